@@ -37,7 +37,7 @@ from satchel.model.values import is_agent_name, is_id
 from satchel.ports.rows import Filter, bank_name_bytes
 from satchel.ports.store import Reader, Store
 
-if TYPE_CHECKING:  # what a command without a token does not need, it does not import
+if TYPE_CHECKING:  # not imported by commands without a token
     from satchel.bank.permissions import Bearer
 import json
 from collections.abc import Collection

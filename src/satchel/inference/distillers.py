@@ -1,9 +1,9 @@
-"""A distiller that asks a model behind an endpoint.
+"""Distillers and a summarizer: one that selects sentences, and those that use a chat model.
 
-Messages are handed over as data, in JSON, by their numbers. The answer is no more believed than
-what it was made of: what is no finding, or names messages that were not handed over, is left out
-and counted, and what is kept is trusted as an agent's word. Tool output and system prompts are not
-handed over: what others wrote there would become the agent's own memory.
+Messages are sent as data, in JSON, with numbers. The answer is not trusted more than the messages:
+findings that are malformed, or name messages that were not sent, are dropped and counted; the
+others are trusted as the agent's. Tool output and system prompts are not sent, since content of
+others in them would become the agent's own memory.
 """
 
 import heapq
@@ -29,7 +29,7 @@ from satchel.ports.inference import (
 )
 
 _LONGEST = 24_000
-"""Characters of messages in one request."""
+"""Maximum characters of messages in a request."""
 
 _MOST_TOKENS = 4_000
 
@@ -57,7 +57,7 @@ class _ChatReply(msgspec.Struct):
 
 
 class ChatDistiller:
-    """Has a model draw what is to last from a conversation, a stretch at a time.
+    """Distills a conversation with a chat model, in chunks.
 
     Args:
         chat: The model.
@@ -68,10 +68,10 @@ class ChatDistiller:
         self.model = chat.name
 
     def distill(self, turns: Iterable[DialogueTurn], before: str | None) -> Distillate:
-        """Return what messages come down to; see ``Distiller.distill``.
+        """Return the summary and the findings of messages; see ``Distiller.distill``.
 
         Raises:
-            InferenceError: If the model does not answer, or with no summary.
+            InferenceError: If the model does not answer, or without a summary.
         """
         summary, left = before or "", 0
         found = dict[str, DistilledFinding]()
@@ -108,7 +108,7 @@ class ChatDistiller:
 
 
 def _stretches(turns: Iterable[DialogueTurn]) -> Iterator[list[DialogueTurn]]:
-    """Yield what people and agents say, as much of it at a time as a request has."""
+    """Yield the messages of people and agents, in chunks for one request each."""
     some, size = list[DialogueTurn](), 0
     for turn in turns:
         words = turn.text[:_LONGEST]
@@ -124,7 +124,7 @@ def _stretches(turns: Iterable[DialogueTurn]) -> Iterator[list[DialogueTurn]]:
 
 
 def _finding(raw: msgspec.Raw, there: dict[int, DialogueTurn]) -> DistilledFinding | None:
-    """Return what a model found; None where it is nothing that can be kept."""
+    """Return a finding of a model; None if it is not valid."""
     try:
         said = msgspec.json.decode(raw, type=resolved(_ChatReply))
     except (msgspec.DecodeError, RecursionError):
@@ -144,7 +144,7 @@ def _has_room(finding: DistilledFinding, found: dict[str, DistilledFinding]) -> 
 
 
 def _cut(text: str) -> str:
-    """Return as much of a summary as is kept, in whole words."""
+    """Return a summary cut to its maximum length, at a word boundary."""
     whole = text.strip()
     if len(whole) <= MOST_SUMMARY:
         return whole
@@ -196,11 +196,11 @@ _cues = {kind: re.compile("|".join(cues), re.IGNORECASE) for kind, cues in _CUES
 class _Sentence(NamedTuple):
     text: str
     turn: DialogueTurn | None
-    """None for what was summarised before."""
+    """None for a sentence of the previous summary."""
 
 
 class ExtractiveDistiller:
-    """Picks the sentences that say most of what a conversation is about."""
+    """Selects the sentences that cover most of the vocabulary of a conversation."""
 
     @property
     def model(self) -> str:
@@ -208,7 +208,7 @@ class ExtractiveDistiller:
         return "extractive-1"
 
     def distill(self, turns: Iterable[DialogueTurn], before: str | None) -> Distillate:
-        """Return what messages come down to; see ``Distiller.distill``."""
+        """Return the summary and the findings of messages; see ``Distiller.distill``."""
         known = Counter[str]()
         for sentence in _sentences(turns, before):
             for word in set(_words(sentence.text)):
@@ -232,7 +232,7 @@ class ExtractiveDistiller:
 
 
 def _first(turns: Iterable[DialogueTurn]) -> str:
-    """Return the first words that somebody said, where nothing is a sentence."""
+    """Return the first words of a person or an agent, if there is no sentence."""
     count = 0
     for turn in turns:
         count += 1
@@ -243,7 +243,7 @@ def _first(turns: Iterable[DialogueTurn]) -> str:
 
 
 def _summary(best: list[tuple[float, int, str]]) -> str:
-    """Return the best sentences that there is room for, in their order, none twice."""
+    """Return the best sentences that fit, in order, without duplicates."""
     chosen, room, there = list[tuple[int, str]](), MOST_SUMMARY, set[str]()
     for _, place, text in sorted(best, reverse=True):
         if text.casefold() not in there and len(text) < room:
@@ -254,7 +254,7 @@ def _summary(best: list[tuple[float, int, str]]) -> str:
 
 
 def _sentences(turns: Iterable[DialogueTurn], before: str | None) -> Iterator[_Sentence]:
-    """Yield the sentences of what was summarised before, and of what people and agents say."""
+    """Yield the sentences of the previous summary, and those of people and agents."""
     for text in _split(before or ""):
         yield _Sentence(text, None)
     for turn in turns:
@@ -264,7 +264,7 @@ def _sentences(turns: Iterable[DialogueTurn], before: str | None) -> Iterator[_S
 
 
 def _split(text: str) -> Iterator[str]:
-    """Yield sentences of ordinary length; what is fenced as code is not language."""
+    """Yield sentences of ordinary length, without fenced code."""
     fenced = False
     for piece in _SENTENCE.split(text):
         if _FENCE.match(piece):
@@ -278,7 +278,7 @@ def _words(text: str) -> list[str]:
 
 
 def _score(sentence: _Sentence, known: Counter[str]) -> float:
-    """Return how much of the conversation's vocabulary a sentence has, for its length."""
+    """Return how much of the conversation's vocabulary a sentence has, relative to its length."""
     words = set(_words(sentence.text))
     shared = sum(known[word] - 1 for word in words)
     weight = 2.0 if _kind(sentence.text) is not None or sentence.turn is None else 1.0
@@ -290,7 +290,7 @@ def _extract(sentence: _Sentence) -> DistilledFinding | None:
     if turn is None or kind is None or sentence.text.endswith("?"):
         return None
     if turn.role.casefold() not in _ASKS and kind not in ("decision", "open_item"):
-        return None  # what an agent says of itself is no fact about whom it speaks with
+        return None  # what an agent says of itself is not a fact about the person
     return DistilledFinding(kind, sentence.text, (turn.id,))
 
 
@@ -310,7 +310,7 @@ _SUMMARY_ORDER = (
 
 
 class ChatSummariser:
-    """Has a model shorten texts.
+    """Shortens texts with a chat model.
 
     Args:
         chat: The model.

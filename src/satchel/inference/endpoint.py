@@ -1,8 +1,8 @@
-"""A server that speaks the language of OpenAI's API: one request, tried again where that helps.
+"""Model servers: chat and embeddings over OpenAI's API, and embeddings of Ollama.
 
-Nothing is asked of it unless the user has configured one. The key goes to the host that was
-configured and nowhere else: redirects are not followed, and without encryption it goes to this
-machine only. Proxies of the environment are not used.
+A server is contacted only if the user has configured it. The key is sent to the configured host
+only: redirects are not followed, and without encryption it is sent only to this machine. Proxies of
+the environment are not used. Requests are repeated if that may help.
 """
 
 import random
@@ -26,22 +26,22 @@ _CHUNK = 1 << 16
 _TOLD = 200
 
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-"""Statuses after which the same request may succeed."""
+"""Status codes after which the same request may succeed later."""
 
 _FIELD = "inference.base_url"
 _HERE = ("127.0.0.1", "::1", "localhost")
 
 Pause = Callable[[float], None]
-"""Waits for some seconds."""
+"""Waits for a number of seconds."""
 
 _Answer = TypeVar("_Answer")
 
 
 def split_url(base_url: str) -> SplitResult:
-    """Return the parts of the address of a server.
+    """Return the parts of the URL of a server.
 
     Raises:
-        ConfigError: If it is none.
+        ConfigError: If it is not a valid URL.
     """
     try:
         parts = urlsplit(base_url)
@@ -53,7 +53,7 @@ def split_url(base_url: str) -> SplitResult:
 
 
 def is_here(base_url: str) -> bool:
-    """Tell whether a server is on this machine; not where this is no address."""
+    """Return whether a server is on this machine; False if its URL is not valid."""
     try:
         return split_url(base_url).hostname in _HERE
     except ConfigError:
@@ -69,18 +69,18 @@ class _AgainError(Exception):
 
 
 class Endpoint:
-    """A server that requests are posted to.
+    """A server that answers JSON requests.
 
     Args:
-        base_url: What comes before the path, such as ``https://api.openai.com/v1``.
-        what: What the server is called in errors, such as ``embedding server``.
+        base_url: URL before the path, such as ``https://api.openai.com/v1``.
+        what: Name of the server in errors, such as ``embedding server``.
         key: Sent as a bearer token; empty for none.
         timeout: Seconds for each step of a request; a whole answer may take four times that.
         pause: Waits between attempts.
-        attempts: How often a request is sent at most.
+        attempts: Maximum number of attempts.
 
     Raises:
-        ConfigError: If the address is none, or would take the key over the network unencrypted.
+        ConfigError: If the URL is not valid, or would send the key unencrypted.
     """
 
     def __init__(
@@ -108,21 +108,21 @@ class Endpoint:
         self._timeout, self._pause, self._attempts = timeout, pause, attempts
 
     def post(self, path: str, body: bytes, most: int, read: Callable[[bytes], _Answer]) -> _Answer:
-        """Ask until there is an answer, or no use in asking.
+        """Send a POST request, and repeat it while that may help.
 
         Args:
-            path: What comes after the base, such as ``/embeddings``.
+            path: Path after the base URL, such as ``/embeddings``.
             body: JSON.
-            most: Bytes that the answer may have.
-            read: Makes of the answer what it says; may raise ``InferenceError``.
+            most: Maximum size of the answer in bytes.
+            read: Parses the answer; may raise ``InferenceError``.
 
         Raises:
-            InferenceError: If the server does not answer, or not so.
+            InferenceError: If the server does not answer, or the answer is not valid.
         """
         return self._answered(path, body, most, read)
 
     def get(self, path: str, most: int, read: Callable[[bytes], _Answer]) -> _Answer:
-        """Ask for what is there; see ``post``."""
+        """Send a GET request; see ``post``."""
         return self._answered(path, None, most, read)
 
     def _answered(
@@ -169,7 +169,7 @@ class Endpoint:
         return read
 
     def _read(self, answer: HTTPResponse, most: int) -> bytes:
-        """Read no more than one byte too many, and no longer than is reasonable."""
+        """Read an answer up to one byte over the limit, within a time limit."""
         read, end = bytearray(), time.monotonic() + 4 * self._timeout
         while len(read) <= most and (chunk := answer.read1(min(_CHUNK, most + 1 - len(read)))):
             read += chunk
@@ -180,7 +180,7 @@ class Endpoint:
         return bytes(read)
 
     def failed(self, what: str, hint: str | None = None) -> InferenceError:
-        """Return the error of an answer that is none; the key is not in it."""
+        """Return the error for an invalid answer, without the key."""
         name = f"{self._parts.hostname}{self._parts.path}"
         if self._key:
             what = what.replace(self._key, "...")
@@ -188,14 +188,14 @@ class Endpoint:
 
 
 def _seconds(header: str | None) -> float | None:
-    """Return how long a server asks to wait, where it says it in seconds."""
+    """Return the seconds that a server asks to wait; None if it gives none."""
     if header is None or not header.strip().isascii() or not header.strip().isdigit():
         return None
     return min(float(header.strip()[:6]), _LONGEST_PAUSE)
 
 
 def _told(read: bytes) -> str:
-    """Return the start of what a server says of an error, fit for one line."""
+    """Return the start of an error message of a server, as one line."""
     text = " ".join(read[:4000].decode("utf-8", "replace").split())
     return text[:_TOLD] or "nothing"
 
@@ -220,17 +220,17 @@ class _Answered(msgspec.Struct):
 
 
 class Chat:
-    """A model that answers.
+    """A chat model on a server.
 
     Args:
-        base_url: What comes before ``/chat/completions``, such as ``https://api.openai.com/v1``.
-        model: The model's name there.
+        base_url: URL before ``/chat/completions``, such as ``https://api.openai.com/v1``.
+        model: Name of the model.
         key: Sent as a bearer token; empty for none.
         timeout: Seconds for each step of a request; a whole answer may take four times that.
         pause: Waits between attempts.
 
     Raises:
-        ConfigError: If the address is none, or would take the key over the network unencrypted.
+        ConfigError: If the URL is not valid, or would send the key unencrypted.
     """
 
     def __init__(
@@ -246,10 +246,10 @@ class Chat:
         self._endpoint = Endpoint(base_url, "model", key=key, timeout=timeout, pause=pause)
 
     def complete(self, messages: Sequence[Message], most_tokens: int) -> str:
-        """Return what the model answers, without thinking of anything new: temperature 0.
+        """Return the answer of the model, at temperature 0.
 
         Raises:
-            InferenceError: If it does not answer, or with no text.
+            InferenceError: If it does not answer, or without text.
         """
         asked = {
             "model": self.name,
@@ -274,13 +274,13 @@ class Chat:
 
 
 _TOGETHER = 128
-"""Texts in one request."""
+"""Maximum texts of a request."""
 
 _CHARACTERS = 1 << 18
-"""Characters in one request, about; a longer text goes alone."""
+"""Approximate maximum characters of a request; a longer text is sent alone."""
 
 _LONGEST = 24_000
-"""Characters of a text that are sent, from its start: about the 8,000 tokens that models take."""
+"""Maximum characters of a text that are sent, about the 8,000 tokens that models accept."""
 
 _BYTES_A_NUMBER = 32
 _VECTOR_OVERHEAD = 1 << 16
@@ -297,26 +297,25 @@ class _EmbeddingsResponse(msgspec.Struct):
 
 
 class OpenAIEmbedder:
-    """A model behind an endpoint.
+    """An embedding model on a server with OpenAI's API.
 
     Args:
-        base_url: What comes before ``/embeddings``, such as ``https://api.openai.com/v1``.
-        model: The model's name there.
-        dimensions: How many numbers a vector has; a server that gives others is not believed. 0
-            asks the server.
+        base_url: URL before ``/embeddings``, such as ``https://api.openai.com/v1``.
+        model: Name of the model.
+        dimensions: Dimensions of vectors; answers with others are refused. 0 asks the server.
         key: Sent as a bearer token; empty for none.
-        shorten: Whether the server is asked for that many numbers; not all know how.
+        shorten: Ask the server for that many dimensions; not all support it.
         timeout: Seconds for each step of a request; a whole answer may take four times that.
         pause: Waits between attempts.
-        name: What the vectors are named by; the model's name when empty.
+        name: Name of the vectors; empty for the name of the model.
 
     Raises:
-        ConfigError: If the address is none, or would take the key over the network unencrypted.
+        ConfigError: If the URL is not valid, or would send the key unencrypted.
     """
 
     revision = ""
     cost = 16
-    """As that of Ollama: a question waits for as few vectors of a server on this machine."""
+    """As for Ollama: a query waits for few vectors of a server on this machine."""
 
     def __init__(  # noqa: PLR0913 - what a server is configured by
         self,
@@ -340,7 +339,7 @@ class OpenAIEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has."""
+        """Dimensions of a vector."""
         if not self._dimensions:
             self._dimensions = len(self._asked(["dimensions"])[0]) // 4
         return self._dimensions
@@ -357,7 +356,7 @@ class OpenAIEmbedder:
         return found
 
     def _asked(self, texts: list[str]) -> list[bytes]:
-        """Ask for the vectors of some texts."""
+        """Request the vectors of texts."""
         asked: dict[str, Any] = {"model": self._model, "input": texts}
         if self._shorten:
             asked["dimensions"] = self._dimensions
@@ -379,20 +378,20 @@ class OpenAIEmbedder:
 
 
 def _response_bytes(count: int, dimensions: int) -> int:
-    """Return how long an answer with so many vectors may be."""
+    """Return the maximum size of an answer with so many vectors, in bytes."""
     return count * dimensions * _BYTES_A_NUMBER + _VECTOR_OVERHEAD
 
 
 def _packed(endpoint: Endpoint, vector: list[float], dimensions: int) -> bytes:
-    """Return a vector as it is kept.
+    """Return a vector as bytes.
 
     Args:
-        endpoint: Where it came from.
+        endpoint: The server it came from.
         vector: Its numbers.
-        dimensions: How many there have to be; 0 where that is not known yet.
+        dimensions: Required dimensions; 0 if they are not known yet.
 
     Raises:
-        InferenceError: If there are others, or it is not of numbers of 32 bits.
+        InferenceError: If the dimensions differ, or a number does not fit 32 bits.
     """
     if len(vector) != dimensions and (dimensions or not vector):
         raise endpoint.failed(
@@ -409,7 +408,7 @@ def _packed(endpoint: Endpoint, vector: list[float], dimensions: int) -> bytes:
 
 
 def _batches(sent: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
-    """Yield what goes into each request: texts with their places."""
+    """Yield the texts of each request, with their indices."""
     some: list[tuple[int, str]] = []
     size = 0
     for place, text in sent:
@@ -423,7 +422,7 @@ def _batches(sent: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
 
 
 def _sendable(text: str) -> str:
-    """Return as much of a text as is sent; halves of characters have no bytes."""
+    """Return a text cut to its maximum length, without lone surrogates."""
     return text[:_LONGEST].encode("utf-8", "replace").decode()
 
 
@@ -448,17 +447,17 @@ class _OllamaAnswer(msgspec.Struct):
 
 
 class OllamaEmbedder:
-    """A model that an Ollama server runs.
+    """An embedding model on an Ollama server.
 
     Args:
-        model: Its name there, such as ``nomic-embed-text``.
-        base_url: Where the server is.
-        dimensions: How many numbers a vector has, where that is known; else the server is asked.
+        model: Name of the model, such as ``nomic-embed-text``.
+        base_url: URL of the server.
+        dimensions: Dimensions of vectors; 0 asks the server.
         timeout: Seconds for each step of a request; a whole answer may take four times that.
         pause: Waits between attempts.
 
     Raises:
-        ConfigError: If the address is none.
+        ConfigError: If the URL is not valid.
     """
 
     cost = 16
@@ -482,14 +481,14 @@ class OllamaEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has."""
+        """Dimensions of a vector."""
         if not self._dimensions:
             self._dimensions = len(self._asked(["dimensions"])[0]) // 4
         return self._dimensions
 
     @property
     def revision(self) -> str:
-        """The start of the digest of the model: another one under its name is another make."""
+        """Prefix of the digest of the model, which changes if its name gets another model."""
         if self._revision is None:
             found = self._endpoint.get("/api/tags", _MOST_MODELS, self._models)
             names = (self._name, f"{self._name}:latest")

@@ -1,9 +1,9 @@
 """Finding people, organisations, places, dates and products by rules.
 
-A word with a capital is looked at with what stands around it: lists of names first, then words
-that only stand in such names (University, Street), then what is said of it (works at, lives in).
-What none of this speaks of is left out. Made for English; of languages that capitalise every noun
-it finds what is in its lists. How well: docs/guides/embeddings.md.
+Words with a capital are classified with their context: by lists of names, then by words that occur
+only in such names (University, Street), then by the words around them (works at, lives in). Others
+are skipped. The rules are for English; in languages that capitalize every noun, only listed names
+are found. docs/guides/embeddings.md has measurements.
 """
 
 import re
@@ -20,15 +20,15 @@ FILES: tuple[tuple[EntityType, str], ...] = (
     ("organisation", "organisations.txt"),
     ("product", "products.txt"),
 )
-"""The lists; what is in two of them is what the first says."""
+"""The lists of names; the first one that has a name decides."""
 
 _TITLES = "mr. mrs. ms. dr. prof. st. sr. jr. rev. gen. col. capt. lt. sgt. hon. fr. frau. herr."
 TITLES = frozenset(_TITLES.split())
-"""Abbreviations whose full stop ends no sentence."""
+"""Abbreviations whose full stop does not end a sentence."""
 
 _SHORT_TITLES = "mr mrs ms dr prof"
 SHORT_TITLES = frozenset(_SHORT_TITLES.split())
-"""Titles that are no part of the name after them."""
+"""Titles that are not part of the name after them."""
 
 _TITLES_BARE = (
     "mr mrs ms dr prof professor doctor rev reverend captain colonel general president "
@@ -36,11 +36,11 @@ _TITLES_BARE = (
     "mr. mrs. ms. dr. prof."
 )
 TITLES_BARE = frozenset(_TITLES_BARE.split())
-"""Stand before a person's name."""
+"""Titles before a person's name."""
 
 _LINKS = "of de la van von der den del da di bin al for & y"
 LINKS = frozenset(_LINKS.split())
-"""Stand inside a name, between words with capitals."""
+"""Words inside a name, between words with capitals."""
 
 _ORGANISATIONS = (
     "Inc Inc. Ltd Ltd. LLC LLP Corp Corp. Corporation Company Co Co. GmbH AG SE KG SA SARL "
@@ -55,7 +55,7 @@ _ORGANISATIONS = (
     "Networks Electronics Industries Brewery Gym Pharmacy"
 )
 ORGANISATIONS = frozenset(_ORGANISATIONS.split())
-"""Stand at the end of the name of an organisation, or before "of"."""
+"""Words at the end of the name of an organisation, or before "of"."""
 
 _PLACES = (
     "Street St. Road Avenue Ave Lane Drive Boulevard Square Place Park Garden Gardens Lake "
@@ -65,15 +65,15 @@ _PLACES = (
     "Glacier Trail"
 )
 PLACES = frozenset(_PLACES.split())
-"""Stand at the end of the name of a place."""
+"""Words at the end of the name of a place."""
 
 _PLACES_BEFORE = "Lake Mount Mt Mt. Cape Fort Port San Santa Saint St. Isle Gulf"
 PLACES_BEFORE = frozenset(_PLACES_BEFORE.split())
-"""Stand at its beginning."""
+"""Words at the start of the name of a place."""
 
 _MODELS = "Pro Max Ultra Plus Mini Air Lite SE XL OLED Series Model Edition"
 MODELS = frozenset(_MODELS.split())
-"""Stand after a product's name."""
+"""Words after the name of a product."""
 
 _WORKS = (
     "work works worked working job jobs intern interned internship employed employer "
@@ -84,7 +84,7 @@ _WORKS = (
     "lawsuit sued invoice payroll vendor position role"
 )
 WORKS = frozenset(_WORKS.split())
-"""Speak of work, study or trade; the name after them is that of an organisation."""
+"""Words of work, study or trade; the name after them is an organisation."""
 
 _MOVES = (
     "move moves moved moving go goes going went gone fly flies flew flying flight flights "
@@ -94,21 +94,21 @@ _MOVES = (
     "hails native originally ship shipped shipping shipment deliver delivered delivery born"
 )
 MOVES = frozenset(_MOVES.split())
-"""Speak of going somewhere."""
+"""Words of travel."""
 
 _INSIDE = (
     "in near around outside inside across throughout visit visits visited visiting toward "
     "towards via north south east west"
 )
 INSIDE = frozenset(_INSIDE.split())
-"""Stand before the name of a place."""
+"""Words before the name of a place."""
 
 _USES = (
     "use uses used using install installed installing bought buy buys ordered running runs "
     "upgrade upgraded deploy deployed app via plays played playing"
 )
 USES = frozenset(_USES.split())
-"""Stand before the name of a product."""
+"""Words before the name of a product."""
 
 _THINGS = (
     "app software tool plugin extension library framework database laptop phone tablet "
@@ -116,7 +116,7 @@ _THINGS = (
     "sdk"
 )
 THINGS = frozenset(_THINGS.split())
-"""Stand after it."""
+"""Words after the name of a product."""
 
 _PEOPLE = (
     "named called friend brother sister mother father mom dad mum wife husband son daughter "
@@ -126,11 +126,11 @@ _PEOPLE = (
     "married hey hi hello dear thanks"
 )
 PEOPLE = frozenset(_PEOPLE.split())
-"""Stand before a person's name."""
+"""Words before the name of a person."""
 
 _TOGETHER = "with and by from for"
 TOGETHER = frozenset(_TOGETHER.split())
-"""Stand before a person's name, when nothing else is said."""
+"""Words before the name of a person, if no other rule applies."""
 
 BESIDE_PEOPLE = PEOPLE | TOGETHER
 
@@ -144,11 +144,11 @@ _ACTS = (
     "can does did and whose who"
 )
 ACTS = frozenset(_ACTS.split())
-"""What mostly people do."""
+"""Verbs with mostly persons as subjects."""
 
 _GERMAN = "der die das und ist nicht ein eine einen mit für auf im den dem ich wir"
 GERMAN = frozenset(_GERMAN.split())
-"""Words of a language that capitalises every noun."""
+"""Words of German, which capitalizes every noun."""
 
 _ORDINARY = (
     "a an the this that these those there here i i'm i've i'll i'd it it's he she they we "
@@ -181,7 +181,7 @@ _ORDINARY = (
     "css ceo cto cfo hr pr id tv usb faq eta asap diy lgbtq covid dna"
 )
 ORDINARY = frozenset(_ORDINARY.split())
-"""Words that begin sentences, or have a capital, and are no names."""
+"""Words that start sentences, or have a capital, and are not names."""
 
 
 _MONTH = (
@@ -217,7 +217,7 @@ _DATE = re.compile("|".join(rf"(?<![\w.-])(?:{one})(?!\w)" for one in _PATTERNS)
 
 
 def dates_in(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where each date of a text begins and ends."""
+    """Yield the start and end of each date in a text."""
     for found in _DATE.finditer(text):
         start, end = found.span()
         yield start, end - (text[end - 1] == ".")
@@ -227,7 +227,7 @@ MODEL = "satchel-rules/1"
 
 _DATA = Path(__file__).parent / "data"
 _LONGEST = 1 << 16
-"""Characters of a text that are looked at, from its start."""
+"""Maximum characters of a text that are read, from its start."""
 
 _TOKEN = re.compile(r"[^\W_](?:[\w&+#/]|['’.-](?=\w))*(?:[+#]+|(?<=\b[A-Z])\.)?", re.UNICODE)  # noqa: RUF001 - an apostrophe
 _POSSESSIVE = re.compile(r"['’]s$")  # noqa: RUF001 - idem
@@ -244,10 +244,10 @@ class _Token(NamedTuple):
     start: int
     end: int
     begins: bool
-    """Whether a sentence begins with it."""
+    """Whether it starts a sentence."""
 
     joined: bool
-    """Whether only a space is between it and the one before."""
+    """Whether only a space separates it from the previous word."""
 
     owns: bool
     """Whether it had a possessive."""
@@ -264,11 +264,11 @@ class _Token(NamedTuple):
 class _Lists(NamedTuple):
     first_names: frozenset[str]
     named: dict[tuple[str, ...], EntityType]
-    """Names of more than people, by their words."""
+    """Types of names other than first names, by their words."""
 
 
 class RuleExtractor:
-    """Finds entities; the same in the same text, always."""
+    """Finds entities by rules; deterministic."""
 
     model = MODEL
 
@@ -285,7 +285,7 @@ def _mentions(text: str) -> list[EntityMention]:
 
 
 def _tokens(text: str, taken: list[tuple[int, int]]) -> Iterator[_Token]:
-    """Yield the words of a text that are in no date."""
+    """Yield the words of a text that are not part of a date."""
     dates, last, before, cut = deque(taken), 0, "", False
     for found in _TOKEN.finditer(text):
         start, end = found.span()
@@ -304,7 +304,7 @@ def _tokens(text: str, taken: list[tuple[int, int]]) -> Iterator[_Token]:
 
 
 class _Reading:
-    """One text, read from its first word to its last."""
+    """The entities of a text, found in one pass."""
 
     def __init__(self, text: str, tokens: list[_Token]) -> None:
         self._text = text
@@ -317,7 +317,7 @@ class _Reading:
         self._known = {one.text for one in middle if one.capital}
 
     def mentions(self) -> Iterator[EntityMention]:
-        """Yield what is named, in its order."""
+        """Yield the mentions in order."""
         at = 0
         while at < len(self._tokens):
             if self._only_opens(at):
@@ -338,20 +338,20 @@ class _Reading:
         return EntityMention(self._text[first.start : last.end], kind, first.start, last.end)
 
     def _is_title(self, at: int) -> bool:
-        """Tell whether a short title stands before somebody's name."""
+        """Return whether a word is a short title before a name."""
         if self._tokens[at].folded not in SHORT_TITLES or at + 1 == len(self._tokens):
             return False
         after = self._tokens[at + 1]
         return after.capital and after.joined
 
     def _only_opens(self, at: int) -> bool:
-        """Tell whether a word is no part of the name that comes after it."""
+        """Return whether a word starts a sentence and is not part of the name after it."""
         token = self._tokens[at]
         opens = token.begins and token.folded in ORDINARY - TITLES_BARE
         return opens and self._run(at) > at + 1 and self._listed(at)[1] is None
 
     def _named_at(self, at: int) -> tuple[int, EntityType | None]:
-        """Return what begins with a token, and the token after it."""
+        """Return the end and the type of the name at a word."""
         token = self._tokens[at]
         listed, kind = self._listed(at)
         if kind is None and not token.capital:
@@ -375,7 +375,7 @@ class _Reading:
         return at, None
 
     def _extended(self, at: int, end: int, kind: EntityType) -> tuple[int, EntityType]:
-        """Take in the number of a model, and the maker before it."""
+        """Extend a listed name by a model number, or an organisation by its product."""
         after, there = end, end
         while after < len(self._tokens) and after - at < _MOST_WORDS and self._tokens[after].joined:
             token = self._tokens[after]
@@ -393,7 +393,7 @@ class _Reading:
         return end, kind
 
     def _run(self, at: int) -> int:
-        """Return where a run of words with capitals ends."""
+        """Return the end of a run of words with capitals."""
         end = at + 1
         while end < len(self._tokens) and end - at < _MOST_WORDS:
             token, before = self._tokens[end], self._tokens[end - 1]
@@ -414,12 +414,12 @@ class _Reading:
         return end
 
     def _is_titled(self, before: _Token, token: _Token) -> bool:
-        """Tell whether a title stands right before a name; a date may have stood in between."""
+        """Return whether a word is a title right before a name, apart from a date between them."""
         between = self._text[before.end : token.start]
         return before.folded in TITLES_BARE and not token.begins and not between.strip(". ")
 
     def _by_form(self, at: int, end: int) -> EntityType | None:
-        """Tell what a run is by the words in it."""
+        """Return the type of a run by the words in it."""
         words = [one.text for one in self._tokens[at:end]]
         if len(words) == 1 or self._lists_only:
             return None
@@ -448,12 +448,12 @@ class _Reading:
         return end, self._by_context(at, end)
 
     def _is_plain(self, at: int, end: int) -> bool:
-        """Tell whether what could be a first name is an ordinary word that begins a sentence."""
+        """Return whether a possible first name is an ordinary word at the start of a sentence."""
         token = self._tokens[at]
         return token.begins and token.folded in ORDINARY and end == at + 1
 
     def _beginning(self, at: int) -> tuple[int, EntityType | None]:
-        """Judge a lone word that begins a sentence: a name if it is one further on, or acts."""
+        """Classify a single word at the start of a sentence: a name if it recurs, or acts."""
         token = self._tokens[at]
         if token.folded in ORDINARY:
             return at + 1, None
@@ -464,14 +464,14 @@ class _Reading:
         return at + 1, None
 
     def _cut(self, at: int, end: int) -> int:
-        """Leave out what is in a list of its own at the end of a run, such as a place."""
+        """Cut a run before a listed name at its end, such as a place."""
         for place in range(at + 1, end):
             if self._listed(place)[1] is not None and self._tokens[place - 1].text in LINKS:
                 return place - 1
         return end
 
     def _by_context(self, at: int, end: int) -> EntityType | None:
-        """Tell what a run is by what is said around it."""
+        """Return the type of a run by the words around it."""
         before = [one.folded for one in self._tokens[max(0, at - 5) : at]]
         after = self._tokens[end].folded if end < len(self._tokens) else ""
         if before and before[-1] == "the":
@@ -494,7 +494,7 @@ class _Reading:
 
 
 def _is_model(word: str) -> bool:
-    """Tell whether a word has a capital or a digit inside, as PostgreSQL and S23 have."""
+    """Return whether a word has a capital or a digit inside, as in PostgreSQL and S23."""
     rest = word[1:]
     if word.startswith(("Mc", "Mac", "O'", "D'")) or "-" in word:
         return False

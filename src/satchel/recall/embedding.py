@@ -1,4 +1,4 @@
-"""Making the vectors of a bank."""
+"""Computing the vectors of a bank, on request and as memories are added or imported."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ _TOGETHER = 256
 
 
 class EmbedResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was done to a bank's vectors."""
+    """Result of computing a bank's vectors."""
 
     bank: str
     name: str | None
@@ -51,13 +51,13 @@ class EmbedResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     dimensions: int
     generation: int
     made: int
-    """Vectors that were made now."""
+    """Vectors that were computed."""
 
     kept: int
-    """Memories that had one already."""
+    """Memories that had a vector already."""
 
     dropped: int
-    """Vectors of another generation that were removed."""
+    """Vectors of the previous generation that were removed."""
 
     notes: list[str] = []
 
@@ -69,10 +69,10 @@ class VectorStats(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: int
     generation: int
     count: int
-    """Vectors, also of memories that are in the past."""
+    """Vectors, including those of memories that are not current."""
 
     missing: int
-    """Current memories that have none."""
+    """Current memories without a vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +132,10 @@ def embed_bank(bank: OpenBank, options: EmbedOptions) -> EmbedResult:
 
 
 class VectorCounter:
-    """Counts the memories that have no vector, some at a time.
+    """Counts the memories without a vector, in batches.
 
     Args:
-        view: Of the bank.
+        view: A view of the bank.
     """
 
     def __init__(self, view: View) -> None:
@@ -145,7 +145,7 @@ class VectorCounter:
         self._ids: list[str] = []
 
     def take(self, identity: str) -> None:
-        """Take a current memory."""
+        """Add a current memory."""
         if self._made is not None:
             self._ids.append(identity)
             if len(self._ids) == _TOGETHER:
@@ -153,7 +153,7 @@ class VectorCounter:
 
     @property
     def stats(self) -> VectorStats | None:
-        """What there is; None for a bank without vectors."""
+        """The counts; None for a bank without vectors."""
         if self._made is None:
             return None
         self._count()
@@ -174,18 +174,17 @@ class VectorCounter:
 
 
 STEP = 512
-"""What a step may cost: short memories that are looked at, about a tenth of a millisecond each."""
+"""Budget of a step: short memories that are read, about a tenth of a millisecond each."""
 
 _at_it = set[tuple[int, int, str]]()
 _changing = Lock()
 
 
 def keep_up(bank: OpenBank, most: int = STEP) -> int:
-    """Make vectors that a bank's memories lack, and return how many.
+    """Compute some of the vectors that a bank lacks, and return how many.
 
-    Nothing is done for the holder of a token, in a bank that is open for reading, or where the
-    settings say so; nothing that goes wrong with it hinders anybody. Nor where another thread is at
-    it for the same bank: many who ask at once would all make the same vectors.
+    Nothing is done for the holder of a token, in a bank that is open for reading, if the settings
+    disable it, or while another thread does it for the same bank. Errors are ignored.
     """
     if bank.bearer is not None or not bank.ledger.writes:
         return 0
@@ -199,7 +198,7 @@ def keep_up(bank: OpenBank, most: int = STEP) -> int:
 
 @contextmanager
 def _alone(bank: OpenBank) -> Iterator[bool]:
-    """Tell whether no other thread of this process is at it, and keep them away if so."""
+    """Yield whether no other thread of this process computes vectors of the bank; exclude them."""
     name = os.getpid(), id(bank.store), bank.id
     with _changing:
         is_alone = name not in _at_it
@@ -220,16 +219,16 @@ def opened_to_ask(
     *,
     also: Callable[[OpenBank], bool] = lambda _: False,
 ) -> Iterator[OpenBank]:
-    """Open a bank for a question: for reading, unless something is to be written for it first.
+    """Open a bank for a query: for reading, unless something must be written first.
 
     Args:
-        settings: Where it is.
-        wanted: Which, as ``opened_bank`` takes it.
-        text: The question; vectors that are missing are made for one in words.
-        also: Tells whether anything else is to be written first.
+        settings: Settings with the store.
+        wanted: The bank, as for ``open_bank``.
+        text: The query; if it has words, missing vectors are computed first.
+        also: Returns whether anything else must be written first.
 
     Raises:
-        SatchelError: As ``opened_bank``.
+        SatchelError: As for ``open_bank``.
     """
     with ExitStack() as stack:
         opened = stack.enter_context(open_bank(settings, wanted))
@@ -239,7 +238,7 @@ def opened_to_ask(
     with ExitStack() as stack:
         try:
             opened = stack.enter_context(open_bank(settings, wanted, writes=True))
-        except SatchelError:  # what cannot be written can be read
+        except SatchelError:  # a bank that cannot be written may be readable
             opened = stack.enter_context(open_bank(settings, wanted))
         yield opened
 
@@ -255,19 +254,19 @@ def _is_behind(bank: OpenBank) -> bool:
 _GROUP = 256
 
 Find = Callable[[Sequence[str]], Mapping[str, bytes]]
-"""Gives the vectors that came, by the marks of their texts."""
+"""Returns imported vectors, by the marks of their texts."""
 
 
 class VectorReuse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of vectors that came with memories."""
+    """The use of imported vectors."""
 
     model: str
     dimensions: int
     reused: int = 0
-    """How many are in use now."""
+    """Number of vectors that are used."""
 
     reason: str = ""
-    """Why none is."""
+    """Why none is used."""
 
 
 def reuse_vectors(
@@ -278,15 +277,19 @@ def reuse_vectors(
     find: Find,
     configured: Callable[[], Embedder],
 ) -> VectorReuse:
-    """Give the memories of an import the vectors that came with them.
+    """Use the vectors that were imported with memories, if the bank would compute the same.
+
+    They are added to the generation that the bank uses, or start its first one: model, dimensions
+    and revision must be equal. Vectors of a model that weighs words by the memories of a bank
+    differ in each bank, so they are never used.
 
     Args:
-        store: Where the bank is.
+        store: The store.
         ledger: The bank.
-        source: Id of the import's source record. Other memories get none of them.
-        maker: What made the vectors.
-        find: Gives them.
-        configured: Gives what makes vectors where the bank has none.
+        source: ID of the import's source record; only its memories get vectors.
+        maker: The model that computed the vectors.
+        find: Returns the imported vectors.
+        configured: Returns the configured embedder, for a bank without vectors.
 
     Raises:
         StoreError: If the store cannot be written.
@@ -311,7 +314,7 @@ def reuse_vectors(
 
 
 def _import_position(ledger: Ledger, source: str) -> int:
-    """Return the place of an import in the log: it is behind that, whatever else is."""
+    """Return the log position of an import's source record; its memories follow it."""
     with ledger.reading() as view:
         return next(one.place for one in view.imports() if one.source == source)
 
@@ -319,7 +322,7 @@ def _import_position(ledger: Ledger, source: str) -> int:
 def _target_generation(
     store: Store, ledger: Ledger, maker: Maker, configured: Callable[[], Embedder]
 ) -> GenerationInfo | str:
-    """Return the generation that vectors may go into, or why there is none."""
+    """Return the generation that may take the vectors, or the reason why none may."""
     if maker.learnt:
         return "its word weights come from the memories of another bank"
     with ledger.reading() as view:
@@ -339,7 +342,7 @@ def _target_generation(
 
 
 def _mismatch(embedder: Embedder, maker: Maker) -> str:
-    """Return why a bank's first vectors cannot be those of a file; empty where they can."""
+    """Return why a bank's first vectors cannot be imported ones; empty if they can."""
     if isinstance(embedder, TrainableEmbedder):
         return f"{embedder.model} is configured, which weighs words by the memories of a bank"
     there = Maker(model=embedder.model, dimensions=embedder.dimensions, revision=embedder.revision)

@@ -1,7 +1,8 @@
-"""Recall: words, meaning and edges nominate, the log proves, filters decide, a budget ends it.
+"""Recall: words, meaning and edges nominate memories; records are verified, filtered and ranked.
 
-Only current rows are in a full-text index. As of an earlier moment, what was retired since is
-read from the log, at most ``MOST_LOOKED_AT`` records, and ranked together with the rest.
+The full-text index has only current rows. For an earlier state of the bank, the records retired
+since then are read from the log, at most ``MOST_LOOKED_AT``, and ranked with the rest. Passages of
+memory files are found by words alone.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,32 +33,32 @@ from satchel.recall.vector_index import Embedders, SemanticQuery
 from satchel.stores.matching import Term, relevance, terms_of, tokens_of
 
 NEAREST = 100
-"""Memories that are nominated by what they mean, at least."""
+"""Minimum number of memories that meaning nominates."""
 
 _MEMORIES = frozenset(map(str, Component))
 _FEW_LEFT = 30
 _NEXT_NEAREST = 1000
 _HOPPED_FROM = 5
-"""How many of the best memories edges are looked at of."""
+"""Number of the best memories whose edges are followed."""
 
 _MOST_LINKS = 40
 
 _LOOKED_BESIDE = 30
-"""Of how many of the best turns those around them are looked at, at least."""
+"""Minimum number of the best turns whose neighbours are added."""
 
 _SUPERSEDES = "supersedes"
 
 
 class Pool:
-    """What was nominated, in order.
+    """The nominated memories of a query, ranked.
 
     Args:
-        view: The bank.
-        question: What is asked.
-        wanted: What columns tell of what is wanted.
-        meaning: What the question means.
-        at: The moment at which edges have to be valid.
-        most: How many memories are given at most.
+        view: A view of the bank.
+        question: The query.
+        wanted: The filter of columns.
+        meaning: The vector of the query.
+        at: The moment at which edges must be valid.
+        most: Maximum number of memories in the answer.
     """
 
     def __init__(
@@ -77,19 +78,19 @@ class Pool:
         self._wanted = wanted
         self._meaning = meaning
         self.scores: dict[int, float] = {}
-        """Of the memories, by position, best first; equal ones in log order."""
+        """Scores by log position, best first; equal ones in log order."""
 
         self._lifted = dict[int, Signals]()
         self.by_words = 0
         self.by_meaning = 0
         self.by_edges = 0
         self.is_of_time = False
-        """Whether any of it is of the time that the question names."""
+        """Whether any memory is of the time that the query names."""
 
     def fill(self, words: Scores) -> None:
-        """Put what words nominate in order, with what meaning and edges nominate."""
+        """Rank the nominees of words together with those of meaning and edges."""
         rows = self._rows(list(words))
-        # What the words nominate and the columns rule out has to be ruled out by its bytes too.
+        # The columns of nominees that the filter excludes are verified against their bytes.
         self._view.verified_columns(sorted(words.keys() - rows.keys()))
         self.by_words = len(rows)
         near = self._near(rows)
@@ -106,11 +107,11 @@ class Pool:
         self._hop(rows)
 
     def signals(self, place: int) -> Signals:
-        """Return the signals of one of the memories."""
+        """Return the signals of a memory."""
         return self._lifted.get(place) or self._ranking.signals(place)
 
     def _beside(self, rows: dict[int, Row]) -> dict[int, Row]:
-        """Return the turns around the best ones that nothing nominated."""
+        """Return the turns around the best ones that were not nominated."""
         threads = dict[int, str]()
         for place in islice(self.scores, max(_LOOKED_BESIDE, self._most)):
             thread = rows[place].run
@@ -120,10 +121,10 @@ class Pool:
         return {place: row for place, row in found.items() if row.run == threads[place]}
 
     def _rows(self, places: Sequence[int], *, memories: bool = False) -> dict[int, Row]:
-        """Return the rows at positions that are wanted; none is left out for an edit of it.
+        """Return the rows at positions that match the filter; excluded rows are verified.
 
         Args:
-            places: The positions.
+            places: The log positions.
             memories: Whether all of them should be memories.
         """
         found = self._view.nominal(places)
@@ -136,10 +137,10 @@ class Pool:
         return rows
 
     def _near(self, known: Mapping[int, Row]) -> dict[int, Row]:
-        """Return what means nearly the same; filters may leave little of the first.
+        """Return the rows nearest in meaning; more are tried if the filter leaves few.
 
         Args:
-            known: Rows that need not be read again.
+            known: Rows that are read already.
         """
         if not self._meaning:
             return {}
@@ -160,7 +161,7 @@ class Pool:
         return found
 
     def _hop(self, rows: dict[int, Row]) -> None:
-        """Give what the best memories are linked with a part of their scores."""
+        """Pass a part of the scores of the best memories on to linked ones."""
         best = {rows[place].id: place for place in islice(self.scores, _HOPPED_FROM)}
         ends = dict[str, str]()
         for incoming in (False, True):
@@ -189,11 +190,11 @@ class Pool:
         self._lifted[place], self.scores[place] = lifted, lifted.score
 
     def _links(self, names: list[str], *, incoming: bool) -> list[LoggedLink]:
-        """Return links of records, proved, without those that are not valid now."""
+        """Return the verified links of records that are valid at the moment."""
         try:
             found = self._view.links(names, incoming=incoming, limit=_MOST_LINKS)
         except StoreError:
-            return []  # a store that cannot be walked
+            return []  # a store that cannot follow links
         if not found:
             return []
         made = {one.seq: one.model for one in self._view.at([each.place for each in found])}
@@ -201,26 +202,26 @@ class Pool:
 
     def _is_valid(self, model: Model | None) -> bool:
         if not isinstance(model, Edge):
-            return True  # an entry that names its parents
+            return True  # an entry with parents
         return (model.valid_from is None or model.valid_from <= self._at) and (
             model.valid_until is None or self._at < model.valid_until
         )
 
 
 FIRST = 30
-"""How many of the best are put in order again."""
+"""Number of the best memories that are reranked."""
 
 _LONGEST = 1 << 13
-"""Characters of a memory that are read, from its start."""
+"""Maximum characters of a memory that a reranker reads, from its start."""
 
 
 def reranked(reranker: Reranker, question: str, entries: Sequence[Entry]) -> list[float]:
-    """Return what each memory is scored at, from 0 for the worst to 1 for the best.
+    """Return the reranker's score of each memory, scaled from 0 for the worst to 1 for the best.
 
-    A turn of a conversation is read with the name of its speaker before it.
+    A turn of a conversation is scored with the name of its speaker before it.
 
     Raises:
-        InferenceError: If the reranker fails, or gives what are no scores.
+        InferenceError: If the reranker fails, or does not return a score for each.
     """
     texts = [_spoken(entry)[:_LONGEST] for entry in entries]
     scores = reranker.scores(question, texts)
@@ -242,18 +243,19 @@ def _spoken(entry: Entry) -> str:
 
 
 _MOST = 20
-"""Earlier versions that are named of one memory."""
+"""Maximum earlier versions that are named for a memory."""
 
 
 def compared(view: View, hits: Sequence[SearchHit], *, past: bool) -> tuple[SearchHit, ...]:
-    """Return memories with what they replace, what replaced them, and what they conflict with.
+    """Return memories with their earlier and newer versions, and the memories they contradict.
 
-    Two facts conflict where both are given, and say something else of one subject and predicate.
+    Two facts of an answer contradict each other if they have the same subject and predicate, and
+    different objects.
 
     Args:
-        view: The bank.
-        hits: What was found.
-        past: Whether the bank was asked as it was, so that there may be something newer.
+        view: A view of the bank.
+        hits: The memories.
+        past: Whether an earlier state of the bank was searched, so that newer versions may exist.
     """
     clashes = _clashes(hits)
     return tuple(
@@ -274,7 +276,7 @@ def _newer(view: View, hit: SearchHit) -> str | None:
 
 
 def _older(view: View, hit: SearchHit) -> tuple[str, ...]:
-    """Return the ids of the versions before a memory, in the order of the log."""
+    """Return the IDs of the versions before a memory, in log order."""
     name = hit.logged.record.id
     others = view.versions(name) - {name}
     places = view.places(sorted(others)) if others else {}
@@ -299,11 +301,11 @@ def _clashes(hits: Sequence[SearchHit]) -> dict[int, tuple[str, ...]]:
 
 
 MOST_LOOKED_AT = 2000
-"""Records that are proved for one answer at most, whatever the filters leave of them."""
+"""Maximum records that are verified for an answer, whatever the filters leave of them."""
 
 _FIRST = 120
 _NEWEST = 20
-"""Memories at the end of the log of which the latest is what relative times count from."""
+"""Number of the newest memories; relative times count from the latest moment of these."""
 
 _Found = tuple[VerifiedRecord, Signals | None]
 _Kept = tuple[VerifiedRecord, Entry, Signals | None, TrustClass]
@@ -317,34 +319,34 @@ def recall(
     embedders: Embedders | None = None,
     reranker: Reranker | None = None,
 ) -> RecallResult:
-    """Return the memories of a bank that go with words and filters, best first.
+    """Return the memories of a bank that match words and filters, best first.
 
-    Without words, or with signs alone, the newest are given. A text of common words alone, such as
-    "to be", is searched by the rarest of them. Each memory is proved; one that does not fit what
-    is left of the budget is left out whole, and counted.
+    Without words, or with punctuation alone, the newest are returned. A text of common words only,
+    such as "to be", is searched by the rarest of them. Each record is verified. A memory that does
+    not fit what is left of the budget is skipped and counted.
 
-    A time that the words name is no filter: memories of that time rank higher, the others are
-    marked. Relative times ("last week") count from the newest memory, or from ``as_of``; from now
-    where there is nothing of the former.
+    A time that the words name is not a filter: memories of that time rank higher, the others are
+    marked. Relative times ("last week") count from the newest memory, or from ``as_of``; from now,
+    if no memory is of the former.
 
     Args:
-        view: The bank.
-        query: What is asked.
-        now: Tells the moment at which memories must be valid, when none is asked for.
-        embedders: Gives what makes a vector of the words; without it, or where the bank has no
-            vectors, words alone nominate.
-        reranker: Puts the best of what the filters leave in order again. Where it fails the order
-            stays, and the plan says why.
+        view: A view of the bank.
+        query: The query.
+        now: Returns the moment at which memories must be valid, if the query names none.
+        embedders: Returns the embedder for the query; without one, or if the bank has no vectors,
+            words alone nominate.
+        reranker: Reranks the best memories that pass the filters. If it fails, the order stays, and
+            the plan has the reason.
 
     Raises:
-        VerificationError: If a record is not what was logged.
+        VerificationError: If a record does not verify.
     """
     forget_erased(view)
     return _Recall(view, query, now, embedders, reranker).answer()
 
 
 def _told(view: View, query: Query, wanted: Filter, at: str) -> TimeRange | None:
-    """Return the time that a question names."""
+    """Return the time that a query names; None if it names none, or has limits of its own."""
     if not query.times or not query.text or not (query.since is None and query.until is None):
         return None
     told = parse_time_range(query.text, at)
@@ -355,7 +357,7 @@ def _told(view: View, query: Query, wanted: Filter, at: str) -> TimeRange | None
     relative = parse_time_range(query.text, latest)
     if relative is None or relative == told:
         return told
-    for each in (relative, told):  # whichever there is something of
+    for each in (relative, told):  # the first that a memory is of
         then = replace(wanted, since=each.since, until=each.until)
         if view.nominees(query.text, limit=1, wanted=then):
             return each
@@ -363,7 +365,7 @@ def _told(view: View, query: Query, wanted: Filter, at: str) -> TimeRange | None
 
 
 class _Recall:
-    """One answer in the making."""
+    """The evaluation of a query."""
 
     def __init__(
         self,
@@ -421,7 +423,7 @@ class _Recall:
         )
 
     def _again(self) -> Iterator[_Kept]:
-        """Yield what is kept, the first of it in the order of the reranker, if there is one."""
+        """Yield the matches, the best of them in the order of the reranker, if there is one."""
         kept = self._kept()
         if self._reranker is not None:
             first = list(islice(kept, FIRST))
@@ -443,7 +445,7 @@ class _Recall:
         return sorted(found, key=lambda kept: -(kept[2].score if kept[2] else 0.0))
 
     def _kept(self) -> Iterator[_Kept]:
-        """Yield the memories that all filters leave, best first."""
+        """Yield the nominated memories that pass all filters, best first."""
         for number, (logged, signals) in enumerate(self._nominated()):
             if number == MOST_LOOKED_AT:
                 self.complete = False
@@ -461,14 +463,14 @@ class _Recall:
         return self._as_it_is() if self.query.as_of is None else iter(self._as_it_was())
 
     def _as_it_is(self) -> Iterator[_Found]:
-        """Yield what is nominated: few first, and more where filters leave too little."""
+        """Yield the nominees: few first, then more if the filters leave too few."""
         limit = max(_FIRST, 2 * self.query.most)
-        # Asking the table for each row takes time; most often there is nothing to ask.
+        # Filtering in the store takes time, and most queries have no filter of columns.
         narrowed = self.wanted if self.query.narrows else None
         words = self.view.nominees(self.query.text, limit=limit, wanted=narrowed)
         count = len(words)
         if self.told is not None and count == limit:
-            # Of so many, those of the time that is named have to be nominated, too.
+            # Among so many, memories of the named time must be nominated as well.
             then = replace(self.wanted, since=self.told.since, until=self.told.until)
             words = self.view.nominees(self.query.text, limit=limit, wanted=then) | words
         meaning = self._meaning()
@@ -496,9 +498,9 @@ class _Recall:
             yield logged, signals(logged.seq)
 
     def _as_it_was(self) -> list[_Found]:
-        """Return what was there at the moment asked for, by one ranking for all of it.
+        """Return the nominees of an earlier state of the bank, ranked together.
 
-        What has been retired since has no place in an index, and no edge is gone along.
+        Records retired since then are in no index, so they are read. Edges are not followed.
         """
         meaning = self._meaning()
         there = {logged.seq: logged for logged in self._there_now(meaning)}
@@ -544,7 +546,7 @@ class _Recall:
         )
 
     def _why(self, logged: VerifiedRecord) -> tuple[str, ...]:
-        """Return the terms that a memory has itself; a part of another one says nothing more."""
+        """Return the terms that a memory contains, without terms that are parts of others."""
         text = (logged.row.text or "") if self.terms else ""
         if 0 < len(text) <= LONGEST:
             words = [self.terms[at].words for at in search_text(logged.row).times(self._sought)]
@@ -556,7 +558,7 @@ class _Recall:
 
 
 def _moment(view: View, query: Query, now: Callable[[], str]) -> tuple[int, str]:
-    """Return how many records of the log count, and when validity is judged."""
+    """Return the number of log records to search, and the moment at which validity is judged."""
     size = view.head.size
     if query.as_of is None:
         return size, now()
@@ -568,32 +570,33 @@ def _moment(view: View, query: Query, now: Callable[[], str]) -> tuple[int, str]
 
 
 MOST_FILES = 10
-"""Files that are given for one answer at most."""
+"""Maximum memory files of an answer."""
 
 MOST_RETIRED_FILES = 500
-"""Retired versions that are proved for an earlier moment at most."""
+"""Maximum retired versions of files that are verified for an earlier state of the bank."""
 
 FILE_SHARE = 4
-"""Of a budget one part in so many is kept for files, where there are any that fit."""
+"""The share of a budget that is reserved for files, as its divisor."""
 
 _FILE_VERSIONS = frozenset({"file_version"})
 _PASSAGE = 600
 
 
 def find_files(view: View, query: Query, terms: Sequence[Term], size: int) -> tuple[FileHit, ...]:
-    """Return the files that go with words, the best passage of each, best file first.
+    """Return the memory files that match words, best first, each with its best passage.
 
-    None where the query asks for what a file does not have: a component, tags, an owner, a
-    provider. A file is trusted as its writer at most, who is an agent: nothing proves who else.
+    None match a query that is restricted by type, tags, owner or provider, which files do not have.
+    A file is trusted at most as an agent, since its author is not verified. Versions without text
+    in the log, such as very large ones, are not found.
 
     Args:
-        view: The bank.
-        query: What is asked.
-        terms: Its words.
-        size: How many records of the log count.
+        view: A view of the bank.
+        query: The query.
+        terms: Its terms.
+        size: Number of log records to search.
 
     Raises:
-        VerificationError: If a record is not what was logged.
+        VerificationError: If a record does not verify.
     """
     if not terms or not query.asks_for_files or not view.head.counts.get("file_version", 0):
         return ()
@@ -615,9 +618,9 @@ def find_files(view: View, query: Query, terms: Sequence[Term], size: int) -> tu
 
 
 def split_budget(budget: int | None, files: Sequence[FileHit]) -> tuple[int | None, int]:
-    """Return what memories may take of a budget, and what is kept for files.
+    """Return the part of a budget for memories, and the part reserved for files.
 
-    Memories that take less leave more to files.
+    What memories do not use is left to files.
     """
     if budget is None:
         return None, 0
@@ -638,7 +641,7 @@ def fitting_files(files: Sequence[FileHit], left: int | None) -> tuple[FileHit, 
 def _nominated_files(
     view: View, text: str, wanted: Filter, terms: Sequence[Term], size: int
 ) -> Iterator[tuple[VerifiedRecord, float]]:
-    """Yield versions that have some of the words, best first; of an earlier moment, those of it."""
+    """Yield the file versions that have some of the words, best first, with their scores."""
     scores = view.nominees(text, limit=MOST_RETIRED_FILES, wanted=wanted)
     if wanted.as_of is None:
         yield from view.ranked(scores, wanted)
@@ -677,7 +680,7 @@ def _file_hit(
 
 
 def _best_passage(text: str, terms: Sequence[Term]) -> tuple[Passage, tuple[str, ...]]:
-    """Return the passage that has most of the words, the first of those that have as many."""
+    """Return the passage with most of the terms, the first of equal ones, and its terms."""
     best, most, having = Passage(1, 1, ""), (0, 0), tuple[str, ...]()
     for passage in _passages(text):
         tokens = tokens_of(passage.text)
@@ -690,7 +693,7 @@ def _best_passage(text: str, terms: Sequence[Term]) -> tuple[Passage, tuple[str,
 
 
 def _passages(text: str) -> Iterator[Passage]:
-    """Yield a text in passages: whole lines, up to a length; a longer line is cut into several."""
+    """Yield a text in passages of whole lines, up to a length; longer lines are split."""
     first, some, length = 1, list[str](), 0
     for number, line in enumerate(text.split("\n"), 1):
         if some and (length + len(line) > _PASSAGE or not line.strip()):

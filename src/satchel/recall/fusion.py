@@ -1,23 +1,22 @@
-"""Fusing the signals of how well memories match a question.
+"""Fusing the signals of how well memories match a query into one score.
 
 Each signal is divided by its largest value among the nominated memories, so that it is between 0
-and 1 whatever its unit, and their weighted sum orders. How the weights were chosen, and what was
-tried besides, is in docs/decisions/0088 and 0099.
+and 1 whatever its unit; their weighted sum is the score. docs/decisions/0088 and 0099 explain the
+weights and the alternatives.
 
-- **words**: BM25 of the memory's own words. A turn of a conversation is scored together with a
-  weighted part of the turns around it, bounded by length: a long answer does not swamp the short
-  turns beside it.
-- **meaning**: the cosine of the vectors; a turn also counts a part of its neighbours'.
-- **thread**: how much of the question the whole conversation covers.
-- **speaker**: whether the question names who said it.
-- **dated**: whether it names a time, where the question asks for one ("when"), or the very time
-  that the question names; "yesterday" counts from when it was said.
-- **time**: whether it is, or says that it is, of the time that the question names ("last May").
-- **phrase**: whether words that stand together in the question do so in it; of the best alone, and
-  the less, the shorter memories are.
-- **reranked**: how well a reranker finds that it answers, where one is configured; of the best
-  alone.
-- **linked**: a part of the score of another memory that an edge connects it with.
+- **words**: BM25 of the memory's words. A turn of a conversation also gets a weighted part of the
+  turns around it, limited by length, so that a long answer does not dominate the short turns
+  beside it.
+- **meaning**: the cosine of the vectors; a turn also gets a part of its neighbours'.
+- **thread**: how much of the query the whole conversation covers.
+- **speaker**: whether the query names its speaker.
+- **dated**: whether it names a time, if the query asks for one ("when"), or the very time that the
+  query names; "yesterday" is relative to when it was said.
+- **time**: whether it is of the time that the query names ("last May"), by its date or its text.
+- **phrase**: how much of the query's pairs of neighbouring words it contains; only for the best
+  memories, and weighted less the shorter memories are.
+- **reranked**: the score of the configured reranker; only for the best memories.
+- **linked**: a part of the score of another memory that an edge links it with.
 """
 
 from collections import Counter
@@ -33,40 +32,40 @@ PLACES = 1e6
 
 
 def round_score(score: float) -> float:
-    """Return a score with six digits behind the point.
+    """Return a score rounded to six digits.
 
-    Stores and ways of reckoning add up in an order of their own; what is behind is noise. Not
-    ``round(score, 6)``, which works the digits out as text: a question rounds a thousand scores.
+    Stores add up in different orders, so further digits are noise. ``round(score, 6)`` is slower,
+    and a query rounds a thousand scores.
     """
     return round(score * PLACES) / PLACES
 
 
 WORDS, LINKED = 1.0, 0.5
-"""The weight of words; and the part of another memory's whole score that an edge brings."""
+"""The weight of words; and the part of a score that an edge passes on."""
 
 RERANKED = 1.0
-"""The weight of a reranker, for the best memories alone: the others have less before it already."""
+"""The weight of the reranker, for the best memories only; the others score less already."""
 
 AROUND = {-2: 0.3, -1: 0.5, 1: 0.5, 2: 0.3}
-"""What a turn counts of its neighbours' scores, by their distance in the log."""
+"""The part of its neighbours' scores that a turn gets, by their distance in the log."""
 
 TOGETHER = {-2: 0.5, -1: 1.0, 1: 0.5}
-"""What a turn counts of its neighbours' words, as if they were its own, by their distance."""
+"""The part of its neighbours' words that count as its own, by their distance in the log."""
 
 SHORT, BRIEF = 75, 30
-"""Words up to which a turn shares its score, and its words; the longer it is, the less."""
+"""Words up to which a turn fully shares its score (``SHORT``) and its words (``BRIEF``)."""
 
 SHORT_BYTES = 500
 """Bytes of a memory outside conversations that count as short."""
 
 LEAST_RARITY = 0.2
-"""What a term counts that most of the nominated memories have."""
+"""The lowest weight of a term, for one that most of the nominated memories have."""
 
 QUESTIONS = 0.2
-"""The part of the score for words that a brief question loses: it seldom answers another."""
+"""The part of the words score that a short turn loses if it is a question itself."""
 
 Scores = Mapping[int, float]
-"""By the positions of memories in the log."""
+"""Scores by log position."""
 
 
 class SignalWeights(msgspec.Struct, frozen=True, gc=False):
@@ -74,29 +73,29 @@ class SignalWeights(msgspec.Struct, frozen=True, gc=False):
 
     meaning: float = 0.7
     long: float = 1.0
-    """How much more meaning counts, as a part of it, where all nominated memories are long."""
+    """By how much the weight of meaning grows, as a part of it, if all nominees are long."""
 
     thread: float = 0.7
     speaker: float = 0.4
     dated: float = 0.5
     time: float = 1.0
     phrase: float = 1.0
-    """Where all nominated memories are long; the less, the shorter they are."""
+    """If all nominees are long; less, the shorter they are."""
 
 
 USUAL = SignalWeights()
 
 _WEIGHTS = {"all-MiniLM-L6-v2-int8": SignalWeights(meaning=1.1, long=2.0)}
-"""By the model of the vectors; see docs/decisions/0088."""
+"""Weights by the model of the vectors; see docs/decisions/0088."""
 
 
 def weights_of(model: str | None) -> SignalWeights:
-    """Return the weights of the signals where vectors of a model are compared."""
+    """Return the weights of the signals for vectors of a model."""
     return USUAL if model is None else _WEIGHTS.get(model, USUAL)
 
 
 class Signals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Why a memory has its rank; each between 0 and 1, before it is weighted."""
+    """The parts of a memory's score, with their weights."""
 
     words: float = 0.0
     meaning: float = 0.0
@@ -105,19 +104,19 @@ class Signals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     dated: float = 0.0
     time: float = 0.0
     phrase: float = 0.0
-    """Whether words that stand together in the question do so in it; of the best alone."""
+    """Share of the query's phrases that it contains; only for the best memories."""
 
     reranked: float = 0.0
-    """How well a reranker finds that it answers, from 0 for the worst of the best to 1."""
+    """Score of the reranker, from 0 for the worst to 1 for the best; only for the best memories."""
 
     linked: float = 0.0
-    """The part of its score that it has from another memory, not weighted again."""
+    """The part it gets from a linked memory, weighted already."""
 
     cosine: float | None = None
-    """The cosine of its vector and the question's; None without a vector."""
+    """Cosine of its vector and the query's; None without a vector."""
 
     linked_to: str | None = None
-    """Id of the memory that it has that part from."""
+    """ID of the linked memory."""
 
     weights: SignalWeights = USUAL
 
@@ -132,59 +131,59 @@ class Signals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def weighted(  # noqa: PLR0913 - an argument a signal
     by: SignalWeights, words: Any, meaning: Any, thread: Any, speaker: Any, dated: Any, time: Any
 ) -> Any:
-    """Return the weighted sum of signals: of numbers, or of arrays of them."""
+    """Return the weighted sum of signals, which are numbers or arrays."""
     whole = WORDS * words + by.meaning * meaning + by.thread * thread
     return whole + (by.speaker * speaker + by.dated * dated + by.time * time)
 
 
 class Nominees:
-    """What of the nominated memories depends on each by itself, for one question.
+    """The nominated memories of a query: everything that depends on each memory alone.
 
-    In columns, which go by the order in which they were added.
+    Columns, in the order in which memories were added.
     """
 
     def __init__(self, terms: int) -> None:
         self.terms = terms
-        """How many the question has."""
+        """Number of terms of the query."""
 
         self.places = list[int]()
         self.runs = list[str | None]()
-        """The conversation of each that is a turn of one."""
+        """The conversation of each turn; None for other memories."""
 
         self.lengths = list[int]()
-        """How many words each has, where any is a turn."""
+        """Number of words of each, if any memory is a turn."""
 
         self.shares = list[float]()
-        """What counts of each beside others: 1, or less the longer it is."""
+        """The part of each that its neighbours get: 1, or less the longer it is."""
 
         self.asking = list[int]()
-        """The numbers of the turns that ask."""
+        """Indices of the turns that are questions."""
 
         self.has = list[Mapping[int, int]]()
-        """How often each has each term of the question, by the term's number and in that order."""
+        """Occurrences of each term in each memory, by the term's number and in that order."""
 
         self.speaker = list[float]()
         self.dated = list[float]()
         self.time = list[float]()
 
     def rarities(self, having: Iterable[int], lengths: float) -> list[float]:
-        """Return what each term counts.
+        """Return the weight of each term.
 
         Args:
-            having: How many of the memories have each.
-            lengths: Of all of the memories together.
+            having: Number of memories that have each term.
+            lengths: Total length of all memories.
         """
         totals = CorpusTotals(len(self.places), lengths)
         return [max(rarity(each, totals), LEAST_RARITY) for each in having]
 
     def masks(self) -> list[int]:
-        """Return which terms each has, as bits."""
+        """Return the terms of each memory, as bits."""
         return [sum([1 << at for at in each]) if each else 0 for each in self.has]
 
     def covered(self) -> dict[str, float]:
-        """Return how much of the question each conversation covers.
+        """Return how much of the query each conversation covers; empty if none covers any of it.
 
-        A term counts by how few of the conversations have it. Nothing where none covers anything.
+        Terms are weighted by how few of the conversations have them.
         """
         masks = dict[str, int]()
         for run, mask in zip(self.runs, self.masks(), strict=True):
@@ -197,7 +196,7 @@ class Nominees:
         return {run: spoken[mask] / most for run, mask in masks.items()} if most else {}
 
     def length(self) -> float:
-        """Return how long the memories are: 0 where all are short, towards 1 the longer."""
+        """Return how long the memories are: 0 if all are short, up to 1."""
         shares = list(zip(self.shares, self.runs, strict=True))
         found = [share for share, run in shares if run is not None]
         found += [share for share, run in shares if run is None]
@@ -205,23 +204,23 @@ class Nominees:
 
 
 class FusedScores(NamedTuple):
-    """Nominated memories in order. Columns go by the order in which they were added."""
+    """Scores and signals of nominated memories, in the order in which they were added."""
 
     words: Sequence[float]
     meaning: Sequence[float]
     thread: Sequence[float]
     scores: Sequence[float]
     best: Sequence[int]
-    """The numbers of all, best first; equal ones in log order."""
+    """Indices of all, best first; equal ones in log order."""
 
 
 def fused_plain(one: Nominees, weights: SignalWeights, meant: Sequence[float]) -> FusedScores:
-    """Return memories in order, some of which are turns of conversations, without numpy.
+    """Return the scores of memories, some of which are turns, without numpy.
 
     Args:
         one: The memories.
-        weights: Of the signals.
-        meant: The cosines.
+        weights: Weights of the signals.
+        meant: Cosine of each memory.
     """
     near, shares = _near(one), one.shares
     parts = [(at, AROUND[far] * min(shares[at], shares[by]), by) for at, far, by in near]
@@ -245,7 +244,7 @@ def ordered(
     meaning: Sequence[float],
     thread: Sequence[float],
 ) -> FusedScores:
-    """Return memories in order by their signals."""
+    """Return the scores of memories from their signals."""
     every = zip(words, meaning, thread, one.speaker, one.dated, one.time, strict=True)
     scores = [round_score(weighted(weights, *own)) for own in every]
     keys = sorted(
@@ -256,7 +255,7 @@ def ordered(
 
 
 def _near(one: Nominees) -> list[tuple[int, int, int]]:
-    """Return the numbers of turns, and of those around them, with their distance."""
+    """Return the indices of turns and of the turns around them, with their distance between."""
     there, runs = {place: at for at, place in enumerate(one.places)}, one.runs
     found = list[tuple[int, int, int]]()
     for place, at in there.items():
@@ -270,9 +269,9 @@ def _near(one: Nominees) -> list[tuple[int, int, int]]:
 
 
 def _by_words(one: Nominees, near: Iterable[tuple[int, int, int]]) -> list[float]:
-    """Return BM25 scores, turns with a part of the words of those around them.
+    """Return BM25 scores; turns get a part of the words of the turns around them.
 
-    How rare a term is, is counted among the nominated memories.
+    The rarity of terms is that among the nominated memories.
     """
     times: list[Mapping[int, float]] = list(one.has)
     lengths = [float(length) for length in one.lengths]
@@ -297,7 +296,7 @@ def _by_words(one: Nominees, near: Iterable[tuple[int, int, int]]) -> list[float
 
 
 def _around(scores: Sequence[float], parts: Iterable[tuple[int, float, int]]) -> list[float]:
-    """Return scores with a part of those of the turns around, less where either is long."""
+    """Return scores with the parts that turns get of the turns around them."""
     found = list(scores)
     for at, part, by in parts:
         found[at] += part * scores[by]
@@ -305,13 +304,13 @@ def _around(scores: Sequence[float], parts: Iterable[tuple[int, float, int]]) ->
 
 
 def even(scores: Sequence[float]) -> list[float]:
-    """Return scores as parts of the largest."""
+    """Return scores divided by the largest."""
     most = max(scores, default=0.0)
     return [round_score(score / most) if most > 0 else 0.0 for score in scores]
 
 
 def _having(count: int, masks: Iterable[int]) -> list[int]:
-    """Return in how many masks each of so many bits is."""
+    """Return for each of so many bits the number of masks that have it."""
     often = Counter(masks).items()
     return [sum([times for mask, times in often if mask >> at & 1]) for at in range(count)]
 

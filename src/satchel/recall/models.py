@@ -1,4 +1,4 @@
-"""Which models the actions work with; the one place that names their modules."""
+"""Embedders and rerankers by name. Only this module names the modules of models."""
 
 import os
 from collections.abc import Callable
@@ -32,26 +32,26 @@ _OPENAI_URL, _OPENAI_KEY = "https://api.openai.com/v1", "OPENAI_API_KEY"
 _OLLAMA_URL = "http://127.0.0.1:11434"
 _SERVERS = {OLLAMA: _OLLAMA_URL, SERVER: _OPENAI_URL}
 _ADDRESS = "@http"
-"""Begins the address of a server behind the name of a model."""
+"""Separates the name of a model from the address of its server."""
 
 
 def embedder_of(
     settings: Settings, name: str | None = None, made: GenerationInfo | None = None
 ) -> Embedder:
-    """Return what makes vectors.
+    """Return an embedder.
 
     Args:
-        settings: Says which one is meant when none is named, and how a server is reached.
+        settings: Settings with the default embedder, and with servers.
         name: ``static-idf``, ``static``, ``minilm``, ``onnx`` or ``openai``; or a library or server
             with its model: ``ollama:MODEL``, ``openai:MODEL``, ``sentence-transformers:MODEL``,
             ``fastembed:MODEL`` or ``onnx:FOLDER``. That of a server may end with its address,
             as ``openai:MODEL@http://127.0.0.1:8080/v1``.
-        made: Vectors that it made before; how many numbers they have need not be found out then.
+        made: A generation that it computed before, whose dimensions are known.
 
     Raises:
-        UsageError: If there is none of that name.
-        ConfigError: If it is a server, and not configured.
-        MissingExtraError: If what it needs is not installed.
+        UsageError: If there is no embedder of that name.
+        ConfigError: If it is a server that is not configured.
+        MissingExtraError: If an extra that it needs is not installed.
     """
     configured = settings.options.inference.embedder
     found = name or configured
@@ -71,10 +71,10 @@ def embedder_of(
 
 
 def _with_address(name: str, configured: str) -> str:
-    """Return a name with the address that the configuration has for its model.
+    """Return a name with the configured address of its model.
 
     Raises:
-        UsageError: If it names another address: where memories are sent is the operator's choice.
+        UsageError: If it contains another address: the operator decides where memories are sent.
     """
     if name == configured:
         return name
@@ -89,18 +89,18 @@ def _with_address(name: str, configured: str) -> str:
     return configured if model == known else name
 
 
-@lru_cache(8)  # a model that is loaded, and vectors that were made, serve the next question too
+@lru_cache(8)  # the next query uses the loaded model and the cached vectors
 def _named(name: str, settings: InferenceSettings) -> "CachedEmbedder":
-    """Return the embedder of a library or a server, with its model in its name."""
+    """Return the embedder of a library or a server for a name with a model."""
     scheme, model, address = _parts(name)
     settings = structs.replace(settings, base_url=address or settings.base_url)
     return CachedEmbedder(_SCHEMES[scheme](settings, model, settings.dimensions))
 
 
 def _parts(name: str) -> tuple[str, str, str]:
-    """Return the library or server of a name, its model, and the server's address if it has one.
+    """Return the library or server of a name, its model, and the address of the server, if any.
 
-    ``openai:MODEL@http://127.0.0.1:8080/v1`` has one. Vectors are named without it.
+    ``openai:MODEL@http://127.0.0.1:8080/v1`` has an address. Vectors are named without it.
     """
     scheme, _, model = name.partition(":")
     if scheme not in _SERVERS:
@@ -110,10 +110,10 @@ def _parts(name: str) -> tuple[str, str, str]:
 
 
 def query_embedders(settings: Settings) -> Callable[[GenerationInfo], Embedder | None]:
-    """Return what gives the embedder that questions to a generation of vectors are handed to.
+    """Return a function that returns the embedder for queries to a generation.
 
-    A library, a server, or a model in a folder, is asked only while it is what the configuration
-    names, and has made the vectors: what a store says of itself loads nothing.
+    A library, a server or a model folder is used only if the configuration names it and it computed
+    the vectors: what a store contains loads nothing.
     """
 
     def embedder(made: GenerationInfo) -> Embedder | None:
@@ -133,10 +133,10 @@ def query_embedders(settings: Settings) -> Callable[[GenerationInfo], Embedder |
 
 
 def automatic_embedders(settings: Settings) -> Keeper:
-    """Return what gives the embedder by which a bank's vectors are made without being asked for.
+    """Return a function that returns the embedder for automatic vectors of a bank.
 
-    Only what runs on this machine, where it is installed: nothing is sent to another one unasked.
-    Where the configuration names a library or a server with its model, that is what banks move to.
+    Only embedders that are installed and run on this machine: nothing is sent to others without a
+    request. If the configuration names a library or a server with a model, banks switch to it.
     """
 
     def embedder(made: GenerationInfo | None) -> Embedder | None:
@@ -148,7 +148,7 @@ def automatic_embedders(settings: Settings) -> Keeper:
             if not _is_here(inference):
                 return None
             return _unless_missing(settings, named, made)
-        # Back to what is built in, unless somebody asked for the vectors that are there.
+        # Switch back to a built-in embedder, unless the present vectors were requested.
         moves = made is None or (is_named(made.model) and not made.asked)
         name = named if moves else _BUILT_IN.get(made.model) if made is not None else None
         return _unless_missing(settings, name) if name in _BUILT_IN.values() else None
@@ -157,13 +157,13 @@ def automatic_embedders(settings: Settings) -> Keeper:
 
 
 def is_named(name: str) -> bool:
-    """Tell whether a name is that of a library or a server with its model."""
+    """Return whether a name is that of a library or a server with a model."""
     scheme, model, _ = _parts(name)
     return bool(model) and scheme in _SCHEMES
 
 
 def _made_by(named: str, made: GenerationInfo) -> bool:
-    """Tell whether vectors are named by what the configuration names."""
+    """Return whether a generation was computed by the embedder of a name."""
     scheme, model, _ = _parts(named)
     if scheme == FOLDER and model:
         return made.model == f"{FOLDER}:{Path(model).expanduser().resolve().name}"
@@ -171,7 +171,7 @@ def _made_by(named: str, made: GenerationInfo) -> bool:
 
 
 def server_of(settings: InferenceSettings) -> str | None:
-    """Return the address of the server that makes vectors; None for a model on this machine."""
+    """Return the address of the configured embedding server; None for a model on this machine."""
     if settings.embedder == SERVER:
         return settings.base_url
     scheme, model, address = _parts(settings.embedder)
@@ -181,7 +181,7 @@ def server_of(settings: InferenceSettings) -> str | None:
 
 
 def _is_here(settings: InferenceSettings) -> bool:
-    """Tell whether the model that is named runs on this machine."""
+    """Return whether the configured embedder runs on this machine."""
     address = server_of(settings)
     if address is None:
         return True
@@ -202,17 +202,17 @@ def _unless_missing(
 def reranker_of(
     settings: Settings, name: str | None = None, *, wanted: bool | None = None
 ) -> Reranker | None:
-    """Return what puts the best memories of an answer in order again; None for nothing.
+    """Return a reranker; None for none.
 
     Args:
-        settings: Say which one is meant when none is named, and how long a question waits for it.
+        settings: Settings with the default reranker and its time limit.
         name: ``lexical``, or a cross-encoder: ``sentence-transformers:MODEL``,
             ``fastembed:MODEL`` or ``onnx:FOLDER``.
-        wanted: False for nothing, whatever is configured; True where there has to be one.
+        wanted: False for none, whatever is configured; True to require one.
 
     Raises:
-        UsageError: If there is none of that name, or one has to be there and none is configured.
-        ConfigError: If there is none of the name that is configured.
+        UsageError: If there is no reranker of that name, or one is required and none is configured.
+        ConfigError: If there is no reranker of the configured name.
     """
     if wanted is False:
         return None
@@ -238,7 +238,7 @@ def reranker_of(
     return _timed(found, timeout)
 
 
-@lru_cache(4)  # a model that is loaded serves the next question too
+@lru_cache(4)  # the next query uses the loaded model
 def _timed(name: str, timeout: float) -> "TimedReranker":
     from satchel.recall.rerankers import TimedReranker
 
@@ -365,7 +365,7 @@ _BUILT_IN = {
     "wordllama-l2-256-int8-idf": WEIGHTED,
     "all-MiniLM-L6-v2-int8": NEURAL,
 }
-"""What makes the vectors of a model, without the module that does: it takes time to import."""
+"""Names of the built-in embedders by the model of their vectors, which needs no import of them."""
 
 _EMBEDDERS: dict[str, Callable[[InferenceSettings], Embedder]] = {
     WEIGHTED: _weighted,
@@ -383,27 +383,25 @@ _SCHEMES: dict[str, _Scheme] = {
     "fastembed": _library_model("fastembed"),
     FOLDER: _folder_model,
 }
-"""What makes vectors by a model that is named behind a colon."""
+"""Embedders that take the name of a model after a colon."""
 
 _RERANKERS: dict[str, Callable[[str], Reranker]] = {
     "sentence-transformers": _library_reranker("sentence-transformers"),
     "fastembed": _library_reranker("fastembed"),
     FOLDER: _folder_reranker,
 }
-"""What gives a cross-encoder that is named behind a colon."""
+"""Cross-encoders that take the name of a model after a colon."""
 
 
 MOST_CACHED_BYTES = 8 << 20
-"""Of vectors that are kept; the ones that were used longest ago go first."""
+"""Maximum size of the cached vectors; the least recently used are dropped first."""
 
 
 class CachedEmbedder:
-    """An embedder that is asked once for each text.
-
-    Texts themselves are not kept, and nothing of it outlives the process.
+    """An embedder that caches vectors in the process, by the digest of their text.
 
     Args:
-        embedder: What makes the vectors; of no kind that learns of a bank.
+        embedder: The embedder; not one that learns from a bank.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -414,26 +412,26 @@ class CachedEmbedder:
 
     @property
     def model(self) -> str:
-        """As the embedder's."""
+        """That of the embedder."""
         return self._embedder.model
 
     @property
     def dimensions(self) -> int:
-        """As the embedder's, or as it was assumed."""
+        """That of the embedder, or the assumed one."""
         return self._assumed or self._embedder.dimensions
 
     def assume(self, dimensions: int) -> None:
-        """Take it for known how many numbers a vector has; vectors of others are refused."""
+        """Assume the dimensions of vectors; those with others are refused."""
         self._assumed = self._assumed or dimensions
 
     @property
     def revision(self) -> str:
-        """As the embedder's."""
+        """That of the embedder."""
         return self._embedder.revision
 
     @property
     def cost(self) -> int:
-        """As the embedder's; 1 where it has none."""
+        """That of the embedder; 1 if it has none."""
         return self._embedder.cost if isinstance(self._embedder, SlowEmbedder) else 1
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:

@@ -1,9 +1,9 @@
-"""Finding near-duplicates among many texts, in little memory: some hundred bytes for each.
+"""Finding near-duplicates among many texts, with some hundred bytes of memory for each.
 
-Texts whose numbers or negations differ are never compared. For the rest every pair counts, but
-few are looked at whole: the first quarter of two vectors, with the lengths of what is left of
-them, bounds their cosine from above, and only what may reach the limit goes on. What is found is
-exact; the bound takes 65 products for each pair instead of 256.
+Texts whose numbers or negations differ are never compared. Of all other pairs, few are compared in
+full: the first quarter of two vectors, with the lengths of their rests, gives an upper bound of the
+cosine, and only pairs that may reach the limit are compared. The result is exact; the bound takes
+65 products for each pair instead of 256.
 """
 
 import re
@@ -31,7 +31,7 @@ _NEGATIONS = (
     "никогда ничего никто без inte aldrig ingen inget inga utan ikke aldri uten ei"
 )
 NEGATIONS = frozenset(_NEGATIONS.split())
-"""Turn what is said into its opposite, or mean something else in another of the languages."""
+"""Negations of several languages; some mean something else in another."""
 
 _NUMBERS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
@@ -63,7 +63,7 @@ _OPPOSITES = (
     "sister brother son daughter wife husband aunt uncle"
 )
 OPPOSITES = frozenset(_OPPOSITES.split())
-"""Words that stand where another one would change all: likings, directions, days, relations."""
+"""Words whose replacement changes the meaning: likings, directions, days, relations."""
 
 _PERSONS = (
     "i me my mine myself we us our ours you your yours he him his she her hers it its they "
@@ -71,7 +71,7 @@ _PERSONS = (
     "uns je tu il elle nous vous ils elles yo tú él ella nosotros"
 )
 PERSONS = frozenset(_PERSONS.split())
-"""Words that stand for somebody."""
+"""Pronouns for persons."""
 
 _BEGINNINGS = (
     "the a an this that these those there here and but or so if when while because as at by "
@@ -80,7 +80,7 @@ _BEGINNINGS = (
     "what where why how der die das ein eine und aber le la les un une et el los las il lo gli"
 )
 BEGINNINGS = frozenset(_BEGINNINGS.split())
-"""Words that begin sentences, with a capital, and are no names."""
+"""Words that start sentences, with a capital, and are not names."""
 
 
 _DIGITS = re.compile(r"\d+")
@@ -89,52 +89,52 @@ _ENDS = ".!?:;…\"'“”«»„。！？\n"  # noqa: RUF001 - idem
 _APOSTROPHES = str.maketrans({"’": "'", "ʼ": "'", "`": "'"})  # noqa: RUF001 - idem
 
 _LONG, _REMEMBERED = 1000, 64
-"""Digits of a number that is not read as one; characters of a word that is looked at each time."""
+"""Digits from which a number is compared as text; length from which a word is not cached."""
 
 
 class TextFeatures(NamedTuple):
-    """What tells a text apart from others that sound like it."""
+    """The features that distinguish a text from others with similar vectors."""
 
     numbers: tuple[str, ...]
-    """In their order."""
+    """In order."""
 
     negations: int
     names: tuple[str, ...]
-    """Names that stand where only names are capitalised, in their order."""
+    """Capitalized words within sentences, in order."""
 
     words: tuple[str, ...]
-    """All words, folded, in their order."""
+    """All words, case-folded, in order."""
 
     odd: frozenset[str]
-    """Words that must be in both texts: perhaps names, opposites, and those in scripts that show
-    neither where words end nor what is a name."""
+    """Words that both texts must have: possible names, opposites, and words in scripts without
+    spaces or capitals."""
 
     persons: frozenset[str]
-    """Words such as "she"; no other may stand in their place."""
+    """Pronouns such as "she", which must not be replaced by others."""
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What two texts must have in common; those with different ones need no comparison."""
+        """Features that must be equal; texts with different keys are not compared."""
         return self.numbers, self.negations
 
 
 class _Word(NamedTuple):
-    """What one word says, wherever it stands."""
+    """The features of a word, independent of its position."""
 
     folded: str
     numbers: tuple[str, ...]
     negates: bool
     odd: bool
-    """For other reasons than a capital at its start."""
+    """Whether both texts must have it, for other reasons than an initial capital."""
 
     capital: bool
     person: bool
     ends: bool
-    """Whether a sentence ends with it."""
+    """Whether it ends a sentence."""
 
 
 def telling(text: str) -> TextFeatures:
-    """Return what tells a text apart."""
+    """Return the features of a text."""
     found = [_word(raw) for raw in text.translate(_APOSTROPHES).split()]
     names, odd = list[str](), set[str]()
     fresh = True
@@ -158,11 +158,11 @@ def telling(text: str) -> TextFeatures:
 
 
 def may_be_same(one: TextFeatures, other: TextFeatures) -> bool:
-    """Tell whether nothing speaks against two texts being near-duplicates."""
+    """Return whether the features of two texts allow them to be near-duplicates."""
     if one.key != other.key:
         return False
     if Counter(one.words) == Counter(other.words):
-        return one.words == other.words  # a mean does not know who paid whom
+        return one.words == other.words  # a mean vector ignores the order: who paid whom
     mine, theirs = set(one.words), set(other.words)
     if (one.odd - theirs) or (other.odd - mine):
         return False
@@ -195,7 +195,7 @@ def _known(raw: str) -> _Word:
 
 
 def _word(raw: str) -> _Word:
-    """Return what a word says; of very long ones nothing is remembered."""
+    """Return the features of a word; those of very long words are not cached."""
     return _known(raw) if len(raw) <= _REMEMBERED else _known.__wrapped__(raw)
 
 
@@ -208,39 +208,39 @@ def _is_odd(word: str, folded: str) -> bool:
         return False
     plain = word.replace("'", "").replace("-", "")
     if not plain.isalpha():
-        return True  # an address, a path, a version, a sign
+        return True  # an address, a path, a version, a symbol
     return not plain.isascii() and any(letter.lower() == letter.upper() for letter in plain)
 
 
 LEAST = 0.92
-"""The cosine from which on two texts are near-duplicates."""
+"""Lowest cosine of near-duplicates."""
 
 _TOGETHER = 512
 _FIRST, _SECOND = 4096, 1024
-"""Rows of a block: those before, and those that are compared with them."""
+"""Rows of a block: earlier texts, and the texts that are compared with them."""
 
 _HIT = 64
 _PREFIX = 64
 _SLACK = 1e-4
 _CANDIDATES, _MOST = 32, 8
-"""Texts that one is compared with word by word, and that are told of."""
+"""Maximum texts that a text is compared with word by word, and that are returned for it."""
 
 Progress = Callable[[int, int], None]
-"""Is told how many pairs were compared, and of how many."""
+"""Called with the number of pairs compared, and the number of all."""
 
 
 class SimilarText(NamedTuple):
-    """An earlier text that one is like."""
+    """An earlier text that is a near-duplicate."""
 
     name: str
     similarity: float
 
 
 class DuplicateIndex:
-    """Texts, and which of them say the same. A context: temporary files go with it.
+    """Finds near-duplicates among texts. A context manager that deletes its temporary files.
 
     Args:
-        embedder: Makes their vectors.
+        embedder: Computes the vectors.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -259,7 +259,7 @@ class DuplicateIndex:
         self._at = dict[str, int]()
         self._first_fresh = 0
         self.characters = 0
-        """How many all texts have."""
+        """Characters of all texts."""
 
     def __enter__(self) -> Self:
         return self
@@ -275,12 +275,12 @@ class DuplicateIndex:
         self._bounds.close()
 
     def add(self, name: str, text: str, group: str = "") -> None:
-        """Add a text under a name; one that is blank is like no other.
+        """Add a text; a blank one has no duplicates.
 
         Args:
-            name: Another one for each text; a name that is there already stays with its first text.
+            name: Its name; a name that is used twice keeps the first text.
             text: The text.
-            group: Only texts of one group are compared.
+            group: Only texts of the same group are compared.
         """
         if text.strip():
             self._held.append((name, text, group))
@@ -289,18 +289,18 @@ class DuplicateIndex:
                 self._take()
 
     def begin(self) -> None:
-        """Only look for the twins of what is added from here on."""
+        """Search only for duplicates of the texts added from here on."""
         self._take()
         self._first_fresh = len(self._names)
 
     @property
     def count(self) -> int:
-        """How many texts there are."""
+        """Number of texts."""
         return len(self._names) + len(self._held)
 
     @property
     def pairs(self) -> int:
-        """How many pairs there are to compare: what the time hangs on."""
+        """Number of pairs to compare, on which the time depends."""
         self._take()
         return sum(
             len(group) * self._fresh(group) - self._fresh(group) * (self._fresh(group) + 1) // 2
@@ -310,14 +310,15 @@ class DuplicateIndex:
     def twins(
         self, least: float = LEAST, told: Progress | None = None
     ) -> dict[str, list[SimilarText]]:
-        """Return for each text that has some the earlier ones that say the same.
+        """Return the earlier near-duplicates of texts that have some.
 
         Args:
             least: The lowest cosine, above 0.
-            told: Told how far it is.
+            told: Called as pairs are compared.
 
         Returns:
-            By name, in the order in which they were added; the most alike first, at most eight.
+            Near-duplicates by name, in the order in which texts were added; at most eight, the most
+            similar first.
         """
         self._take()
         self._vectors.flush()
@@ -346,13 +347,13 @@ class DuplicateIndex:
         return b"".join(self._texts.read_range(start, end)).decode()
 
     def _fresh(self, group: Sequence[int]) -> int:
-        """Return how many of a group are to be looked for; they are its last ones."""
+        """Return the number of texts at the end of a group whose duplicates are searched."""
         if not self._first_fresh:
             return len(group)
         return int(self._np.count_nonzero(self._np.array(group) >= self._first_fresh))
 
     def _take(self) -> None:
-        """Make the vectors of what waits."""
+        """Compute the vectors of the texts that wait for it."""
         held, self._held = self._held, []
         if not held:
             return
@@ -374,7 +375,7 @@ class DuplicateIndex:
                 self._groups.setdefault(key, array("Q")).append(place)
 
     def _bound(self, vectors: list[bytes]) -> None:
-        """Keep the start of each vector, and how long the rest of it is, at length 1."""
+        """Write the start of each unit vector, and the length of its rest."""
         np = self._np
         rows = self._unit(np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1))
         start = rows[:, :_PREFIX]
@@ -394,7 +395,7 @@ class DuplicateIndex:
     def _twins_of(
         self, group: Sequence[int], start: int, some: Sequence[int], least: float
     ) -> dict[int, list[SimilarText]]:
-        """Return the twins of some texts of a group, which begin at a place of it."""
+        """Return the near-duplicates of a block of a group, which starts at an index of it."""
         np, dimensions = self._np, self._embedder.dimensions
         rows = self._unit(self._rows(self._vectors, dimensions, some))
         bounds = self._rows(self._bounds, self._width, some)
@@ -403,7 +404,7 @@ class DuplicateIndex:
         for at in range(0, end, _FIRST):
             earlier = group[at : min(at + _FIRST, end)]
             high = bounds @ self._rows(self._bounds, self._width, earlier).T
-            if at + len(earlier) > start:  # of texts of one block only those before
+            if at + len(earlier) > start:  # within a block, only earlier texts
                 high[np.arange(at, at + len(earlier)) >= np.arange(start, end)[:, None]] = 0
             touched = set[int]()
             for mine, theirs in self._likely(high, least - _SLACK):
@@ -420,7 +421,7 @@ class DuplicateIndex:
         return {place: twins for place, twins in believed if twins}
 
     def _likely(self, high: Any, least: float) -> Iterator[tuple[Any, Any]]:
-        """Yield rows and columns that may reach the limit; of very many those that reach most."""
+        """Yield the rows and columns that may reach the limit; of very many, the highest."""
         np, most = self._np, 8 * _CANDIDATES
         hit = np.flatnonzero(high.max(axis=1) >= least)
         for at in range(0, len(hit), _HIT):
@@ -446,7 +447,7 @@ class DuplicateIndex:
 
 
 def names_of(twins: Mapping[str, Sequence[SimilarText]]) -> dict[str, list[str]]:
-    """Return what texts are like by name alone, the most alike first."""
+    """Return the names of near-duplicates, by name, the most similar first."""
     return {name: [twin.name for twin in found] for name, found in twins.items()}
 
 

@@ -1,4 +1,4 @@
-"""The operation ``recall``: its options, and what they ask of a bank."""
+"""The operation ``recall``, and its options."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -36,7 +36,7 @@ def _as_of(value: Any) -> int | str | None:
 
 @dataclass(frozen=True, slots=True)
 class RecallOptions(ScopeOptions):
-    """What to search for, and where."""
+    """The query, and the memories to search."""
 
     text: Annotated[
         str,
@@ -127,9 +127,9 @@ def recall_in(bank: OpenBank, options: RecallOptions) -> Answer:
     Matching passages of memory files follow, with path, version and lines.
 
     Raises:
-        UsageError: If a time names no moment, or a number is out of range.
+        UsageError: If a time is not valid, or a number is out of range.
         UnknownSessionError: If there is no such session.
-        VerificationError: If the bank is not what was signed.
+        VerificationError: If the bank does not verify.
     """
     query, code, explain = query_of(options), options.code, options.explain
     if options.session is None:
@@ -138,7 +138,7 @@ def recall_in(bank: OpenBank, options: RecallOptions) -> Answer:
 
 
 def query_of(options: RecallOptions) -> Query:
-    """Return what options ask of a bank."""
+    """Return the query of options."""
     return Query(
         text=options.text,
         limit=options.limit,

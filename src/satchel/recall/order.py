@@ -1,4 +1,4 @@
-"""What is nominated for one question, put in order."""
+"""Ranking the nominated memories of a query by all signals."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,9 +38,9 @@ _COLUMNS = ("places", "lengths", "shares", "speaker", "dated", "time")
 
 
 class Matrix:
-    """The nominated memories of one question, as arrays.
+    """The nominated memories of a query as numpy arrays.
 
-    Memories that are added later are converted alone.
+    Only memories added since the last call are converted.
 
     Args:
         np: numpy.
@@ -52,20 +52,20 @@ class Matrix:
         self._nominees = nominees
         self._columns = {name: np.zeros(0, self._kind(name)) for name in _COLUMNS}
         self._numbers = dict[str, int]()
-        """Of the conversations."""
+        """Numbers of the conversations."""
 
         self._runs = np.zeros(0, int)
         """The number of each memory's conversation; -1 for none."""
 
         self._has = np.zeros((nominees.terms, 0))
-        """How often each memory has each term: (terms, memories)."""
+        """Occurrences of terms in memories: (terms, memories)."""
 
     def fused(self, weights: SignalWeights, meant: Sequence[float]) -> FusedScores:
-        """Return memories in order, as ``fused_plain`` does.
+        """Return the scores of the memories, as ``fused_plain`` does.
 
         Args:
-            weights: Of the signals.
-            meant: The cosines.
+            weights: Weights of the signals.
+            meant: Cosine of each memory.
         """
         np = self._np
         self._grow()
@@ -87,7 +87,7 @@ class Matrix:
         return FusedScores(*(each.tolist() for each in (words, meaning, thread, scores, best)))
 
     def _grow(self) -> None:
-        """Convert the memories that were added since the last time."""
+        """Convert the memories that were added since the last call."""
         np, nominees, start = self._np, self._nominees, len(self._runs)
         for name in _COLUMNS:
             added = np.array(getattr(nominees, name)[start:], self._kind(name))
@@ -129,7 +129,7 @@ class Matrix:
         return _rounded(np, bm25(dict(enumerate(times)), rarities, long, totals))
 
     def _covered(self) -> Any:
-        """Return how much of the question each conversation covers; None where none does."""
+        """Return how much of the query each conversation covers; None if none covers any."""
         np, size = self._np, len(self._numbers)
         covers = np.zeros((self._nominees.terms, size), bool)
         terms, memories = np.nonzero(self._has)
@@ -144,7 +144,7 @@ class Matrix:
 
 
 def _near(np: Any, places: Any, runs: Any) -> Iterator[tuple[Any, int, Any]]:
-    """Yield the numbers of turns, and of those that are so far from them, for each distance."""
+    """Yield for each distance the indices of turns and of the turns at that distance."""
     order = np.argsort(places)
     there = places[order]
     for far in AROUND:
@@ -171,23 +171,23 @@ def _rounded(np: Any, scores: Any) -> Any:
 
 
 FIRST = 30
-"""How many of the best memories are looked at."""
+"""Number of the best memories that are searched for phrases."""
 
 LEAST_WEIGHT = 0.05
-"""Of phrases; for less they are not looked for."""
+"""Lowest weight of phrases for which they are searched."""
 
 _NEAR = 2
-"""Words from one to the other, at most: one may stand between them."""
+"""Maximum distance of two words of a phrase: one word may be between them."""
 
 
 def phrases(terms: Sequence[Term], texts: Mapping[int, SearchText]) -> dict[int, float]:
-    """Return how much of a question's phrases each text has; the one with most has 1.
+    """Return how much of a query's phrases each text has; the one with most has 1.
 
-    Those that have nothing of them are left out. A pair of words weighs by how rare they are.
+    Texts without any are omitted. Pairs of words are weighted by how rare the words are.
 
     Args:
-        terms: Of the question, in its order.
-        texts: The best memories, by position.
+        terms: Terms of the query, in order.
+        texts: The best memories, by log position.
     """
     words = [term.tokens[0] for term in terms if len(term.tokens) == 1 and not term.prefix]
     pairs = [pair for pair in pairwise(words) if len(set(pair)) > 1]
@@ -212,7 +212,7 @@ def phrases(terms: Sequence[Term], texts: Mapping[int, SearchText]) -> dict[int,
 
 
 def is_near(some: Sequence[int], others: Sequence[int]) -> bool:
-    """Tell whether places of one word are near those of another; both are in order."""
+    """Return whether a position of one word is near one of another; both are ascending."""
     at = 0
     for place in some:
         while at < len(others) and others[at] < place - _NEAR:
@@ -223,27 +223,27 @@ def is_near(some: Sequence[int], others: Sequence[int]) -> bool:
 
 
 class ParsedQuery(NamedTuple):
-    """What memories are compared with."""
+    """A query, parsed for ranking."""
 
     terms: Sequence[Term]
     text: str = ""
-    """As it was asked."""
+    """The query as written."""
 
     told: TimeRange | None = None
     """The time that it names."""
 
 
 class SignalRanking:
-    """The memories that are nominated for one question, put in order by all signals.
+    """Ranks the nominated memories of a query by all signals.
 
-    A question has hundreds of memories, and most are put in order twice: first without the turns
-    around the best. What depends on one memory alone is worked out once. The rest is done with
-    numpy where that is loaded, and else without; both give the same, to the last digit.
+    A query has hundreds of nominees, and most are ranked twice: first without the turns around the
+    best. What depends on one memory alone is computed once. The rest uses numpy if it is loaded;
+    results are the same with and without, to the last digit.
 
     Args:
-        question: What is asked.
-        weights: Of the signals. Meaning counts for more, the longer
-            the nominated memories are: a long text has some of any question's words.
+        question: The query.
+        weights: Weights of the signals. The longer the nominees are, the more meaning counts: a
+            long text has some of any query's words.
     """
 
     def __init__(self, question: ParsedQuery, weights: SignalWeights = USUAL) -> None:
@@ -264,19 +264,19 @@ class SignalRanking:
         self._phrases = dict[int, float]()
 
     def add(self, rows: Mapping[int, Row], words: Scores, cosines: Scores) -> dict[int, float]:
-        """Add memories, and return the scores of all by position, best first.
+        """Add memories, and return the scores of all by log position, best first.
 
         Args:
-            rows: By position.
-            words: The store's scores of their words. They count only where no memory is part of a
-                conversation; turns are scored by their own words and their neighbours'.
-            cosines: Of the vectors.
+            rows: Rows by log position.
+            words: The store's word scores. They count only if no memory is part of a conversation;
+                turns are scored by their own words and their neighbours'.
+            cosines: Cosines of the vectors.
         """
         self._rows |= rows
         self._words |= words
         self._cosines |= cosines
         if not self._has_turns and any(row.run is not None for row in rows.values()):
-            # What memories say is compared from now on: all of them.
+            # From now on, the texts of all memories are compared.
             self._has_turns, self._numbers = True, {}
             self._nominees, rows = Nominees(self._nominees.terms), self._rows
         self._take({at: row for at, row in rows.items() if at not in self._numbers})
@@ -288,7 +288,7 @@ class SignalRanking:
         return {places[at]: scores[at] for at in self._fused.best}
 
     def with_phrases(self, scores: dict[int, float]) -> dict[int, float]:
-        """Return scores best first, those of the best with what their phrases count."""
+        """Return scores best first, with the phrase signal of the best memories added."""
         if self._weights.phrase < LEAST_WEIGHT:
             return scores
         texts = {place: search_text(self._rows[place]) for place in islice(scores, FIRST)}
@@ -298,11 +298,11 @@ class SignalRanking:
 
     @property
     def is_of_time(self) -> bool:
-        """Whether any of it is of the time that the question names."""
+        """Whether any memory is of the time that the query names."""
         return any(self._nominees.time)
 
     def signals(self, place: int) -> Signals:
-        """Return the signals of one of the memories."""
+        """Return the signals of a memory."""
         at = self._numbers[place]
         return Signals(
             words=self._fused.words[at],
@@ -317,7 +317,7 @@ class SignalRanking:
         )
 
     def _take(self, rows: Mapping[int, Row]) -> None:
-        """Put memories to the columns."""
+        """Add memories to the columns of the nominees."""
         one, given, told = self._nominees, list(rows.values()), self._question.told
         start, none = len(one.places), [0.0] * len(rows)
         self._numbers |= zip(rows, range(start, start + len(rows)), strict=True)
@@ -362,7 +362,7 @@ class SignalRanking:
         )
 
     def _speaks(self, text: SearchText) -> float:
-        """Tell whether the question names who says it, by the first word of the name at least."""
+        """Return 1.0 if the query has the first word of the speaker's name, else 0.0."""
         return float(bool(text.who) and text.who[0] in self._names)
 
     def _in_order(self) -> FusedScores:
@@ -379,5 +379,5 @@ class SignalRanking:
 
 
 def _share(size: int, short: int) -> float:
-    """Return what counts of something beside others: 1, or less the longer it is."""
+    """Return the part of a memory that its neighbours get: 1, or less the longer it is."""
     return 1.0 if size <= short else short / size

@@ -1,4 +1,4 @@
-"""What is asked of a bank's memory, and what comes back."""
+"""Queries of memories, and their results."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,30 +13,30 @@ from satchel.recall.fusion import Signals
 from satchel.recall.time_expressions import TimeRange
 
 DEFAULT_LIMIT, DEFAULT_LIMIT_IN_BUDGET = 10, 100
-"""How many memories are given when nothing is said; with a budget, that is what bounds them."""
+"""Default number of memories; with a budget, the budget limits them."""
 
 MOST = 1000
-"""How many memories can be asked for at once."""
+"""Maximum number of memories of a query."""
 
 COMPONENTS = frozenset(component.value for component in Component)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What is asked for; an absent member asks for nothing in particular.
+    """A query; an absent member does not restrict it.
 
     Raises:
-        UsageError: If a member cannot be meant.
+        UsageError: If a member is not valid.
     """
 
     text: str = ""
-    """Words; without any, the newest memories are given."""
+    """Words to search for; without any, the newest memories are returned."""
 
     limit: int | None = None
-    """How many memories at most, 1 to ``MOST``."""
+    """Maximum number of memories, 1 to ``MOST``."""
 
     budget: int | None = None
-    """How many tokens they may take together."""
+    """Maximum number of tokens of all memories."""
 
     components: frozenset[str] = COMPONENTS
     tags: frozenset[str] = frozenset()
@@ -46,40 +46,38 @@ class Query:
     """Tags of which it must have one."""
 
     since: str | None = None
-    """First moment that it may be of, included: when it happened, else when it was made."""
+    """First moment, inclusive: when it happened, else when it was created."""
 
     until: str | None = None
-    """Last moment, not included."""
+    """Last moment, exclusive."""
 
     user: str | None = None
     agent: str | None = None
     run: str | None = None
     app: str | None = None
     provider: str | None = None
-    """The product that it comes from."""
+    """Product that it was imported from."""
 
     source: str | None = None
-    """The account or container inside the product."""
+    """Account or container of the product."""
 
     trust: TrustClass | None = None
-    """How far it must be trusted at least."""
+    """Lowest trust class."""
 
     as_of: int | str | None = None
-    """How the bank was: with so many records, or at a moment. Validity is judged then, too."""
+    """The bank as of so many log records, or a moment. Validity is judged at that moment, too."""
 
     with_expired: bool = False
-    """Whether what has expired, is not true yet or not any more is given as well."""
+    """Include memories that have expired, or are not valid at the moment."""
 
     files: bool = False
-    """Whether passages of memory files are given as well, where nothing is asked for that only
-    memories have."""
+    """Include passages of memory files, unless the query restricts what only memories have."""
 
     times: bool = True
-    """Whether memories of a time that the words name rank higher, where ``since`` and ``until``
-    say nothing."""
+    """Rank memories of a time that the words name higher, unless ``since`` or ``until`` is set."""
 
     rerank: bool | None = None
-    """Whether a reranker puts the best in order again; None for as it is configured."""
+    """Whether to rerank the best memories; None for the configured default."""
 
     def __post_init__(self) -> None:
         if self.limit is not None and not 1 <= self.limit <= MOST:
@@ -100,11 +98,11 @@ class Query:
 
     @property
     def most(self) -> int:
-        """How many memories are given at most."""
+        """Maximum number of memories."""
         return self.limit or (DEFAULT_LIMIT if self.budget is None else DEFAULT_LIMIT_IN_BUDGET)
 
     def filter(self, as_of: int | None) -> Filter:
-        """Return the part of it that columns tell."""
+        """Return the part of the query that columns of the store evaluate."""
         return Filter(
             types=self.components,
             user=self.user,
@@ -118,7 +116,7 @@ class Query:
 
     @property
     def narrows(self) -> bool:
-        """Whether columns tell more than that it is a memory."""
+        """Whether the columns restrict the query to a part of the memories."""
         return self.components != COMPONENTS or any(
             member is not None
             for member in (self.user, self.agent, self.run, self.app, self.since, self.until)
@@ -126,7 +124,7 @@ class Query:
 
     @property
     def asks_for_files(self) -> bool:
-        """Whether memory files can be meant, too: they have no component, tags, owner or origin."""
+        """Whether memory files can match: they have no type, tags, owner or origin."""
         whose = (self.user, self.agent, self.run, self.app, self.provider, self.source)
         return (
             self.files
@@ -136,11 +134,11 @@ class Query:
         )
 
     def wants(self, entry: Entry, now: str) -> bool:
-        """Tell whether a memory has the tags and the origin that are asked for, and is valid.
+        """Return whether a memory has the tags and the origin of the query, and is valid.
 
         Args:
             entry: The memory.
-            now: The moment at which it has to be valid.
+            now: The moment at which it must be valid.
         """
         tags, origin = frozenset(entry.tags), entry.origin
         return (
@@ -153,9 +151,9 @@ class Query:
 
 
 def is_valid(entry: Entry, now: str) -> bool:
-    """Tell whether a memory is true at a moment, and may be shown.
+    """Return whether a memory is valid at a moment and has not expired.
 
-    From ``valid_from`` on, before ``valid_until``, before ``expires_at``.
+    That is from ``valid_from`` on, before ``valid_until``, and before ``expires_at``.
     """
     return (
         (entry.valid_from is None or entry.valid_from <= now)
@@ -166,42 +164,42 @@ def is_valid(entry: Entry, now: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """One memory that was found."""
+    """A memory that matches a query."""
 
     logged: VerifiedRecord
-    """The record, proved."""
+    """Its record."""
 
     entry: Entry
     """Its typed value."""
 
     score: float | None
-    """How well it goes with the words, for comparison within one answer; None without words."""
+    """How well it matches, for comparison within one answer; None without words."""
 
     trust: TrustClass
     terms: tuple[str, ...]
-    """Which of the words it has, folded as they are searched."""
+    """The terms of the query that it contains, normalized as for the search."""
 
     tokens: int
-    """About how many it takes."""
+    """Estimated number of tokens."""
 
     signals: Signals | None = None
-    """Why it stands where it does; None where it was in no order but that of the log."""
+    """The parts of its score; None if memories are in log order."""
 
     other_time: bool = False
-    """Whether it is of another time than the one that the words name."""
+    """Whether it is of another time than the words name."""
 
     superseded_by: str | None = None
-    """Id of what has taken its place since, where the bank was asked as it was before."""
+    """ID of its newer version, if an earlier state of the bank was searched."""
 
     replaces: tuple[str, ...] = ()
-    """Ids of what it took the place of."""
+    """IDs of its earlier versions."""
 
     conflicts_with: tuple[str, ...] = ()
-    """Ids of what was found with it and says something else of the same subject."""
+    """IDs of memories in the answer that contradict it about the same subject."""
 
 
 class Passage(NamedTuple):
-    """Some lines of a text."""
+    """A passage of a text: some of its lines."""
 
     first: int
     """Number of the first line, from 1."""
@@ -212,30 +210,30 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileHit:
-    """A passage of a memory file that was found."""
+    """A memory file that matches a query, with its best passage."""
 
     logged: VerifiedRecord
-    """The record of that version of the file, proved."""
+    """The record of the version of the file."""
 
     file: FileVersion
     passage: Passage
     score: float
-    """How well the whole file goes with the words, for comparison among files; the best has 1."""
+    """How well the whole file matches, for comparison among files; the best has 1."""
 
     trust: TrustClass
     terms: tuple[str, ...]
-    """Which of the words the passage has."""
+    """The terms of the query that the passage contains."""
 
     tokens: int
-    """About how many the passage takes."""
+    """Estimated number of tokens of the passage."""
 
     superseded: bool = False
-    """Whether the file is another by now, where the bank was asked as it was before."""
+    """Whether the file has a newer version, if an earlier state of the bank was searched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryPlan:
-    """How an answer was searched for."""
+    """How a query was evaluated."""
 
     terms: tuple[str, ...]
     """The search terms of the words; common words are omitted."""
@@ -244,65 +242,65 @@ class QueryPlan:
     """The time that the words name."""
 
     told_dropped: bool = False
-    """Whether it made no difference, since nothing of that time was found."""
+    """Whether the time was ignored, because no memory is of it."""
 
     told_beyond: int = 0
-    """How many of the memories are of other times."""
+    """Memories of the answer that are of other times."""
 
     model: str | None = None
-    """What made the vectors that were compared; None where none were."""
+    """Model of the vectors that were compared; None if words alone counted."""
 
     note: str = ""
-    """Why none were, where the bank has vectors."""
+    """Why no vectors were compared, if the bank has some."""
 
     reranker: str | None = None
-    """What put the best in order again; None where nothing did."""
+    """Model that reranked the best memories; None if none did."""
 
     reranker_note: str = ""
-    """Why nothing did, where something should have."""
+    """Why none did, if one is configured."""
 
     by_words: int = 0
-    """How many memories the words nominated."""
+    """Memories nominated by words."""
 
     by_meaning: int = 0
-    """How many more their meaning did."""
+    """Further memories nominated by meaning alone."""
 
     by_edges: int = 0
-    """How many more edges to or from the best did."""
+    """Further memories nominated by an edge from or to one of the best."""
 
     looked_at: int = 0
-    """How many were proved, and held against the filters."""
+    """Memories that were verified and checked against the filters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallResult:
-    """What was found, best first."""
+    """The result of a query, best first."""
 
     hits: tuple[SearchHit, ...]
     head: Head
-    """The signed head that everything here is proved by."""
+    """The signed head that all records were verified against."""
 
     size: int
-    """How many records of the log count: all of them, or those of the moment asked for."""
+    """Log records that were searched: all, or those up to the moment in the query."""
 
     at: str
     """The moment at which validity was judged."""
 
     files: tuple[FileHit, ...] = ()
-    """Passages of memory files, where they were asked for."""
+    """Passages of memory files, if requested."""
 
     files_over_budget: int = 0
-    """How many of them would have been given, had they fitted the budget."""
+    """Matching passages that did not fit the budget."""
 
     over_budget: int = 0
-    """How many memories would have been given, had they fitted the budget."""
+    """Matching memories that did not fit the budget."""
 
     complete: bool = True
-    """Whether everything nominated was looked at, until enough was found."""
+    """Whether all nominated memories were considered, until there were enough."""
 
     plan: QueryPlan
 
     @property
     def tokens(self) -> int:
-        """About how many everything takes together."""
+        """Estimated number of tokens of everything."""
         return sum(hit.tokens for hit in self.hits) + sum(hit.tokens for hit in self.files)

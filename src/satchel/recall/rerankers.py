@@ -1,14 +1,15 @@
-"""A reranker that reads words alone: how many of the question's, how rare, and how close together.
+"""Rerankers: one that compares words, and a time limit for those that run a model.
 
-It needs no model. A text is scored by three parts of equal weight, each from 0 to 1, in which a
-word counts by how rare it is in general: by its rank in the vocabulary of the built-in table.
+The lexical reranker needs no model. It scores a text by three parts of equal weight, each from 0 to
+1. Words are weighted by how rare they are in general: by their rank in the vocabulary of the
+built-in table.
 
-- **coverage**: BM25 of the text by itself, as a part of what it can be at most; longer texts need
-  a word more often for the same.
-- **passage**: the words that the best passage of 30 words has.
-- **phrases**: neighbouring words of the question that are neighbours in the text, too.
+- **coverage**: BM25 of the text alone, as a part of its maximum; in longer texts, a word must occur
+  more often for the same score.
+- **passage**: the words in the best passage of 30 words.
+- **phrases**: neighbouring words of the query that are neighbours in the text, too.
 
-What it adds, and what it costs, is in docs/decisions/0125.
+docs/decisions/0125 has its gain and its cost.
 """
 
 import time
@@ -31,23 +32,23 @@ from satchel.recall.order import is_near
 from satchel.stores.matching import CorpusTotals, Term, bm25, terms_of, tokens_of
 
 _LONGEST = 1 << 13
-"""Characters of a text that are read, from its start."""
+"""Maximum characters of a text that are read, from its start."""
 
 _BM25_LIMIT = 2.2
-"""What BM25 gives for a word at most, by how rare it is."""
+"""Maximum BM25 of a word, relative to its weight."""
 
 _FIRST_RANKED, _PIECES = 259, 32_000
-"""Pieces of the vocabulary: bytes come first, then the others, the most frequent first."""
+"""Piece numbers of the vocabulary: bytes first, then the others, most frequent first."""
 
 
 class LexicalReranker:
-    """Scores texts by the words of a question. See ``satchel.ports.inference``."""
+    """Scores texts by the words of a query. See ``satchel.ports.inference``."""
 
     def __init__(self) -> None:
         self.model: Final = LEXICAL
 
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
-        """Return a score from 0 to 1 for each text; 0 where a question has no words."""
+        """Return a score from 0 to 1 for each text; 0 if the query has no words."""
         terms = terms_of(question)
         weights = [self._rarity(term) for term in terms]
         return [_score(terms, weights, tokens_of(text[:_LONGEST])) for text in texts]
@@ -57,7 +58,7 @@ class LexicalReranker:
         return StaticVocabulary()
 
     def _rarity(self, term: Term) -> float:
-        """Return how rare a term is: 1 for what is no word of the vocabulary."""
+        """Return how rare a term is, up to 1; 1 for words that are not in the vocabulary."""
         pieces = self._pieces(term.words, 2)
         if len(pieces) != 1 or pieces[0] < _FIRST_RANKED:
             return 1.0
@@ -81,7 +82,7 @@ def _score(terms: Sequence[Term], weights: Sequence[float], tokens: Sequence[str
 
 
 def _places(term: Term, tokens: Sequence[str], where: Mapping[str, Sequence[int]]) -> Sequence[int]:
-    """Return where a term ends in a text, in order."""
+    """Return the positions at which a term ends in a text, ascending."""
     *first, last = term.tokens
     if not term.prefix:
         ends = where.get(last, ())
@@ -100,7 +101,7 @@ def _coverage(weights: Sequence[float], found: Sequence[Sequence[int]], length: 
 
 
 def _passage(weights: Sequence[float], found: Sequence[Sequence[int]]) -> float:
-    """Return how much of the question the best passage has."""
+    """Return how much of the query the best passage has."""
     every = sorted((place, number) for number, places in enumerate(found) for place in places)
     inside, start, best, held = Counter[int](), 0, 0.0, 0.0
     for place, number in every:
@@ -118,7 +119,7 @@ def _passage(weights: Sequence[float], found: Sequence[Sequence[int]]) -> float:
 def _phrases(
     terms: Sequence[Term], weights: Sequence[float], found: Sequence[Sequence[int]]
 ) -> float:
-    """Return how much of the pairs of neighbouring terms the text has close together."""
+    """Return how many pairs of neighbouring terms are close together in the text, weighted."""
     pairs = [(a, b) for a, b in pairwise(range(len(terms))) if terms[a].tokens != terms[b].tokens]
     whole = sum(weights[a] + weights[b] for a, b in pairs)
     near = sum(weights[a] + weights[b] for a, b in pairs if is_near(found[a], found[b]))
@@ -126,15 +127,15 @@ def _phrases(
 
 
 class TimedReranker:
-    """A reranker that is loaded when it is first asked, and has to answer within a time.
+    """A reranker with a time limit, loaded on first use.
 
-    A model cannot be stopped, so what takes too long goes on in its thread, alone: until it has
-    ended, other questions wait for it as long as for an answer, and start nothing beside it.
+    A running model cannot be stopped, so a call that takes too long continues in its thread. Until
+    it has ended, other queries wait for it up to the time limit, and start no second call.
 
     Args:
-        model: What it is named by.
-        load: Gives the reranker.
-        timeout: Seconds that a question waits, with the time that loading takes.
+        model: Its name.
+        load: Returns the reranker.
+        timeout: Time limit in seconds, including loading.
     """
 
     def __init__(self, model: str, load: Callable[[], Reranker], timeout: float) -> None:
@@ -147,7 +148,7 @@ class TimedReranker:
         """Return a score for each text; see ``Reranker``.
 
         Raises:
-            InferenceError: If there is none in time, too.
+            InferenceError: Also if there is no answer in time.
         """
         end = time.monotonic() + self._timeout
         if not self._free.acquire(timeout=self._timeout):

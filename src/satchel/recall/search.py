@@ -1,4 +1,4 @@
-"""Recall: what a bank remembers that goes with some words."""
+"""Recall in an open bank: defaults from its settings, the answer, code, and sessions."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -39,21 +39,21 @@ class AnswerProof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FilePassage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The passage of a memory file that has most of the words."""
+    """The passage of a memory file with most of the query's words."""
 
     path: str
-    """Of the file, in the memory files of the bank's name."""
+    """Path of the file among the bank's memory files."""
 
     text: str
     first_line: int
-    """Where the passage begins in the file, from 1."""
+    """Line at which the passage begins, from 1."""
 
     last_line: int
     version: int | None = None
-    """Number of that version of the file; none where the record does not say."""
+    """Version number of the file; none if the record has none."""
 
     actor: str | None = None
-    """Who wrote it, by their own word."""
+    """Its author, as the author claims."""
 
     moment: str | None = None
     """When it was written."""
@@ -61,94 +61,94 @@ class FilePassage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     trust: str
     tokens: int
     score: float | None = None
-    """How well the file goes with the words; the best has 1."""
+    """How well the file matches the query; the best has 1."""
 
     terms: list[str] = []
-    """Which of the words the passage has."""
+    """The terms of the query that the passage contains."""
 
     id: str
-    """Of the record of that version, which holds the whole text: ``satchel show``."""
+    """ID of the record of this version, which has the whole text: ``satchel show``."""
 
     seq: int
-    """Its place in the log."""
+    """Its log position."""
 
     superseded: bool = False
-    """Whether the file has another version by now, where the bank was asked as it was before."""
+    """Whether the file has a newer version, if an earlier state of the bank was searched."""
 
 
 class SearchPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How an answer was searched for."""
+    """How a query was evaluated."""
 
     terms: list[str]
     """The search terms of the words; common words are omitted."""
 
     time: str = ""
-    """The time that the words name, as they do."""
+    """The time that the words name, as written."""
 
     since: str | None = None
     until: str | None = None
-    """What it was taken for: from, before."""
+    """Start (inclusive) and end (exclusive) of that time."""
 
     time_dropped: bool = False
-    """Whether that made no difference, since nothing of that time was found."""
+    """Whether the time was ignored, because no memory is of it."""
 
     time_beyond: int = 0
-    """How many of the memories are of other times."""
+    """Memories of the answer that are of other times."""
 
     vectors: str | None = None
-    """The model whose vectors were compared; None where words alone counted."""
+    """Model of the vectors that were compared; None if words alone counted."""
 
     note: str = ""
     reranker: str | None = None
-    """The model that put the best in order again; None where none did."""
+    """Model that reranked the best memories; None if none did."""
 
     reranker_note: str = ""
-    """Why none did, where one is configured."""
+    """Why none did, if one is configured."""
 
     by_words: int
-    """Memories that words nominated."""
+    """Memories nominated by words."""
 
     by_meaning: int
-    """Memories that were nominated by what they mean alone."""
+    """Further memories nominated by meaning alone."""
 
     by_edges: int
-    """Memories that were nominated by an edge to or from one of the best."""
+    """Further memories nominated by an edge from or to one of the best."""
 
     looked_at: int
     """Memories that were verified and compared with the filters."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found, best first."""
+    """The memories that match a query, best first."""
 
     memories: list[Memory]
     proved_by: AnswerProof
     size: int
-    """Records of the log that count: all, or those of the moment that was asked for."""
+    """Log records that were searched: all, or those up to the moment in the query."""
 
     at: str
     """The moment at which memories had to be valid."""
 
     tokens: int
-    """About how many the memories and their code take together; an overestimate."""
+    """Estimated tokens of the memories and their code; an overestimate."""
 
     over_budget: int
-    """Memories that would have been given, had they fitted the budget."""
+    """Matching memories that did not fit the budget."""
 
     files: list[FilePassage] = []
-    """Passages of the bank's memory files, best first, where they were asked for."""
+    """Passages of the bank's memory files, best first, if requested."""
 
     files_over_budget: int = 0
-    """Passages that would have been given, had they fitted the budget."""
+    """Matching passages that did not fit the budget."""
 
     code_over_budget: int = 0
-    """Symbols and files that would have been shown, had they fitted what memories left of it."""
+    """Symbols and files that did not fit what the memories left of the budget."""
 
     complete: bool
     """Whether every nominated memory was considered, until there were enough."""
 
     notes: list[str]
-    """What this machine saw of the bank and was given up."""
+    """Losses of the bank that were accepted, and other notes."""
 
     plan: SearchPlan
 
@@ -175,15 +175,15 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 def recall_memories(
     bank: OpenBank, query: Query, *, code: bool = True, explain: bool = False
 ) -> Answer:
-    """Return what a bank remembers; see ``satchel.recall.engine.recall``.
+    """Search the memories of a bank; see ``satchel.recall.engine.recall``.
 
-    What the query leaves open is as the bank's settings say.
+    The bank's settings supply the limit, the budget and the trust that the query does not set.
 
     Args:
         bank: The bank.
-        query: What is asked.
-        code: Whether the code that a memory speaks of is given along, where the bank knows any.
-        explain: Whether each memory says what its score is made of.
+        query: The query.
+        code: Include the code that memories mention, if the bank has a code graph.
+        explain: Include the parts of each score.
     """
     asked = bank.asked("recall")
     if query.text.strip():
@@ -365,7 +365,7 @@ def _settled(query: Query, settings: BankSettings) -> Query:
 
 
 def _of_hit(hit: SearchHit, *, explain: bool, scored: bool) -> dict[str, Any]:
-    # How rare a word is says what others there are, so a part of a bank is not told scores.
+    # Scores depend on all memories of a bank, so the holder of a token for a part gets none.
     return {
         "trust": hit.trust.value,
         "tokens": hit.tokens,
@@ -409,10 +409,10 @@ def _why(hit: SearchHit) -> ScoreParts | None:
 
 
 def moment_from(text: str | None, option: str) -> str | None:
-    """Return what a person gave as a date or time, as canonical text.
+    """Return a date or time that a person wrote, in canonical form.
 
     Raises:
-        UsageError: If it names no moment.
+        UsageError: If it is not a valid time.
     """
     found = None if text is None else read_time(text)
     if text is not None and found is None:
@@ -425,7 +425,7 @@ def moment_from(text: str | None, option: str) -> str | None:
 
 
 def as_of_from(text: str | None, option: str) -> int | str | None:
-    """Return what a person gave as a moment of a bank: a number of records, or a time.
+    """Return a state of a bank that a person wrote: a number of records, or a time.
 
     Raises:
         UsageError: If it is neither.
@@ -436,10 +436,10 @@ def as_of_from(text: str | None, option: str) -> int | str | None:
 
 
 def trust_from(text: str | None, option: str) -> TrustClass | None:
-    """Return what a person gave as a trust class.
+    """Return a trust class by name.
 
     Raises:
-        UsageError: If it is none.
+        UsageError: If there is no such class.
     """
     if text is None or text in set(TrustClass):
         return None if text is None else TrustClass(text)

@@ -1,16 +1,17 @@
-"""Sketches of vectors: small enough that a question looks at all of them.
+"""Sketches of vectors: small enough that a query compares all of them.
 
-A sketch is a vector in whole numbers from -127 to 127, of at most ``MOST_NUMBERS`` of its numbers.
-``SKETCHED_TOGETHER`` places of the log are one side value: which of them have one, as bits, and
-the sketches, 256 bytes each for a vector of 256 numbers. They are written with the vectors, go with
-them, and go when a record is erased (``ports.vectors.sketches_of``).
+A sketch is a vector quantized to integers from -127 to 127, of at most ``MOST_NUMBERS`` of its
+numbers. ``SKETCHED_TOGETHER`` log positions share a side value, a part: one bit for each position
+that has a sketch, then the sketches, 256 bytes each for a vector of 256 numbers. Sketches are
+written and removed with the vectors, and removed when a record is erased
+(``ports.vectors.sketches_of``).
 
-The signs alone, 32 bytes of them, choose ``LOOKED_AT`` sketches, and those are compared. Measured
-on 3,435 turns of conversations: of the fifty most alike by whole vectors, 92 % are among the 200
-most alike by signs, and no cosine of a sketch is off by more than 0.01.
+The signs, 32 bytes of each sketch, select ``LOOKED_AT`` candidates, and those are compared.
+Measured on 3,435 turns of conversations: of the fifty nearest by whole vectors, 92 % are among the
+200 nearest by signs, and no cosine of a sketch is off by more than 0.01.
 
-The question is brought to whole numbers as well, so what is added up is exact: numpy and plain
-Python, which a single question does without it, find the same to the last digit.
+The query is quantized as well, so sums are exact: numpy, and plain Python for a single query, give
+the same results to the last digit.
 """
 
 import sys
@@ -34,27 +35,27 @@ from satchel.recall.fusion import PLACES, round_score
 from satchel.runtime.arrays import numpy
 
 MOST_NUMBERS = 512
-"""Numbers of a vector that a sketch is drawn from, from its start."""
+"""Maximum numbers of a vector that a sketch has, from its start."""
 
 BITS = SKETCHED_TOGETHER // 8
-"""Bytes at the start of a part that say which places have a sketch, the lowest bit first."""
+"""Bytes at the start of a part with a bit for each position that has a sketch, lowest first."""
 
 STAMP = "vectors/stamp/"
-"""Sorts behind the sketches, so that a store need not read these to find it."""
+"""Prefix of the stamp, which sorts after the sketches, so that finding it does not read them."""
 
 _SHARP = 127
 _LEAST = 1e-300
-"""Numbers that are all smaller than this are nothing."""
+"""A vector whose numbers are all smaller than this counts as zero."""
 
 _REMEMBERED = 64
-"""Changes that a stamp tells of."""
+"""Maximum changes that a stamp lists."""
 
 Changes = list[tuple[str, list[int]]]
-"""Each with a name of its own and the parts that it drew, the last one last."""
+"""Changes, oldest first: each has a unique name and the numbers of the parts that it wrote."""
 
 
 def draw(writing: Writer, bank: str, generation: Generation, made: Mapping[int, bytes]) -> None:
-    """Keep the sketches of vectors, by the places of their records, with the block around."""
+    """Store the sketches of vectors by log position, in the caller's transaction."""
     if not made:
         return
     size, side = size_of(generation), dict[str, bytes | None]()
@@ -76,7 +77,7 @@ def draw(writing: Writer, bank: str, generation: Generation, made: Mapping[int, 
 
 
 def undrawn(reader: Reader, bank: str, generation: Generation, places: Sequence[int]) -> set[int]:
-    """Return those of some places that have no sketch."""
+    """Return the log positions that have no sketch."""
     size, lacking, parts = size_of(generation), set[int](), dict[int, bytes]()
     for place in places:
         number, at = divmod(place, SKETCHED_TOGETHER)
@@ -96,7 +97,7 @@ def drop(writing: Writer, bank: str, generation: Generation) -> None:
 
 
 def changes(stamp: bytes | None) -> Changes:
-    """Return what a stamp tells; that of an earlier version tells nothing."""
+    """Return the changes that a stamp lists; none for a stamp of an earlier version."""
     try:
         return msgspec.json.decode(stamp or b"", type=resolved(Changes))
     except msgspec.DecodeError:
@@ -104,38 +105,38 @@ def changes(stamp: bytes | None) -> Changes:
 
 
 def part_of(name: str, kept: bytes, generation: Generation) -> int | None:
-    """Return the number of a part of a generation; None for what is none of its parts."""
+    """Return the number of a part of a generation; None for other side values."""
     if name.endswith(key_of(generation)) and len(kept) == part_size(size_of(generation)):
         return int(name.removeprefix(SKETCHES)[:8], 16)
     return None
 
 
 def part_size(size: int) -> int:
-    """Return how many bytes a part has whose sketches have so many numbers."""
+    """Return the size in bytes of a part whose sketches have so many numbers."""
     return BITS + SKETCHED_TOGETHER * size
 
 
 def key_of(generation: Generation) -> str:
-    """Return what the names of a generation's side values end with."""
+    """Return the suffix of the names of a generation's side values."""
     told = f"{generation.number} {generation.dimensions} {generation.model}"
     return blake3(told.encode("utf-8", "surrogatepass")).hexdigest(length=8)
 
 
 def size_of(generation: Generation) -> int:
-    """Return how many numbers a sketch has."""
+    """Return the number of numbers of a sketch."""
     return min(generation.dimensions, MOST_NUMBERS)
 
 
 def _there(part: bytes | None, size: int) -> bytes:
-    """Return what is kept of a part; what cannot be one is drawn anew."""
+    """Return a stored part, or an empty one if it is missing or has the wrong size."""
     whole = part_size(size)
     return part if part is not None and len(part) == whole else bytes(whole)
 
 
 def _drawn(vectors: Sequence[bytes], generation: Generation) -> list[bytes]:
-    """Return the sketches of vectors; the same with numpy, which is faster with many, and without.
+    """Return the sketches of vectors, with numpy if it is loaded; results are the same without.
 
-    The largest number becomes 127; halves go to the even side.
+    The largest number becomes 127; halves are rounded to even.
     """
     size = size_of(generation)
     if sys.modules.get("numpy") is None:
@@ -165,17 +166,17 @@ def _by_hand(vector: bytes, dimensions: int, size: int) -> bytes:
 
 
 LOOKED_AT = 1000
-"""Sketches that are compared at most, of those whose signs are most alike."""
+"""Maximum sketches that are compared, those whose signs are most alike."""
 
 _QUERY_SHARP = 32_767
 
 
 class QuantizedQuery:
-    """The vector of a question in whole numbers.
+    """The vector of a query, quantized to integers.
 
     Args:
         vector: Its numbers.
-        size: How many of them count, from its start.
+        size: Number of them to use, from its start.
     """
 
     def __init__(self, vector: Sequence[float], size: int) -> None:
@@ -192,51 +193,51 @@ class VectorSketches(Protocol):
     """The sketches of a generation."""
 
     def nearest(self, asked: QuantizedQuery, limit: int) -> dict[int, float]:
-        """Return places with the cosines of their sketches, best first."""
+        """Return the log positions of the nearest sketches with their cosines, best first."""
         ...
 
     def cosines(self, asked: QuantizedQuery, places: Sequence[int]) -> dict[int, float]:
-        """Return the cosines of the sketches at places that have one."""
+        """Return the cosines of the sketches at log positions; others are omitted."""
         ...
 
 
 _WORD, _HALF = 64, 256
 _TOGETHER = 64
-"""Parts whose signs are compared at once."""
+"""Parts whose signs are compared in one step."""
 
 
 class _CachedSketches(NamedTuple):
-    """Parts one after another, with room for more behind the last one.
+    """Parts in arrays, with room for more at the end.
 
-    Whoever looks something up works with one of these throughout, whatever is put meanwhile.
+    A lookup uses one of these throughout, so a concurrent ``put`` does not affect it.
     """
 
     slots: dict[int, int]
-    """Where each part is, by its number."""
+    """Index of each part, by its number."""
 
     numbers: Any
-    """The numbers of the parts, in the order in which they are held."""
+    """Numbers of the parts, by index."""
 
     there: Any
-    """Which places have a sketch: (parts, 256)."""
+    """Whether a position has a sketch: (parts, 256)."""
 
     rows: Any
     """The sketches: (parts, 256, numbers)."""
 
     signs: Any
-    """Their signs, 64 in a word: (parts, words, 256)."""
+    """Their signs, 64 to a word: (parts, words, 256)."""
 
     squares: Any
-    """The sums of the squares of their numbers, whole; -1 until one is needed: (parts, 256)."""
+    """Sums of the squares of their numbers; -1 until computed: (parts, 256)."""
 
 
 class MatrixSketches:
-    """The sketches of one generation, in memory: 297 bytes for a vector of 256 numbers.
+    """The sketches of a generation in memory: 297 bytes for a vector of 256 numbers.
 
     Args:
         np: numpy.
-        generation: What they were drawn from.
-        parts: How many there is room for; more of it is made when it is needed.
+        generation: The generation.
+        parts: Number of parts to allocate; more are allocated when needed.
     """
 
     def __init__(self, np: Any, generation: Generation, parts: int) -> None:
@@ -246,7 +247,7 @@ class MatrixSketches:
         self._held = self._room(parts, None)
 
     def put(self, side: Mapping[str, bytes]) -> None:
-        """Take what some side values hold, in the place of what was held of the same parts."""
+        """Add the parts in side values, replacing parts of the same numbers."""
         np = self._np
         found = {part_of(name, kept, self._generation): kept for name, kept in side.items()}
         parts = {number: kept for number, kept in found.items() if number is not None}
@@ -255,7 +256,7 @@ class MatrixSketches:
             slots.setdefault(number, len(slots))
         held = self._held
         if len(slots) > len(held.rows):
-            # Room for some more, so that not everything is moved for each part that comes.
+            # Allocate spare room, so that not every new part moves all others.
             held = self._room(len(slots) + (len(slots) // 8 if held.slots else 0), held)
         for number, kept in parts.items():
             at, rows = slots[number], np.frombuffer(kept, np.int8, offset=BITS)
@@ -268,7 +269,7 @@ class MatrixSketches:
         self._held = held._replace(slots=slots)
 
     def nearest(self, asked: QuantizedQuery, limit: int) -> dict[int, float]:
-        """Return places with the cosines of their sketches, best first."""
+        """Return the log positions of the nearest sketches with their cosines, best first."""
         np, held = self._np, self._held
         some = self._alike(held, asked)
         cosines, places = self._cosines(held, some, asked), _places(held, some)
@@ -276,7 +277,7 @@ class MatrixSketches:
         return dict(zip(places[best].tolist(), self._told(cosines[best]), strict=True))
 
     def cosines(self, asked: QuantizedQuery, places: Sequence[int]) -> dict[int, float]:
-        """Return the cosines of the sketches at places that have one."""
+        """Return the cosines of the sketches at log positions; others are omitted."""
         held, there = self._held, dict[int, int]()
         for place in places:
             number, at = divmod(place, SKETCHED_TOGETHER)
@@ -290,14 +291,14 @@ class MatrixSketches:
         return {place: cosine for place, cosine, is_there in pairs if is_there}
 
     def _alike(self, held: _CachedSketches, asked: QuantizedQuery) -> Any:
-        """Return where those are whose signs are most alike, among equals the first of the log."""
+        """Return the indices of the sketches with the most similar signs; ties in log order."""
         np, used = self._np, len(held.slots)
         there = held.there[:used].ravel()
         if np.count_nonzero(there) <= LOOKED_AT:
             return np.flatnonzero(there)
         [signs] = self._signs_of(np.array([asked.numbers]))
         apart = np.empty((used, SKETCHED_TOGETHER), np.uint16)
-        for start in range(0, used, _TOGETHER):  # so much as the caches of a processor hold
+        for start in range(0, used, _TOGETHER):  # steps that fit the processor's caches
             end = min(used, start + _TOGETHER)
             counts = np.bitwise_count(held.signs[start:end] ^ signs[:, None])
             np.add.reduce(counts, axis=1, dtype=np.uint16, out=apart[start:end])
@@ -311,15 +312,15 @@ class MatrixSketches:
     def _cosines(self, held: _CachedSketches, some: Any, asked: QuantizedQuery) -> Any:
         """Return the cosines of sketches.
 
-        Everything that is added up is whole, and exact in whatever order: below 2**24 with
-        numbers of 32 bits, since those of the question are split into two halves, and 2**53 after.
+        All sums are integers and exact in any order: below 2**24 in 32-bit floats, since the
+        numbers of the query are split into two halves, and below 2**53 after that.
         """
         np = self._np
         rows = held.rows.reshape(-1, self._size)[some].astype(np.float32)
         squares = held.squares.ravel()[some]
         lacking = np.flatnonzero(squares < 0)
         if len(lacking):
-            # Of few only: those of a bank take longer than its first question.
+            # Only for these rows: all of a bank take longer than its first query.
             wide = rows[lacking]
             squares[lacking] = np.einsum("ij,ij->i", wide, wide)
             held.squares.ravel()[some[lacking]] = squares[lacking]
@@ -334,7 +335,7 @@ class MatrixSketches:
         return found
 
     def _signs_of(self, rows: Any) -> Any:
-        """Return the signs of numbers, 64 in a word, for each row."""
+        """Return the signs of each row, 64 to a word."""
         np = self._np
         bits = np.packbits(rows > 0, axis=-1)
         wide = np.zeros((*bits.shape[:-1], self._words * (_WORD // 8)), np.uint8)
@@ -346,7 +347,7 @@ class MatrixSketches:
         return -(-self._size // _WORD)
 
     def _room(self, parts: int, before: _CachedSketches | None) -> _CachedSketches:
-        """Return room for so many parts, with what was held before at its start."""
+        """Return arrays for so many parts, with the previous parts at their start."""
         np, together = self._np, SKETCHED_TOGETHER
         made = _CachedSketches(
             {},
@@ -371,11 +372,11 @@ _SIGNS = bytes(ord("1") if 0 < byte < 1 << 7 else ord("0") for byte in range(256
 
 
 class PlainSketches:
-    """The sketches of one generation.
+    """The sketches of a generation, compared without numpy.
 
     Args:
-        generation: What they were drawn from.
-        side: The side values that hold them.
+        generation: The generation.
+        side: Side values with its parts.
     """
 
     def __init__(self, generation: Generation, side: Mapping[str, bytes]) -> None:
@@ -387,8 +388,8 @@ class PlainSketches:
                 self._parts[number] = kept
 
     def nearest(self, asked: QuantizedQuery, limit: int) -> dict[int, float]:
-        """Return places with the cosines of their sketches, best first."""
-        # By how many signs are otherwise; within, in the order of the log.
+        """Return the log positions of the nearest sketches with their cosines, best first."""
+        # Log positions by the number of different signs, in log order.
         apart: list[list[int]] = [[] for _ in range(self._size + 1)]
         signs = int("".join("1" if number > 0 else "0" for number in asked.numbers), 2)
         size = self._size
@@ -405,7 +406,7 @@ class PlainSketches:
         return {place: round_score(found[place]) for place in best}
 
     def cosines(self, asked: QuantizedQuery, places: Sequence[int]) -> dict[int, float]:
-        """Return the cosines of the sketches at places that have one."""
+        """Return the cosines of the sketches at log positions; others are omitted."""
         there = [place for place in places if self._has(place)]
         return {place: round_score(one) for place, one in self._cosines(asked, there).items()}
 
@@ -427,28 +428,28 @@ class PlainSketches:
 
 
 def _plain_there(part: bytes) -> Iterator[int]:
-    """Yield which places of a part have a sketch, counted from its first."""
+    """Yield the offsets in a part of the positions that have a sketch."""
     bits = int.from_bytes(part[:BITS], "little")
     return (at for at in range(SKETCHED_TOGETHER) if bits >> at & 1)
 
 
 _KEPT = 4
-"""Banks whose sketches are held in memory."""
+"""Banks whose sketches are cached in memory."""
 
 _FEW_PARTS = 80
-"""Parts that take less time to look through without numpy than numpy takes to load."""
+"""Number of parts that are compared faster without numpy than numpy loads."""
 
 _SHARED = len(SKETCHES) + 7
-"""Characters that the names of 16 parts have in common, all but the last digit of the number."""
+"""Characters that the names of 16 parts share: all but the last digit of the number."""
 
 _lock = Lock()
 _known: OrderedDict[str, MatrixSketches] = OrderedDict()
 _once: set[str] = set()
-"""Generations that were asked without numpy: who asks again will ask more."""
+"""Generations that were queried without numpy; a second query loads it."""
 
 
 def sketches(view: View, generation: Generation) -> VectorSketches | None:
-    """Return the sketches of a generation as a view has them; None where there are none."""
+    """Return the sketches of a generation as of a view; None if there are none."""
     name = STAMP + key_of(generation)
     stamp = view.side(name).get(name)
     if stamp is None:
@@ -473,16 +474,16 @@ def sketches(view: View, generation: Generation) -> VectorSketches | None:
 
 
 def _prefixes(parts: int) -> Iterator[str]:
-    """Yield what the names of so many parts begin with, 16 of them at a time.
+    """Yield prefixes of the names of so many parts, each for 16 of them.
 
-    What was read of some is free for the next: new memory takes longer than reading.
+    Reading in steps reuses memory, which is faster than allocating for all.
     """
     for first in range(0, parts, 16):
         yield sketch_prefix(first * SKETCHED_TOGETHER)[:_SHARED]
 
 
 def _kept_on(view: View, generation: Generation, told: Changes) -> MatrixSketches | None:
-    """Return what was held before the last changes, with what these drew."""
+    """Return the cached sketches of an earlier stamp, updated with the parts written since."""
     parts = set[int]()
     for name, drawn in reversed(told):
         held = _known.pop(name, None)
@@ -496,7 +497,7 @@ def _kept_on(view: View, generation: Generation, told: Changes) -> MatrixSketche
 
 
 def _is_asked_once(name: str, parts: int) -> bool:
-    """Tell whether numpy is not worth loading, or is not there."""
+    """Return whether numpy is not worth loading, or not installed."""
     if "numpy" in sys.modules:
         return sys.modules["numpy"] is None
     if parts <= _FEW_PARTS and name not in _once:

@@ -1,9 +1,9 @@
-"""What memories say, as questions are compared with it, worked out once in a process.
+"""Texts of memories, prepared for comparison with queries and cached in the process.
 
-Reading and cutting the same few hundred memories for every question took half of the time of a
-recall. What is kept depends on the bytes of a record alone, and is found by their digest, so it is
-never out of date. It is bounded in memory, and dropped when something was erased or redacted: a
-process that goes on must not know what its bank does not.
+Parsing and tokenizing the same few hundred memories for every query took half of the time of a
+recall. A cached text depends only on the bytes of a record and is found by their digest, so it is
+never out of date. The cache is limited in size, and cleared after an erasure or a redaction, so
+that a process does not keep what its bank has removed.
 """
 
 from collections import Counter
@@ -25,10 +25,10 @@ from satchel.stores.matching import Term, tokens_of
 from satchel.stores.words import STOP_WORDS
 
 LONGEST = 1 << 14
-"""Characters of a memory in which the words of a question are looked for, from its start."""
+"""Maximum characters of a memory that are searched for the words of a query, from its start."""
 
 MOST_BYTES = 32 << 20
-"""Of memory for what is kept, about; 0 keeps nothing."""
+"""Approximate size of the cache in bytes; 0 disables it."""
 
 _ASKING = "?\N{FULLWIDTH QUESTION MARK}\N{ARABIC QUESTION MARK}"
 _CLOSING = " \t\r\n\"')]\N{RIGHT SINGLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
@@ -37,17 +37,17 @@ _decode = cast("Callable[[bytes], Model]", msgspec.json.Decoder(resolved(AnyReco
 _KEY_BYTES = 16
 _TEXT_BYTES, _WORD_BYTES, _WIDEST = 400, 120, 4
 _MANY = 50
-"""Words from which on it takes less time to look one up than to search a string of them."""
+"""Number of words from which a lookup is faster than a search in a string."""
 
 _MOST_BANKS = 64
 _ENDING = ("erasure", "redaction")
 
 
 class SearchText:
-    """What of a memory is compared with questions. It depends on the memory alone.
+    """The text of a memory, prepared for comparison with queries.
 
     Args:
-        row: The memory, as the store has it.
+        row: The row of the memory.
     """
 
     __slots__ = ("_counts", "_dated", "_times", "_words", "asks", "length", "who")
@@ -57,7 +57,7 @@ class SearchText:
         """Words of the speaker's name."""
 
         self.length = 0
-        """How many words it has."""
+        """Number of words."""
 
         self._words, self._counts = "", dict[str, int]()
         self.asks = False
@@ -70,7 +70,7 @@ class SearchText:
             text = words_in(model)[:LONGEST]
             tokens = tokens_of(text)
             self.length = len(tokens)
-            # One string takes a tenth of the memory of a list. Each word has two spaces of its own.
+            # A string takes a tenth of the memory of a list. Each word has two spaces around it.
             self._words = f" {'  '.join(tokens)} " if tokens else ""
             if self.length > _MANY:
                 self._counts = dict(Counter(tokens))
@@ -78,22 +78,22 @@ class SearchText:
 
     @property
     def tokens(self) -> list[str]:
-        """Its words, as an index has them."""
+        """Its words, tokenized as in the index."""
         return self._words.split()
 
     @property
     def dated(self) -> bool:
-        """Whether it names a time; looked for when a question asks for one."""
+        """Whether it names a time; determined when a query asks for one."""
         if self._dated is None:
             self._dated = names_time(self.tokens)
         return self._dated
 
     def names(self, row: Row, told: TimeRange) -> bool:
-        """Tell whether it names a time that is of another one, counted from when it was said.
+        """Return whether it names a time within a range, relative to when it was said.
 
         Args:
-            row: The memory.
-            told: The other time.
+            row: The row of the memory.
+            told: The range.
         """
         if self._times is None:
             at, model = row.moment, _model_of(row.body or b"")
@@ -102,10 +102,10 @@ class SearchText:
         return any(map(told.includes, self._times))
 
     def positions(self, words: Iterable[str]) -> dict[str, list[int]]:
-        """Return where it has words, in order, by word; words that it does not have are left out.
+        """Return the positions of words, ascending, by word; absent words are omitted.
 
         Args:
-            words: As an index has them.
+            words: Words, tokenized as in the index.
         """
         found, text, counts = dict[str, list[int]](), self._words, self._counts
         for word in words:
@@ -121,14 +121,14 @@ class SearchText:
 
     @property
     def size(self) -> int:
-        """Bytes that it takes in memory, about."""
+        """Approximate size in memory, in bytes."""
         text = len(self._words) * (1 if self._words.isascii() else _WIDEST)
         return _TEXT_BYTES + text + _WORD_BYTES * len(self._counts)
 
     def times(self, sought: "SearchTerms") -> dict[int, int]:
-        """Return how often it has each term of a question, by the term's number, in that order.
+        """Return the occurrences of the terms of a query, by the number of the term, in that order.
 
-        Terms that it does not have are left out.
+        Absent terms are omitted.
         """
         words, counts = self._words, self._counts
         if counts:
@@ -146,10 +146,10 @@ class SearchText:
 
 
 class SearchTerms:
-    """The terms of a question, as texts are searched for them.
+    """The terms of a query, prepared for the search in texts.
 
     Args:
-        terms: Of the question.
+        terms: Terms of the query.
     """
 
     __slots__ = ("bare", "others", "words")
@@ -161,16 +161,16 @@ class SearchTerms:
         """Terms of one word, with their numbers."""
 
         self.words = [(at, f" {word} ") for at, word in self.bare]
-        """The same, as they stand in a string of words."""
+        """The same, as they occur in a string of words."""
 
         self.others = [(at, term) for at, term, is_plain in every if not is_plain]
 
 
 class _Cache:
-    """Texts by the digest of their bytes: those of late, and those before them.
+    """A cache of texts by the digest of their bytes, in two halves.
 
-    When the newer half is full it becomes the older one, which is dropped; what is asked for again
-    moves to the newer. Threads may use it at once: the worst is that a text is made twice.
+    When the newer half is full, it replaces the older one; a text that is used again moves to the
+    newer half. Threads may share it: at worst, a text is prepared twice.
     """
 
     def __init__(self) -> None:
@@ -187,13 +187,13 @@ class _Cache:
         return found
 
     def clear(self) -> None:
-        """Keep nothing."""
+        """Remove all texts."""
         self._newer, self._older, self._bytes = {}, {}, 0
         _name_of.cache_clear()
 
     @property
     def size(self) -> int:
-        """Bytes of what is kept, about."""
+        """Approximate size of all texts, in bytes."""
         return sum(text.size for half in (self._newer, self._older) for text in half.values())
 
     def _keep(self, key: bytes, text: SearchText) -> None:
@@ -207,19 +207,19 @@ class _Cache:
 
 
 texts = _Cache()
-"""Of this process."""
+"""The cache of this process."""
 
 _ended = dict[str, int]()
-"""Erasures and redactions in each bank, when it was asked last."""
+"""Number of erasures and redactions in each bank at its last query."""
 
 
 def search_text(row: Row) -> SearchText:
-    """Return what of a memory is compared with questions."""
+    """Return the prepared text of a memory."""
     return texts.get(row)
 
 
 def forget_erased(view: View) -> None:
-    """Drop what is kept where something was erased or redacted since a bank was asked last."""
+    """Clear the cache if the bank has erased or redacted a memory since its last query."""
     bank, counts = view.head.bank, view.head.counts
     ended = sum(counts.get(name, 0) for name in _ENDING)
     if _ended.get(bank, 0) != ended:
@@ -230,7 +230,7 @@ def forget_erased(view: View) -> None:
 
 
 def _asks(text: str) -> bool:
-    """Tell whether a text ends in a question, or did before a note in brackets."""
+    """Return whether a text ends with a question, apart from a note in brackets."""
     end = text.rstrip()
     if end.endswith("]"):
         end = end.rpartition("[")[0]
@@ -238,9 +238,9 @@ def _asks(text: str) -> bool:
 
 
 def _model_of(body: bytes) -> Model | None:
-    """Return what a record says, as far as it can be read; verification reports what is wrong.
+    """Return the model of a record; None if it cannot be read, which verification reports.
 
-    That its bytes are canonical is not asked here: nothing is believed of what only orders.
+    Whether its bytes are canonical is not checked here, since texts are only used for ranking.
     """
     try:
         return _decode(body)
@@ -259,21 +259,21 @@ def _name_of(actor: str) -> tuple[str, ...]:
 
 _LEAST_WORDS, _LEAST_TIMES = 12, 6
 _MOST_SHARE = 0.12
-"""Of its words that are the question's; in sentences it is less."""
+"""Lowest share of words of the query in a stuffed text; sentences have fewer."""
 
 _LEAST_PLAIN = 0.22
-"""Share of common words, such as "the" and "of", that sentences have at least."""
+"""Lowest share of common words, such as "the" and "of", in sentences."""
 
 _LEAST_REPEATED = 4
 _LONGEST = 1 << 12
 
 
 def is_stuffed(text: str, terms: Sequence[Term]) -> bool:
-    """Tell whether a text repeats the words of a question far beyond what sentences do.
+    """Return whether a text repeats the words of a query far more often than sentences do.
 
     Args:
         text: The text.
-        terms: Of the question.
+        terms: Terms of the query.
     """
     words = text[:_LONGEST].casefold().split() if terms else []
     if len(words) - len(set(words)) < _LEAST_REPEATED:

@@ -1,8 +1,8 @@
-"""The time that a question names: "last May", "in 2024", "three weeks ago", "since 8 March".
+"""Times that a text names: "last May", "in 2024", "three weeks ago", "since 8 March".
 
 English, and ISO dates. A month, a day or a weekday without a year is the last one that has begun.
-What could be another word ("may", "march", "second") counts only where a preposition, a year or a
-day stands beside it. Times are UTC, a week begins on Monday.
+Words with another meaning ("may", "march", "second") count only next to a preposition, a year or a
+day. Times are UTC, and a week starts on Monday.
 """
 
 import re
@@ -18,10 +18,10 @@ _MONTHS = "january february march april may june july august september october n
 _DAYS = "monday tuesday wednesday thursday friday saturday sunday"
 _NUMBERS = "one two three four five six seven eight nine ten eleven twelve"
 _LONGEST = 2000
-"""Characters of a question, or of what was said, in which times are looked for."""
+"""Maximum characters that are searched for times, from the start of a text."""
 
 _MOST_NAMED = 16
-"""Times that a text can name."""
+"""Maximum times of a text."""
 
 _MONTH = "(?:" + "|".join(f"{name}|{name[:3]}\\.?" for name in _MONTHS.split()) + ")"
 _DAY = "(?:" + "|".join(_DAYS.split()) + ")"
@@ -34,8 +34,8 @@ _ONE_DAY = timedelta(days=1)
 _DATES = ("iso", "dated", "american", "monthly", "month4", "year4")
 
 LATER = timedelta(days=3)
-"""How long after a date what happened on it is still told: a memory is of when it was told, unless
-it says when it happened."""
+"""How long after a date people still speak of it: a memory without the time of the event has the
+time at which it was told."""
 
 _LEADS = r"(?P<lead>as of|since|after|before|until|by|from|in|on|during|of|at)"
 _PERIODS = (
@@ -49,7 +49,7 @@ _PERIODS = (
     rf"|(?P<named>(?P<which2>last|this) (?P<name>{_MONTH}|{_DAY}))"
     r"|(?P<near>today|yesterday|last night)"
 )
-# What may be another word needs a preposition before it.
+# Words with another meaning need a preposition before them.
 _BARE = rf"(?P<alone>(?P<month4>{_MONTH})|(?P<year4>{_YEAR})|(?P<day4>{_DAY}))"
 _APART = str.maketrans(dict.fromkeys(".,;:!?()\"'-/", " "))
 _CUES = frozenset(
@@ -63,7 +63,7 @@ _CUES = frozenset(
 _OPENING, _YEAR_DIGITS = 4, 4
 _ASKED_FOR = frozenset(["date", "day", "month", "year", "time", "week"])
 _NAMING = frozenset(
-    # As the stemmer leaves them: what says when something was or will be.
+    # Stems of words for times.
     (
         *("yesterdai", "todai", "tomorrow", "tonight", "ago", "last", "next", "past", "week"),
         *("weekend", "month", "year", "recent", "sinc", "mondai", "tuesdai", "wednesdai"),
@@ -75,19 +75,19 @@ _NAMING = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeRange:
-    """A time that a question names."""
+    """A time that a text names."""
 
     words: str
-    """As they stand in it."""
+    """The words of the text."""
 
     since: str | None
-    """First moment, included; None for none."""
+    """First moment, inclusive; None for no limit."""
 
     until: str | None
-    """Last moment, not included: of a date, ``LATER`` after it has ended."""
+    """Last moment, exclusive; for a date, ``LATER`` after its end. None for no limit."""
 
     def includes(self, moment: str | None) -> bool:
-        """Tell whether a moment is of that time; what has none is not."""
+        """Return whether a moment is within this time; None is not."""
         return (
             moment is not None
             and (self.since is None or self.since <= moment)
@@ -96,15 +96,15 @@ class TimeRange:
 
 
 def parse_time_range(text: str, at: str) -> TimeRange | None:
-    """Return the first time that a question names; None for none.
+    """Return the first time that a query names; None if it names none.
 
     Args:
-        text: The question.
-        at: The moment at which it is asked, as canonical text.
+        text: The query.
+        at: The moment of the query, in canonical form.
     """
     text = text[:_LONGEST]
     if not _has_cue(text):
-        return None  # the patterns take longer to compile than a memory to recall
+        return None  # compiling the patterns takes longer than a recall
     now = to_datetime(at)
     for found in _pattern().finditer(text):
         try:
@@ -119,11 +119,11 @@ def parse_time_range(text: str, at: str) -> TimeRange | None:
 
 
 def times_named(text: str, at: str) -> tuple[str, ...]:
-    """Return the first moments of the times that a text names, counted from when it was said.
+    """Return the first moments of the times that a text names, relative to when it was said.
 
     Args:
-        text: What was said.
-        at: When, as canonical text.
+        text: The text.
+        at: When it was said, in canonical form.
     """
     text = text[:_LONGEST]
     if not _has_cue(text):
@@ -140,7 +140,7 @@ def times_named(text: str, at: str) -> tuple[str, ...]:
 
 
 def asks_when(question: str) -> bool:
-    """Tell whether a question asks for a time."""
+    """Return whether a query asks for a time."""
     start = question[:_LONGEST].lower()
     words = start.translate(_APART).split()[:_OPENING]
     if words[:1] == ["when"] or words[:3] == ["how", "long", "ago"]:
@@ -150,10 +150,10 @@ def asks_when(question: str) -> bool:
 
 
 def names_time(tokens: Iterable[str]) -> bool:
-    """Tell whether a text names a time.
+    """Return whether a text names a time.
 
     Args:
-        tokens: Its words, as an index has them.
+        tokens: Its words, tokenized as in the index.
     """
     return any(
         token in _NAMING or (len(token) == _YEAR_DIGITS and _is_a_year(token)) for token in tokens
@@ -170,7 +170,7 @@ def _is_a_year(token: str) -> bool:
 
 
 def _is_year(word: str, text: str) -> bool:
-    """Tell whether a word may be the year of a time; other numbers are only with a word of it."""
+    """Return whether a word may be a year, or the year of an ISO date."""
     return (
         len(word) == len("2026")
         and word.isdigit()

@@ -1,7 +1,8 @@
-"""How far a memory is trusted: what it claims, what its import earned, what somebody promoted.
+"""Trust classes of memories: the claim of a memory, the trust of its import, and promotions.
 
 From high to low: ``user``, ``agent``, ``tool``, ``external``, ``imported``. The lower of the claim
-and the earned counts; only a promotion raises it. Source: docs/spec/2-records.md, SEAL-2.15.
+and the import's class counts; only a promotion raises it. Source: docs/spec/2-records.md,
+SEAL-2.15.
 """
 
 from satchel.ledger.projection import Promotion, VerifiedRecord
@@ -16,18 +17,18 @@ FROM_HIGH_TO_LOW = (
     TrustClass.EXTERNAL,
     TrustClass.IMPORTED,
 )
-"""The classes in their order."""
+"""The trust classes in order."""
 
 _RANK = {trust: rank for rank, trust in enumerate(FROM_HIGH_TO_LOW)}
 
 
 def effective_trust(view: View, logged: VerifiedRecord) -> TrustClass:
-    """Return how far a record is trusted.
+    """Return the trust class of a record.
 
-    Without a claim, a record that came with no import was written here by the user, and one that
-    did claims nothing beyond its import. An import that says nothing earned ``imported``. A
-    promotion raises to the class that its ``metadata.trust`` names, or to ``user``; one that came
-    with an import raises to what that import earned at most, so that no file promotes itself.
+    A record without a claim has the class of its import, or ``user`` if it was written in this
+    bank. An import without a class has ``imported``. A promotion raises a record to the class in
+    its ``metadata.trust``, or to ``user``; an imported promotion raises it at most to the class of
+    that import, so that no file promotes itself.
     """
     source = view.source_of(logged)
     if source is None and logged.row.batch:
@@ -40,12 +41,12 @@ def effective_trust(view: View, logged: VerifiedRecord) -> TrustClass:
 
 
 def lower(one: TrustClass, other: TrustClass) -> TrustClass:
-    """Return the lower of two classes."""
+    """Return the lower of two trust classes."""
     return max(one, other, key=_RANK.__getitem__)
 
 
 def is_trusted(trust: TrustClass, least: TrustClass) -> bool:
-    """Tell whether a class is at least another."""
+    """Return whether a trust class is at least another."""
     return _RANK[trust] <= _RANK[least]
 
 

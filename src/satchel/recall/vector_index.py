@@ -1,8 +1,8 @@
-"""The vectors of a bank: which generation is in use, which is being made, and making one.
+"""The vectors of a bank: generations, computing one, and comparing a query with it.
 
-What is known of either stands beside the log. One that is being made is filled in parts, each
-durable by itself, and takes the place of the one in use when nothing is missing in it. So whoever
-is killed goes on where they were, and nobody ever compares vectors of two generations.
+A generation is all vectors of one model. Its description is stored beside the log. A new generation
+is filled in steps, each durable, and replaces the one in use when it is complete; an interrupted
+one is resumed. So vectors of two generations are never compared.
 """
 
 import struct
@@ -39,45 +39,45 @@ _TOGETHER = 512
 _STRETCHES = 16
 
 Progress = Callable[[int, int], None]
-"""Is told how many places of the log were looked at, and of how many."""
+"""Called with the number of log positions read, and the number of all."""
 
 
 class GenerationInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a generation."""
+    """The description of a generation."""
 
     model: str
     dimensions: int
     number: int
     revision: str = ""
-    """Which make of the model."""
+    """Revision of the model."""
 
     learnt: bytes | None = None
-    """What the model learnt of the bank before it began."""
+    """What the model learned from the bank at the start, if it learns."""
 
     memories: int = 0
-    """How many memories it learnt from."""
+    """Number of memories it learned from."""
 
     entries: int = 0
-    """How many memories the log had when it was begun, with those that were in the past."""
+    """Number of memories in the log at its start, including those that were not current."""
 
     asked: bool = True
-    """Whether somebody asked for it; else it was made to keep up, and can be made anywhere."""
+    """Whether it was requested; else it was started automatically."""
 
     @property
     def generation(self) -> Generation:
-        """The generation itself."""
+        """Its key in the store."""
         return Generation(self.model, self.dimensions, self.number)
 
     def is_of(self, embedder: Embedder) -> bool:
-        """Tell whether an embedder's vectors belong to it."""
+        """Return whether an embedder computes the same vectors."""
         own = (self.model, self.dimensions, self.revision)
         return own == (embedder.model, embedder.dimensions, embedder.revision)
 
     def embedder(self, embedder: Embedder) -> Embedder:
-        """Return an embedder of its model as it was when it was begun.
+        """Return an embedder of its model, with what it learned at the start.
 
         Raises:
-            StoreError: If what it learnt is damaged.
+            StoreError: If that is damaged.
         """
         if self.learnt is None or not isinstance(embedder, TrainableEmbedder):
             return embedder
@@ -89,41 +89,41 @@ class GenerationInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VectorProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a generation has kept up with the log."""
+    """The part of the log for which a generation has vectors."""
 
     place: int
-    """What is before this place of the log was seen to."""
+    """All memories before this log position have vectors."""
 
     top: int
-    """Where the log ended when it was first looked at so far."""
+    """End of the log when that position was first reached."""
 
 
 class FillResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done to a bank's vectors."""
+    """The result of computing a bank's vectors."""
 
     made: GenerationInfo
     new: int
-    """Vectors that were made."""
+    """Vectors that were computed."""
 
     kept: int
-    """Memories that had one of this generation already."""
+    """Memories that had a vector of this generation already."""
 
     dropped: int
-    """Vectors of the generation that was in use before, which are gone."""
+    """Vectors of the previous generation, which were removed."""
 
 
 def current_generation(view: View) -> GenerationInfo | None:
-    """Return the generation that a bank uses; None while it has none that is complete."""
+    """Return the generation that a bank uses; None if it has no complete one."""
     return _kept(view.side(_USED), _USED)
 
 
 def pending_generation(view: View) -> GenerationInfo | None:
-    """Return the generation that is being made, or was when somebody was killed."""
+    """Return the incomplete generation of a bank, if there is one."""
     return _kept(view.side(_MAKING), _MAKING)
 
 
 def seen_by(view: View, made: GenerationInfo) -> VectorProgress:
-    """Return how far a generation has kept up; the beginning where nothing says so."""
+    """Return the progress of a generation; the start of the log if none is stored."""
     name = _SEEN + sketches.key_of(made.generation)
     try:
         return msgspec.json.decode(view.side(name).get(name, b""), type=resolved(VectorProgress))
@@ -132,14 +132,14 @@ def seen_by(view: View, made: GenerationInfo) -> VectorProgress:
 
 
 def entries_of(head: Head) -> int:
-    """Return how many memories a log has, with those that are in the past."""
+    """Return the number of memories in a log, including those that are not current."""
     return sum(head.counts.get(component, 0) for component in Component)
 
 
 def without_vectors(
     view: View, generation: Generation, some: list[VerifiedRecord]
 ) -> list[VerifiedRecord]:
-    """Return those of some memories that have no vector in a generation."""
+    """Return the memories that have no vector in a generation."""
     there = view.vectors(generation, [one.record.id for one in some])
     return [one for one in some if one.record.id not in there]
 
@@ -152,18 +152,18 @@ def fill(
     rebuild: bool = False,
     told: Progress | None = None,
 ) -> FillResult:
-    """Make the vectors that a bank's current memories lack.
+    """Compute the vectors that a bank's current memories lack.
 
     Args:
-        store: Where the bank is.
+        store: The store.
         ledger: The bank.
-        embedder: What makes them. Of another model, or another make of it, than the generation in
-            use, it begins a new one.
-        rebuild: Begin a new generation in any case; one that was being made is gone on with.
-        told: Told how far it is.
+        embedder: The model. One that differs from the generation in use starts a new generation.
+        rebuild: Start a new generation in any case; an incomplete one is resumed.
+        told: Called as the log is read.
 
     Raises:
-        InferenceError: If the model does not answer. What was made is kept, and gone on with.
+        InferenceError: If the model does not answer. Finished vectors are stored, and the next run
+            continues.
         StoreError: If the store cannot be written; likewise.
     """
     made = structs.replace(begin_generation(store, ledger, embedder, rebuild=rebuild), asked=True)
@@ -188,7 +188,7 @@ def fill(
 
 
 def texts(view: View, most: int | None = None) -> Iterator[str]:
-    """Yield what each current memory of a bank says; of about so many, from all over the log."""
+    """Yield the texts of current memories; of about ``most``, sampled from all of the log."""
     size = view.head.size
     if most is None or size <= most:
         yield from map(text_of, view.scan(CURRENT, complete=False))
@@ -209,14 +209,14 @@ def begin_generation(
     rebuild: bool = False,
     most: int | None = None,
 ) -> GenerationInfo:
-    """Return the generation to go on with, begun if there is none.
+    """Return the generation to fill; start one if there is none of the embedder.
 
     Args:
-        store: Where the bank is.
+        store: The store.
         ledger: The bank.
-        embedder: What makes it.
-        rebuild: As ``fill`` takes it.
-        most: About how many memories it learns from; None for all, and where somebody asks for it.
+        embedder: The model.
+        rebuild: As for ``fill``.
+        most: Approximate number of memories it learns from; None for all, on request.
     """
     with ledger.reading() as view:
         used, making, there = current_generation(view), pending_generation(view), view.generations()
@@ -257,21 +257,21 @@ def keep(
     vectors: Mapping[str, bytes],
     seen: VectorProgress | None = None,
 ) -> int | None:
-    """Keep vectors of memories, by id, and return how many; durable when it returns.
+    """Store vectors of memories by ID, and return how many. They are durable when it returns.
 
     Args:
-        store: Where the bank is.
-        bank: Its id.
+        store: The store.
+        bank: ID of the bank.
         made: Their generation.
-        vectors: What was made.
-        seen: How far the generation keeps up with them. Nothing is kept then, and nothing
-            returned, where it is neither in use nor being made any more.
+        vectors: The vectors.
+        seen: The progress of the generation with these vectors. With it, nothing is stored and None
+            is returned if the generation is no longer known.
     """
     generation = made.generation
     with store.writing() as writing:
         if seen is not None and not _is_known(writing, bank, generation):
             return None
-        # What was erased since it was read leaves no vector behind.
+        # Memories that were erased since get no vector.
         rows = [row for row in writing.get(bank, list(vectors)) if row.body is not None]
         there = {row.id: vectors[row.id] for row in rows}
         writing.vectors.put(bank, generation, there)
@@ -284,16 +284,16 @@ def keep(
 def activate_generation(
     store: Store, bank: str, made: GenerationInfo, seen: VectorProgress | None = None
 ) -> int:
-    """Put a generation that is complete in the place of the one in use.
+    """Use a complete generation instead of the current one.
 
     Args:
-        store: Where the bank is.
-        bank: Its id.
+        store: The store.
+        bank: ID of the bank.
         made: The generation.
-        seen: How far it has kept up, where that is known now.
+        seen: Its progress, if known.
 
     Returns:
-        How many vectors of the other one were dropped.
+        Number of vectors of the previous generation that were removed.
     """
     with store.writing() as writing:
         used = _kept(writing.side(bank, _USED), _USED)
@@ -310,7 +310,7 @@ def activate_generation(
 def _put(
     store: Store, bank: str, made: GenerationInfo, embedder: Embedder, wanted: list[VerifiedRecord]
 ) -> int:
-    """Make the vectors of some memories, and keep them."""
+    """Compute the vectors of memories, and store them."""
     if not wanted:
         return 0
     vectors = embedder.embed([text_of(one) for one in wanted])
@@ -334,7 +334,7 @@ def _is_known(reader: Reader, bank: str, generation: Generation) -> bool:
 
 
 def redraw(store: Store, bank: str, generation: Generation, some: list[VerifiedRecord]) -> None:
-    """Draw what of some memories has a vector and no sketch: an erasure beside it took that."""
+    """Draw the sketches of memories that have a vector but lost the sketch in an erasure."""
     there = {one.seq: one.record.id for one in some}
     with store.reading() as reader:
         lacking = sketches.undrawn(reader, bank, generation, list(there))
@@ -360,11 +360,11 @@ def _say(writing: Writer, bank: str, made: GenerationInfo) -> None:
 
 
 def _kept(side: dict[str, bytes], name: str) -> GenerationInfo | None:
-    """Return what stands beside the log; what cannot be read is made again."""
+    """Return a stored description; None if there is none, or it cannot be read."""
     return _made_of(side[name]) if name in side else None
 
 
-@lru_cache(8)  # what a model learnt is long, and every question needs it
+@lru_cache(8)  # every query needs it, and what a model learned is long
 def _made_of(kept: bytes) -> GenerationInfo | None:
     try:
         return msgspec.json.decode(kept, type=resolved(GenerationInfo))
@@ -373,12 +373,12 @@ def _made_of(kept: bytes) -> GenerationInfo | None:
 
 
 def text_of(logged: VerifiedRecord) -> str:
-    """Return what a memory says, as vectors are made of it."""
+    """Return the text of a memory that its vector is computed from."""
     return entry_texts(logged.model) if isinstance(logged.model, Entry) else ""
 
 
 class _Counted:
-    """Texts, counted as they go by."""
+    """Texts, counted as they are read."""
 
     def __init__(self, given: Iterator[str]) -> None:
         self._given = given
@@ -393,44 +393,44 @@ class _Counted:
 OUTGROWN = 4
 
 _TELLING = Filter(types=frozenset({*Component, "erasure", "receipt", "status"}))
-"""What may be a memory without a vector, or speak of one."""
+"""Records that are memories, or change which memories need vectors."""
 
 _CURRENT = Filter()
 _STEP_SIZE = 256
 _LONG = 1 << 10
-"""Bytes of a record that cost as much as a record."""
+"""Bytes that cost as much as a short record."""
 
 Keeper = Callable[[GenerationInfo | None], Embedder | None]
-"""Gives what makes the vectors of a generation, or a bank's first; None where nothing may.
+"""Returns the embedder for a generation, or for a bank's first; None to compute none.
 
-Where it is another make of the model by now, a new generation takes the place of the old one.
+If the embedder has another revision than the generation, a new generation replaces it.
 """
 
 
 class StepBudget:
-    """What a step may still cost.
+    """The remaining budget of a step.
 
     Args:
-        most: Records that are looked at, long ones counting for more.
+        most: Records to read; long ones count for more.
     """
 
     def __init__(self, most: int) -> None:
         self.most = most
         self._spent = 0
         self.made = 0
-        """Vectors that were made."""
+        """Vectors that were computed."""
 
     def __bool__(self) -> bool:
-        """Tell whether anything is left."""
+        """Return whether any budget is left."""
         return self._spent < self.most
 
     def spend(self, some: list[VerifiedRecord]) -> None:
-        """Count some records."""
+        """Subtract the cost of records."""
         self._spent += max(1, sum(1 + len(one.record.body) // _LONG for one in some))
 
 
 def is_behind(view: View, keeper: Keeper) -> bool:
-    """Tell whether there is something to do for a bank."""
+    """Return whether a bank needs a step of ``keep_up``."""
     used, entries = current_generation(view), entries_of(view.head)
     if used is None:
         return bool(entries) and keeper(pending_generation(view)) is not None
@@ -443,17 +443,16 @@ def is_behind(view: View, keeper: Keeper) -> bool:
 
 
 def keep_up(store: Store, ledger: Ledger, keeper: Keeper, most: int) -> int:
-    """Do one step, and return how many vectors were made.
+    """Do one step, and return how many vectors were computed.
 
     Args:
-        store: Where the bank is, open for writing.
+        store: The store, open for writing.
         ledger: The bank.
-        keeper: Gives what makes them.
-        most: What the step may cost; see ``Left``.
+        keeper: Returns the embedder.
+        most: Budget of the step; see ``StepBudget``.
 
     Raises:
-        SatchelError: If something is wrong with the bank, the store or the model. What was made
-            is kept.
+        SatchelError: If the bank, the store or the model fails. Finished vectors are stored.
     """
     with ledger.reading() as view:
         if not is_behind(view, keeper):
@@ -487,7 +486,7 @@ def _is_outgrown(made: GenerationInfo, entries: int) -> bool:
 def _step(
     store: Store, ledger: Ledger, made: GenerationInfo, embedder: Embedder, left: StepBudget
 ) -> bool:
-    """Go on with a generation while something is left; tell whether it is complete."""
+    """Fill a generation while budget is left; return whether it is complete."""
     own, together = made.embedder(embedder), min(_STEP_SIZE, left.most)
     while True:
         with ledger.reading() as view:
@@ -506,7 +505,7 @@ def _step(
         seen = VectorProgress(place=min(first, end), top=max(seen.top, end))
         kept = keep(store, ledger.bank, made, given, seen)
         if kept is None:
-            return False  # somebody else has put another one in its place
+            return False  # another process has replaced the generation
         left.made += kept
         left.spend(some)
         for part in beside:
@@ -514,7 +513,7 @@ def _step(
 
 
 def _memories(view: View, some: list[VerifiedRecord]) -> Iterator[VerifiedRecord]:
-    """Yield the current memories among some records, and those that statuses of them name."""
+    """Yield the memories among records, and the current ones that their statuses name."""
     yield from (one for one in some if isinstance(one.model, Entry))
     there = {one.record.id for one in some}
     named = [one.model.target for one in some if isinstance(one.model, Status)]
@@ -524,7 +523,7 @@ def _memories(view: View, some: list[VerifiedRecord]) -> Iterator[VerifiedRecord
 
 
 def _closed(view: View, some: list[VerifiedRecord], top: int) -> Iterator[int]:
-    """Yield where the imports began that are complete since; what they brought was not visible."""
+    """Yield the positions of imports completed since; their memories were not visible before."""
     sources = {
         one.model.result.get("source")
         for one in some
@@ -535,7 +534,7 @@ def _closed(view: View, some: list[VerifiedRecord], top: int) -> Iterator[int]:
 
 
 def _beside(view: View, some: list[VerifiedRecord]) -> Iterator[list[VerifiedRecord]]:
-    """Yield the memories around each one that was erased, whose sketches went with its own."""
+    """Yield the memories whose sketches were removed together with those of erased ones."""
     erased = [one.model.entry for one in some if isinstance(one.model, Erasure)]
     parts = {place // SKETCHED_TOGETHER for place in view.places(erased).values()} if erased else ()
     for number in sorted(parts):
@@ -545,29 +544,29 @@ def _beside(view: View, some: list[VerifiedRecord]) -> Iterator[list[VerifiedRec
 
 
 LEAST_COSINE = 0.25
-"""The cosine from which on a memory is nominated by what it means alone.
+"""Lowest cosine for which meaning alone nominates a memory.
 
-Of a hundred turns of conversations taken at random, three are so near a question.
+Of a hundred random turns of conversations, three are this near a query.
 """
 
 Embedders = Callable[[GenerationInfo], Embedder | None]
-"""Gives what made a generation, where questions may be handed to it."""
+"""Returns the embedder of a generation, if queries may be sent to it."""
 
 
 class SemanticQuery:
-    """What a question means, for one bank.
+    """The vector of a query, compared with those of a bank.
 
     Args:
-        view: The bank.
-        text: The question.
-        embedders: Gives what makes its vector.
+        view: A view of the bank.
+        text: The query.
+        embedders: Returns the embedder of the query.
     """
 
     def __init__(self, view: View, text: str, embedders: Embedders | None) -> None:
         self._view = view
         self.made = current_generation(view) if embedders is not None and text.strip() else None
         self.note = ""
-        """Why it is left out, where the bank has vectors."""
+        """Why there is no vector, if the bank has some."""
 
         self._vector: tuple[float, ...] | None = None
         self._asked: QuantizedQuery | None = None
@@ -576,16 +575,16 @@ class SemanticQuery:
             self._ask(self.made, text, embedders)
 
     def __bool__(self) -> bool:
-        """Tell whether there is anything to compare with."""
+        """Return whether the query has a vector."""
         return self._vector is not None
 
     @property
     def weights(self) -> SignalWeights:
-        """What signals weigh beside it."""
+        """The weights of the signals for its model."""
         return weights_of(self.made.model if self and self.made is not None else None)
 
     def nearest(self, limit: int) -> list[int]:
-        """Return the places of the records that mean most nearly the same, best first."""
+        """Return the log positions of the records nearest in meaning, best first."""
         if self._vector is None or self.made is None:
             return []
         if self._sketches is not None and self._asked is not None:
@@ -596,9 +595,9 @@ class SemanticQuery:
         return list(places.values())
 
     def cosines(self, rows: Sequence[Row]) -> dict[int, float]:
-        """Return how nearly records mean the same, by place; those without a vector are left out.
+        """Return the cosines of records by log position; those without a vector are omitted.
 
-        Below 0 counts as 0.
+        Negative cosines count as 0.
         """
         if self._vector is None or self.made is None:
             return {}

@@ -1,8 +1,8 @@
-"""Frames: what stands around records, and how a record is written so that it stays one.
+"""Frames: the delimiters around memories, and the encoding of memories in them.
 
-In the encoded frame each record is one line behind a mark that is new for each text; brackets,
-which boundaries are made of, are in no record. The frame of the paper ("pam-1.0") has its markers
-and its three escaping passes, which change what was remembered.
+In the encoded frame, each record is one line after a mark that is new for each text. Boundaries
+consist of brackets, which no record contains. The frame of the paper ("pam-1.0") has the paper's
+markers and its three escaping passes, which change what was remembered.
 """
 
 import re
@@ -20,30 +20,30 @@ from satchel.rehydrate.ranking import RankedMemory
 from satchel.rehydrate.request import Form, Style
 from satchel.screening.injection import folded, is_unseen, letters_for_digits
 
-# ruff: noqa: RUF001 - lookalikes are what it is about
+# ruff: noqa: RUF001 - this module lists lookalikes
 
 
 DEFAULT_BUDGET = 4096
-"""Tokens, for a model of which nothing else is known. Source: the published SDK's MCP tool."""
+"""Default tokens for an unknown model. Source: the published SDK's MCP tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelProfile:
-    """How memory is set for a family of models."""
+    """The boundaries and the default budget for a family of models."""
 
     name: str
     opening: str
-    """Pattern of a boundary's mark; ``{}`` is the block and the nonce."""
+    """Pattern of an opening boundary; ``{}`` stands for the block and the nonce."""
 
     closing: str
     budget: int = DEFAULT_BUDGET
 
     def opened(self, block: str, nonce: str) -> str:
-        """Return the mark that a block begins with."""
+        """Return the opening boundary of a block."""
         return self.opening.format(f"{block} {nonce}")
 
     def closed(self, block: str, nonce: str) -> str:
-        """Return the mark that a block ends with."""
+        """Return the closing boundary of a block."""
         return self.closing.format(f"{block} {nonce}")
 
 
@@ -54,7 +54,7 @@ PROFILES = {
     "llama": ModelProfile("llama", "[{}]", "[/{}]", budget=4096),
     "plain": ModelProfile("plain", "[{}]", "[/{}]"),
 }
-"""The families."""
+"""The families of models."""
 
 _FAMILIES = {
     "claude": "claude",
@@ -72,7 +72,7 @@ _FAMILIES = {
 
 
 def profile_of(model: str) -> ModelProfile:
-    """Return how memory is set for a model; plainly for one that is not known."""
+    """Return the profile of a model; the plain one if it is not known."""
     name = model.strip().lower()
     if vocabulary_of(name) is not None or name.startswith("openai"):
         return PROFILES["gpt"]
@@ -84,7 +84,7 @@ def profile_of(model: str) -> ModelProfile:
 
 
 def tokenizer_of(model: str) -> Tokenizer:
-    """Return what counts the tokens of a model: its own vocabulary if it is here."""
+    """Return the tokenizer of a model; an estimate if its vocabulary is not installed."""
     vocabulary = vocabulary_of(model)
     if vocabulary is not None:
         try:
@@ -99,17 +99,17 @@ class LinePiece(NamedTuple):
 
     text: str
     is_memory: bool
-    """Whether it is what was remembered; else it is ours."""
+    """Whether it is content of the memory; else it is a label."""
 
 
 class MemoryLine(NamedTuple):
-    """A memory, formatted."""
+    """A formatted memory."""
 
     block: str
-    """Its component."""
+    """Its type."""
 
     day: str
-    """When it happened, else when it was made; empty where that says nothing."""
+    """Day on which it happened, else was created; empty for types without dates."""
 
     pieces: tuple[LinePiece, ...]
 
@@ -135,7 +135,7 @@ def formatted(ranked: RankedMemory, style: Style) -> MemoryLine:
 
 
 def memory_text(line: MemoryLine) -> str:
-    """Return all that is the memory's own in a line."""
+    """Return the content of the memory in a line."""
     return "\n".join(piece.text for piece in line.pieces if piece.is_memory)
 
 
@@ -163,18 +163,18 @@ SHORT = {
 """Escapes of two characters."""
 
 COLON = "\\."
-"""A colon after a word that names a speaker."""
+"""Escape of a colon after a word that names a speaker."""
 
 _BACK = {escape: character for character, escape in SHORT.items()} | {COLON: ":"}
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|U[0-9a-f]{8}|.)", re.DOTALL)
 _PLAIN = 2
-"""Characters of a short escape."""
+"""Length of a short escape."""
 
 _BMP = 0xFFFF
 _REMEMBERED = 1 << 16
 
 _LOOKALIKES = frozenset("‹›❬❭❮❯⟨⟩〈〉〈〉˂˃ᐸᐳ≺≻⋖⋗⧼⧽❲❳〔〕⁅⁆⟦⟧【】⟬⟭∣ǀ│┃⎸⎹❘❙❚¦׀‖∥ǁ║⼁ꓲ∖⧵⧹﹨")
-"""What looks like a bracket, a bar or a backslash."""
+"""Characters that look like a bracket, a bar or a backslash."""
 
 _TELLING = re.compile(r"[a-z<>\[\]|&\\:]", re.IGNORECASE)
 
@@ -184,11 +184,11 @@ _SPEAKER = re.compile(
     r"|root|operator|chatgpt|gpt|claude|gemini|llama|instructions?|prompt)[^a-z0-9]{0,8}$"
 )
 _BEFORE = 64
-"""Characters before a colon that are looked at."""
+"""Characters before a colon that are checked for a speaker."""
 
 
 class _Table(dict[int, str]):
-    """Gives what each character becomes; made when it is first met."""
+    """The encoding of each character, computed on first use."""
 
     def __missing__(self, code: int) -> str:
         found = _written(chr(code))
@@ -213,7 +213,7 @@ def _written(character: str) -> str:
 
 
 def _marks(character: str) -> bool:
-    """Tell whether a character is an accent or a vowel sign, which is seen on the one before."""
+    """Return whether a character is a visible accent or vowel sign on the one before."""
     return unicodedata.category(character) in ("Mn", "Me") and not _is_ignorable(character)
 
 
@@ -236,7 +236,7 @@ _TABLE = _Table()
 
 
 def encoded(text: str) -> str:
-    """Return a text as it can stand in a record: one line, with nothing live in it."""
+    """Encode a text for a record: one line that cannot be read as markup or a speaker."""
     pieces, start = list[str](), 0
     for colon in _COLONS.finditer(text):
         at = colon.start()
@@ -250,10 +250,10 @@ def encoded(text: str) -> str:
 
 
 def decoded(text: str) -> str:
-    """Return what ``encoded`` was given.
+    """Decode a text from ``encoded``.
 
     Raises:
-        MalformedError: If it did not make this.
+        MalformedError: If it contains an unknown escape.
     """
     return _ESCAPE.sub(_original, text)
 
@@ -274,34 +274,34 @@ LEGEND = {
     "\\+": "\\+ an ampersand",
     "\\n": "\\n a line end",
 }
-"""What a reader is told of the escapes that are used; the others say nothing that matters."""
+"""Explanations of the escapes that are listed for the reader if they are used."""
 
 
 ORDER = ("identity", "semantic", "episodic", "procedural", "working")
-"""In which order blocks stand. Source: the PAM specification."""
+"""Order of the blocks. Source: the PAM specification."""
 
 
 class FrameRecord(NamedTuple):
-    """A memory as it stands in a frame."""
+    """A memory in a frame."""
 
     place: int
-    """In the log."""
+    """Its log position."""
 
     line: MemoryLine
     form: Form
     group: str
-    """Added to the name of its block: where it comes from, unless it was written here."""
+    """Suffix of the name of its block: its trust class, unless it is the owner's or the agent's."""
 
     text: str
-    """Its line, written."""
+    """Its line."""
 
 
 class Frame(Protocol):
-    """What is put around records."""
+    """The delimiters around records."""
 
     @property
     def nonce(self) -> str:
-        """The number in its boundaries; empty for none."""
+        """The number in its boundaries; empty if they have none."""
         ...
 
     def written(self, line: MemoryLine, form: Form) -> str:
@@ -309,15 +309,15 @@ class Frame(Protocol):
         ...
 
     def heading(self, block: str, group: str) -> str:
-        """Return what stands before the records of a block."""
+        """Return the heading of a block."""
         ...
 
     def dated(self, day: str) -> str:
-        """Return the line that the records of a day stand under; empty where there is none."""
+        """Return the line above the records of a day; empty if there is none."""
         ...
 
     def whole(self, records: Sequence[FrameRecord], left_out: str) -> str:
-        """Return the text: the directive, records by blocks and in the order of time."""
+        """Return the text: the directive, then the records by block and time."""
         ...
 
 
@@ -335,14 +335,14 @@ def _by_blocks(records: Sequence[FrameRecord]) -> list[tuple[str, str, list[Fram
 
 @dataclass(frozen=True)
 class EncodedFrame:
-    """The default: nothing that was remembered is lost, and nothing of it is live."""
+    """The default frame: no content is lost, and none can break out of its record."""
 
     profile: ModelProfile
     nonce: str
 
     @property
     def mark(self) -> str:
-        """What each record begins with."""
+        """The mark at the start of each record."""
         return self.nonce[:3]
 
     def written(self, line: MemoryLine, form: Form) -> str:
@@ -356,7 +356,7 @@ class EncodedFrame:
 
     def dated(self, day: str) -> str:
         """Return a line with the day alone."""
-        return f"{self.mark} {day}" if day else ""  # no bar: no record looks like it
+        return f"{self.mark} {day}" if day else ""  # without a bar, so it differs from all records
 
     def whole(self, records: Sequence[FrameRecord], left_out: str) -> str:
         """Return the text; see ``Frame``."""
@@ -381,7 +381,7 @@ class EncodedFrame:
 
 
 def _explained(records: Sequence[FrameRecord]) -> str:
-    """Return what a reader has to know of the escapes that are there."""
+    """Return explanations of the escapes in records."""
     texts = [record.text for record in records]
     told = [words for escape, words in LEGEND.items() if any(escape in text for text in texts)]
     if any(record.form == "summary" for record in records):
@@ -418,7 +418,7 @@ def _escaped(text: str) -> str:
 
 
 class PaperFrame:
-    """The markers and the escaping of the paper, section 3.5, for those who need just them."""
+    """The markers and the escaping of the paper, section 3.5, for compatibility."""
 
     nonce = ""
 

@@ -1,7 +1,7 @@
-"""Memories for a model in a given order, one a line, each with a short ID that names it.
+"""Memories for a model in a given order, one per line, each with a short ID.
 
-In the frame of a rehydrated text (``framing.frames``): what was stored is encoded and cannot break
-out, and what reads like a prompt is withheld.
+They are in the frame of a rehydrated text (``rehydrate.frames``): content is encoded and cannot
+break out, and what reads like a prompt is withheld.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,10 +37,10 @@ from satchel.screening.injection import Enforce, InjectionVerdict, judge_memory
 
 _PREFIX = "blake3:"
 _DIGITS = (8, 12, 16, 64)
-"""How much of an ID is shown: as much as no other record of the bank begins with."""
+"""Lengths of short IDs; the first that no other record of the bank starts with is used."""
 
 _LEAST = 48
-"""Tokens below which a memory is not shortened to fit, but skipped."""
+"""Room in tokens below which a memory is skipped instead of shortened."""
 
 _NOTHING = Relevance(recency=0, salience=0, similarity=None, depth=0)
 
@@ -52,12 +52,12 @@ class ListingItem(NamedTuple):
     entry: Entry
     trust: TrustClass
     note: str = ""
-    """Ours, after the ID: such as the state of an earlier version."""
+    """A label after the ID, such as the state of an earlier version."""
 
 
 @dataclass(slots=True)
 class ContextListing:
-    """The text, and what is in it."""
+    """A listing for a model, and its contents."""
 
     text: str = ""
     ids: list[str] = field(default_factory=list)
@@ -80,17 +80,17 @@ def listing(  # noqa: PLR0913 - each is chosen by who asks
     enforce: Enforce,
     empty: str,
 ) -> ContextListing:
-    """Return memories as a text for a model, in the order in which they are given.
+    """Return memories as a text for a model, in the given order.
 
     Args:
-        view: The bank.
+        view: A view of the bank.
         items: The memories.
-        frame: Its boundaries.
+        frame: The frame.
         tokenizer: Counts tokens.
-        budget: Tokens that the text may have. A memory that does not fit is skipped; the first
-            one is shortened.
-        enforce: What is withheld; see ``enforcing.judging``.
-        empty: What the text says where there is no memory.
+        budget: Maximum tokens of the text. A memory that does not fit is skipped; the first one is
+            shortened.
+        enforce: What to withhold; see ``judge_memory``.
+        empty: The text if there is no memory.
     """
     result, rows = ContextListing(), list[str]()
     count = tokenizer.count
@@ -119,7 +119,7 @@ def listing(  # noqa: PLR0913 - each is chosen by who asks
 
 
 def short_id(view: View, identity: str) -> str:
-    """Return the beginning of an ID that no other record of the bank has."""
+    """Return a prefix of an ID that no other record of the bank has."""
     digits = identity.removeprefix(_PREFIX)
     for length in _DIGITS[:-1]:
         if len(view.ids_with_prefix(digits[:length], limit=2)) < 2:  # noqa: PLR2004 - it and another
@@ -153,7 +153,7 @@ def _row(frame: EncodedFrame, identity: str, item: ListingItem, line: MemoryLine
 
 
 def _shortened(row: str, room: int, count: Callable[[str], int]) -> str:
-    """Return the beginning of a line that fits, with a sign that it is one."""
+    """Return as much of a line as fits, with a mark that it was cut."""
     size = len(row)
     while size > 1 and count(row[:size] + " ...") > room:
         size = min(size - 1, int(size * room / max(1, count(row[:size]))))
@@ -175,17 +175,17 @@ def _framed(frame: EncodedFrame, rows: list[str], skipped: str) -> str:
 
 
 BUDGET = 2048
-"""Tokens of a text where nobody says how many."""
+"""Default maximum tokens of a listing."""
 
 _LIMIT = 10
 
 
 def recalled_listing(bank: OpenBank, options: RecallOptions) -> ContextListing:
-    """Return the memories that a search finds, best first. Nothing is written.
+    """Return the memories that match a query, best first. Nothing is written.
 
     Raises:
-        UsageError: If an option cannot be meant.
-        VerificationError: If the bank is not what was signed.
+        UsageError: If an option is not valid.
+        VerificationError: If the bank does not verify.
     """
     asked = bank.asked("recall")
     query = replace(query_of(options), limit=options.limit or _LIMIT, budget=None)
@@ -213,7 +213,7 @@ def newest_listing(bank: OpenBank, wanted: Listed) -> ContextListing:
 
 
 def shown_listing(bank: OpenBank, memory: str) -> ContextListing:
-    """Return one memory, whole, and its other versions after it."""
+    """Return a memory, followed by its other versions."""
     asked = bank.asked("show")
     with asked.ledger.reading() as view:
         logged = find_memory(view, memory)

@@ -1,4 +1,4 @@
-"""Memory of a bank or a file, provided as context for a model."""
+"""The operation ``rehydrate``: memories of a bank or a file as context for a model."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -44,18 +44,18 @@ from satchel.transfer.import_results import ConflictPolicy, ImportRules
 from satchel.transfer.import_source import ImportSource, open_rereadable
 
 MOST = 256
-"""Files that are remembered; the oldest is forgotten first."""
+"""Maximum verified files that are remembered; the oldest is dropped first."""
 
 _MOST_BYTES = 1 << 16
 
 
 def was_looked_at(settings: Settings, digest: str) -> bool:
-    """Tell whether all of a file was looked at before, by this version and under these limits."""
+    """Return whether a file was fully verified before, by this version and with these limits."""
     return _named(settings, digest) in _there(settings)
 
 
 def remember(settings: Settings, digest: str) -> None:
-    """Remember that all of a file was looked at, and was good; it is no harm if that fails."""
+    """Remember that a file was fully verified; errors are ignored."""
     name = _named(settings, digest)
     kept = [one for one in _there(settings) if one != name][1 - MOST :]
     with suppress(SatchelError):
@@ -73,7 +73,7 @@ def _named(settings: Settings, digest: str) -> str:
 
 
 def _there(settings: Settings) -> list[str]:
-    """Return what is remembered, oldest first; nothing where that is damaged."""
+    """Return the remembered files, oldest first; none if the list is damaged."""
     with suppress(SatchelError, msgspec.MsgspecError), open_input(settings.state / _FILE) as stream:
         return msgspec.json.decode(stream.read(_MOST_BYTES), type=list[str])[-MOST:]
     return []
@@ -84,13 +84,13 @@ _TOGETHER = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReadRequest:
-    """How a file is taken."""
+    """How to read a file."""
 
     format: str | None = None
-    """When it is not to be recognised."""
+    """Format; None to detect it."""
 
     accepted: frozenset[Outcome] = frozenset()
-    """Verdicts that are accepted."""
+    """Outcomes of verification that are accepted although they are not good."""
 
     keys: tuple[str, ...] = field(default_factory=tuple)
     """Keys to trust for this call."""
@@ -100,18 +100,18 @@ class FileReadRequest:
 def view_of_file(
     settings: Settings, file: Path | OpenFile, source: FileReadRequest
 ) -> Iterator[tuple[View, RehydrateContext]]:
-    """Give a view of what is in a file, and what is to be told of it.
+    """Yield a view of the memories in a file, and the context with notes about it.
 
     Args:
-        settings: Whose keys count, the limits, the token that is presented.
+        settings: Settings with trusted keys, limits and the presented token.
         file: The file, of any format.
-        source: How it is taken.
+        source: How to read it.
 
     Raises:
         VerificationError: If it does not verify, or no trusted key signed it and that is not
             accepted.
         InputError: If it cannot be read.
-        TokenError, PermissionRefusedError: If the token does not hold for it.
+        TokenError, PermissionRefusedError: If the token is not valid for it.
     """
     with ExitStack() as held:
         opened = held.enter_context(open_rereadable(settings, file))
@@ -144,9 +144,9 @@ _KEY = SigningKey.generate
 
 
 def _chain(settings: Settings, verdict: Verification | None) -> Chain | None:
-    """Return the token that is presented, once it holds for the file.
+    """Return the presented token, if it is valid for the file; None without a token.
 
-    Who signed the file, and is trusted, speaks for its bank, and who is known to own that.
+    Its issuers may be the trusted signers of the file, and the known owners of its bank.
     """
     if settings.token is None:
         return None
@@ -168,10 +168,10 @@ def _chain(settings: Settings, verdict: Verification | None) -> Chain | None:
 
 
 def _read_into(ledger: Ledger, arriving: ImportSource) -> Ledger:
-    """Bring all that arrives into a bank, as an import does.
+    """Import a source into a bank.
 
     Raises:
-        EmptyInputError: If there is nothing.
+        EmptyInputError: If it contains no memories.
     """
     journal = new_journal("rehydrate")
     rows = arriving.rows(seeded_nonces(journal.seed))
@@ -206,12 +206,12 @@ def _told_of_file(arriving: ImportSource, *, again: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MemoryFile:
-    """A file whose memory is provided without an import.
+    """A file whose memories are provided without an import.
 
     Args:
-        settings: Whose keys count, and the limits.
+        settings: Settings with trusted keys and limits.
         file: The file.
-        source: How it is read, and whose keys are trusted.
+        source: How to read it.
     """
 
     settings: Settings
@@ -275,7 +275,7 @@ def rehydrate_any(source: OpenBank | MemoryFile, options: PipelineOptions) -> Re
 
 
 def from_file(options: Any) -> FileReadRequest:
-    """Return how options have a file read."""
+    """Return the options for reading a file."""
     return FileReadRequest(
         format=options.format,
         accepted=frozenset(map(Outcome, texts(options.unsafe_accept))),
@@ -289,7 +289,7 @@ def rehydrate_file(
     options: RehydrateOptions,
     source: FileReadRequest | None = None,
 ) -> RehydrateResult:
-    """Provide a file's memory as context without importing it; as ``rehydrate_memories``."""
+    """Provide the memories of a file as context without importing it."""
     return rehydrate_memories.run(MemoryFile(settings, file, source or FileReadRequest()), options)
 
 

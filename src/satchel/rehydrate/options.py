@@ -40,7 +40,7 @@ def _summariser(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class RehydrateOptions(ScopeOptions):
-    """What the context is for, and how it is written. Settings decide what is not given."""
+    """Task, model and form of the context. Settings supply the defaults."""
 
     task: Annotated[
         str,
@@ -121,14 +121,14 @@ FileFormat = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineOptions(RehydrateOptions, TrustOptions):
-    """Options of rehydration, and how a file is read."""
+    """Options of rehydration, and options for reading a file."""
 
     format: FileFormat = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineListOptions(Options):
-    """How many quarantined memories to list."""
+    """The number of quarantined memories to list."""
 
     limit: Annotated[
         int, Option("Maximum number of memories.", minimum=1, maximum=_MOST_LISTED)
@@ -137,7 +137,7 @@ class QuarantineListOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class QuarantineShowOptions(Options):
-    """Which quarantined memory to show."""
+    """The quarantined memory to show."""
 
     memory: Annotated[str, Option("ID or ID prefix of the memory.", argument=True, metavar="ID")]
 
@@ -159,12 +159,12 @@ class ScanOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class ReviewOptions(ForgetOptions):
-    """Which memories were reviewed."""
+    """The memories to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOptions(ChangeOptions):
-    """Which memories to release."""
+    """The memories to release."""
 
     memories: Ids = ()
     _: KW_ONLY
@@ -176,7 +176,7 @@ class ReleaseOptions(ChangeOptions):
 
 @dataclass(frozen=True, slots=True)
 class PromoteOptions(ChangeOptions):
-    """Which memories to trust more."""
+    """The memories to promote, and their new trust class."""
 
     memories: Annotated[
         Texts,
@@ -194,7 +194,7 @@ class PromoteOptions(ChangeOptions):
 
 
 def asked_of(options: RehydrateOptions, settings: RehydrateSettings) -> RehydrateRequest:
-    """Return what is asked of the pipeline.
+    """Return the request of options, with defaults from the settings.
 
     Raises:
         UsageError: If an option is out of range.

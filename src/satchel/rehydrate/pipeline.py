@@ -39,22 +39,22 @@ from satchel.screening.injection import InjectionVerdict, judge_memory
 from satchel.stores.matching import terms_of, tokens_of
 
 SHORT = 128
-"""Tokens of a line that is not worth shortening."""
+"""Maximum tokens of a line that is not shortened."""
 
 SUMMARY_WORDS = 48
-"""About how many words a shortened memory has."""
+"""Approximate number of words of a shortened memory."""
 
 CHARACTERS_A_TOKEN = 8
-"""A text with more characters for each token of the budget is not tried word for word."""
+"""Maximum characters of a verbatim text for each token of the budget."""
 
 _ENOUGH = 4
-"""Times the budget: so many tokens of lines are written at most, to choose from."""
+"""Maximum tokens of lines to select from, as a multiple of the budget."""
 
 _SHARE = 4
-"""A line that takes more than this part of the room is shortened first, where not all fit."""
+"""Divisor of the room: larger lines are shortened first if not all fit."""
 
 _LEAST = 4
-"""Tokens below which nothing fits any more."""
+"""Tokens below which nothing fits."""
 
 _LONGEST = 1 << 16
 _LONG_PART = 40
@@ -63,7 +63,7 @@ _OWN = frozenset({TrustClass.USER, TrustClass.AGENT})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedMemory:
-    """A memory that goes into the text."""
+    """A memory that is selected for the text."""
 
     ranked: RankedMemory
     record: FrameRecord
@@ -72,7 +72,7 @@ class SelectedMemory:
 
 @dataclass(slots=True, kw_only=True)
 class CompressionResult:
-    """What goes into the text, and what does not."""
+    """The selected memories, and the others."""
 
     chosen: list[SelectedMemory] = field(default_factory=list)
     """The most relevant first."""
@@ -85,19 +85,19 @@ class CompressionResult:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A memory with its line, word for word."""
+    """A memory with its verbatim line."""
 
     ranked: RankedMemory
     line: MemoryLine
     record: FrameRecord | None
-    """None where it is too long to be tried."""
+    """None if it is too long."""
 
     tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTools:
-    """What texts are made with."""
+    """Components that write and count text."""
 
     frame: Frame
     tokenizer: Tokenizer
@@ -112,21 +112,26 @@ def compress_memories(
     budget: int,
     room: int,
 ) -> CompressionResult:
-    """Return what goes into the text.
+    """Stage 4, compress: select the memories that fit, verbatim if possible.
+
+    In order of relevance, each memory is written and its tokens are counted. If not all fit,
+    memories below the upper threshold are shortened if that saves tokens. The room that is left
+    then is used for verbatim versions of the best of these. A memory that does not fit is skipped
+    and counted.
 
     Args:
-        view: The bank.
-        ranking: What there is, best first.
-        asked: Thresholds, style, what is enforced.
-        tools: What texts are made with.
+        view: A view of the bank.
+        ranking: The memories, best first.
+        asked: The request.
+        tools: Components that write and count text.
         budget: Tokens of the whole text.
-        room: What the frame leaves of them.
+        room: Tokens that the frame leaves.
     """
     return _Compressing(view, asked, tools, budget, room).result(ranking.memories)
 
 
 class _Compressing:
-    """One choice in the making."""
+    """The selection for a request."""
 
     def __init__(
         self, view: View, asked: RehydrateRequest, tools: TextTools, budget: int, room: int
@@ -161,7 +166,7 @@ class _Compressing:
         return self._found
 
     def _lengthen(self, written: Mapping[int, _Written]) -> None:
-        """Give shortened memories word for word again, best first, while there is room left."""
+        """Replace shortened memories by verbatim ones, best first, while they fit."""
         for place, one in enumerate(self._found.chosen):
             whole = written[one.ranked.logged.seq]
             more = whole.tokens - one.tokens
@@ -172,7 +177,7 @@ class _Compressing:
             self._found.chosen[place] = again
 
     def _written(self, relevant: Sequence[RankedMemory]) -> Iterator[_Written | None]:
-        """Yield memories with their lines; None for those that are held back."""
+        """Yield memories with their lines; None for those that are withheld or empty."""
         for memory in relevant:
             line = formatted(memory, self._asked.style)
             said = memory_text(line)
@@ -209,7 +214,7 @@ class _Compressing:
         self._found.held_back.append(held)
 
     def _shortened(self, written: Sequence[_Written]) -> dict[int, FrameRecord]:
-        """Return shorter records of those that are worth it, by their place."""
+        """Return shortened records by index, for memories that are long enough."""
         long = {
             number: one
             for number, one in enumerate(written)
@@ -248,7 +253,7 @@ class _Compressing:
         return self._tools.tokenizer.count("\n" + record.text)
 
     def _take(self, one: _Written, short: FrameRecord | None) -> bool:
-        """Take a memory if it fits: as it is, or shortened; tell whether it did."""
+        """Select a memory if it fits, verbatim or shortened; return whether it does."""
         tries = [record for record in (one.record, short) if record is not None]
         is_large = one.tokens > self._large
         if short is not None and (is_large or one.ranked.score < self._asked.verbatim):
@@ -269,7 +274,7 @@ class _Compressing:
         return False
 
     def _beside(self, record: FrameRecord) -> int:
-        """Return the tokens that a record needs besides its own line."""
+        """Return the tokens of the headings that a record needs besides its line."""
         block, group, day = record.line.block, record.group, record.line.day
         needed = list[str]()
         if (block, group) not in self._headings:
@@ -282,7 +287,7 @@ class _Compressing:
 def _by_words(
     parts: Sequence[tuple[int, int, str]], lengths: dict[int, int]
 ) -> Iterator[tuple[int, list[tuple[int, int, str]]]]:
-    """Yield parts by how many words each may have: its share of what the memory may."""
+    """Yield parts by their number of words: their share of the words of a summary."""
     found = dict[int, list[tuple[int, int, str]]]()
     for part in parts:
         number, _, text = part
@@ -300,22 +305,22 @@ def _with(line: MemoryLine, number: int, said: dict[tuple[int, int], str]) -> Me
 
 
 _SENTENCE = re.compile(r"[^.!?。！？\n]+(?:[.!?。！？]+[\"')\]]*|\n|$)\s*")
-"""Characters that are looked at, from the start."""
+"""A sentence, with the space after it."""
 
 _MOST_SENTENCES = 400
 _FIRST = 0.5
-"""What standing first counts for, against having a word of the task."""
+"""Weight of an early position, relative to a word of the task."""
 
 _CUT = " …"
 
 
 class Extractive:
-    """Chooses sentences; what it gives stands in the text word for word."""
+    """Selects sentences of a text, without changing them."""
 
     model = "sentences of the text"
 
     def summarise(self, texts: Sequence[str], task: str, words: int) -> list[str]:
-        """Return of each text the sentences that fit, in their order; see ``Summariser``."""
+        """Return the sentences of each text that fit, in order; see ``Summariser``."""
         terms = terms_of(task)
         return [self._of(text, [term.tokens for term in terms], words) for text in texts]
 
@@ -350,7 +355,7 @@ class Extractive:
 
 
 def _cut(text: str, words: int) -> str:
-    """Return the first words of a text; of writing without spaces, as many characters."""
+    """Return the first words of a text; of a text without spaces, the first characters."""
     found = text[:_LONGEST].split(None, words)
     if len(found) <= words and len(text) <= _LONGEST:
         return text if len(text) <= words * _CHARACTERS else text[: words * _CHARACTERS] + _CUT
@@ -358,14 +363,14 @@ def _cut(text: str, words: int) -> str:
 
 
 _CHARACTERS = 12
-"""Characters that a word may have at most, on average."""
+"""Maximum average characters of a word."""
 
 
 def verified(view: View, around: RehydrateContext) -> PipelineStage:
-    """Return what was verified.
+    """Return the stage that describes the verification.
 
     Raises:
-        VerificationError: By the view, when a record that is looked at is not what was logged.
+        VerificationError: From the view, if a record does not verify.
     """
     head = view.head
     bank = (
@@ -384,12 +389,12 @@ _COMPONENTS = frozenset({"episodic", "identity", "procedural", "semantic", "work
 
 
 def injected(text: str, task: str, system: str | None) -> dict[str, Any]:
-    """Return messages in the shapes that three SDKs take, and as plain text.
+    """Return messages as arguments of three SDKs, and as plain text.
 
     Args:
-        text: The framed memory; empty for none.
-        task: What the user says; left out when empty.
-        system: The system prompt; left out when None.
+        text: The framed memories; empty for none.
+        task: The message of the user; omitted if empty.
+        system: The system prompt; omitted if None.
 
     Returns:
         ``openai``: a list for ``messages``; ``anthropic``: members ``system`` and ``messages``;
@@ -414,7 +419,7 @@ def injected(text: str, task: str, system: str | None) -> dict[str, Any]:
 
 
 def _turn(member: str, parts: list[dict[str, str]]) -> list[dict[str, Any]]:
-    """Return one turn of the user's, which both providers want whole."""
+    """Return a turn of the user with all parts, as both providers require."""
     return [{"role": "user", member: parts}] if parts else []
 
 
@@ -423,7 +428,7 @@ _KEY = 20
 
 
 def left_out_words(left_out: OmittedCounts) -> str:
-    """Return a few words for the model about what it is not shown; empty for nothing."""
+    """Return a note for the model about omitted memories; empty if there are none."""
     told = [
         f"{count} {why}"
         for count, why in (
@@ -436,7 +441,7 @@ def left_out_words(left_out: OmittedCounts) -> str:
 
 
 def notice(shown: Sequence[ContextMemory], left_out: OmittedCounts, origin: str) -> str:
-    """Return what the user is told: how many memories, from where, signed by whom, what to do."""
+    """Return the notice for the user: the memories, their origin and signers, and next steps."""
     if not shown:
         where = f" of {origin}" if origin else ""
         return f"No memory{where} was provided to the model.{_held(left_out)}"
@@ -480,29 +485,29 @@ def _held(left_out: OmittedCounts) -> str:
 
 
 _FEW = OmittedCounts(irrelevant=999, over_budget=999)
-"""For the longest line about what was left out, whose room is kept."""
+"""Counts for the longest note about omitted memories, whose room is reserved."""
 
 
 def rehydrate(
     view: View, asked: RehydrateRequest | None = None, around: RehydrateContext | None = None
 ) -> RehydrateResult:
-    """Return a bank's memory as text and messages for a model, within a budget.
+    """Return a bank's memories as text and messages for a model, within a budget.
 
     Args:
-        view: The bank; the part of it that a token covers, where one was presented.
-        asked: What is wanted.
-        around: What to work with.
+        view: A view of the bank, or of the part that a token covers.
+        asked: The request.
+        around: Components of the pipeline.
 
     Raises:
-        UsageError: If the budget does not even hold the frame.
-        VerificationError: If a record is not what was logged.
-        InferenceError: If a summariser that was given does not answer.
+        UsageError: If the budget is too small for the frame.
+        VerificationError: If a record does not verify.
+        InferenceError: If a summariser does not answer.
     """
     return _Pipeline(view, asked or RehydrateRequest(), around or RehydrateContext()).result()
 
 
 class _Pipeline:
-    """One text in the making."""
+    """The pipeline of a request."""
 
     def __init__(self, view: View, asked: RehydrateRequest, around: RehydrateContext) -> None:
         self._view = view
@@ -554,7 +559,7 @@ class _Pipeline:
         return self._tools.tokenizer.count(text)
 
     def _room(self) -> int:
-        """Return the tokens that the frame leaves.
+        """Return the tokens that the frame leaves for memories.
 
         Raises:
             UsageError: If it leaves none.
@@ -569,7 +574,7 @@ class _Pipeline:
         return self._budget - empty
 
     def _framed(self, found: CompressionResult, ranking: RelevanceRanking) -> str:
-        """Return the whole text; whatever the count of its parts said, it fits."""
+        """Return the whole text; memories are dropped from the end until it fits."""
         while found.chosen:
             words = left_out_words(_left_out(found, ranking))
             text = self._tools.frame.whole([one.record for one in found.chosen], words)

@@ -1,7 +1,7 @@
 """Quarantine: memories that are neither recalled nor provided until a person has reviewed them.
 
-Only the owner puts something there, by ``screen_bank``; reading never does. What reads like a
-prompt is withheld from context whether it is in quarantine or not (``satchel.rehydrate``).
+Only the owner quarantines memories; reading never does. What reads like a prompt is withheld from
+context whether it is in quarantine or not (``satchel.rehydrate``).
 """
 
 from collections.abc import Callable, Sequence
@@ -40,11 +40,11 @@ from satchel.screening.injection import FROM_OUTSIDE, is_released, reasons_again
 ACTOR = "satchel quarantine scan"
 
 _READ = "satchel rehydrate"
-"""The actor of what earlier versions quarantined while they read."""
+"""Actor of memories that earlier versions quarantined at read time."""
 
 _GROUP = 1000
 _TOLD_AFTER = 100
-"""Memories between two reports of progress."""
+"""Memories between two progress reports."""
 
 _HELD = Filter(types=frozenset(Component), held=True)
 _STATUSES = Filter(types=frozenset({"status"}), retired=True, held=True)
@@ -58,11 +58,11 @@ class FlaggedMemory(msgspec.Struct, frozen=True, kw_only=True):
     trust: str
     reasons: list[str]
     quarantined: bool
-    """Whether it is from outside, and so put into quarantine."""
+    """Whether it is from outside, and therefore quarantined."""
 
 
 class QuarantineScan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a screening of a bank found."""
+    """The result of scanning a bank."""
 
     memories: int
     """Memories that were searched."""
@@ -78,14 +78,14 @@ class QuarantinedMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     memory: Memory
     trust: str
     since: str | None = None
-    """When it was put there."""
+    """When it was quarantined."""
 
     reason: str | None = None
     actor: str | None = None
-    """Who put it there."""
+    """Who quarantined it."""
 
     findings: list[str] = []
-    """What is found in it now, imperatives from anybody included."""
+    """Findings of a scan now, including imperatives from any author."""
 
 
 class QuarantineList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -264,7 +264,7 @@ def _moved(
 
 
 def _released(view: View, each: VerifiedRecord) -> State | None:
-    """Return the state of what is in quarantine, or would be withheld."""
+    """Return ``released`` for a memory that is quarantined or would be withheld."""
     entry = each.model
     if each.row.retired is not None or not isinstance(entry, Entry):
         return None
@@ -278,7 +278,7 @@ def _released(view: View, each: VerifiedRecord) -> State | None:
 
 
 def _own(bank: OpenBank) -> list[str]:
-    """Return what an earlier version quarantined although nobody from outside wrote it."""
+    """Return the IDs of memories not from outside that an earlier version quarantined."""
     found = list[str]()
     with bank.ledger.reading() as view:
         for logged in view.newest(_HELD):
@@ -335,12 +335,12 @@ def _held(view: View, target: VerifiedRecord, said: Status | None) -> Quarantine
 
 
 class TrustPromotion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one record."""
+    """The promotion of a record."""
 
     id: str
     type: str
     before: str
-    """How far it was trusted."""
+    """Its trust class before."""
 
     after: str
     is_changed: bool

@@ -1,8 +1,8 @@
-"""Stage 3, rank: how relevant each memory is, and why.
+"""Stage 3, rank: the relevance of each memory, with its parts.
 
-Recall nominates what goes with the task; who the agent is and what it is in the middle of is looked
-at in any case, and what is newest where there is room. At most ``MOST_READ`` records are read,
-whatever the bank's size. Source of the sum and its weights: the paper, section 3.4, step 3.
+Recall nominates memories for the task. Identity and working memory are always considered, and the
+newest memories if few were found. At most ``MOST_READ`` records are read, whatever the size of the
+bank. Source of the sum and its weights: the paper, section 3.4, step 3.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ from satchel.stores.matching import Term, terms_of, tokens_of
 
 
 def wanted(asked: RehydrateRequest) -> Filter:
-    """Return what columns tell of what is wanted."""
+    """Return the filter of columns for a request."""
     return Filter(
         types=asked.components, user=asked.user, agent=asked.agent, run=asked.run, app=asked.app
     )
@@ -42,7 +42,7 @@ def wanted(asked: RehydrateRequest) -> Filter:
 def filtered(
     view: View, asked: RehydrateRequest, around: RehydrateContext, before: PipelineStage
 ) -> PipelineStage:
-    """Return what was left out before anything was read."""
+    """Return the stage that describes the filter."""
     covered = around.allowed or ("all of the bank" if view.is_whole else "a part of the bank")
     told = [f"open: {covered}"]
     told += [
@@ -54,21 +54,21 @@ def filtered(
 
 
 MOST_READ = 2000
-"""Records that are proved and read for one text, at most."""
+"""Maximum records that are verified and read for a text."""
 
 LEAST_TOKENS = 16
-"""What a memory takes at least, for how many can be needed at most."""
+"""Minimum tokens of a memory, to limit how many are nominated."""
 
 FEW, ALWAYS = 32, 100
-"""Memories that are looked at, at least; and of identity and working memory, at most."""
+"""Minimum number of memories; and maximum number of identity and working memories."""
 
 FROM_OUTSIDE = frozenset({TrustClass.EXTERNAL, TrustClass.IMPORTED})
 
 OUTDATED, SUPERSEDED, STUFFED = 0.5, 0.5, 0.4
-"""What relevance is multiplied by: not valid now, another took its place, made to be found."""
+"""Factors of relevance: not valid now, superseded by an edge, stuffed with words."""
 
 _COMPARED = 1 << 12
-"""Characters of a memory in which the words of the task are looked for, from its start."""
+"""Maximum characters of a memory that are searched for the words of the task."""
 
 _DEEPEST = 6
 _MOST_PARENTS = 200
@@ -90,11 +90,11 @@ class RankedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelevanceRanking:
-    """All that was looked at, best first."""
+    """All memories that were considered, best first."""
 
     memories: list[RankedMemory]
     expired: int
-    """Past the moment after which they must not be shown."""
+    """Number of expired memories."""
 
     looked_at: int
     complete: bool
@@ -102,7 +102,7 @@ class RelevanceRanking:
     """The moment at which age and validity were judged."""
 
     compared: str
-    """What similarity was made of, in words."""
+    """How memories were compared, in words."""
 
 
 @dataclass(slots=True)
@@ -116,16 +116,16 @@ class _Candidate:
 def ranked(
     view: View, asked: RehydrateRequest, around: RehydrateContext, budget: int
 ) -> RelevanceRanking:
-    """Return what could be shown, best first.
+    """Return the memories that may be provided, best first.
 
     Raises:
-        VerificationError: If a record is not what was logged.
+        VerificationError: If a record does not verify.
     """
     return _Ranking(view, asked, around, budget).result()
 
 
 class _Ranking:
-    """One ranking in the making."""
+    """The ranking of a request."""
 
     def __init__(
         self, view: View, asked: RehydrateRequest, around: RehydrateContext, budget: int
@@ -189,7 +189,7 @@ class _Ranking:
         return found
 
     def _beside(self, there: int) -> Iterator[VerifiedRecord]:
-        """Yield who the agent is and what it is at; then the newest, while few were found."""
+        """Yield identity and working memory, then the newest memories if few were found."""
         every = wanted(self._asked)
         types = _ALWAYS & (every.types or _ALWAYS)
         if types:
@@ -263,9 +263,9 @@ class _Ranking:
         return penalty * STUFFED if is_stuffed(memory_text(entry), self._terms) else penalty
 
     def _depths(self, some: Sequence[_Candidate]) -> dict[str, int]:
-        """Return how many steps each memory is from what it was drawn from in the end.
+        """Return the number of steps from each memory to its farthest known ancestors.
 
-        Level by level; beyond ``_DEEPEST`` steps, or with very many parents, it counts as so deep.
+        Parents are read level by level, up to ``_DEEPEST`` levels and ``_MOST_PARENTS`` parents.
         """
         above = {one.logged.record.id: set(one.entry.parent_ids) for one in some}
         depths = dict.fromkeys(above, 0)
@@ -293,7 +293,7 @@ class _Ranking:
         return depths
 
     def _superseded(self, some: Sequence[_Candidate]) -> set[str]:
-        """Return those that an edge says another one took the place of."""
+        """Return the IDs of the memories that an edge marks as superseded."""
         names = [one.logged.record.id for one in some]
         try:
             found = self._view.links(

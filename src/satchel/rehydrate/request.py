@@ -1,4 +1,4 @@
-"""What is asked of the pipeline, and what it works with."""
+"""Requests to rehydrate, their context, and the result."""
 
 import secrets
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ ENFORCED = ("outside", "all", "shapes", "nothing")
 
 DAY = 86_400.0
 MAX_AGE = 1825.0
-"""Days after which a memory is as old as can be; the paper leaves it open."""
+"""Days after which recency is 0; the paper does not set it."""
 
 SALIENCE: Mapping[str, float] = {
     Component.IDENTITY: 1.0,
@@ -35,15 +35,15 @@ SALIENCE: Mapping[str, float] = {
     Component.SEMANTIC: 0.5,
     Component.EPISODIC: 0.5,
 }
-"""How much what says nothing of it matters, by component."""
+"""Default salience by type."""
 
 UNTRUSTED_SALIENCE = 0.5
-"""What a memory from outside can claim to matter at most."""
+"""Maximum salience of a memory from outside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelevanceWeights:
-    """What each part of relevance weighs. Source: the paper, section 3.4, step 3."""
+    """Weights of the parts of relevance. Source: the paper, section 3.4, step 3."""
 
     recency: float = 0.2
     salience: float = 0.3
@@ -60,19 +60,19 @@ class RelevanceWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relevance:
-    """How relevant a memory is; each part between 0 and 1, before it is weighed."""
+    """The parts of a memory's relevance, each between 0 and 1 and before weighting."""
 
     recency: float
     salience: float
     similarity: float | None
-    """None where nothing was compared: then the other parts weigh more."""
+    """None if nothing was compared; then the other parts count more."""
 
     depth: float
     penalty: float = 1.0
-    """What the sum is multiplied by: less than 1 for what is not valid now, or is stuffed."""
+    """Factor of the sum: below 1 for memories that are not valid now, or stuffed with words."""
 
     def score(self, weights: RelevanceWeights) -> float:
-        """Return the weighed mean of the parts, between 0 and 1."""
+        """Return the weighted mean of the parts, between 0 and 1."""
         told = {
             "recency": self.recency,
             "salience": self.salience,
@@ -85,34 +85,34 @@ class Relevance:
 
 
 Judge = Callable[[VerifiedRecord, Relevance], float]
-"""Gives the relevance of a memory in place of the weighed mean; between 0 and 1."""
+"""Returns the relevance of a memory instead of the weighted mean, between 0 and 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehydrateRequest:
-    """What is wanted.
+    """A request to rehydrate.
 
     Raises:
-        UsageError: If a member cannot be meant.
+        UsageError: If a member is not valid.
     """
 
     task: str = ""
-    """What the model is going to do; without it, the newest and weightiest memories are given."""
+    """Task of the model; without one, the newest and most important memories are provided."""
 
     budget: int | None = None
-    """Tokens that the final text may have, all of it; the model's default when None."""
+    """Maximum tokens of the whole text; None for the default of the model."""
 
     model: str = ""
-    """The model it is for, such as ``gpt-4o`` or ``claude``; plain text when empty."""
+    """The model that gets the text, such as ``gpt-4o`` or ``claude``; empty for plain text."""
 
     style: Style = "structured"
     framing: Framing = "encoded"
     weights: RelevanceWeights = field(default_factory=RelevanceWeights)
     verbatim: float = 0.7
-    """Relevance from which on a memory is given word for word."""
+    """Lowest relevance at which a memory is provided verbatim."""
 
     summarised: float = 0.3
-    """Relevance from which on it is given at all, shortened where there is not room for all."""
+    """Lowest relevance at which it is provided at all, shortened if not everything fits."""
 
     max_age: float = MAX_AGE
     """Days."""
@@ -120,10 +120,10 @@ class RehydrateRequest:
     salience: Mapping[str, float] = field(default_factory=lambda: SALIENCE)
     untrusted_salience: float = UNTRUSTED_SALIENCE
     similarity: Similarity = "recall"
-    """What is compared: words and meaning, as recall does; or nothing but cosines of vectors."""
+    """How memories are compared: by words and meaning, as in recall, or by vectors alone."""
 
     trust: TrustClass | None = None
-    """How far a memory must be trusted to be shown at all."""
+    """Lowest trust class of memories."""
 
     components: frozenset[str] = frozenset(component.value for component in Component)
     user: str | None = None
@@ -131,14 +131,14 @@ class RehydrateRequest:
     run: str | None = None
     app: str | None = None
     enforce: Enforce = "outside"
-    """What is held back for not matching its block: shapes of prompts from anybody, and imperatives
-    from ``outside``; from ``all``; only ``shapes``; or ``nothing``."""
+    """Memories to withhold: ``shapes``: those with shapes of prompts; ``outside``: also those from
+    outside with imperatives; ``all``: also all others with imperatives; ``nothing``."""
 
     times: bool = True
-    """Whether memories of a time that the task names rank higher."""
+    """Rank memories of a time that the task names higher."""
 
     system: str | None = None
-    """The system prompt that the messages begin with."""
+    """System prompt at the start of the messages."""
 
     def __post_init__(self) -> None:
         if self.budget is not None and self.budget < 1:
@@ -159,67 +159,67 @@ class RehydrateRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehydrateContext:
-    """What the pipeline works with; each has a default that needs nothing."""
+    """Components of the pipeline. Every default works without configuration."""
 
     tokenizer: Tokenizer | None = None
-    """Counts tokens; that of the model, or an estimate, when None."""
+    """Counts tokens; None for the model's tokenizer, or an estimate."""
 
     summariser: Summariser | None = None
-    """Shortens memories; sentences are chosen from them when None."""
+    """Shortens memories; None to select sentences."""
 
     embedders: Embedders | None = None
-    """Makes vectors of the task; words alone count when None."""
+    """Returns the embedder for the task; None to compare words only."""
 
     reranker: Reranker | None = None
-    """Puts the memories that go best with the task in order again; nothing does when None."""
+    """Reranks the best memories; None for no reranking."""
 
     judge: Judge | None = None
-    """Says how relevant a memory is; the weighed mean when None."""
+    """Returns the relevance of a memory; None for the weighted mean."""
 
     now: Callable[[], str] = present
     nonce: Callable[[], str] = lambda: str(100_000_000 + secrets.randbelow(900_000_000))
-    """Makes the number that boundaries carry: nine digits, new for each text."""
+    """Returns the number in the boundaries: nine digits, new for each text."""
 
     verified: str = ""
-    """What was verified before the pipeline was given its view."""
+    """What was verified before the pipeline started, in words."""
 
     allowed: str = ""
-    """What the presented token covers; empty for the owner."""
+    """Scope of the presented token; empty for the owner."""
 
     origin: str = ""
-    """What the memory comes from, for the notice; the bank's own name when empty."""
+    """Origin of the memory for the notice; empty for a bank."""
 
 
 STAGES = ("verify", "filter", "rank", "compress", "format", "frame", "inject")
-"""The stages, in their order."""
+"""The stages, in order."""
 
 Form = Literal["verbatim", "summary"]
 
 
 class PipelineStage(msgspec.Struct, frozen=True, kw_only=True):
-    """What one stage came to."""
+    """The outcome of a stage."""
 
     name: str
     detail: str
-    """In a sentence."""
+    """A sentence about it."""
 
     entries: int
-    """Memories that it left for the next."""
+    """Memories that it passed to the next stage."""
 
 
 class RelevanceParts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the relevance of a memory is made of; each between 0 and 1, before it is weighed."""
+    """The parts of a memory's relevance, each between 0 and 1 and before weighting."""
 
     recency: float
     salience: float
     similarity: float | None = None
     depth: float
     penalty: float = 1.0
-    """What the weighed mean is multiplied by."""
+    """Factor of the weighted mean."""
 
 
 class ContextMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A memory that is in the text, in the order of the text."""
+    """A memory in the text, in the order of the text."""
 
     id: str
     type: str
@@ -229,74 +229,74 @@ class ContextMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Its relevance, 0 to 1."""
 
     tokens: int
-    """About how many its line takes."""
+    """Estimated number of tokens of its line."""
 
     moment: str | None = None
     source: str = ""
-    """Provider or format it was imported from; empty for what was written here."""
+    """Provider or format it was imported from; empty if it was written in this bank."""
 
     signer: str = ""
-    """Who signed what it was imported from."""
+    """Signer of the import it came from."""
 
     parts: RelevanceParts | None = None
 
 
 class WithheldMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory that is withheld from the text; in the bank it stays as it is."""
+    """A memory that is withheld from the text, and unchanged in the bank."""
 
     id: str
     type: str
     trust: str
     reasons: list[str]
-    """Why: what it says that no memory of its block says."""
+    """Reasons: what was found that memories do not contain."""
 
 
 class OmittedCounts(msgspec.Struct, frozen=True, kw_only=True):
     """How many considered memories are not in the text, by reason."""
 
     irrelevant: int = 0
-    """Below the relevance that is asked for."""
+    """Below the lowest relevance."""
 
     over_budget: int = 0
     quarantined: int = 0
     unpromoted: int = 0
-    """Procedures and identity from outside that nobody promoted."""
+    """Procedures and identity from outside that are not promoted."""
 
     expired: int = 0
-    """Past the moment after which they must not be shown."""
+    """Expired memories."""
 
 
 class RehydrateResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Memory, ready for a model."""
+    """Memories, ready for a model."""
 
     text: str
-    """The framed memory: what goes after the system prompt and before what the user says."""
+    """The framed memories, to be placed between the system prompt and the user's message."""
 
     messages: dict[str, Any]
-    """The same in the shapes that the SDKs of ``openai``, ``anthropic`` and ``gemini`` take."""
+    """The same as arguments for the SDKs of ``openai``, ``anthropic`` and ``gemini``."""
 
     stages: list[PipelineStage]
     entries: list[ContextMemory]
     left_out: OmittedCounts
     quarantined: list[WithheldMemory]
     unpromoted: list[str]
-    """Ids of procedures and identity from outside that need a promotion to be shown."""
+    """IDs of procedures and identity from outside that need a promotion to be provided."""
 
     tokens: int
     """Tokens of the text; never more than the budget."""
 
     budget: int
     tokenizer: str
-    """What counted them."""
+    """Name of the tokenizer."""
 
     exact: bool
-    """Whether that is the model's own vocabulary; else it is an overestimate."""
+    """Whether the count is exact, by the model's vocabulary; else it is an overestimate."""
 
     model: str
     style: str
     framing: str
     nonce: str
-    """The number in the text's boundaries; empty for ``pam-1.0``."""
+    """The number in the boundaries; empty for ``pam-1.0``."""
 
     notice: str
     """For the user: how many memories, their origin and signers, and what to do about them."""
@@ -308,4 +308,4 @@ class RehydrateResult(msgspec.Struct, frozen=True, kw_only=True):
     """Memories that were verified and read."""
 
     notes: list[str] = []
-    """What else there is to be told: of the bank, and of what could not be done."""
+    """Notes about the bank, and about what could not be done."""

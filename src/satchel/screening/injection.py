@@ -1,11 +1,11 @@
-"""Which memories are screened for instructions when they are provided as context."""
+"""Prompt injection: finding instructions to a model, and shapes of prompts, in memories."""
 
 import base64
 import binascii
 import codecs
 import re
 
-# ruff: noqa: RUF001 - lookalikes are what it is about
+# ruff: noqa: RUF001 - this module lists lookalikes
 import unicodedata
 from collections.abc import Callable, Iterator
 
@@ -31,32 +31,32 @@ _USED = re.compile(r"<([a-z]+)>")
 _WORDS = re.compile(r"~ (.+)")
 _WORDS_ONLY = bytes(one if chr(one).isalnum() else ord(" ") for one in range(256))
 _KEY = 4
-"""Characters of the beginning of a word by which phrases are found."""
+"""Length of the word prefixes by which phrases are indexed."""
 
 STEMS = (
     *("ignor", "disregard", "forget", "instruc", "prompt", "reveal", "restrict", "system"),
     *("assistant", "api", "password", "secret", "send", "call ", "delete", "append", "from now"),
     "you are",
 )
-"""One of these is in whatever text is worth a closer look, if that may be nothing but noise."""
+"""Stems of which a decoded text must have one to be searched, since it may be noise."""
 
 
 class Phrase(NamedTuple):
-    """An expression, and words of which one is in whatever it matches."""
+    """A pattern, and words of which every match has one."""
 
     says: str
     pattern: re.Pattern[str]
     words: tuple[str, ...]
 
     def is_in(self, seen: str) -> bool:
-        """Tell whether a folded text has it."""
+        """Return whether a folded text matches."""
         if self.words and not any(map(seen.__contains__, self.words)):
             return False
         return self.pattern.search(seen) is not None
 
 
 def imperatives_in(seen: str) -> list[str]:
-    """Return what a folded text tells a model to do; empty for nothing."""
+    """Return the kinds of instructions in a folded text."""
     some = list(range(len(phrases())))
     if seen.isascii():
         found = {word[:_KEY] for word in seen.encode().translate(_WORDS_ONLY).split()}
@@ -68,7 +68,7 @@ def imperatives_in(seen: str) -> list[str]:
 
 
 def may_tell(seen: str) -> bool:
-    """Tell whether a text that may be nothing but noise is worth a closer look."""
+    """Return whether a text that may be noise could contain an instruction."""
     return any(map(seen.__contains__, STEMS))
 
 
@@ -95,9 +95,9 @@ def phrases() -> tuple[Phrase, ...]:
 
 @cache
 def _begun() -> dict[bytes, list[int]]:
-    """Return which phrases a text may have by how a word in it begins.
+    """Return the numbers of phrases by the prefix of a word that they require.
 
-    Phrases without words are of other scripts.
+    Phrases without words are for other scripts.
     """
     found = dict[bytes, list[int]]()
     for number, phrase in enumerate(phrases()):
@@ -113,10 +113,10 @@ def _filled(text: str, defined: dict[str, str]) -> str:
 
 
 _LONGEST = 1 << 14
-"""Characters in which encoded parts are looked for, from the start."""
+"""Maximum characters that are searched for encoded parts, from the start."""
 
 _MOST = 16
-"""Encoded parts of each sort that are decoded."""
+"""Maximum encoded parts of each kind that are decoded."""
 
 _PRINTABLE = 0.85
 _LEAST = 8
@@ -150,7 +150,7 @@ _CODE = dict(zip(_LETTERS.split(" "), "abcdefghijklmnopqrstuvwxyz", strict=True)
 
 
 def hidden_in(text: str) -> Iterator[str]:
-    """Yield what may be hidden in a text, as texts; most of ordinary text gives nothing."""
+    """Yield decoded parts of a text; ordinary text has none."""
     some = text[:_LONGEST]
     if some.isascii() and not _may_hide(some):
         return
@@ -170,9 +170,9 @@ def hidden_in(text: str) -> Iterator[str]:
 
 
 def _may_hide(text: str) -> bool:
-    """Tell whether there can be an encoded part in an ASCII text; looks much faster than patterns.
+    """Return whether an ASCII text may contain an encoded part; much faster than the patterns.
 
-    Each condition holds wherever the pattern of that sort has a match.
+    Each condition is true for every match of the pattern of that kind.
     """
     if max(map(len, text.split()), default=0) >= _LEAST_TOKEN:
         return True  # base 64, 32 and 85
@@ -187,10 +187,7 @@ def _may_hide(text: str) -> bool:
 
 
 def turned(seen: str) -> Iterator[str]:
-    """Yield a folded text read otherwise, where that may tell something.
-
-    That is with letters moved by thirteen, and from its end.
-    """
+    """Yield a folded text in ROT13, and reversed, if that may contain an instruction."""
     some = seen[:_LONGEST]
     if any(map(some.__contains__, _ROTATED)):
         yield codecs.encode(some, "rot13")
@@ -307,7 +304,7 @@ _KEPT = "\n\t\r"
 
 @lru_cache(maxsize=1 << 14)
 def is_unseen(character: str) -> bool:
-    """Tell whether a character shows nothing of its own; line ends and tabs do."""
+    """Return whether a character is invisible; line ends and tabs are not."""
     if character.isascii():
         return character not in _KEPT and not character.isprintable()
     return unicodedata.category(character) in _UNSEEN or character in _FILLERS
@@ -317,7 +314,7 @@ _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u17b4\u17b5")
 
 
 def folded(text: str) -> str:
-    """Return a text folded to plain small letters where it looks like them."""
+    """Return a text in lower case, with lookalikes replaced by the letters they resemble."""
     if not text.isascii():
         seen = "".join(one for one in text if not is_unseen(one))
         text = unicodedata.normalize("NFKD", seen).translate(_CYRILLIC_AND_SO_ON)
@@ -330,16 +327,16 @@ _LEAST_RUN = 8
 
 
 def looked_through(text: str) -> str:
-    """Return a text folded, for patterns to be looked for in: spaces single, no long runs.
+    """Return a text folded for the search: with single spaces and without long runs.
 
-    So that no text makes a pattern try very long.
+    This limits the time that patterns take.
     """
     rows = (" ".join(row.split()) for row in folded(text).splitlines())
     return _without_runs("\n".join(row for row in rows if row))
 
 
 def letters_for_digits(seen: str) -> str:
-    """Return a folded text with digits and signs as the letters they stand for."""
+    """Return a folded text with digits and symbols replaced by the letters they resemble."""
     return _without_runs(seen.translate(_DIGITS_TOO))
 
 
@@ -390,20 +387,20 @@ _EDGE = re.compile(r"\W{3}\s*(?:end|begin|start)")
 
 
 def may_have_shape(body: str) -> bool:
-    """Tell whether a record's JSON is worth a closer look; most of it is not, and this is cheap."""
+    """Return whether the JSON of a record may contain a shape of a prompt; a fast check."""
     text = body.replace("\\n", "\n")
     return not text.isascii() or _may_have_shape(text.casefold())
 
 
 def _may_have_shape(seen: str) -> bool:
-    """Tell whether a folded text is worth a closer look."""
+    """Return whether a folded text may contain a shape of a prompt."""
     if any(map(seen.__contains__, _TELLING)):
         return True
     return any(map(seen.__contains__, _EDGES)) and _EDGE.search(seen) is not None
 
 
 def shapes_in(text: str) -> list[str]:
-    """Return what marks a text has that no memory has; empty for none."""
+    """Return the shapes of prompts in a text."""
     found = [] if text.isascii() else _unseen_in(text)
     seen = looked_through(text)
     if not _may_have_shape(seen):
@@ -421,7 +418,7 @@ def shapes_in(text: str) -> list[str]:
 
 
 def _unseen_in(text: str) -> list[str]:
-    """Return the marks that are made of what cannot be seen."""
+    """Return the shapes that consist of invisible characters."""
     found = list[str]()
     if _TAGS.search(_EMOJI_TAGS.sub("", text)):
         found.append("invisible tags")
@@ -433,19 +430,19 @@ def _unseen_in(text: str) -> list[str]:
 
 
 PROMOTED_ONLY = frozenset({Component.IDENTITY.value, Component.PROCEDURAL.value})
-"""Components that tell an agent who it is and what to do."""
+"""Types that set the identity and the instructions of an agent."""
 
 FROM_OUTSIDE = frozenset({TrustClass.EXTERNAL, TrustClass.IMPORTED})
 
 _START, _END = 12_000, 4_000
-"""Characters of a text that are looked through for imperatives: its start and its end."""
+"""Characters of a text that are searched for imperatives: its start and its end."""
 
 _JUDGED = frozenset({"quarantined", "released"})
 
 
 @dataclass(frozen=True, slots=True)
 class InjectionVerdict:
-    """Why a memory is held back; empty for one that is shown."""
+    """Why a memory is withheld; false for one that is provided."""
 
     reasons: tuple[str, ...] = ()
     needs_promotion: bool = False
@@ -458,14 +455,14 @@ SHOWN = InjectionVerdict()
 
 
 def reasons_against(text: str, component: str, trust: TrustClass, enforce: Enforce) -> list[str]:
-    """Return why a text is not what its block is for; empty where it is.
+    """Return the reasons to withhold a text; empty for none.
 
     Args:
-        text: All that a memory says.
-        component: The type of its block.
-        trust: How far it is trusted.
-        enforce: ``shapes``: what no memory looks like, from anybody; ``outside``: and imperatives
-            from outside; ``all``: and imperatives from anybody; ``nothing``.
+        text: The text of a memory.
+        component: The type of the memory.
+        trust: Its trust class.
+        enforce: ``shapes``: shapes of prompts from any author; ``outside``: also imperatives from
+            outside; ``all``: also imperatives from any author; ``nothing``.
     """
     if enforce == "nothing":
         return []
@@ -477,7 +474,7 @@ def reasons_against(text: str, component: str, trust: TrustClass, enforce: Enfor
 
 
 def find_instructions(text: str) -> list[str]:
-    """Return what a text tells a model to do: plainly, in disguise, or encoded."""
+    """Return the kinds of instructions in a text: plain, disguised or encoded."""
     some = text if len(text) <= _START + _END else f"{text[:_START]}\n{text[-_END:]}"
     seen = looked_through(some)
     found = imperatives_in(seen)
@@ -496,9 +493,9 @@ def find_instructions(text: str) -> list[str]:
 def judge_memory(
     view: View, logged: VerifiedRecord, text: str, trust: TrustClass, enforce: Enforce
 ) -> InjectionVerdict:
-    """Return whether a memory may be shown.
+    """Return whether a memory may be provided as context.
 
-    What somebody released is not held back again; who vouches for it is another question.
+    A released memory is not withheld again; it may still need a promotion.
     """
     component = logged.record.type
     if component in PROMOTED_ONLY and trust in FROM_OUTSIDE:
@@ -510,6 +507,6 @@ def judge_memory(
 
 
 def is_released(view: View, logged: VerifiedRecord) -> bool:
-    """Tell whether the last that was said of a memory's quarantine is that it is released."""
+    """Return whether the last quarantine status of a memory is ``released``."""
     states = [one.state for one in view.status_events(logged) if one.state in _JUDGED]
     return bool(states) and states[-1] == "released"

@@ -1,8 +1,8 @@
-"""Personal data in a text: what tells who somebody is, where they live, and how to reach them.
+"""Personal data in a text: identity, addresses and contact data, by rules and by Presidio.
 
-Shapes with a check where there is one, and words that say what comes after them. Names without a
-title, or words like "my name is" before them, are not found by shape: whoever redacts names them,
-or the record has them among its entities. Every pattern is linear in the text.
+The rules are patterns, with check digits if there are any, and words that announce a value. A name
+without a title or words like "my name is" before it is found only if it is given for a redaction,
+or is an entity of the record. Every pattern is linear in the length of the text.
 """
 
 import ipaddress
@@ -24,7 +24,7 @@ KINDS: dict[str, str] = {
     "ip-address": "Address of a machine, version 4 or 6",
     "name": "Name after a title, or after words that say that it is one",
 }
-"""What is recognised, and its title; in order of precedence."""
+"""Kinds of personal data with their titles, in order of precedence."""
 
 _MONTH = r"(?:Jan|Feb|M(?:ar|är)|Apr|Ma[iy]|Jun|Jul|Aug|Sep|O[ck]t|Nov|De[cz])[a-z]{0,6}\.?"
 _DATE = (
@@ -100,7 +100,7 @@ _A_DATE = re.compile(_DATE)
 
 
 def personal_data(text: str) -> Iterator[SensitiveSpan]:
-    """Yield the personal data in a text, in any order and on top of each other."""
+    """Yield the personal data in a text, in any order; spans may overlap."""
     yield from _matches("name", _NAMES, text)
     if not _SIGNS.search(text):
         return
@@ -133,7 +133,7 @@ def _is_phone(text: str) -> bool:
 
 
 def _is_iban(text: str) -> bool:
-    """Tell whether the check digits of an IBAN are right (ISO 13616)."""
+    """Return whether the check digits of an IBAN are valid (ISO 13616)."""
     plain = text.replace(" ", "")
     turned = "".join(str(int(char, 36)) for char in plain[4:] + plain[:4])
     return int(turned) % _MODULO == _REST
@@ -150,10 +150,10 @@ def _is_address(text: str) -> bool:
 _SPACY_MODELS = ("en_core_web_trf", "en_core_web_lg", "en_core_web_md", "en_core_web_sm")
 _LANGUAGE, _LONGEST_TEXT = "en", 2**24
 _MIN_SCORE = 0.4
-"""Below it stand patterns such as "any eight digits", which say little by themselves."""
+"""Lowest score; patterns such as "any eight digits" have a lower one."""
 
 _FETCHING_RECOGNIZER = "EmailRecognizer"
-"""It asks the network for a list of domains; our own rules find mail addresses."""
+"""It downloads a list of domains; the built-in rules find mail addresses."""
 
 _PRESIDIO_KINDS = {
     "CREDIT_CARD": "card-number",
@@ -166,14 +166,17 @@ _PRESIDIO_KINDS = {
     "PHONE_NUMBER": "phone",
 }
 _NOT_PERSONAL = frozenset({"DATE_TIME", "NRP", "ORGANIZATION", "URL", "UUID"})
-"""Times, groups, firms and addresses of pages: they tell of somebody only with something else."""
+"""Times, groups, companies and URLs, which identify a person only in combination."""
 
 _OTHER_KIND = "id-number"
-"""What else it knows are numbers that countries and firms give to people."""
+"""The kind of all other findings, which are numbers of persons."""
 
 
 class PresidioDetector:
-    """Finds personal data in a text; see ``screen.redacting.Detector``.
+    """Finds personal data in a text with Microsoft Presidio; see ``redaction.Detector``.
+
+    It knows numbers of more countries, and names by a spaCy model for English, if one is installed.
+    Nothing is downloaded. Source: https://microsoft.github.io/presidio/supported_entities/
 
     Raises:
         MissingExtraError: If Presidio is not installed.
@@ -187,7 +190,7 @@ class PresidioDetector:
         self._analyzer = _analyzer(nlp)
 
     def __call__(self, text: str) -> Iterator[SensitiveSpan]:
-        """Yield what is in a text, in any order and on top of each other."""
+        """Yield the personal data in a text, in any order; spans may overlap."""
         for one in self._analyzer.analyze(text, language=_LANGUAGE):
             if one.entity_type not in _NOT_PERSONAL:
                 yield SensitiveSpan(
@@ -196,7 +199,7 @@ class PresidioDetector:
 
     @property
     def note(self) -> str:
-        """What is to be told of what it can find."""
+        """A note about what it can find."""
         if self.language_model is None:
             return (
                 f"{self.model}: patterns only; names need a model of English:"
@@ -206,7 +209,7 @@ class PresidioDetector:
 
 
 def _spacy_model() -> tuple[str | None, Any]:
-    """Return the best model of English that is installed, and its name; else a blank one."""
+    """Return the best installed model for English with its name; else a blank model."""
     try:
         import spacy
     except ImportError:
@@ -225,7 +228,9 @@ def _analyzer(nlp: Any) -> Any:
         from presidio_analyzer.nlp_engine import SpacyNlpEngine
     except ImportError:
         raise _missing_presidio() from None
-    logging.getLogger("presidio-analyzer").setLevel(logging.ERROR)  # what it does not map, by kind
+    logging.getLogger("presidio-analyzer").setLevel(
+        logging.ERROR
+    )  # hide warnings about unmapped kinds
     engine = SpacyNlpEngine()
     engine.nlp = {_LANGUAGE: nlp}  # its own way would fetch a model that is not there
     registry = RecognizerRegistry(supported_languages=[_LANGUAGE])

@@ -1,7 +1,7 @@
-"""A quick look that lets ordinary text pass.
+"""A fast check that skips ordinary texts, and disguised characters.
 
-Every rule of this layer needs one of a few plain things, which are looked for over the bytes of the
-text at the speed of C; a text without them holds nothing that the rules would find.
+Every rule for secrets requires one of a few byte patterns, which are searched at the speed of C. A
+text without them contains nothing that the rules would find.
 """
 
 import re
@@ -14,17 +14,17 @@ _TOKEN = (string.ascii_letters + string.digits + "_-").encode()
 _SPACERS = b" .-"
 _ORNAMENTS = b"!@#$%^*+=~|"
 RUN = b"a" * 20
-"""So many letters, digits, ``_`` or ``-`` stand in a row in every token that has a shape."""
+"""Every token with a fixed form has this many letters, digits, ``_`` or ``-`` in a row."""
 
 CARD = b"0" * 14
-"""So many digits, once what may stand between them is gone, are in every card's number."""
+"""Every card number has this many digits, without separators."""
 
 _WORDS = (b"key", b"pass", b"oken", b"ecret", b"pw", b"authoriz", b"senha")
 _OTHER_WORDS = tuple(
     (word[:1].encode()[:1], word.encode())
     for word in ("парол", "密码", "密碼", "パスワード", "비밀번호")
 )
-"""With the first byte of each: to look for a single byte takes next to no time."""
+"""With the first byte of each, which is fast to search."""
 
 FOR_PASSWORDS = (
     r"pass[ _-]?(?:word|phrase|code|wort)|passwd|pwd|(?<![a-z])pw|mot de passe|contraseña|senha"
@@ -36,13 +36,13 @@ _KEYS = (
 )
 _JOINS = (b" ", b"_", b"-")
 FOR_KEYS = rf"secret|token|(?:{'|'.join(_KEYS)})[ _-]?key"
-"""How the name of a password, or of a key, begins."""
+"""Patterns of the names of passwords, and of keys."""
 _is_name = re.compile(f"{FOR_PASSWORDS}|{FOR_KEYS}|authoriz".encode()).search
 _keys = tuple(word.encode() for word in _KEYS)
-# Letters beyond ASCII whose small ones are in the words: Cyrillic, and what a k or an s may be.
+# Non-ASCII letters that lower case turns into letters of the words: Cyrillic, and forms of k and s.
 _WITH_SMALL = (b"\xd0", b"\xd1", "\u212a".encode(), "\u017f".encode())
 _BEFORE, _AFTER = 16, 16
-"""Bytes of a name that stand before and after where one of the words in it begins."""
+"""Maximum bytes of a name before and after the start of a word in it."""
 
 
 _runs = bytes(97 if code in _TOKEN else 32 for code in range(256))
@@ -52,24 +52,24 @@ _signs = bytes(
 )
 
 
-# As they stand alone in members of their own: a UUID, a digest, an id of ours.
+# Values of members that are not secrets: a UUID, a digest, an ID of Satchel.
 is_identifier = re.compile(
     r"(?:blake3:)?[0-9a-f]{32,64}|[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 ).fullmatch
 
 
 def runs_of(data: bytes) -> bytes:
-    """Return UTF-8 with ``a`` for all that a token is made of, and spaces for the rest."""
+    """Return UTF-8 with ``a`` for every byte that a token may have, and spaces for others."""
     return data.translate(_runs)
 
 
 def signs_of(data: bytes) -> bytes:
-    """Return UTF-8 with ``0`` for digits, without what may stand between them."""
+    """Return UTF-8 with ``0`` for digits, without separators between them."""
     return data.translate(_signs, _SPACERS)
 
 
 def may_hold_secret(text: str) -> bool:
-    """Tell whether a text, as it is seen, is worth a closer look."""
+    """Return whether a visible text may contain a secret."""
     data = text.encode() if text.isascii() else text.encode("utf-8", "surrogatepass")
     if runs_of(data).find(RUN) >= 0:
         return is_identifier(text) is None
@@ -82,7 +82,7 @@ def may_hold_secret(text: str) -> bool:
 
 
 def folded(data: bytes) -> bytes:
-    """Return UTF-8 in small letters, as ``names_in`` takes it; it may be shorter."""
+    """Return UTF-8 in lower case, for ``names_in``; it may be shorter."""
     if data.isascii() or not any(sign[:1] in data and sign in data for sign in _WITH_SMALL):
         return data.lower()
     low = data.decode("utf-8", "surrogatepass").lower().replace("\u017f", "s")
@@ -90,12 +90,12 @@ def folded(data: bytes) -> bytes:
 
 
 def has_name(text: str) -> bool:
-    """Tell whether the name of a secret may be in a text."""
+    """Return whether a text may contain the name of a secret."""
     return next(names_in(folded(text.encode("utf-8", "surrogatepass"))), None) is not None
 
 
 def names_in(low: bytes) -> Iterator[int]:
-    """Yield where the names of secrets may be in UTF-8 that is ``folded``."""
+    """Yield the positions of possible names of secrets in ``folded`` UTF-8."""
     for word in _WORDS:
         at = low.find(word)
         while at >= 0:
@@ -112,7 +112,7 @@ def names_in(low: bytes) -> Iterator[int]:
 
 
 def _is_name_at(low: bytes, word: bytes, at: int) -> bool:
-    """Tell whether a word is in the name of a secret; in ``keyboard`` and ``monkey`` it is not."""
+    """Return whether a word is part of a name of a secret, unlike in ``keyboard`` or ``monkey``."""
     start = max(0, at - _BEFORE)
     if word != b"key":
         return _is_name(low, start, at + _AFTER) is not None
@@ -133,7 +133,7 @@ _SHOWN: dict[int, int | str] = {
     **dict.fromkeys([0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " "),
 }
 
-_STARTS = {  # of what is disguised, in UTF-8: by their first bytes
+_STARTS = {  # UTF-8 prefixes of disguised characters, by first byte
     b"\xc2": (b"\xc2\xa0", b"\xc2\xad"),
     b"\xcd": (b"\xcd\x8f",),
     b"\xd8": (b"\xd8\x9c",),
@@ -146,23 +146,23 @@ _STARTS = {  # of what is disguised, in UTF-8: by their first bytes
 
 
 def may_be_disguised(data: bytes) -> bool:
-    """Tell whether something in UTF-8 may not be what it looks like; False is certain."""
+    """Return whether UTF-8 may contain disguised characters; False is certain."""
     if data.isascii():
         return False
-    # A single byte is found in no time; ordinary text has none of most of them.
+    # Searching a single byte is fast, and ordinary text has few of them.
     there = [starts for first, starts in _STARTS.items() if first in data]
     return any(start in data for starts in there for start in starts)
 
 
 class VisibleText(NamedTuple):
-    """A text as it is seen."""
+    """A text as it is displayed."""
 
     text: str
     gaps: tuple[tuple[int, int], ...] = ()
-    """Where something was left out: places in ``text``, and how much by then; both ascend."""
+    """Positions in ``text`` of removed characters, with the number removed so far; both ascend."""
 
     def original(self, start: int, end: int) -> tuple[int, int]:
-        """Return where a span of the seen text, at least one character, is in the original."""
+        """Return the span in the original of a non-empty span of the visible text."""
         return self._place(start), self._place(end - 1) + 1
 
     def _place(self, at: int) -> int:
@@ -171,7 +171,7 @@ class VisibleText(NamedTuple):
 
 
 def visible_text(text: str) -> VisibleText:
-    """Return a text without its disguises; in most cases as it is."""
+    """Return a text without invisible characters, and with full-width ones as ASCII."""
     if text.isascii() or not _disguised(text):
         return VisibleText(text)
     gaps, gone = [], 0

@@ -1,8 +1,8 @@
-"""Secrets in a record: every text it holds is looked at, keys included.
+"""Secrets in a record: all of its texts are screened, including keys of objects.
 
-What identifies a record or whose it is (ids, scope, actors, paths, the ends of an edge) is
-reported and left as it is, since another text there would be another identity; so is what a
-signature covers.
+Members that identify a record or its owner (IDs, scope, actors, paths, the ends of an edge) are
+reported but not changed, since that would change the identity; so are members that a signature
+covers.
 """
 
 import re
@@ -42,7 +42,7 @@ from satchel.screening.secrets import (
 _FIXED = frozenset(
     ("id", "nonce", "at", "parent_ids", "source_event_ids", "signatures", "owner_keys", *TIMES)
 )
-"""Members whose shape leaves no room for a secret."""
+"""Members whose form excludes secrets."""
 
 _IDENTIFYING = frozenset(
     ("scope", "sources", "session", "parent", "path", "source", "target", "actor", "signer", "role")
@@ -50,50 +50,50 @@ _IDENTIFYING = frozenset(
 _SIGNED = (Token, Receipt, Config)
 _NOT_TEXT = (Blob, Embedding)
 _CARRIED = frozenset(("$int", "$float", "$bytes"))
-"""Values of foreign files in their reversible form (docs/spec/1-canonical-bytes.md)."""
+"""Encoded values of foreign files (docs/spec/1-canonical-bytes.md)."""
 
 _SMALLEST_CARD = 10**13
 _DEEPEST = 200
 _Named = tuple[str, str | None]
-"""A text, and the name it is the value of."""
+"""A text, and the name of the member it is the value of."""
 
-_SHORT, _LONG = 32, 71  # lengths of a bare digest and of an id
+_SHORT, _LONG = 32, 71  # lengths of a bare digest and of an ID
 
 
 class SecretFinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A secret in a record; never the secret itself, nor anything it could be guessed from."""
+    """A secret in a record, without the secret or anything that reveals it."""
 
     kind: str
     field: str
-    """JSON pointer of the value, or of the member whose key it is in."""
+    """JSON pointer of the value, or of the member whose key contains it."""
 
     number: int
-    """The same value has the same number within a record; the one its token has."""
+    """Number of the value within the record; equal values have the same, as in their token."""
 
     kept: bool = False
-    """It is in what identifies or is signed, so scrubbing leaves it there."""
+    """Whether it stays, because its member identifies the record or is signed."""
 
 
 def screened(draft: Model) -> list[SecretFinding]:
     """Return the secrets in a record, in the order of its members.
 
     Raises:
-        LimitError: If its JSON values are nested more than 200 deep.
+        LimitError: If its JSON values are nested more than 200 levels deep.
     """
     return scrubbed(draft)[1] if _worth_a_look(draft) else []
 
 
 def scrubbed(draft: Model) -> tuple[Model, list[SecretFinding]]:
-    """Return a record with tokens in the places of secrets, and what was found.
+    """Return a record with tokens instead of secrets, and the findings.
 
-    The same value has the same token in all members, ``origin.as_written`` among them. A record
-    that changes loses its id and nonce: with the nonce, the values could be guessed from the id.
+    Equal values get the same token in all members, including ``origin.as_written``. A changed
+    record loses its ID and nonce, from which the values could be guessed.
 
     Returns:
-        The record itself when nothing in it has to change.
+        The record itself if nothing changes.
 
     Raises:
-        LimitError: If its JSON values are nested more than 200 deep.
+        LimitError: If its JSON values are nested more than 200 levels deep.
     """
     if not _worth_a_look(draft):
         return draft, []
@@ -108,12 +108,12 @@ def scrubbed(draft: Model) -> tuple[Model, list[SecretFinding]]:
 
 
 def can_hold_secret(draft: Model) -> bool:
-    """Tell whether a record is of a kind that holds texts."""
+    """Return whether a record is of a type with texts."""
     return not isinstance(draft, _NOT_TEXT)
 
 
 def _worth_a_look(draft: Model) -> bool:
-    """Tell whether one of the texts may hold a secret: a single look at all of them together."""
+    """Return whether one of the texts may contain a secret, by one check of all of them."""
     if not can_hold_secret(draft):
         return False
     texts = [
@@ -125,14 +125,14 @@ def _worth_a_look(draft: Model) -> bool:
 
 
 def _found(draft: Model) -> Iterator[tuple[str, str]]:
-    """Yield kind and value of each secret that is found by itself."""
+    """Yield the kind and value of each secret that a rule finds."""
     for text, name in _texts(draft):
         for secret in find_secrets(text, name):
             yield secret.kind, value_of(secret, text)
 
 
 def _texts(draft: Model) -> list[_Named]:
-    """Return every text in a record, keys included, each with the name it is the value of."""
+    """Return every text in a record, including keys, each with the name of its member."""
     texts: list[_Named] = []
     _gather(draft, None, 0, texts)
     return texts
@@ -164,13 +164,13 @@ def _gather_members(value: dict[str, Any], depth: int, into: list[_Named]) -> No
 
 
 def spoken_members(value: msgspec.Struct) -> list[Any]:
-    """Return the values of the members in which a secret could be, without what says nothing."""
+    """Return the non-empty values of the members that may contain a secret."""
     return [*filter(None, _getter(value.__class__)(value))]
 
 
 @cache
 def _getter(cls: type[msgspec.Struct]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return what gets all members of a class in which a secret could be."""
+    """Return a getter of all members of a class that may contain a secret."""
     return attrgetter(*_members(cls))
 
 
@@ -192,7 +192,7 @@ def _is_carried(value: dict[str, Any]) -> bool:
 
 
 def _name_of(key: str, whole: dict[str, Any]) -> str:
-    """Return what a member's value is the value of; ``{"name": ..., "value": ...}`` says it so."""
+    """Return the name of a value: its key, or the name in ``{"name": ..., "value": ...}``."""
     if key == "value":
         for other in ("name", "key"):
             if isinstance(name := whole.get(other), str):
@@ -201,7 +201,7 @@ def _name_of(key: str, whole: dict[str, Any]) -> str:
 
 
 class _Walk:
-    """One way through a record, in which secrets are replaced and noted."""
+    """A pass over a record that replaces and reports secrets."""
 
     def __init__(self, draft: Model, known: Collection[tuple[str, str]]) -> None:
         self.findings: list[SecretFinding] = []
@@ -268,7 +268,7 @@ class _Walk:
 
 
 def _identifies(value: Any, member: str) -> bool:
-    """Tell whether a member says which record this is, or whose."""
+    """Return whether a member identifies the record or its owner."""
     if isinstance(value, Origin):
         return member != "as_written"
     return member in _IDENTIFYING or (member == "name" and isinstance(value, Bank))
@@ -287,28 +287,28 @@ _WORDS = (
     *(b"cache_creation_input_tokens", b"ephemeral_1h_input_tokens", b"ephemeral_5m_input_tokens"),
     *(b"isVisibleInTranscriptOnly", b"sourceToolAssistantUUID"),
 )
-"""What chat products and coding agents say in every message, as long as a token."""
+"""Words as long as a token that chat products and coding agents write in every message."""
 
-# What stands alone in a member of its own and is no secret: a UUID, a digest, an id of ours.
+# Values of members that are not secrets: a UUID, a digest, an ID of Satchel.
 _is_identifier = re.compile(
     rb'"(?:(?:blake3:)?[0-9a-f]{32,64}|[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|%b)"'
     % b"|".join(_WORDS)
 ).match
 _PREFIX = b'"blake3:'
-# The digits of a number with a fraction; a quotation mark after a backslash is one in a text.
+# Digits of a number with a fraction; a quotation mark after a backslash is part of a text.
 _fractions = re.compile(rb'(?<=[^\\]":)-?\d\.\d+(?=[,}])').sub
 
 
 def suspects(drafts: Sequence[Model]) -> list[int]:
-    """Return the places of the records that may hold a secret; all others hold none.
+    """Return the indices of the records that may contain a secret; all others contain none.
 
     Args:
-        drafts: Some hundred record values.
+        drafts: A few hundred records.
     """
     places = [place for place, draft in enumerate(drafts) if can_hold_secret(draft)]
     try:
         data = _lines([spoken_members(drafts[place]) for place in places])
-    except _UNENCODABLE:  # such as a lone surrogate: nobody can write that down
+    except _UNENCODABLE:  # such as a lone surrogate, which cannot be encoded
         return places
     if may_be_disguised(data):
         data = visible_text(data.decode()).text.encode()
@@ -316,7 +316,7 @@ def suspects(drafts: Sequence[Model]) -> list[int]:
 
 
 def _hit(data: bytes) -> list[int]:
-    """Return the numbers of the lines in which there is one of the signs."""
+    """Return the numbers of the lines that may contain a secret."""
     lines = data.split(b"\n")
     ends = list(accumulate(len(line) + 1 for line in lines))
     found = set(_with_runs(data, ends))
@@ -342,7 +342,7 @@ def _with_digits(signs: bytes) -> Iterator[int]:
 
 
 def _with_runs(data: bytes, ends: list[int]) -> Iterator[int]:
-    """Yield the numbers of the lines with a long run of what a token is made of."""
+    """Yield the numbers of the lines with a long run of characters of tokens."""
     runs = runs_of(data)
     at = runs.find(RUN)
     while at >= 0:
@@ -357,20 +357,20 @@ def _with_runs(data: bytes, ends: list[int]) -> Iterator[int]:
 
 
 class SecretScreener:
-    """Looks at records one by one.
+    """Screens records for secrets, and counts them.
 
     Args:
-        scrub: Whether secrets are replaced by tokens; those in what identifies a record stay.
+        scrub: Replace secrets by tokens, except in members that identify a record.
     """
 
     def __init__(self, *, scrub: bool = False) -> None:
         self.scrub = scrub
         self._found = Counter[str]()
         self.kept = 0
-        """How many were found and stay where they are."""
+        """Number of secrets that were not replaced."""
 
     def __call__(self, draft: Model) -> Model:
-        """Return a record as it is to go on."""
+        """Screen a record and return it, scrubbed if that is enabled."""
         if self.scrub:
             draft, findings = scrubbed(draft)
         else:
@@ -381,7 +381,7 @@ class SecretScreener:
         return draft
 
     def many(self, drafts: Sequence[Model]) -> list[Model]:
-        """Return some hundred records as they are to go on."""
+        """Screen a few hundred records and return them; faster than one by one."""
         looked_at = list(drafts)
         for place in suspects(drafts):
             looked_at[place] = self(drafts[place])
@@ -389,5 +389,5 @@ class SecretScreener:
 
     @property
     def found(self) -> dict[str, int]:
-        """How many secrets there were of each kind."""
+        """Number of secrets by kind."""
         return dict(sorted(self._found.items()))

@@ -1,7 +1,7 @@
-"""Redacting a record: values replaced by tokens that say what stood there.
+"""Redaction of a record: values are replaced by tokens with their kind.
 
-What tells which record it is and whose (id, type, parents, times, scope, origin) stays, unless a
-member is named by its pointer; what is found there is told. Source: docs/spec/7, 7.2.
+Members that identify a record and its owner (ID, type, parents, times, scope, origin) stay, unless
+one is named by its pointer; findings in them are reported. Source: docs/spec/7, 7.2.
 """
 
 import re
@@ -18,18 +18,18 @@ from satchel.screening.secrets import KINDS as SECRETS
 from satchel.screening.secrets import RedactionTokens, Secret, SensitiveSpan, find_secrets
 
 KINDS: dict[str, str] = {**PERSONAL, **{name: SECRETS[name] for name in SECRETS}}
-"""What can be looked for, and its title."""
+"""Kinds that can be redacted, with their titles."""
 
 TEXT = "text"
-"""Kind of what was named by its words, or by its place in the record."""
+"""Kind of values that are given by their text or their pointer."""
 
 MOST_FIELDS = 1_024
-"""Values of one memory that are replaced at most."""
+"""Maximum values of a memory that are replaced."""
 
 People = Callable[[Sequence[str]], list[str]]
 
 Detector = Callable[[str], Iterable[SensitiveSpan]]
-"""Finds personal data in a text, in any order and on top of each other, by ``KINDS``."""
+"""Finds personal data of ``KINDS`` in a text, in any order; spans may overlap."""
 
 _STAYS = frozenset({"id", "nonce", "type", "parent_ids", "source_event_ids", *TIMES})
 _IDENTIFIES = frozenset({"scope", "sources", "origin", "kind", "actor", "event_type"})
@@ -40,29 +40,29 @@ _RANK = {kind: rank for rank, kind in enumerate([TEXT, *KINDS])}
 
 
 class Replacement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One value that was replaced, or that is of a kind and stays; never the value itself."""
+    """A value that was replaced, or found and not replaced; without the value itself."""
 
     kind: str
     field: str
-    """JSON pointer of the value, or of the member whose key it is in."""
+    """JSON pointer of the value, or of the member whose key contains it."""
 
     number: int
     kept: bool = False
-    """It tells which record it is, or whose, so it stays."""
+    """Whether it stays, because it identifies the record or its owner."""
 
 
 class Redactor:
-    """What is to be replaced.
+    """Redacts values of records.
 
     Args:
-        kinds: Kinds of ``KINDS``; all when empty and nothing else is named.
-        texts: Words that are replaced wherever they stand by themselves, in any case.
+        kinds: Kinds of ``KINDS``; all if empty and nothing else is given.
+        texts: Texts that are replaced wherever they occur as whole words, in any case.
         fields: JSON pointers of members that are replaced as a whole.
-        people: Finds names of people in texts, beyond what their form tells.
-        detectors: Find what our own rules do not.
+        people: Finds names of people in texts, beyond the rules.
+        detectors: Further detectors.
 
     Raises:
-        UsageError: If a kind is unknown, a pointer is none, or names what has to stay.
+        UsageError: If a kind is unknown, or a pointer is not valid or names a member that stays.
     """
 
     def __init__(
@@ -97,10 +97,10 @@ class Redactor:
         self.detectors = (personal_data, *detectors)
 
     def form(self, value: dict[str, Any]) -> tuple[dict[str, Any], list[Replacement]]:
-        """Return the redacted form of a record, which has no nonce, and what was replaced.
+        """Return the redacted form of a record, without a nonce, and the replacements.
 
-        Where nothing is, the record itself is returned. In the form nothing of that sort is found
-        any more, but for what was kept.
+        If nothing is replaced, the record itself is returned. A second redaction of the form finds
+        nothing but what stays.
 
         Raises:
             UsageError: If it is nested too deep.
@@ -113,7 +113,7 @@ class Redactor:
 
 
 class _Walk:
-    """One way through a record."""
+    """A pass over a record."""
 
     def __init__(self, asked: Redactor, value: dict[str, Any]) -> None:
         self.found: list[Replacement] = []
@@ -128,7 +128,7 @@ class _Walk:
         self._own = frozenset(text.casefold() for text in asked.texts)
 
     def member(self, name: str, part: Any) -> Any:
-        """Return a member of the record as its form has it."""
+        """Return a member of the redacted form."""
         if name in _STAYS:
             return part
         pointer = f"/{_escaped(name)}"
@@ -159,7 +159,7 @@ class _Walk:
         return value
 
     def _whole(self, value: Any, at: str) -> Any:
-        """Return a token in the place of a member that was named; a list has one for each."""
+        """Return a token for a member that is replaced as a whole; one for each item of a list."""
         if isinstance(value, list):
             return [self._whole(part, at) for part in value]
         if isinstance(value, dict):
@@ -198,7 +198,7 @@ class _Walk:
         return self._tokens.replace(text, found)
 
     def _finds(self, text: str, name: str | None) -> Iterator[Secret]:
-        """Yield what is found in a text, in order and apart; a token of before is left alone."""
+        """Yield the findings in a text, in order, without overlaps and without existing tokens."""
         kinds, found = self._asked.kinds, list[SensitiveSpan]()
         hidden = _token.sub(lambda one: "\0" * len(one[0]), text)
         if self._words is not None:
@@ -226,7 +226,7 @@ _token = re.compile(r"\[REDACTED:[a-z0-9-]{1,40}:[0-9]{1,9}\]")
 
 
 def _pattern(texts: Sequence[str]) -> re.Pattern[str] | None:
-    """Return what finds texts that stand by themselves; the longest first."""
+    """Return a pattern of texts as whole words, the longest first."""
     if not texts:
         return None
     words = sorted({text.strip() for text in texts}, key=len, reverse=True)[:_MOST_TEXTS]

@@ -1,7 +1,12 @@
-"""Secrets in a text: found, and replaced by a token that says what stood there.
+"""Secrets in a text: finding them, and replacing them by tokens with their kind.
 
-The rules are in the modules beside. What is certain wins over what is probable where two of them
-see the same place, and what they see together is one secret.
+The rules are the formats of vendors' keys and tokens, card numbers, values with a name such as
+``password``, credentials in URLs and headers, and private keys. Overlapping findings are one
+secret; the more certain kind names it.
+
+Vendors' formats start with a mark that nothing else has. Lengths are those that vendors document,
+without an upper limit if they announce longer tokens. Every pattern starts where a run of letters
+and digits can start, and is possessive after its mark, so the time is linear in the text.
 """
 
 import base64
@@ -36,15 +41,15 @@ _stand_in = re.compile(
 
 
 class Shape(NamedTuple):
-    """One kind of secret with a shape of its own."""
+    """A kind of secret with a format of its own."""
 
     kind: str
     title: str
     marks: tuple[str, ...]
-    """One of these is in every text that holds it."""
+    """Every such secret contains one of these."""
 
     source: str
-    """The pattern, as text: most are never needed, and to compile all takes long."""
+    """The pattern as text; it is compiled on first use, since most are never needed."""
 
     accepts: Callable[[str], bool]
 
@@ -60,7 +65,7 @@ def _compiled(source: str) -> re.Pattern[str]:
 
 
 class SensitiveSpan(NamedTuple):
-    """A place in a text, with its kind."""
+    """A span of a text, with its kind."""
 
     start: int
     end: int
@@ -68,12 +73,12 @@ class SensitiveSpan(NamedTuple):
 
 
 def is_stand_in(text: str) -> bool:
-    """Tell whether a value says of itself that it is none, such as ``your_key_here``."""
+    """Return whether a value is a placeholder, such as ``your_key_here``."""
     return _stand_in(text) is not None
 
 
 def looks_random(text: str) -> bool:
-    """Tell whether a value has as many different characters as a random one, and is no stand-in."""
+    """Return whether a value has many different characters and is not a placeholder."""
     return len(set(text)) >= _FEWEST_DIFFERENT and not is_stand_in(text)
 
 
@@ -86,7 +91,7 @@ def _aws(text: str) -> bool:
 
 
 def _names_a_bot(text: str) -> bool:
-    """Tell whether a token starts with the number of an account, in base64."""
+    """Return whether a token starts with an account number in base64."""
     head = text.split(".", 1)[0]
     try:
         return base64.urlsafe_b64decode(head + "=" * (-len(head) % 4)).isdigit()
@@ -264,14 +269,14 @@ SHAPES = (
         r"(?:eyJ[\w-]{8,}+\.[\w-]*+|[\w-]*+\.[\w-]++\.[\w-]++\.[\w-]++)",
     ),
 )
-"""In order of precedence: what is more certain comes first."""
+"""In order of precedence, the more certain first."""
 
 
 _by_mark = [(mark, shape) for shape in SHAPES for mark in shape.marks]
 
 
 def vendor_secrets(text: str) -> Iterator[SensitiveSpan]:
-    """Yield every place where one of the shapes stands; in any order, and some twice."""
+    """Yield the secrets with a vendor's format, in any order, possibly twice."""
     for mark, shape in _by_mark:
         if mark in text:
             yield from _of_shape(shape, text)
@@ -315,7 +320,7 @@ def card_numbers(text: str) -> Iterator[SensitiveSpan]:
 
 
 def is_card(text: str) -> bool:
-    """Tell whether the digits in a text have an issuer, its length, and the right check digit."""
+    """Return whether a text is a card number: known issuer, its length, and valid check digit."""
     digits = re.sub(r"[ .-]", "", text)
     issuer = _lengths.match(digits)
     if issuer is None or len(set(digits)) < _FEWEST_CARD_DIGITS:
@@ -330,13 +335,13 @@ def is_card(text: str) -> bool:
 
 
 def _checks(digits: str) -> bool:
-    """Tell whether the last digit is right by the Luhn rule."""
+    """Return whether the last digit is valid by the Luhn algorithm."""
     plain = sum(map(int, digits[-1::-2]))
     doubled = sum(_DOUBLED[int(digit)] for digit in digits[-2::-2])
     return (plain + doubled) % 10 == 0
 
 
-# What may follow within the same name: API_KEY_PROD, but not token_count.
+# What may follow in the same name: API_KEY_PROD, but not token_count.
 _REST = (
     r"(?![_-]?(?:id|hash|file|path|length|len|policy|counts?|types?|name|ur[li]|expir\w*|ttl|hint"
     r"|field|limits?|size|version|arn|ref|index|min|max|usage|format|at|in)(?![a-z]))"
@@ -351,7 +356,7 @@ _joint = re.compile(
     rf"|(?P<loose>(?i:{_LOOSE}\s{{1,2}}(?:is|was|ist|est|es|é)(?:\s(?:now|(?:set|reset|changed)\sto))?))"
     r"\s{0,2}:?\s{1,4})"
 )
-# What ends a value without quotes; writing that needs no spaces does.
+# Characters that end a value without quotes, including scripts without spaces.
 _ENDS = r"^\s\"'`\\<>,;&\0\u3001-\u9fff\uac00-\ud7af"
 _value = re.compile(
     r"\\?(?:\"(?P<double>[^\"\n\\\0]{1,512})\"|'(?P<single>[^'\n\\\0]{1,512})'"
@@ -391,7 +396,7 @@ _turns = re.compile(r"[A-Za-z][0-9]|[0-9][A-Za-z]")
 _SHORTEST_PASSWORD, _SHORTEST_LOOSE, _SHORTEST_KEY = 6, 7, 16
 _FEWEST_TURNS = 3
 _JUDGED = 128
-"""Characters of a long value that are looked at, so that a chain of names costs no more."""
+"""Maximum characters of a value that are checked, to limit the time."""
 
 _credentials = re.compile(
     r"://[^\s/?#:@\"'<>\0]{0,256}+:(?P<secret>[^\s/?#\"'<>\0]{1,512})@(?=[\w\[%$])"
@@ -415,7 +420,7 @@ _aws_name = re.compile(
 
 
 def named_secrets(text: str) -> Iterator[SensitiveSpan]:
-    """Yield values that a name in front of them says to be secret."""
+    """Yield values after a name of a secret, such as ``password=``."""
     at = 0 if has_name(text) else len(text)
     while name := _name.search(text, at):
         at = name.end()
@@ -439,14 +444,14 @@ def named_secrets(text: str) -> Iterator[SensitiveSpan]:
 
 
 def _end_of_bare(text: str, start: int) -> int:
-    """Return where a value without quotes ends."""
+    """Return the end of a value without quotes."""
     run = _bare.match(text, start)
     return start + len(run[0].rstrip(_TRAILING)) if run else start
 
 
 @lru_cache(maxsize=4096)
 def names_secret(name: str) -> str | None:
-    """Return ``password`` or ``key`` when a member of this name holds a secret, else None."""
+    """Return ``password`` or ``key`` if a member of this name contains a secret, else None."""
     found = _whole_name(name)
     if found is None or (found["key"] is not None and _names_something_else(found["before"])):
         return None
@@ -454,12 +459,12 @@ def names_secret(name: str) -> str | None:
 
 
 def is_named_secret(value: str, names: str) -> bool:
-    """Tell whether the value of a member is a secret, given what its name says."""
+    """Return whether the value of a member is a secret, given the kind of its name."""
     return _is_secret(value[:_JUDGED], key=names == "key", loose=False)
 
 
 def _is_secret(value: str, *, key: bool, loose: bool) -> bool:
-    """Tell whether a value with such a name is one, and not a word, a variable or a description."""
+    """Return whether a named value is a secret, and not a word, a variable or a description."""
     value = value.rstrip("!?")
     if not (_letter(value) and (_digit(value) or (not key and _ornament(value)))):
         return False
@@ -475,7 +480,7 @@ def _is_secret(value: str, *, key: bool, loose: bool) -> bool:
 
 
 def credentials_in_addresses(text: str) -> Iterator[SensitiveSpan]:
-    """Yield the passwords in addresses: ``scheme://user:password@host``."""
+    """Yield the passwords in URLs: ``scheme://user:password@host``."""
     if "://" in text and "@" in text:
         for found in _credentials.finditer(text):
             secret = found["secret"]
@@ -488,7 +493,7 @@ def credentials_in_addresses(text: str) -> Iterator[SensitiveSpan]:
 
 
 def credentials_in_headers(text: str) -> Iterator[SensitiveSpan]:
-    """Yield what stands after ``Bearer`` and ``Basic``."""
+    """Yield the credentials after ``Bearer`` and ``Basic``."""
     low = text.lower()
     for found in _bearer.finditer(text) if "bearer" in low else ():
         if looks_random(found["secret"]) and _turns.search(found["secret"]):
@@ -499,7 +504,7 @@ def credentials_in_headers(text: str) -> Iterator[SensitiveSpan]:
 
 
 def _is_basic(text: str) -> bool:
-    """Tell whether a text is base64 of ``user:password``."""
+    """Return whether a text is base64 of ``user:password``."""
     try:
         plain = base64.b64decode(text + "=" * (-len(text) % 4)).decode()
     except (binascii.Error, UnicodeDecodeError):
@@ -509,7 +514,7 @@ def _is_basic(text: str) -> bool:
 
 
 def aws_secrets(text: str) -> Iterator[SensitiveSpan]:
-    """Yield AWS secret keys: under their name, or in a text that has an access key id."""
+    """Yield AWS secret keys: after their name, or in a text with an access key ID."""
     if "ecret" in text or "ECRET" in text:
         for found in _aws_name.finditer(text):
             if looks_random(found["secret"]):
@@ -521,7 +526,7 @@ def aws_secrets(text: str) -> Iterator[SensitiveSpan]:
 
 
 def _mixes(text: str) -> bool:
-    """Tell whether a text has small and large letters and digits; a hash has not."""
+    """Return whether a text has lower case, upper case and digits, unlike a hash."""
     return (
         any(map(str.islower, text)) and any(map(str.isupper, text)) and any(map(str.isdigit, text))
     )
@@ -538,7 +543,7 @@ _putty = re.compile(r"Private-Lines: \d{1,4}\s{1,4}((?:[A-Za-z0-9+/=]{16,64}\s{0
 
 
 def private_keys(text: str) -> Iterator[SensitiveSpan]:
-    """Yield the private keys in a text; one that was cut off ends with its last base64."""
+    """Yield the private keys in a text; a truncated one ends with its last base64 run."""
     if "PRIVATE KEY" in text:
         for head in _begin.finditer(text):
             body = _body.match(text, head.end())
@@ -565,7 +570,7 @@ KINDS: dict[str, str] = {
     "bearer-token": "Token after `Bearer`",
     "assigned-secret": "Value whose name says that it is a password, secret, token or key",
 }
-"""What is recognised, and its title; in order of precedence."""
+"""Kinds of secrets with their titles, in order of precedence."""
 
 _RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 _token = re.compile(r"\[REDACTED:([a-z0-9-]{1,40}):([0-9]{1,9})\]")
@@ -575,11 +580,11 @@ _LONGEST_NAME = 80
 _REPEATED_FROM = 8
 _MOST_REPEATED = 256
 _HIGHEST = 10**8
-"""Numbers from here on were never given; counting on from one would outgrow the token."""
+"""Numbers of existing tokens from here on are ignored; the next would not fit a token."""
 
 
 class Secret(NamedTuple):
-    """A place in a text where a secret stands; the value itself is not kept."""
+    """The span of a secret in a text, without its value."""
 
     kind: str
     start: int
@@ -589,15 +594,15 @@ class Secret(NamedTuple):
 def find_secrets(
     text: str, name: str | None = None, known: Collection[tuple[str, str]] = ()
 ) -> list[Secret]:
-    """Return the secrets in a text, in order and apart from each other.
+    """Return the secrets in a text, in order and without overlaps.
 
-    A value that is found once is found wherever else it stands in the text by itself, if it is
-    not a plain word.
+    A value that is found once is also found wherever else it occurs in the text as a word, unless
+    it is an ordinary word.
 
     Args:
         text: Any text; the time is linear in its length.
-        name: What the text is the value of, such as ``password``, where it is that.
-        known: Kinds and values that are secrets wherever they stand.
+        name: Name of the member it is the value of, such as ``password``, if any.
+        known: Kinds and values that are secrets wherever they occur.
     """
     if name is None and not known and text.isascii() and not may_hold_secret(text):
         return []  # most texts of most banks
@@ -613,7 +618,7 @@ def find_secrets(
 
 
 def is_distinctive(value: str) -> bool:
-    """Tell whether a value can only be itself: no word, name or number of everyday."""
+    """Return whether a value is not an ordinary word, name or number."""
     return (
         len(value) >= _REPEATED_FROM
         and any(map(str.isdigit, value))
@@ -622,12 +627,12 @@ def is_distinctive(value: str) -> bool:
 
 
 def value_of(secret: Secret, text: str) -> str:
-    """Return the secret itself, as it is seen; for comparing, never for showing."""
+    """Return the visible value of a secret, for comparison; it must not be shown."""
     return visible_text(text[secret.start : secret.end]).text
 
 
 def _hidden_tokens(text: str) -> str:
-    """Put tokens of an earlier scrubbing out of sight, in place."""
+    """Blank out tokens of an earlier scrubbing, without changing positions."""
     if "[REDACTED:" not in text:
         return text
     return _token.sub(lambda found: _HIDDEN * len(found[0]), text)
@@ -636,10 +641,10 @@ def _hidden_tokens(text: str) -> str:
 def _settled(
     text: str, names: str | None, known: tuple[tuple[str, str], ...]
 ) -> list[SensitiveSpan]:
-    """Return what is found until nothing more is.
+    """Return the findings of repeated rounds, until a round finds nothing.
 
-    Where something is taken away, what stood beside it may become a secret. Two looks are the
-    rule; a text that is made to go on for ever is taken for a secret as a whole.
+    Blanking out a secret may turn the text beside it into one. Two rounds are usual; a text that
+    needs more than ``_ROUNDS`` counts as a secret as a whole.
     """
     settled: list[SensitiveSpan] = []
     left = text
@@ -655,7 +660,7 @@ def _settled(
 
 
 def _rules(text: str, names: str | None) -> Iterator[SensitiveSpan]:
-    """Yield what every rule sees, in any order and on top of each other."""
+    """Yield the findings of all rules, in any order; spans may overlap."""
     yield from vendor_secrets(text)
     yield from private_keys(text)
     yield from named_secrets(text)
@@ -668,7 +673,7 @@ def _rules(text: str, names: str | None) -> Iterator[SensitiveSpan]:
 
 
 def _repeats(text: str, known: tuple[tuple[str, str], ...]) -> Iterator[SensitiveSpan]:
-    """Yield the other places where known values stand by themselves."""
+    """Yield the other occurrences of known values as words."""
     for kind, value in filter(lambda item: is_distinctive(item[1]), known[:_MOST_REPEATED]):
         at = text.find(value)
         while at >= 0:
@@ -683,7 +688,7 @@ def _in_word(text: str, at: int) -> bool:
 
 
 def _merged(found: Iterable[SensitiveSpan]) -> list[SensitiveSpan]:
-    """Join what overlaps; the more certain kind names it."""
+    """Merge overlapping spans; the more certain kind names them."""
     merged: list[SensitiveSpan] = []
     for item in sorted(found):
         if merged and item.start < merged[-1].end:
@@ -696,7 +701,7 @@ def _merged(found: Iterable[SensitiveSpan]) -> list[SensitiveSpan]:
 
 
 def _without(text: str, found: list[SensitiveSpan]) -> str:
-    """Return a text with places put out of sight."""
+    """Return a text with spans blanked out."""
     parts, at = [], 0
     for item in found:
         parts += [text[at : item.start], _HIDDEN * (item.end - item.start)]
@@ -707,10 +712,10 @@ def _without(text: str, found: list[SensitiveSpan]) -> str:
 def scrub(text: str) -> tuple[str, list[Secret]]:
     """Replace each secret by a token such as ``[REDACTED:github-token:1]``.
 
-    The same value gets the same number. In what is returned nothing is found any more.
+    Equal values get the same number. The result contains no secrets that the rules find.
 
     Returns:
-        The text, and where in the text that was given the secrets stood.
+        The new text, and the secrets with their spans in the original.
     """
     found = find_secrets(text)
     if not found:
@@ -720,10 +725,10 @@ def scrub(text: str) -> tuple[str, list[Secret]]:
 
 
 class RedactionTokens:
-    """The tokens of one record: a number for each value, counted by kind.
+    """The tokens of a record: a number for each value, counted by kind.
 
     Args:
-        texts: All texts of the record; numbers that tokens in them have are not given again.
+        texts: All texts of the record; numbers of existing tokens are not used again.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -735,7 +740,7 @@ class RedactionTokens:
                     self._last[kind] = max(self._last.get(kind, 0), int(number))
 
     def number(self, secret: Secret, text: str) -> int:
-        """Return the number of the value that stands in a text."""
+        """Return the number of the value of a secret in a text."""
         value = (secret.kind, value_of(secret, text))
         if value not in self._numbers:
             self._last[secret.kind] = self._last.get(secret.kind, 0) + 1
@@ -743,7 +748,7 @@ class RedactionTokens:
         return self._numbers[value]
 
     def replace(self, text: str, found: Iterable[Secret]) -> str:
-        """Return a text with tokens in the places of secrets."""
+        """Return a text with tokens instead of secrets."""
         parts, at = [], 0
         for secret in found:
             parts += [
