@@ -89,6 +89,12 @@ def help_of(words: tuple[str, ...]) -> str:
 def format_table() -> str:
     """One row a format."""
     rows = [MADE, "# Formats", ""]
+    rows += [
+        "*holds*: types of memory. *writes*: Satchel can write it. *streams*: the first memory is",
+        "available before the whole file was read. *lossless*: it can hold everything. *exact*:",
+        "reading a file and writing it again restores equal values, unknown fields included.",
+        "",
+    ]
     head = "| name | what it is | ends in | holds | writes | streams | lossless | exact | source |"
     rows += [head, "|" + "---|" * 9]
     for name, found in formats.items():
@@ -102,7 +108,9 @@ def format_table() -> str:
         )
     rows += ["", "What is lost on writing:", ""]
     rows += [
-        f"- `{name}`: {found.info.lost_on_writing or 'nothing.'}" for name, found in formats.items()
+        f"- `{name}`: {found.info.lost_on_writing or 'nothing.'}"
+        for name, found in formats.items()
+        if found.info.traits.writes
     ]
     return "\n".join(rows) + "\n"
 
@@ -173,18 +181,17 @@ def store_tables() -> str:
     asked, traits = needs(), StoreTraits.__dataclass_fields__
     rows = [MADE, "# Stores", ""]
     rows += [
-        f"One suite of {len(asked)} promises (`satchel.conformance.stores`) is run against every",
-        "store, the same number for each. A promise is skipped where it is about a trait that the",
-        "store does not claim, and for no other reason.",
+        f"The same suite of {len(asked)} checks (`satchel.conformance.stores`) runs against every",
+        "store. A check is skipped only if the store does not have the trait that the check needs.",
         "",
-        f"| trait | promises about it | {' | '.join(claimed)} |",
+        f"| trait | checks that need it | {' | '.join(claimed)} |",
         "|---" * (len(claimed) + 2) + "|",
     ]
     for trait in traits:
         about = sum(trait in wanted for wanted in asked.values())
         has = " | ".join(yes(getattr(found, trait)) for found in claimed.values())
         rows.append(f"| `{trait}` | {about} | {has} |")
-    rows += ["", "What is skipped:", "", "| promise | needs | skipped for |", "|---|---|---|"]
+    rows += ["", "Skipped checks:", "", "| check | needs | skipped for |", "|---|---|---|"]
     for promise, wanted in asked.items():
         without = [
             name
@@ -204,7 +211,7 @@ def code(names: Iterable[str]) -> str:
 
 def limit_table() -> str:
     """One row a limit."""
-    rows = [MADE, "# Limits", "", "Each can be set: see configuration.md.", ""]
+    rows = [MADE, "# Limits", "", "Each can be set: see [Configuration](configuration.md).", ""]
     rows += ["| limit | default |", "|---|---|"]
     for name, value in msgspec.to_builtins(Limits()).items():
         rows.append(f"| `{name}` | {value:,} |")
@@ -215,15 +222,16 @@ def configuration_table() -> str:
     """One row a setting."""
     rows = [MADE, "# Configuration", ""]
     rows += [
-        "A flag wins over an environment variable, that over the file, that over the default.",
-        "`satchel config show` says where each value came from. The file is TOML, or YAML.",
+        "Flags override environment variables, which override the file (TOML or YAML), which",
+        "overrides the defaults. `satchel config show` prints the origin of each value.",
+        "[Configuration](../guides/configuration.md) explains the tables of the file.",
         "",
         "| setting | default | environment |",
         "|---|---|---|",
         "| home (keys, trust) | the platform's data folder | `SATCHEL_HOME` |",
-        "| witness (what was seen) | the platform's state folder | `SATCHEL_WITNESS` |",
+        "| witness (heads seen before) | the platform's state folder | `SATCHEL_WITNESS` |",
         "| the file itself | the platform's configuration folder | `SATCHEL_CONFIG` |",
-        "| passphrase of a key | asked for | `SATCHEL_PASSPHRASE` |",
+        "| passphrase of a key | prompted for | `SATCHEL_PASSPHRASE` |",
         "| signing key, 32 bytes in base64 | a key file | `SATCHEL_SIGNING_KEY` |",
     ]
     for section, fields in sections().items():
@@ -295,7 +303,7 @@ def mutation_rows() -> list[str]:
 def secret_table() -> str:
     """One row a kind of secret."""
     rows = [MADE, "# Secrets that are recognised", ""]
-    rows += ["Most certain kinds first; see ../guides/secrets.md.", ""]
+    rows += ["The most certain kinds come first. See [Secrets](../guides/secrets.md).", ""]
     rows += ["| kind | what it is |", "|---|---|"]
     rows += [f"| `{kind}` | {title} |" for kind, title in KINDS.items()]
     return "\n".join(rows) + "\n"

@@ -30,15 +30,15 @@ The public names are those on this page and on two more: [memory files and
 amplihack](python-files.md), and [results](python-results.md), which lists what calls return. Other
 names may change at any time. [The Python guide](../python/README.md) shows how they are used.
 
-- What stands after `*` in a signature is passed by name.
-- Where a sequence of texts is accepted, one text is accepted too: `tags="food"`.
+- Parameters after `*` in a signature are keyword-only.
+- A parameter that accepts a sequence of strings also accepts one string: `tags="food"`.
 - A path is a `str` or an `os.PathLike`. A time is ISO 8601 text, such as `2026-03-01` or
   `2026-03-01T09:30:00Z`.
 - `MemoryType` stands for `Literal["episodic", "identity", "procedural", "semantic", "working"]`.
-- `...` as a default means: not changed if not given.
+- `...` as a default means that the value does not change if you omit the argument.
 - Results are immutable. `msgspec.to_builtins(result)` returns them as plain values, for JSON.
 - Every error is a [`SatchelError`](#module-satchelerrors).
-- A text about a parameter is the same as in the help of the command, and may name a command.
+- Descriptions of parameters are those of the command's help, so they may mention commands.
 """
 
 AIO = """
@@ -71,7 +71,7 @@ RESULTS = """
 # Python reference: results
 
 What calls return, in alphabetical order; a part of [the Python reference](python.md). Results are
-immutable, and an attribute without a text is what its name says.
+immutable. An attribute without a description is what its name says.
 """
 
 MODULES = {

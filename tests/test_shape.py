@@ -104,7 +104,7 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
     assert [p for p in _SRC.rglob("*.py") if p.stem.strip("_") in _BANNED] == []
 
 
-def test_every_module_says_what_it_is_for() -> None:
+def test_every_module_has_a_docstring() -> None:
     """The first statement of a module is its docstring."""
     first = re.compile(r'(?:\s|#[^\n]*\n)*[rR]?"""\s*[^\s"]')
     assert [p for p in _SRC.rglob("*.py") if not first.match(p.read_text())] == []
@@ -126,7 +126,7 @@ def _below(top: type[errors.SatchelError]) -> Iterator[type[errors.SatchelError]
         yield from _below(cls)
 
 
-def test_everything_the_package_offers_can_be_had() -> None:
+def test_every_exported_name_resolves() -> None:
     """Each name in ``__all__`` resolves."""
     assert [name for name in satchel.__all__ if getattr(satchel, name, None) is None] == []
 

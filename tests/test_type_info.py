@@ -91,7 +91,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 @pytest.mark.parametrize("then", [_THREADS, _FORK], ids=["threads", "fork"])
-def test_a_type_used_first_by_several_at_once_does_not_crash(then: str) -> None:
+def test_a_type_first_used_by_several_threads_does_not_crash(then: str) -> None:
     """Another thread, or a child, does not find a type that is half worked out."""
     assert _run(_TYPES.replace("USED", "resolved") + then) == 0
 
@@ -101,7 +101,7 @@ def test_msgspec_alone_still_crashes() -> None:
     assert _run(_TYPES.replace("USED", "") + _THREADS) != 0
 
 
-def test_settings_loaded_by_many_threads_at_once() -> None:
+def test_settings_are_loaded_by_many_threads_concurrently() -> None:
     """The first thing that every program does."""
     program = """
 import sys, threading

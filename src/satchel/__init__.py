@@ -1,11 +1,10 @@
 """Memory for AI agents that you can verify, move and back up.
 
-``satchel.Satchel`` opens the store with its banks; ``satchel.aio`` has the same for programs that
-await. ``satchel.verify``, ``convert``, ``inspect`` and ``migrate`` do what the commands of the same
-names do, ``copy_store``, ``encrypt_store`` and ``decrypt_store`` what those of ``store`` do,
-``Agents`` what ``agent`` does, ``Backups`` what ``backup`` does, ``pipeline`` what ``rehydrate``
-does. Everything is loaded when first
-used, so importing the package costs next to nothing.
+``satchel.Satchel`` opens a store with its banks; ``satchel.aio`` has the same API for asyncio.
+``verify``, ``convert``, ``inspect`` and ``migrate`` correspond to the commands of the same names,
+``copy_store``, ``encrypt_store`` and ``decrypt_store`` to those of ``store``, ``Agents`` to
+``agent``, ``Backups`` to ``backup``, ``pipeline`` to ``rehydrate``. Everything is loaded on first
+use, so that importing the package is fast.
 """
 
 from importlib import import_module

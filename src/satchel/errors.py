@@ -1,6 +1,6 @@
 """Every error that satchel raises on purpose: one tree, stable codes, exit and HTTP statuses.
 
-A message says what was wrong, where (file, line, byte, field) and what to do about it.
+A message states what is wrong, where (file, line, byte, field), and how to fix it.
 """
 
 import re
@@ -11,7 +11,7 @@ _MASK = "***"
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _END = re.compile(r"[\s'\"<>`]")
 _AS_PATH = re.compile(r"(?:^|(?<=[\s/\\:'\"<]))([A-Za-z][A-Za-z0-9+.-]+):(?!//)([/\\]*)")
-"""Start of an address that was taken for a path: it has one slash where it had two, or none."""
+"""Start of an address that was parsed as a path: it has one slash instead of two, or none."""
 
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.%]*\]|[^\[\]:@/?#\s\\]*)(:[0-9]*)?")
 _AFTER, _LONGEST = ("", "/", "?", "#"), 100_000
@@ -19,10 +19,10 @@ _AFTER, _LONGEST = ("", "/", "?", "#"), 100_000
 _LOCAL = frozenset(
     {"sqlite", "ladybug", "file", "memory", "parquet", "mem0", "memfs", "satchel", "chroma"}
 )
-"""Of files and folders: what follows is a path."""
+"""Schemes of files and folders, which are followed by a path."""
 
 _SERVERS = frozenset({"postgresql", "postgres", "s3", "gs", "az", "abfs", "abfss", "qdrant"})
-"""Of servers whose paths name things."""
+"""Schemes of servers with names in their paths."""
 
 _OBJECTS = frozenset({"s3", "gs", "az", "abfs", "abfss"})
 _WEB = frozenset({"http", "https", "ws", "wss"})
@@ -33,11 +33,11 @@ _HARMLESS = frozenset(
         *("collection", "limit", "version", "mode", "format"),
     }
 )
-"""Members of a query that are no secrets."""
+"""Members of a query that are not secrets."""
 
 
 def shown_address(address: str) -> str:
-    """Return an address as it may be shown; a path, and what is no address, as it is."""
+    """Return an address without its secrets; a path and other text unchanged."""
     found = _ADDRESS.match(address)
     if found is None:
         return _plain(shown_text(address))
@@ -61,7 +61,7 @@ def shown_address(address: str) -> str:
 
 
 def shown_host(address: str) -> str:
-    """Return no more of an address than its kind and its host: all the rest may be a secret."""
+    """Return only the scheme and the host of an address: the rest may be secret."""
     found = _ADDRESS.match(address)
     taken = None if found is None else _taken_apart(address[found.end() :], found[1].lower())
     if found is None or taken is None:
@@ -72,7 +72,7 @@ def shown_host(address: str) -> str:
 
 
 def shown_place(place: str) -> str:
-    """Return a file's name, or whatever was taken for one, as it may be shown."""
+    """Return a file's name, or an address in its place, without secrets."""
     if "://" in place:
         return shown_text(place)
     for found in _AS_PATH.finditer(place):
@@ -85,7 +85,7 @@ def shown_place(place: str) -> str:
 
 
 def shown_text(text: str) -> str:
-    """Return a text with each address in it as it may be shown."""
+    """Return a text with the secrets of its addresses masked."""
     if "://" not in text:
         return text
     parts, at = list[str](), 0
@@ -106,18 +106,18 @@ def _local(rest: str) -> str:
     path, mark, query = rest.partition("?")
     who, at, _ = path.partition("@")
     if at and ":" in who and "/" not in who.partition(":")[0]:
-        return _MASK  # somebody and a password stand where no local address has anybody
+        return _MASK  # a user and a password, which no local address has
     return f"{path}{mark}{_query(query)}"
 
 
 def _taken_apart(rest: str, scheme: str) -> tuple[str, str] | None:
-    """Return who an address is for, with the ``@``, and the rest, without a password.
+    """Return the user of an address with the ``@``, and the rest, without a password.
 
-    Whatever stands before the last ``@`` may be a password, slashes as well. Where that follows a
-    question mark, nobody can tell whether it is in a password or in the query: None.
+    Everything before the last ``@`` may be a password, including slashes. None if the ``@`` follows
+    a question mark: it may be in a password or in the query.
     """
     who, at, place = rest.rpartition("@")
-    if not at or (scheme in _OBJECTS and "/" in who and ":" not in who):  # in an object's name
+    if not at or (scheme in _OBJECTS and "/" in who and ":" not in who):  # part of an object's name
         return "", rest
     if len(rest) > _LONGEST or "?" in who or "#" in who:
         return None
@@ -125,7 +125,7 @@ def _taken_apart(rest: str, scheme: str) -> tuple[str, str] | None:
 
 
 def _is_cut(rest: str) -> bool:
-    """Tell whether an address ends where a password may stand."""
+    """Return whether an address ends where a password may be."""
     host = _AUTHORITY.match(rest)
     whole = host is not None and rest[host.end() :][:1] in _AFTER
     return "@" not in rest and not whole
@@ -141,7 +141,7 @@ def _query(query: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return what is no address, without a password that stands as in one or as a member."""
+    """Return text that is not an address, without passwords in it."""
     text = _without_members(text)
     return re.sub(r"^((?://)?[^\s:/@]+):\S*@(?=[^\s/@])", r"\1:***@", text)
 
@@ -186,12 +186,12 @@ class SatchelError(Exception):
         self.field = field
         self.hint = None if hint is None else shown_text(hint)
         self.command_hint: str | None = None
-        """The hint as it names commands, where ``hint`` names calls of Python."""
+        """The hint with commands, if ``hint`` has Python calls."""
 
     def located(
         self, *, file: str | None = None, line: int | None = None, byte: int | None = None
     ) -> "SatchelError":
-        """Fill in what is not yet known of the place, and return the same error."""
+        """Add missing parts of the place, and return the same error."""
         self.file = self.file or (None if file is None else shown_place(file))
         if self.line is None and self.byte is None:
             self.line, self.byte = line, byte
@@ -199,7 +199,7 @@ class SatchelError(Exception):
 
     @property
     def place(self) -> str:
-        """File, line or byte, and field, joined for a person; empty when nothing is known."""
+        """File, line or byte, and field, as text; empty if none is known."""
         parts = [self.file] if self.file else []
         if self.line is not None:
             parts.append(f"line {self.line}")
@@ -625,7 +625,7 @@ class StoreFullError(StoreError):
 
 
 class StoreVersionError(StoreError):
-    """The store was written by a newer version, by an old one that is read-only, or is not ours."""
+    """The store was written by a newer version, by an old read-only one, or is no Satchel store."""
 
     code: ClassVar[str] = "store.version"
 

@@ -191,7 +191,7 @@ def test_secrets_are_omitted_and_named(tmp_path: Path, name: str, content: str |
     assert not done.lossless
 
 
-def test_a_secret_in_the_settings_is_replaced_and_told(tmp_path: Path) -> None:
+def test_a_secret_in_the_settings_is_replaced_and_reported(tmp_path: Path) -> None:
     """What the program that runs an agent needs to log in is not the agent's memory."""
     files = syn(tmp_path)
     configured("syn", workspace=str(files), config={"aws": SECRET})

@@ -67,7 +67,7 @@ EXPECTED = [
 
 
 @pytest.mark.usefixtures("any_store")
-def test_an_agent_goes_out_comes_in_and_is_taken_back(tmp_path: Path) -> None:
+def test_an_agent_is_exported_imported_and_the_import_undone(tmp_path: Path) -> None:
     """Five distillations, a fork from each, a file of all of it, a copy, a merge, and undo."""
     files = workspace(syn(tmp_path), a_bin=b"\x00\x01")
     found = conversation()

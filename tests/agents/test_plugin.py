@@ -296,7 +296,7 @@ def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_hooks_keep_what_a_session_taught_and_give_it_to_the_next(
+def test_hooks_store_findings_and_provide_them_to_the_next_session(
     own_home: Path, transcript: Path, host: str
 ) -> None:
     """The command of the plugin's file, with what the host writes on its standard input."""

@@ -27,7 +27,7 @@ def fact(text: str, concept: str = "", place: int = 0) -> ComparedFact:
         ("Der Cache nutzt Redis", "Der Cache nutzt Redis nicht", "", "negation"),
     ],
 )
-def test_what_cannot_both_hold_is_told_with_what_changed(
+def test_contradictions_are_listed_with_the_values_before_and_after(
     before: str, after: str, concept: str, kind: str
 ) -> None:
     """Quantities, denials and states; the same backwards."""

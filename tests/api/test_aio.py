@@ -98,7 +98,9 @@ def _waiting(bank: Any, go: threading.Event) -> Any:
     return waits
 
 
-def test_a_cancelled_call_may_have_written_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancelled_call_may_have_written_and_its_note_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It goes on to its end; what it wrote is there, whole."""
     begun, go = threading.Event(), threading.Event()
 

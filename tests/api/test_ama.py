@@ -90,7 +90,7 @@ def test_a_path_is_refused_until_the_caller_vouches_for_it(tmp_path: Path) -> No
             call(tmp_path / "none", allowed_roots=[tmp_path / "b"], allow_uncontained=True)
 
 
-def test_what_is_no_archive_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_archive_is_refused_immediately(tmp_path: Path) -> None:
     """A pipe does not block, a folder and a missing file are named, an empty file is empty."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty").touch()

@@ -101,7 +101,7 @@ def test_it_is_the_backend_that_the_seed_names(transfer: HierarchicalTransfer) -
     ]
 
 
-def test_an_export_tells_its_six_counts_and_size(
+def test_an_export_reports_its_six_counts_and_size(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
     """And the file is private."""
@@ -194,7 +194,7 @@ def test_edges_follow_a_memory_that_was_updated_here(
     assert _sorted(after)["similar_to_edges"] == _sorted(before)["similar_to_edges"]
 
 
-def test_replacing_takes_what_is_gone_away_and_leaves_memory_of_other_origin(
+def test_replacing_deletes_missing_memories_and_keeps_those_of_other_origin(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
     """Nodes and edges of amplihack that the file has not; what was remembered here stays."""
@@ -502,7 +502,7 @@ def test_links_of_a_bank_that_came_by_a_copy_are_known_again(
 
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())
-def test_merging_files_in_any_order_any_number_of_times_gives_their_union(
+def test_merging_files_in_any_order_and_repeatedly_gives_their_union(
     data: st.DataObject,
 ) -> None:
     """Nodes by id, edges by kind and both ends."""
@@ -535,7 +535,7 @@ def test_merging_files_in_any_order_any_number_of_times_gives_their_union(
     }
 
 
-def test_an_agent_is_moved_by_who_awaits(tmp_path: Path) -> None:
+def test_an_agent_is_moved_by_async_calls(tmp_path: Path) -> None:
     """The same four operations, made in the same way."""
 
     async def work() -> tuple[ImportResult, ExportResult]:

@@ -108,7 +108,7 @@ def test_the_json_of_a_memory_has_one_shape(bank: Bank) -> None:
     assert "text_of_created_at" not in listed
 
 
-def test_a_writer_who_may_not_read_gets_no_content_back(bank: Bank) -> None:
+def test_a_writer_without_read_permission_gets_no_content(bank: Bank) -> None:
     """Nor a date: what was there before is not to be found out by writing."""
     token = bank.tokens.issue(audience="default", permissions=["write"], everything=True)
     with Satchel.open(token=token.text) as holder:

@@ -49,7 +49,7 @@ def test_what_is_proposed_of_another_bank_is_refused(tmp_path: Path) -> None:
             other.owners.enact(file)
 
 
-def test_owners_are_told_awaited() -> None:
+def test_owners_are_listed_by_async_calls() -> None:
     """The same calls in `satchel.aio`."""
 
     async def work() -> int:

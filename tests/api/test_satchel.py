@@ -157,7 +157,7 @@ def test_a_store_that_is_only_read_is_not_changed(tmp_path: Path) -> None:
                 call()
 
 
-def test_what_is_closed_says_so_and_can_be_closed_again() -> None:
+def test_a_closed_store_raises_and_can_be_closed_again() -> None:
     """Its banks, too."""
     store = Satchel.open()
     bank = store.bank()
@@ -287,7 +287,7 @@ def test_all_interfaces_work_on_the_same_store(monkeypatch: pytest.MonkeyPatch) 
         assert (wanted.key, wanted.everything, wanted.as_of, wanted.after) == ("y", True, 3, 9)
 
 
-def test_vectors_and_near_duplicates_are_had_in_python_too() -> None:
+def test_vectors_and_near_duplicates_are_available_in_python() -> None:
     """As on the command line."""
     with Satchel.open() as store:
         bank = store.bank()

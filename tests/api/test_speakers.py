@@ -51,7 +51,7 @@ def test_actor_with_a_run_is_the_speaker_of_a_turn(bank: Bank) -> None:
         ({"run": "r"}, ("semantic", None)),
     ],
 )  # fmt: skip
-def test_what_is_said_of_a_memory_wins_over_the_actor(
+def test_an_explicit_member_overrides_the_actor(
     bank: Bank, members: dict[str, Any], expected: tuple[str, str | None]
 ) -> None:
     """A fact stays a fact, and a program that stores something did not say it."""

@@ -30,9 +30,7 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_plain_callback_is_told_what_is_done_of_how_much_and_the_last_record(
-    source: Path, tmp_path: Path
-) -> None:
+def test_a_plain_callback_gets_done_total_and_the_last_record(source: Path, tmp_path: Path) -> None:
     """Of an import and of an export, each to its end."""
     told = _Told()
     with satchel.Satchel.open() as store:
@@ -62,7 +60,7 @@ def test_a_callback_that_awaits_runs_in_the_loop_of_the_caller(source: Path) -> 
     assert told == [True] * 4
 
 
-def test_a_callback_that_awaits_may_be_given_to_a_plain_call(source: Path) -> None:
+def test_an_async_callback_works_with_a_plain_call(source: Path) -> None:
     """It gets a loop of its own; where the caller's loop waits, there can be none."""
     told = _Told()
 
@@ -81,7 +79,7 @@ def test_a_callback_that_awaits_may_be_given_to_a_plain_call(source: Path) -> No
     assert told[-1][:2] == (20, 20)
 
 
-def test_a_callback_that_raises_ends_the_transfer_and_says_what_is_left(
+def test_a_callback_that_raises_stops_the_transfer_with_a_note(
     source: Path, tmp_path: Path
 ) -> None:
     """An import can be gone on with; of an export nothing is there."""
@@ -104,7 +102,7 @@ def test_a_callback_that_raises_ends_the_transfer_and_says_what_is_left(
     assert not (tmp_path / "o.pam").exists()
 
 
-def test_receipts_are_had_from_python(source: Path) -> None:
+def test_receipts_are_available_in_python(source: Path) -> None:
     """Listed, and one by one; a job can be cancelled."""
     with satchel.Satchel.open() as store:
         bank = store.bank("b")

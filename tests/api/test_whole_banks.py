@@ -107,7 +107,7 @@ def _awaited(calls: Calls) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("told", [_plain, _awaited])
-def test_a_function_is_told_how_far_it_got(
+def test_a_function_gets_the_progress(
     tmp_path: Path, sample: Path, told: Callable[[Calls], Callable[..., Any]]
 ) -> None:
     """With what is done, what there is, and a record; never backwards, and always at the end."""
@@ -136,7 +136,7 @@ def _require_sound(calls: Calls) -> None:
 
 
 @pytest.mark.parametrize("told", [_plain, _awaited])
-def test_on_a_loop_it_is_told_in_the_loops_own_thread(
+def test_with_an_event_loop_the_callback_runs_in_its_thread(
     sample: Path, told: Callable[[Calls], Callable[..., Any]]
 ) -> None:
     """So it may touch what belongs to the loop."""

@@ -44,7 +44,7 @@ KINDS = ("sqlite", "ladybug", "postgresql")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_backed_up_is_put_back_into_any_kind_of_store(
+def test_a_backup_is_restored_into_any_kind_of_store(
     here: Settings, where: str, places: Callable[[str], str], kind: str
 ) -> None:
     """Rows, columns, heads, nodes, words, links, vectors, blobs and unlogged values."""
@@ -115,7 +115,7 @@ def test_a_log_that_fills_many_stretches_goes_there_and_back(
     assert told(str(tmp_path / "new.db")) == told(here.store)
 
 
-def test_one_bank_of_two_is_put_back(here: Settings, where: str, tmp_path: Path) -> None:
+def test_one_bank_of_two_is_restored(here: Settings, where: str, tmp_path: Path) -> None:
     """By its name; a name that no bank has is told."""
     backed(here, where)
     found = restored(here, where, str(tmp_path / "new.db"), banks=("assistant",))
@@ -151,7 +151,7 @@ def test_an_agent_is_backed_up_by_its_id(here: Settings, where: str, tmp_path: P
     }
 
 
-def test_memory_files_that_are_kept_elsewhere_are_said_not_to_be_in_it(
+def test_remote_memory_files_are_listed_as_not_included(
     here: Settings, where: str, tmp_path: Path
 ) -> None:
     """Somebody else keeps copies of an object store, and the backup says so."""
@@ -173,9 +173,7 @@ def test_nothing_to_back_up_is_no_success(tmp_path: Path, where: str) -> None:
 # -- points in time --------------------------------------------------------------------------------
 
 
-def test_a_bank_is_put_back_as_it_was_at_any_moment(
-    here: Settings, where: str, tmp_path: Path
-) -> None:
+def test_a_bank_is_restored_to_any_moment(here: Settings, where: str, tmp_path: Path) -> None:
     """Between two backups too: what was current then is current, what came later is not there."""
     bank = own_bank(here)
     backed(here, where)
@@ -194,7 +192,7 @@ def test_a_bank_is_put_back_as_it_was_at_any_moment(
         assert [one for one in expected if one not in erased] == there
 
 
-def test_a_moment_before_all_backups_gives_what_there_is_of_it(
+def test_a_moment_before_all_backups_restores_the_available_part(
     here: Settings, where: str, tmp_path: Path
 ) -> None:
     """Before the bank was begun there is nothing, and after the last backup that is the nearest."""
@@ -222,7 +220,7 @@ def test_an_older_backup_is_named_by_its_start(here: Settings, where: str, tmp_p
 # -- memory files ----------------------------------------------------------------------------------
 
 
-def test_memory_files_come_back_with_their_history(here: Settings, where: str) -> None:
+def test_memory_files_are_restored_with_their_history(here: Settings, where: str) -> None:
     """What was there is set aside; without leave it is not touched."""
     with opened_files(here, "notes", create=True) as files:
         files.write_text("a.md", "one")
@@ -298,7 +296,7 @@ def test_another_machine_restores_with_a_trusted_key(
     assert told(other.store) == told(here.store)
 
 
-def test_a_backup_while_others_are_there_leaves_theirs_alone(
+def test_a_backup_leaves_those_of_other_owners_alone(
     here: Settings, where: str, tmp_path: Path
 ) -> None:
     """Two machines in one destination: each prunes and sweeps its own."""
@@ -318,7 +316,7 @@ def test_a_backup_while_others_are_there_leaves_theirs_alone(
     assert all(one.error is None for one in verify_backups(here, destinations=where, all=True))
 
 
-def test_records_that_are_there_already_are_not_written_again(here: Settings, where: str) -> None:
+def test_existing_records_are_not_written_again(here: Settings, where: str) -> None:
     """Restored into a store that has the bank as it was: nothing to do, nothing done."""
     backed(here, where)
     expected = told(here.store)

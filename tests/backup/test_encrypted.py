@@ -80,7 +80,7 @@ def test_an_encrypted_backup_is_restored_with_its_identity(
         assert files.read_text("a.md") == "one"
 
 
-def test_nothing_at_the_destination_tells_what_is_in_it(
+def test_file_names_at_the_destination_reveal_no_contents(
     here: Settings, where: str, safe: tuple[Path, str]
 ) -> None:
     """Neither texts nor names, ids, hashes of contents, nor that two pieces hold the same."""
@@ -310,7 +310,7 @@ def test_an_altered_encrypted_backup_is_never_restored(
     assert restored(person, where, str(tmp_path / "n.db")).banks
 
 
-def test_an_identity_that_is_none_is_told_and_not_passed_over(
+def test_an_invalid_identity_is_an_error_and_not_ignored(
     here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
 ) -> None:
     """Nobody is told that there is no backup, since a file was mistyped."""

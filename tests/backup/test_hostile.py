@@ -146,7 +146,7 @@ def test_a_manifest_signed_by_another_key_is_not_restored(
     refused(found, where, tmp_path)
 
 
-def test_a_signer_who_lies_cannot_make_a_log_that_was_never_signed(
+def test_a_lying_signer_cannot_make_a_log_that_was_never_signed(
     sample: tuple[Settings, str], tmp_path: Path
 ) -> None:
     """Even with this machine's key: the bank's own head is held to its records."""

@@ -23,7 +23,7 @@ def server() -> Iterator[S3Server]:
         yield found
 
 
-def test_backups_go_to_an_object_store_and_come_back(
+def test_backups_in_an_object_store_are_restored(
     here: Settings, server: S3Server, tmp_path: Path
 ) -> None:
     """Made, listed, read again, pruned, and put back as it was."""
@@ -41,7 +41,7 @@ def test_backups_go_to_an_object_store_and_come_back(
 
 
 @pytest.mark.parametrize("kind", ["memory", "s3"])
-def test_objects_are_there_whole_or_not_at_all(kind: str, server: S3Server, tmp_path: Path) -> None:
+def test_objects_are_complete_or_missing(kind: str, server: S3Server, tmp_path: Path) -> None:
     """And nobody reads more than he asks for."""
     shelf = open_storage(server.bucket() if kind == "s3" else f"memory://{tmp_path}")
     shelf.put("packs/a/b", b"12345")

@@ -72,7 +72,7 @@ def test_an_existing_bank_is_overwritten_only_on_request_and_backed_up_first(
     assert current(str(tmp_path / "s.db"), bank) == [*expected, *new]
 
 
-def test_a_store_that_is_lost_is_put_back_in_its_place(here: Settings, where: str) -> None:
+def test_a_lost_store_is_restored_in_place(here: Settings, where: str) -> None:
     """What the machine saw is all there, so nobody has to decide anything."""
     expected = told(here.store)
     backed(here, where)
@@ -84,7 +84,7 @@ def test_a_store_that_is_lost_is_put_back_in_its_place(here: Settings, where: st
     added(here, own_bank(here))
 
 
-def test_what_the_machine_saw_is_not_given_up_unasked(here: Settings, where: str) -> None:
+def test_a_loss_against_the_witness_is_not_accepted_by_default(here: Settings, where: str) -> None:
     """Nothing is written before that; an owner's key is needed for it."""
     backed(here, where)
     bank = own_bank(here)

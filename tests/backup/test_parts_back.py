@@ -112,7 +112,7 @@ def test_a_session_goes_into_a_store_that_has_nothing_of_it(
         assert texts_of(one, "branch")[-1] == "on"
 
 
-def test_a_message_that_was_erased_does_not_come_back_with_its_session(
+def test_an_erased_message_is_not_restored_with_its_session(
     here: Settings, where: str, tmp_path: Path
 ) -> None:
     """Neither here nor elsewhere."""
@@ -186,7 +186,7 @@ def test_each_restore_and_each_drill_leaves_a_signed_receipt(
     assert [_account(here, one).unchanged for one in same] == [True, True]
 
 
-def test_a_drill_that_fails_says_so_in_its_report(here: Settings, where: str) -> None:
+def test_a_failed_drill_reports_the_failure(here: Settings, where: str) -> None:
     """Signed as well: whoever audits finds out."""
     backed(here, where)
     sizes = {path: path.stat().st_size for path in Path(where).glob("packs/*/*/*")}

@@ -33,7 +33,7 @@ def _body(store: str, bank: str, identity: str) -> bytes:
 
 
 @pytest.mark.parametrize("earlier", [0, 1], ids=["after", "before-and-after"])
-def test_a_bank_with_redacted_memories_is_backed_up_and_put_back(
+def test_a_bank_with_redacted_memories_is_backed_up_and_restored(
     here: Settings, where: str, tmp_path: Path, earlier: int
 ) -> None:
     """As its form, also where an earlier backup had it whole; what is new has no secret."""

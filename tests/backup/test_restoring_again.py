@@ -37,7 +37,7 @@ STEPS: dict[Any, tuple[str, ...]] = {
     restore: ("make_bank", "authorize_replacement", "reapply_erasures", "run_backup", "put_files"),
     restore_targets: (
         *(
-            "_look",
+            "_read_existing",
             "_written",
             "bring_beside",
             "compare",

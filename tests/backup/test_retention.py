@@ -158,7 +158,7 @@ def test_thirty_days_of_a_schedule_keep_what_the_rules_say(here: Settings, tmp_p
     assert standing_of(settings, str(where)).id == left[-1].id
 
 
-def test_one_that_was_missed_is_made_at_once(here: Settings, tmp_path: Path) -> None:
+def test_a_missed_backup_is_made_immediately(here: Settings, tmp_path: Path) -> None:
     """A machine that was off at four makes its backup when it is on again."""
     file = tmp_path / "satchel.toml"
     file.write_text(f'[backup]\nenabled = true\ndestination = "{tmp_path / "b"}"\n')
@@ -212,7 +212,7 @@ def test_the_next_time_is_always_later_and_within_two_days(
     assert after < next_run(f"{minute} {hour} * * *", after) <= after + timedelta(days=2)
 
 
-def test_the_system_can_be_told_to_make_them(here: Settings) -> None:
+def test_schedules_for_the_system_are_printed(here: Settings) -> None:
     """For systemd, cron and launchd; arguments are quoted as each of them reads it."""
     words = ["--home", "/a b/100%", "backup", "run"]
     unit = schedule_for(here, "systemd", words, "*/15 4,16 * * 1-5")

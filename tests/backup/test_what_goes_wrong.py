@@ -26,7 +26,9 @@ from satchel.config.settings import Settings, load_settings
 from satchel.errors import VerificationError
 
 
-def test_a_failed_run_is_told_by_status_doctor_and_hooks(here: Settings, tmp_path: Path) -> None:
+def test_a_failed_run_is_reported_by_status_doctor_and_hooks(
+    here: Settings, tmp_path: Path
+) -> None:
     """At one destination of two; the other one has its backup all the same."""
     heard = list[str]()
     (tmp_path / "a file").write_text("no folder")
@@ -37,7 +39,7 @@ def test_a_failed_run_is_told_by_status_doctor_and_hooks(here: Settings, tmp_pat
     both = {name: lambda event: heard.append(event.event) for name in HOOKS}
     import msgspec
 
-    settings = msgspec.structs.replace(settings, hooks=settings.hooks.and_(both))
+    settings = msgspec.structs.replace(settings, hooks=settings.hooks.with_listeners(both))
     assert [one.state for one in check_backups(settings)] == ["problem", "problem"]
     run = run_backup(settings)
     settings.hooks.finish()
@@ -148,7 +150,7 @@ def test_nothing_is_pruned_when_the_newest_does_not_verify(here: Settings, where
     assert len([one for one in catalogued(where) if one.verified]) == 1
 
 
-def test_two_runs_at_once_do_not_meddle(here: Settings, where: str) -> None:
+def test_concurrent_runs_do_not_interfere(here: Settings, where: str) -> None:
     """The second one says who is at it."""
     backed(here, where)
     with backup_lock(here, where, "a test"):

@@ -50,7 +50,7 @@ def home(tmp_path: Path) -> Path:
     return files
 
 
-def test_an_agent_comes_back_on_a_machine_that_has_nothing_of_it(home: Path, where: str) -> None:
+def test_an_agent_is_restored_on_a_new_machine(home: Path, where: str) -> None:
     """Memory, files with their bytes, and the settings; what stayed behind is named."""
     before = files_in(home)
     made = backed(settings(), where)
@@ -111,7 +111,7 @@ def test_one_agent_is_put_into_a_folder_and_nothing_else_changes(
         restored(settings(), where, workspace=tmp_path / "other", banks=("syn",))
 
 
-def test_who_is_backed_up_is_who_is_named_else_all_that_are_active(home: Path, where: str) -> None:
+def test_named_agents_are_backed_up_else_all_active_ones(home: Path, where: str) -> None:
     """Banks alone mean no agents; one that is put away is not active."""
     file = settings().file
     file.write_text(file.read_text() + '\n[agents.old]\nbank = "syn"\narchived = true\n')
@@ -153,7 +153,7 @@ def test_memory_and_its_backups_are_no_files_of_an_agent(home: Path) -> None:
     assert again.written == 0
 
 
-def test_a_workspace_that_is_gone_is_a_failure_and_drops_nothing(home: Path, where: str) -> None:
+def test_a_missing_workspace_is_a_failure_and_prunes_nothing(home: Path, where: str) -> None:
     """A disk that is not there must not end in backups without the files of a month."""
     old = backed(settings(), where)
     home.rename(home.with_name("elsewhere"))
@@ -228,7 +228,7 @@ def test_a_machine_without_the_identity_continues_backups_of_agents(
 
 
 @pytest.mark.parametrize("act", ["lay", "rename"])
-def test_files_that_cannot_all_be_put_back_leave_those_that_were_there(
+def test_a_failed_restore_of_files_keeps_the_existing_ones(
     home: Path, where: str, monkeypatch: pytest.MonkeyPatch, act: str
 ) -> None:
     """A disk that is full at any step: they are in their place; the next time it is done."""

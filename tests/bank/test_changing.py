@@ -184,7 +184,7 @@ def test_what_was_forgotten_is_not_changed_but_brought_back_first(bank: OpenBank
     assert update(bank, old, MemoryEdit(members={"text": "y"})).is_new
 
 
-def test_forgetting_twice_says_so_and_writes_nothing(bank: OpenBank) -> None:
+def test_forgetting_twice_is_reported_and_writes_nothing(bank: OpenBank) -> None:
     """So does bringing back what is there."""
     one, two = keep(bank, "1"), keep(bank, "2")
     assert [each.is_changed for each in forget(bank, [one, one[:15]])] == [True]
@@ -252,7 +252,7 @@ def test_digits_of_several_memories_name_none(bank: OpenBank) -> None:
     assert made in (raised.value.hint or "")
 
 
-def test_an_older_version_does_not_come_back_beside_a_newer(bank: OpenBank) -> None:
+def test_an_older_version_is_not_restored_beside_a_newer(bank: OpenBank) -> None:
     """It does when the newer one was forgotten; then that one stays away."""
     old = keep(bank, "old")
     new = update(bank, old, MemoryEdit(members={"text": "new"})).id
@@ -268,7 +268,9 @@ def test_an_older_version_does_not_come_back_beside_a_newer(bank: OpenBank) -> N
     assert (raised.value.current, texts(bank)) == (old, ["old"])
 
 
-def test_what_was_forgotten_does_not_come_back_beside_what_has_its_key_now(bank: OpenBank) -> None:
+def test_a_forgotten_memory_is_not_restored_beside_the_current_one_of_its_key(
+    bank: OpenBank,
+) -> None:
     """Though nothing says that one took the place of the other."""
     old = keep(bank, "old", key="k")
     forget(bank, [old])

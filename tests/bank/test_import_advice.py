@@ -23,7 +23,7 @@ def test_an_import_from_outside_says_how_to_look_for_instructions(tmp_path: Path
     assert bring(tmp_path / "m.json", "other", dry_run=True).advice is None
 
 
-def test_an_import_of_what_the_owner_signed_gives_no_advice(tmp_path: Path) -> None:
+def test_an_import_signed_by_the_owner_prints_no_advice(tmp_path: Path) -> None:
     """Their own backup is theirs."""
     assert run(["remember", "Ada likes tea", "--bank", "own"]) == 0
     path = tmp_path / "own.pam.jsonl"

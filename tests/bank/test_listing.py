@@ -142,7 +142,7 @@ def test_the_bank_is_listed_as_it_was(bank: OpenBank) -> None:
     assert states == ["current", "superseded"]
 
 
-def test_what_had_not_expired_then_is_shown_as_of_then(bank: OpenBank) -> None:
+def test_memories_that_had_not_expired_then_are_listed_as_of_then(bank: OpenBank) -> None:
     """Expiry is judged by when the log was so long, not by today."""
     moment = "2020-01-01T00:00:00.000000Z"
     made = keep(bank, "for a day", expires_at="2020-01-02")

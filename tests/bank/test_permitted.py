@@ -379,7 +379,7 @@ def test_a_token_with_the_permissions_is_enough(
     ACTIONS[action](holder, stocked["green tea"], tmp_path / "out.pam.jsonl")
 
 
-def test_a_bank_gives_nothing_to_a_holder_before_an_action_asked(
+def test_a_bank_returns_nothing_to_a_holder_without_a_permission_check(
     bank: OpenBank, stocked: dict[str, str]
 ) -> None:
     """An action that forgets to ask fails closed, whatever the token allows."""
@@ -534,7 +534,7 @@ def test_what_is_written_has_to_be_in_the_scope(bank: OpenBank, stocked: dict[st
     assert restore(holder, [stocked["green tea"]])[0].is_changed
 
 
-def test_writing_without_reading_works_and_tells_nothing(bank: OpenBank) -> None:
+def test_writing_without_read_permission_works_and_reveals_nothing(bank: OpenBank) -> None:
     """What is written twice is written twice: that it was there already is not told."""
     holder = may(bank, SEMANTIC, allow=["write"])
     first = remember(holder, {"text": "likes tea"}, key="drink")
@@ -580,7 +580,7 @@ def test_deriving_needs_to_read_every_parent(bank: OpenBank, stocked: dict[str, 
         update(writer, made.id, MemoryEdit(parents=[stocked["ship on Friday"]]))
 
 
-def test_what_a_holder_says_is_not_what_the_user_said(
+def test_a_holders_memories_are_not_attributed_to_the_user(
     bank: OpenBank, stocked: dict[str, str]
 ) -> None:
     """Attack: an agent with a token writes what is then recalled as the user's own word."""
@@ -718,7 +718,7 @@ def test_the_store_itself_is_closed_to_a_holder() -> None:
         pass
 
 
-def test_attack_who_presents_a_token_learns_no_names_from_a_store_that_vanished() -> None:
+def test_attack_a_token_holder_learns_no_names_from_a_vanished_store() -> None:
     """Neither of the banks that this machine saw in it, nor where it was."""
     settings = load_settings()
     create_bank(settings, "another secret", owner())

@@ -412,7 +412,7 @@ def _run(folder: Path, examples: int, steps: int) -> None:
     )
 
 
-def test_what_comes_back_is_what_a_policy_written_apart_allows(tmp_path: Path) -> None:
+def test_results_match_an_independent_policy(tmp_path: Path) -> None:
     """For random banks, chains, revocations and clocks; and nothing withheld is in what left."""
     _run(tmp_path, 25, 12)
 

@@ -57,7 +57,7 @@ def test_processes_that_remember_under_one_key_lose_nothing(bank: OpenBank) -> N
 
 
 @pytest.mark.prove
-def test_a_process_that_is_killed_loses_nothing_it_was_told_is_kept(bank: OpenBank) -> None:
+def test_a_killed_process_loses_nothing_that_was_acknowledged(bank: OpenBank) -> None:
     """Twenty kills in the middle of it: what was acknowledged is there, and one is current."""
     acknowledged: list[str] = []
     for turn in count():
@@ -97,7 +97,7 @@ def together(*calls: Callable[[], object]) -> list[object]:
     return results
 
 
-def test_of_updates_at_once_one_is_made_and_the_others_are_told(bank: OpenBank) -> None:
+def test_of_concurrent_updates_one_succeeds_and_the_others_fail(bank: OpenBank) -> None:
     """Without a key there is nothing else that would keep two from being current."""
     for turn in range(5):
         old = keep(bank, f"old {turn}")
@@ -110,7 +110,7 @@ def test_of_updates_at_once_one_is_made_and_the_others_are_told(bank: OpenBank) 
         assert len(texts(bank)) == turn + 1
 
 
-def test_of_a_change_and_forgetting_at_once_one_wins(bank: OpenBank) -> None:
+def test_of_a_concurrent_change_and_forget_one_wins(bank: OpenBank) -> None:
     """What somebody was told is forgotten does not go on in a new version."""
     for turn in range(8):
         old = keep(bank, f"old {turn}")

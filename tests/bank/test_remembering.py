@@ -33,7 +33,7 @@ def record(bank: OpenBank, identity: str) -> dict[str, Any]:
     return {name: part for name, part in value.items() if name not in ("id", "nonce")}
 
 
-def test_a_memory_is_kept_as_it_was_said(bank: OpenBank) -> None:
+def test_a_memory_is_stored_verbatim(bank: OpenBank) -> None:
     """Every member, its own type's and unknown ones too; nothing is added but when it was made."""
     said = {
         "type": "procedural",
@@ -55,7 +55,7 @@ def test_a_memory_is_kept_as_it_was_said(bank: OpenBank) -> None:
     assert (done.is_new, done.replaces, done.bank, done.position) == (True, None, bank.id, 2)
 
 
-def test_nothing_is_remembered_in_a_store_that_was_put_back(bank: OpenBank, tmp_path: Path) -> None:
+def test_nothing_is_stored_in_a_rolled_back_store(bank: OpenBank, tmp_path: Path) -> None:
     """Attack: an older copy of the store; also where the memory has nothing to do with others."""
     store = bank.ledger._store
     assert isinstance(store, SqliteStore)
@@ -68,7 +68,7 @@ def test_nothing_is_remembered_in_a_store_that_was_put_back(bank: OpenBank, tmp_
             keep(again, "milk", **more)
 
 
-def test_a_fact_is_what_it_is_unless_something_else_is_said(bank: OpenBank) -> None:
+def test_a_memory_is_a_fact_by_default(bank: OpenBank) -> None:
     """The type, and when it was made, where that is known better."""
     made = remember(bank, {"text": "x", "created_at": "2020-01-01T00:00:00+02:00", "kind": None})
     assert record(bank, made.id) == {
@@ -142,7 +142,7 @@ def test_memory_that_is_nested_as_an_attack_is_refused(bank: OpenBank) -> None:
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\x1b[2J\x9b31m\u202e", "a\u2028b", "é vs e\u0301", "🫖"])
-def test_hostile_text_is_kept_to_the_letter(bank: OpenBank, text: str) -> None:
+def test_hostile_text_is_stored_verbatim(bank: OpenBank, text: str) -> None:
     """Attack: text for terminals and parsers; it is memory, so it stays what it is."""
     made = keep(bank, text, tags=[text], metadata={text: text}, key=text)
     assert record(bank, made)["text"] == text

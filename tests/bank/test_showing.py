@@ -53,7 +53,7 @@ def test_records_of_any_type_can_be_shown(bank: OpenBank) -> None:
         show(bank, "0" * 20)
 
 
-def test_the_raw_bytes_give_the_id(bank: OpenBank) -> None:
+def test_the_raw_bytes_hash_to_the_id(bank: OpenBank) -> None:
     """So anybody can check them with any BLAKE3."""
     made = keep(bank, "x")
     value = json.loads(raw(bank, made))
@@ -62,7 +62,7 @@ def test_the_raw_bytes_give_the_id(bank: OpenBank) -> None:
     assert f"blake3:{blake3(again.encode()).hexdigest()}" == made
 
 
-def test_history_tells_each_version_and_what_it_changed(bank: OpenBank) -> None:
+def test_history_lists_each_version_and_its_changes(bank: OpenBank) -> None:
     """From any of them: when, by whom, why, what is different, and what is current."""
     one = keep(bank, "one", tags=["a"])
     two = update(bank, one, MemoryEdit(members={"text": "two"}), reason="why", actor="who").id
@@ -84,7 +84,7 @@ def test_history_tells_each_version_and_what_it_changed(bank: OpenBank) -> None:
     assert found.versions[1].events[0].reason == "correction: wrong"
 
 
-def test_history_tells_of_forgetting_and_bringing_back(bank: OpenBank) -> None:
+def test_history_lists_forgetting_and_restoring(bank: OpenBank) -> None:
     """Each time, in order."""
     one = keep(bank, "x")
     forget(bank, [one], reason="1")

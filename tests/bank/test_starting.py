@@ -75,7 +75,7 @@ with filled() as bank:
 """
 
 
-def test_several_processes_that_begin_at_once_make_one_bank() -> None:
+def test_concurrent_first_processes_create_one_bank() -> None:
     """Attack: a crew of agents on a fresh machine; one makes it, the others find it."""
     program = f"import sys; sys.path[:0] = {sys.path!r}\n{_PROGRAM}"
     started = [

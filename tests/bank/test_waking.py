@@ -126,7 +126,7 @@ def test_a_scan_quarantines_what_is_from_outside_until_it_is_released(bank: Open
         screen_bank(bank, enforce="some")  # type: ignore[arg-type]  # as a request may say
 
 
-def test_what_an_earlier_version_quarantined_on_reading_is_released_at_once(bank: OpenBank) -> None:
+def test_memories_quarantined_on_read_by_an_earlier_version_are_released(bank: OpenBank) -> None:
     """The owner's own; what is from outside, or was put there by a person, stays."""
     own, more, evil = (
         keep(bank, OWN[0]),
@@ -141,7 +141,7 @@ def test_what_an_earlier_version_quarantined_on_reading_is_released_at_once(bank
     assert release(bank, own=True) == []
 
 
-def test_what_is_rejected_is_gone_but_in_the_history(bank: OpenBank) -> None:
+def test_a_rejected_memory_remains_in_the_history_only(bank: OpenBank) -> None:
     """Never rewritten, never lost."""
     evil = keep(bank, EVIL, origin=OUTSIDE)
     screen_bank(bank)
@@ -268,7 +268,7 @@ def test_a_file_that_changed_is_verified_again(
         rehydrate_file(settings, sealed, RehydrateOptions())
 
 
-def test_a_changed_file_that_is_said_to_be_known_is_refused(sealed: Path) -> None:
+def test_a_changed_file_with_a_known_receipt_is_refused(sealed: Path) -> None:
     """Attack: its digest is written beside those that are remembered."""
     settings = load_settings()
     sealed.write_bytes(sealed.read_bytes().replace(b"tea is green", b"tea is greet"))

@@ -40,7 +40,7 @@ def agents(satchel: Run) -> dict[str, str]:
         ("merge", 0, {0: "{0}"}),
     ],
 )
-def test_an_agent_that_is_there_is_met_as_was_said(
+def test_an_existing_agent_is_handled_by_on_conflict(
     satchel: Run, again: Path, how: str, status: int, expected: dict[int, str]
 ) -> None:
     """All five ways, without a terminal; what was done is undone in one step."""

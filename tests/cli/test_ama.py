@@ -30,7 +30,7 @@ def test_bad_lines_are_named_and_make_the_exit_status_one(satchel: Run, tmp_path
     assert "line 3: not JSON" in shown.err
 
 
-def test_what_an_export_is_to_include_is_said_in_words(satchel: Run, tmp_path: Path) -> None:
+def test_export_options_are_words(satchel: Run, tmp_path: Path) -> None:
     """Embeddings only when asked for, entities unless not; what stays behind is told."""
     row = memory(embedding=[0.5], entities=[{"name": "Noor"}])
     assert satchel("import", archive(tmp_path / "in.ama.jsonl", row), "--bank", "b").status == 0

@@ -28,7 +28,7 @@ def configured(satchel: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return where
 
 
-def test_a_backup_is_made_tried_and_put_back(satchel: Run, configured: Path, home: Path) -> None:
+def test_a_backup_is_made_drilled_and_restored(satchel: Run, configured: Path, home: Path) -> None:
     """What came later gives way when that is said, and is kept."""
     del configured
     ran = satchel("backup", "run")

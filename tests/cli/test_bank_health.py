@@ -54,7 +54,7 @@ def test_a_store_that_is_not_there_is_no_problem(satchel: Run) -> None:
     assert not Path(load_settings().store).exists()
 
 
-def test_a_sound_bank_is_said_to_be_so(satchel: Run, bank: str) -> None:
+def test_a_sound_bank_is_reported_as_sound(satchel: Run, bank: str) -> None:
     """Whether the first difference was looked for, or all of them."""
     sound = ("ok", "32 records, each verified with its columns and indexes", 0)
     assert state_of(satchel, bank) == sound
@@ -84,7 +84,7 @@ def test_a_lost_record_is_set_aside_and_counted(satchel: Run, bank: str) -> None
         assert len(list(view.scan())) == 32
 
 
-def test_a_bank_that_is_gone_or_put_back_is_a_problem(satchel: Run, bank: str) -> None:
+def test_a_missing_or_rolled_back_bank_is_a_problem(satchel: Run, bank: str) -> None:
     """Attack: the store is exchanged for an older or an empty one."""
     path = Path(load_settings().store)
     older = path.read_bytes()

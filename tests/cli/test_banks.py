@@ -50,7 +50,7 @@ def test_a_bank_is_made_once_and_listed(satchel: Run, bank: str) -> None:
     assert satchel("bank", "create", " ").status == 2
 
 
-def test_no_banks_is_said_and_makes_no_store(satchel: Run) -> None:
+def test_a_store_without_banks_is_reported_and_not_created(satchel: Run) -> None:
     """With what to do next."""
     ran = satchel("bank", "list")
     assert (ran.status, ran.out) == (0, "")
@@ -59,7 +59,7 @@ def test_no_banks_is_said_and_makes_no_store(satchel: Run) -> None:
     assert not Path(load_settings().store).exists()
 
 
-def test_a_store_that_was_put_back_is_refused_until_an_owner_accepts_the_loss(
+def test_a_rolled_back_store_is_refused_until_an_owner_accepts_the_loss(
     satchel: Run, bank: str
 ) -> None:
     """Attack: yesterday's file; the listing says so, and after the decision it goes on."""
@@ -81,7 +81,7 @@ def test_a_store_that_was_put_back_is_refused_until_an_owner_accepts_the_loss(
     assert "Nothing is missing" in again.err
 
 
-def test_a_bank_whose_keys_are_lost_is_adopted(satchel: Run) -> None:
+def test_a_bank_with_lost_keys_is_adopted(satchel: Run) -> None:
     """It is untrusted before and one's own after, on this machine only."""
     with configured_store(load_settings()) as store:
         bank = created(store).bank
@@ -104,7 +104,7 @@ def test_another_machine_is_admitted_by_its_writer_key(satchel: Run, bank: str) 
     assert satchel("bank", "admit", "assistant", "--writer", other.did).status == 0
 
 
-def test_a_bank_that_is_gone_is_missed_until_that_is_accepted(satchel: Run, bank: str) -> None:
+def test_a_missing_bank_is_reported_until_its_absence_is_accepted(satchel: Run, bank: str) -> None:
     """The doctor stops asking for it."""
     assert satchel("bank", "accept-gone", bank).status == 2
     Path(load_settings().store).unlink()

@@ -83,7 +83,7 @@ def test_a_link_in_a_folder_is_refused(satchel: Run, folder: Path) -> None:
     assert (ran.status, ran.error["code"]) == (4, "path.refused")
 
 
-def test_a_folder_that_is_no_export_is_said_to_be_a_folder(satchel: Run, tmp_path: Path) -> None:
+def test_a_folder_that_is_no_export_is_reported_as_a_folder(satchel: Run, tmp_path: Path) -> None:
     """Nothing in it is looked at."""
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.jpg").write_bytes(b"\xff\xd8")

@@ -67,7 +67,7 @@ def test_a_memory_that_is_written_after_the_code_was_read_has_it_too(
     assert "def report() -> None" in satchel("recall", "noon").out
 
 
-def test_a_link_to_code_that_is_gone_is_dropped(satchel: Run, app: Path) -> None:
+def test_a_link_to_missing_code_is_dropped(satchel: Run, app: Path) -> None:
     """With the next look at the tree; and the new signature is shown where it changed."""
     assert satchel("code", "index", app).status == 0
     changed = APP["app/rates.py"].replace("retries: int = 3", "timeout: float")

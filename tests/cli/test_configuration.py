@@ -89,7 +89,7 @@ def test_what_is_written_as_toml_is_read_as_it_was(tmp_path: Path) -> None:
     assert read_file(path).table == table
 
 
-def test_astrocytes_file_is_read_and_what_has_no_meaning_is_told(
+def test_astrocytes_configuration_is_read_and_unknown_keys_are_reported(
     satchel: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What its pipeline alone needs is named, not refused; secrets are not shown."""
@@ -147,7 +147,7 @@ def test_astrocytes_file_is_read_and_what_has_no_meaning_is_told(
         ("provider = 'mem0'\nprovider_config = {key = '${NOPE}'}", "provider_config", 2, None),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line_and_the_nearest_name(
+def test_errors_name_the_line_and_the_nearest_key(
     satchel: Run, tmp_path: Path, text: str, field: str, line: int | None, hint: str | None
 ) -> None:
     """Status 2, the file, the key, the line, and what was meant."""
@@ -252,7 +252,7 @@ def test_the_line_of_a_key_is_found_in_any_spelling() -> None:
 
 
 @pytest.mark.parametrize("verb", ["export", "import", "migrate"])
-def test_a_provider_that_is_not_installed_is_told_not_passed_over(
+def test_a_missing_provider_package_is_an_error_and_not_ignored(
     satchel: Run, tmp_path: Path, mem0: Path, verb: str
 ) -> None:
     """Nothing is read from, or written to, the local store in its stead."""

@@ -33,7 +33,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("gemini", ".gemini/settings.json"),
     ],
 )
-def test_a_host_is_told_and_told_no_longer(satchel: Run, home: Path, host: str, file: str) -> None:
+def test_a_host_is_configured_and_the_entry_removed(
+    satchel: Run, home: Path, host: str, file: str
+) -> None:
     """Twice changes nothing; taking it back leaves what was there before."""
     path = home / file
     path.parent.mkdir(exist_ok=True)
@@ -54,7 +56,7 @@ def test_a_host_is_told_and_told_no_longer(satchel: Run, home: Path, host: str, 
     assert [one.name for one in path.parent.iterdir() if one.is_file()] == [path.name]
 
 
-def test_the_command_that_a_host_is_told_starts_the_server(satchel: Run, home: Path) -> None:
+def test_the_configured_command_starts_the_server(satchel: Run, home: Path) -> None:
     """As it stands in the file, without a shell."""
     assert satchel("connect", "cursor").status == 0
     entry = json.loads((home / ".cursor/mcp.json").read_bytes())["mcpServers"]["satchel"]
@@ -83,7 +85,7 @@ def test_another_default_bank_does_not_move_the_memory_of_a_host(satchel: Run, h
     assert _cursor(home)["args"][-1] == first
 
 
-def test_a_default_bank_that_is_gone_is_not_written(satchel: Run, home: Path) -> None:
+def test_a_missing_default_bank_is_not_written(satchel: Run, home: Path) -> None:
     """The host then uses the default bank of the day, as with a store that has no choice yet."""
     assert satchel("remember", "Ada likes tea.").status == 0
     assert satchel("bank", "create", "other").status == 0

@@ -53,7 +53,7 @@ def test_an_export_is_encrypted_and_everything_that_reads_files_reads_it(
     assert [memory["text"] for memory in found["memories"]] == ["likes tea"]
 
 
-def test_who_is_not_named_cannot_read_it(
+def test_only_recipients_can_read_it(
     satchel: "Run", recipient: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another home says what to do; with the identity, by option or environment, it is read."""

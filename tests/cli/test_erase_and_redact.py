@@ -52,7 +52,7 @@ def test_the_report_of_erased_and_searched_is_shown_and_stored(
     assert satchel("erase", "--where", "user=ada", "--yes", "--no-scan").status == 0
 
 
-def test_a_piece_that_is_left_is_told_by_the_exit_status(satchel: Run, tmp_path: Path) -> None:
+def test_a_remaining_fragment_sets_the_exit_status(satchel: Run, tmp_path: Path) -> None:
     """With the file that holds it."""
     remembered(satchel)
     home = next(tmp_path.rglob("satchel.db")).parent
@@ -64,7 +64,7 @@ def test_a_piece_that_is_left_is_told_by_the_exit_status(satchel: Run, tmp_path:
     ]
 
 
-def test_what_a_person_misspells_is_said(satchel: Run) -> None:
+def test_misspelled_options_get_a_suggestion(satchel: Run) -> None:
     """A condition that is none, a memory that is not there, a kind that nobody knows."""
     identity = remembered(satchel)
     for words, hint in (

@@ -180,7 +180,7 @@ def test_pruning_goes_group_by_group_and_on_after_it_was_cut_short(
     assert not is_unfinished(bank.store, bank.id)
 
 
-def test_bytes_that_are_left_in_the_file_are_told_and_gone_after_the_next_pruning(
+def test_bytes_left_in_the_file_are_reported_and_removed_by_the_next_prune(
     satchel: Run, bank: OpenBank
 ) -> None:
     """Fault: the program ended after the erasure and before the file was written anew."""
@@ -366,7 +366,7 @@ def test_the_report_includes_retired_quarantined_linked_and_incomplete_records(
     assert [one["type"] for one in _told(satchel, "eve")["records"]] == ["status"]
 
 
-def test_what_was_erased_is_told_with_its_place_and_reason(satchel: Run, bank: OpenBank) -> None:
+def test_erased_records_are_listed_with_position_and_reason(satchel: Run, bank: OpenBank) -> None:
     """Whoever it was about: nobody can tell any more; also what was erased elsewhere."""
     made = versions(bank, 2)
     elsewhere = "blake3:" + "7" * 64
@@ -449,7 +449,7 @@ def test_the_file_is_private_and_replaces_nothing_unasked(
     assert not (tmp_path / "no").exists()
 
 
-def test_everything_says_what_is_not_looked_into(satchel: Run, bank: OpenBank) -> None:
+def test_everything_reports_what_was_not_searched(satchel: Run, bank: OpenBank) -> None:
     """Contents of files that are kept apart."""
     with bank.store.writing() as writing:
         writing.blobs.put(bank.id, [b"Ada"])

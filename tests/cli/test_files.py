@@ -55,7 +55,7 @@ def test_a_file_is_written_read_edited_moved_and_deleted(satchel: Run) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_is_refused_says_so_and_changes_nothing(
+def test_a_refusal_names_the_reason_and_changes_nothing(
     satchel: Run, arguments: list[str], status: int, code: str
 ) -> None:
     """With the exit status and code of what was wrong."""

@@ -35,7 +35,7 @@ def test_what_is_remembered_in_a_graph_is_recalled_from_it(satchel: Run, tmp_pat
     assert {path.stat().st_mode & 0o077 for path in (tmp_path / "graph").rglob("*")} == {0}
 
 
-def test_the_address_that_is_shown_can_be_given_again(satchel: Run, address: str) -> None:
+def test_the_printed_address_can_be_used_again(satchel: Run, address: str) -> None:
     """With all of its slashes. Of an address of an unknown kind, only the scheme is shown."""
     satchel("init")
     assert address in satchel("doctor").out

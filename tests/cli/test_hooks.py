@@ -47,7 +47,7 @@ def told(hook: HookSettings | Any, event: str = "on_import", **more: Any) -> Hoo
     return hooks
 
 
-def test_each_thing_that_is_done_is_told(satchel: Run, tmp_path: Path, mem0: Path) -> None:
+def test_each_change_runs_its_hook(satchel: Run, tmp_path: Path, mem0: Path) -> None:
     """Every event, over the command line, with ids and counts and nothing of the memory."""
     heard = tmp_path / "heard"
     command = json.dumps([sys.executable, "-c", HEARD, str(heard)])
@@ -116,7 +116,7 @@ def test_contents_are_included_only_on_request(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_hook_that_fails_is_told_and_counted_and_stops_nothing(
+def test_a_failing_hook_is_reported_and_counted_and_stops_nothing(
     hook: HookSettings, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever is wrong with it; nothing that it says drives the terminal."""
@@ -239,7 +239,7 @@ def test_attack_a_command_gets_no_secret_of_the_environment(
     assert found["SATCHEL_HOME"] == os.environ["SATCHEL_HOME"]
 
 
-def test_functions_of_a_program_are_told_and_what_they_raise_is_counted(tmp_path: Path) -> None:
+def test_python_hooks_are_called_and_their_errors_counted(tmp_path: Path) -> None:
     """``Satchel.open(hooks=...)``; the write they are about succeeded."""
     heard = list[Event]()
 

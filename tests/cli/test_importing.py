@@ -30,7 +30,7 @@ def _ids(bank: str) -> list[str]:
         return [one.record.id for one in view.scan(Filter()) if isinstance(one.model, Entry)]
 
 
-def test_an_import_says_what_it_did_and_how_to_take_it_back(satchel: Run, mem0: Path) -> None:
+def test_an_import_reports_what_it_did_and_how_to_undo_it(satchel: Run, mem0: Path) -> None:
     """The command that it names works as it stands."""
     ran = satchel("import", mem0, "--bank", "assistant")
     assert ran.status == 0
@@ -46,7 +46,7 @@ def test_an_import_says_what_it_did_and_how_to_take_it_back(satchel: Run, mem0: 
     assert (again.status, again.err) == (0, "This import was already undone.\n")
 
 
-def test_the_file_may_be_given_as_an_option(satchel: Run, mem0: Path) -> None:
+def test_the_file_can_be_an_option(satchel: Run, mem0: Path) -> None:
     """As the first seed has it."""
     assert satchel("import", "--bank", "b", "--input", mem0, "--json").json["banks"][0]["made"]
 
@@ -107,7 +107,7 @@ def test_a_hostile_owner_cannot_drive_the_terminal(satchel: Run, tmp_path: Path)
     assert "\x1b" not in satchel("bank", "list").out
 
 
-def test_secrets_are_told_and_replaced_when_asked_for(satchel: Run, tmp_path: Path) -> None:
+def test_secrets_are_counted_and_replaced_on_request(satchel: Run, tmp_path: Path) -> None:
     """By kind and number; what they are is nowhere in the output, nor scrubbed in the bank."""
     _, secret = Maker(1).make("github-token")
     path = tmp_path / "a.json"

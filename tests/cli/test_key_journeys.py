@@ -149,7 +149,7 @@ def test_an_interrupted_rotation_is_resumed(
 
 
 @pytest.mark.usefixtures("kept")
-def test_a_copy_of_the_bank_learns_who_owns_it_now(satchel: "Run", tmp_path: Path) -> None:
+def test_a_copy_of_the_bank_learns_its_current_owner(satchel: "Run", tmp_path: Path) -> None:
     """By push and by store copy, whose rules are those of reading."""
     copy, whole = tmp_path / "copy.db", tmp_path / "whole.db"
     assert satchel("push", copy).status == 0
@@ -183,7 +183,7 @@ def test_copies_that_went_apart_are_not_merged_over_a_replaced_key(
     assert texts(satchel) == ["likes milk", "likes tea"]
 
 
-def test_an_export_by_the_heir_says_whose_heir_it_is(
+def test_an_export_by_a_successor_names_its_predecessor(
     satchel: "Run", kept: str, tmp_path: Path
 ) -> None:
     """Who trusts the old key is told; who has the statement need not check by hand."""
@@ -217,7 +217,7 @@ def test_a_forged_statement_of_succession_is_refused(satchel: "Run", tmp_path: P
 # -- lost and put back ------------------------------------------------------------------------
 
 
-def test_a_bank_whose_keys_are_lost_is_read_and_adopted(
+def test_a_bank_with_lost_keys_is_read_and_adopted(
     satchel: "Run", kept: str, own_home: Path
 ) -> None:
     """Losing the keys never loses the memory; the refusal says what to do, and doing it works."""
@@ -264,9 +264,7 @@ def _refused(satchel: "Run", code: str, *said: str) -> None:
 
 
 @pytest.mark.usefixtures("kept")
-def test_a_store_that_was_put_back_is_refused_until_an_owner_accepts(
-    satchel: "Run", store: Path
-) -> None:
+def test_a_rolled_back_store_is_refused_until_an_owner_accepts(satchel: "Run", store: Path) -> None:
     """The rollback is accepted on purpose, with a reason, and is in the log for good."""
     old = _files(store)
     assert satchel("remember", "likes milk").status == 0

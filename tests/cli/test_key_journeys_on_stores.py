@@ -67,7 +67,7 @@ def test_another_store_learns_of_a_new_key_on_any_store(satchel: Run, other: str
     assert satchel("--store", other, "bank", "rename", "away", "x").status == 0
 
 
-def test_a_store_that_was_put_back_is_refused_on_any_store(
+def test_a_rolled_back_store_is_refused_on_any_store(
     satchel: Run, any_store: str, other: str, tmp_path: Path
 ) -> None:
     """A rollback, and then a fork: each refused with what accepts it, and accepted by that."""
@@ -90,7 +90,7 @@ def test_a_store_that_was_put_back_is_refused_on_any_store(
     assert _texts(satchel, *elsewhere) == ["likes gin", "likes rum", "likes tea"]
 
 
-def test_a_bank_that_is_gone_is_missed_on_any_store(
+def test_a_missing_bank_is_reported_on_any_store(
     satchel: Run, any_store: str, other: str, tmp_path: Path
 ) -> None:
     """Another store in the place of the one that had it; until that is accepted."""
@@ -112,7 +112,7 @@ def test_a_bank_that_is_gone_is_missed_on_any_store(
 
 
 @pytest.mark.usefixtures("any_store")
-def test_a_bank_whose_keys_are_lost_is_adopted_on_any_store(satchel: Run) -> None:
+def test_a_bank_with_lost_keys_is_adopted_on_any_store(satchel: Run) -> None:
     """It is read as ever; adding is refused with what goes on, which then goes on."""
     assert satchel("remember", "likes tea").status == 0
     home = load_settings().home

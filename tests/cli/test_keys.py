@@ -34,7 +34,9 @@ def signed_anew(satchel: Run, mem0: Path, name: str, *more: str) -> Path:
     return path
 
 
-def test_the_first_seal_makes_a_key_and_says_so(satchel: Run, mem0: Path, own_home: Path) -> None:
+def test_the_first_signature_creates_a_key_and_reports_it(
+    satchel: Run, mem0: Path, own_home: Path
+) -> None:
     """No set-up is needed; the message names the key and the command that copies it."""
     ran = satchel("convert", mem0, mem0.with_name("a.pam"))
     assert "satchel key export default --secret" in ran.err

@@ -460,7 +460,7 @@ def test_a_command_that_reads_changes_no_byte(
 
 
 @pytest.mark.parametrize("words", sorted(OUTPUTS))
-def test_a_command_that_writes_an_output_changes_no_byte_of_what_is_there(
+def test_a_command_that_writes_an_output_changes_no_other_byte(
     satchel: Run, sealed: Path, mem0: Path, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files are added: what was asked for, and a receipt. The witness remembers how new it is."""
@@ -791,7 +791,7 @@ def test_debug_shows_a_traceback_and_keeps_the_exit_status(satchel: Run) -> None
     assert "Traceback" not in satchel("verify", "missing.pam").err
 
 
-def test_version_says_what_is_installed(satchel: Run) -> None:
+def test_version_lists_what_is_installed(satchel: Run) -> None:
     """The program's version and that of what it writes, for people and for programs."""
     assert satchel("--version").out.startswith("satchel ")
     assert "satchel/1" in satchel("--version").out

@@ -41,7 +41,7 @@ def listed(satchel: Run, *words: str) -> list[Any]:
     return found
 
 
-def test_a_new_machine_remembers_at_once(satchel: Run) -> None:
+def test_the_first_remember_needs_no_setup(satchel: Run) -> None:
     """It says on stderr what it made for that; the id alone is on stdout."""
     ran = satchel("remember", "Ada takes her tea without sugar", "--tag", "tea")
     assert ran.status == 0
@@ -55,7 +55,7 @@ def test_a_new_machine_remembers_at_once(satchel: Run) -> None:
     assert shown.index("Bob drinks coffee") < shown.index("Ada takes her tea without sugar  #tea")
 
 
-def test_init_says_what_is_there_and_what_to_do_next(
+def test_init_reports_what_exists_and_the_next_step(
     satchel: Run, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once; the second time there is nothing to do."""
@@ -191,7 +191,7 @@ BAD: list[tuple[list[str], int, str, str | None]] = [
     BAD,
     ids=[f"{n}-{each[0][0]}" for n, each in enumerate(BAD)],
 )
-def test_what_is_wrong_is_said_with_its_name(
+def test_errors_name_the_argument(
     satchel: Run, tmp_path: Path, words: list[str], status: int, code: str, field: str | None
 ) -> None:
     """A status, a code and a field; nothing is written, and nothing is on stdout."""

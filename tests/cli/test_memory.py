@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "amplihack"
 
 
-def test_an_agent_comes_back_from_a_file_as_it_went(satchel: Run, tmp_path: Path) -> None:
+def test_an_agent_survives_a_round_trip_through_a_file(satchel: Run, tmp_path: Path) -> None:
     """Under the name that is asked for, with counts that are those of the file."""
     came = satchel("amplihack", "import", "--agent", "builder", "-i", SAMPLES / "good-rust.json")
     assert came.status == 0
@@ -45,7 +45,7 @@ def test_what_was_bad_is_named_and_makes_the_status_1(satchel: Run, tmp_path: Pa
     assert accepted.status == 0
 
 
-def test_a_conflict_is_told_with_the_first_ids(satchel: Run, tmp_path: Path) -> None:
+def test_a_conflict_is_reported_with_the_first_ids(satchel: Run, tmp_path: Path) -> None:
     """Amplihack leaves the newer text out and says nothing (defect 2)."""
     first = ["amplihack", "import", "--agent", "a", "-i"]
     assert satchel(*first, SAMPLES / "good-rust.json").status == 0

@@ -65,7 +65,7 @@ def test_the_tree_can_be_narrowed(satchel: Run) -> None:
     assert satchel("amplihack", "tree", "--type", "note").status == 2
 
 
-def test_a_tree_of_nothing_says_so_and_makes_nothing(satchel: Run, own_home: Path) -> None:
+def test_an_empty_tree_is_reported_and_creates_nothing(satchel: Run, own_home: Path) -> None:
     """Looking is not writing."""
     ran = satchel("amplihack", "tree")
     assert ran.status == 0
@@ -85,7 +85,7 @@ def test_an_unknown_backend_is_an_error_that_names_the_known_ones(satchel: Run) 
         assert "kuzu" in ran.error["hint"]
 
 
-def test_cleaning_only_lists_until_it_is_told_otherwise(satchel: Run) -> None:
+def test_clean_only_lists_by_default(satchel: Run) -> None:
     """Dry by default; where nobody is there to ask, it has to be said."""
     teach()
     ran = satchel("amplihack", "clean")

@@ -109,7 +109,7 @@ def test_all_banks_arrive_as_they_are_and_the_new_configuration_counts(
     assert satchel("remember", "and goes on", "--bank", "ada").status == 0
 
 
-def test_a_dry_run_says_what_would_be_done_and_writes_nothing(satchel: Run, place: Place) -> None:
+def test_a_dry_run_reports_the_plan_and_writes_nothing(satchel: Run, place: Place) -> None:
     """Neither a store nor a configuration."""
     ran = satchel(*place.words, "--dry-run", "--json")
 
@@ -162,7 +162,7 @@ def test_from_one_address_to_another(satchel: Run, place: Place) -> None:
         ["--store", "x.db", "migrate", "a.db", "b.db"],
     ],
 )
-def test_what_to_leave_and_where_to_go_must_be_said_once(satchel: Run, words: list[str]) -> None:
+def test_source_and_target_are_required_once(satchel: Run, words: list[str]) -> None:
     """Status 2, and what to write."""
     assert satchel(*words, "--json").status == 2
 

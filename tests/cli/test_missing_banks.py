@@ -164,7 +164,7 @@ def test_doctor_says_that_a_store_vanished(satchel: Run, way: str) -> None:
     assert "accept-gone" in found["hint"]
 
 
-def test_a_bank_that_vanished_from_a_store_with_others_is_listed_as_gone(satchel: Run) -> None:
+def test_a_bank_that_vanished_from_a_store_with_others_is_reported_missing(satchel: Run) -> None:
     """Exit 3: the others are listed, and the missing one is not hidden among them."""
     bank = _remembered(satchel)
     assert satchel("bank", "create", "other").status == 0
@@ -227,7 +227,7 @@ def test_doctor_says_that_the_key_of_an_encrypted_store_is_missing(satchel: Run)
     assert key.name in found["hint"]
 
 
-def test_a_graph_whose_folder_was_deleted_is_missed(satchel: Run, tmp_path: Path) -> None:
+def test_a_graph_with_a_deleted_folder_is_reported_missing(satchel: Run, tmp_path: Path) -> None:
     """LadybugDB."""
     folder = tmp_path / "graph"
     store = ("--store", f"ladybug:///{folder}")
@@ -253,7 +253,7 @@ def test_a_database_that_was_emptied_is_missed(satchel: Run, postgres: str) -> N
     assert satchel(*store, "doctor").status == 1
 
 
-def test_a_bank_put_in_the_place_of_one_that_is_gone_is_not_taken_for_it(
+def test_a_bank_in_the_place_of_a_missing_one_is_not_taken_for_it(
     satchel: Run, tmp_path: Path
 ) -> None:
     """A store with a bank of the same name, from elsewhere."""
@@ -287,7 +287,7 @@ def test_one_bank_that_was_taken_out_is_not_made_again_by_its_name(satchel: Run)
 
 
 @pytest.mark.parametrize("which", ["one", "all"])
-def test_that_it_is_gone_can_be_accepted(satchel: Run, which: str) -> None:
+def test_a_missing_bank_can_be_accepted(satchel: Run, which: str) -> None:
     """Then the home begins anew; accepting makes no store."""
     bank = _remembered(satchel)
     _vanish(_store())
@@ -327,7 +327,7 @@ def test_a_home_that_moved_keeps_its_protection(
     assert "saw 4" in satchel("list").err or satchel("list").status == 3
 
 
-def test_a_copied_home_keeps_what_protects_the_first_when_it_is_given_up(
+def test_a_copied_home_keeps_the_protection_of_the_first(
     satchel: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Accepting that the copy is gone forgets no head: an old state of the first is refused."""

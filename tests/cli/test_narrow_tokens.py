@@ -195,7 +195,7 @@ def test_a_token_for_another_part_learns_nothing_by_any_command(
     assert store_bytes() == before
 
 
-def test_attack_two_banks_of_one_name_are_not_told_to_who_compares_them(
+def test_attack_a_comparison_reveals_no_bank_with_the_same_name(
     satchel: "Run", canaries: Canaries, tmp_path: Path
 ) -> None:
     """``diff`` answered "no such bank", "not yours", or the IDs of both, whichever it was."""

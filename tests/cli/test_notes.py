@@ -29,7 +29,7 @@ def _files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_folder_of_notes_comes_back_to_the_byte(
+def test_a_folder_of_notes_round_trips_byte_for_byte(
     satchel: Run, notes: Path, tmp_path: Path
 ) -> None:
     """Through a bank; imported again, nothing is new; its digest is that of the folder."""
@@ -67,7 +67,7 @@ def test_a_new_memory_is_added_to_the_notes_and_the_rest_stays(
     ]
 
 
-def test_a_folder_that_is_there_is_not_replaced_unasked(satchel: Run, notes: Path) -> None:
+def test_an_existing_folder_is_not_replaced_by_default(satchel: Run, notes: Path) -> None:
     """Nothing in it changes, and nothing lies beside it; a dry run writes nothing either."""
     before = _files(notes)
     satchel("remember", "x", "--bank", "b")
@@ -80,7 +80,7 @@ def test_a_folder_that_is_there_is_not_replaced_unasked(satchel: Run, notes: Pat
     assert [one.name for one in notes.parent.iterdir() if "notes" in one.name] == ["notes"]
 
 
-def test_a_folder_of_notes_is_an_archive_where_its_name_says_so(
+def test_a_folder_of_notes_becomes_an_archive_by_its_name(
     satchel: Run, notes: Path, tmp_path: Path
 ) -> None:
     """The same files in it."""
@@ -169,7 +169,7 @@ def test_a_file_that_changes_while_it_is_written_is_left_as_it_is(
 
 
 @pytest.mark.parametrize("name", ["memory.mdc", "memory.claude.txt", "AGENTS.md", "notes"])
-def test_what_comes_back_from_notes_is_the_bank_but_for_what_the_receipt_names(
+def test_notes_round_trip_except_for_the_losses_in_the_receipt(
     satchel: Run, tmp_path: Path, name: str
 ) -> None:
     """Every memory is there again; a member that is not is named, and nothing else is missing."""

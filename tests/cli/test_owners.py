@@ -103,7 +103,7 @@ def test_a_replaced_key_of_several_owners_is_proposed_to_the_others(
     assert satchel("bank", "rename", "default", "ours", "--co-signer", "ben").status == 0
 
 
-def test_an_export_shows_that_the_heads_key_belongs_to_an_owner_who_was_taken_in(
+def test_an_export_shows_that_the_heads_key_belongs_to_an_admitted_owner(
     satchel: Run, tmp_path: Path
 ) -> None:
     """Whoever reads the file offline can follow who admitted whom."""

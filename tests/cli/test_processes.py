@@ -92,7 +92,7 @@ def test_stdin_is_read_for_a_dash(process: Start, spool: Path, tmp_path: Path) -
     assert not any(spool.iterdir())
 
 
-def test_what_is_wrong_with_stdin_is_said_of_stdin(process: Start, tmp_path: Path) -> None:
+def test_errors_of_standard_input_name_it(process: Start, tmp_path: Path) -> None:
     """The place in the message is one that the person knows, not a temporary name."""
     started = process("convert", "-", tmp_path / "out.pam", "--from", "mem0", "--json")
     _, err = started.communicate(b'[{"id":"1","memory":"tea"},\n 5]', timeout=60)

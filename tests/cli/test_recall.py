@@ -101,7 +101,7 @@ def test_invalid_and_untrusted_memories_are_omitted(satchel: Run) -> None:
     assert satchel("recall", "กาแฟ", "--trust", "tool").out != ""
 
 
-def test_what_does_not_fit_the_budget_is_said(satchel: Run, bank: str) -> None:
+def test_memories_over_the_budget_are_counted(satchel: Run, bank: str) -> None:
     """Nothing is cut; the message goes to stderr."""
     add(bank, Semantic(text="tea " * 300), Semantic(text="tea, briefly"))
     ran = satchel("recall", "tea", "--budget", "50")

@@ -8,7 +8,7 @@ import pytest
 
 
 @pytest.mark.parametrize("command", ["show", "history", "list"])
-def test_a_redacted_memory_is_said_to_be_one(command: str, satchel: Any) -> None:
+def test_a_redacted_memory_is_marked_as_redacted(command: str, satchel: Any) -> None:
     """By whom and when: in words, and as JSON."""
     name = satchel("remember", "write to ada@example.com", "--json").json["id"]
     assert satchel("redact", name).status == 0

@@ -150,7 +150,7 @@ def test_e11_a_store_with_more_than_a_thousand_working_memories_stays_open(
         assert view.head.counts["working"] == 1_002
 
 
-def test_e14_what_is_remembered_is_what_was_said(satchel: "Run") -> None:
+def test_e14_a_memory_is_stored_as_given(satchel: "Run") -> None:
     """The SDK cuts it into ("The", "user", "prefers dark mode ...")."""
     identity = satchel("remember", SAID, "--json").json["id"]
     record = satchel("show", identity, "--json").json["record"]
@@ -170,7 +170,7 @@ def test_a_memory_is_not_assigned_to_and_not_made_of_what_it_cannot_be(
     assert texts(satchel) == []
 
 
-def test_sec_016_an_error_is_told_and_is_a_status(satchel: "Run") -> None:
+def test_sec_016_an_error_is_reported_with_an_exit_status(satchel: "Run") -> None:
     """The SDK's servers swallow what fails while loading, and go on with an empty store."""
     with filled() as bank:
         keep(bank, "tea at four")

@@ -80,7 +80,7 @@ def ending(path: Path, session: str = "s1") -> dict[str, str]:
     }
 
 
-def test_what_one_session_taught_the_next_one_is_given(hook: Hook, transcript: Path) -> None:
+def test_findings_of_one_session_are_provided_to_the_next(hook: Hook, transcript: Path) -> None:
     """From the whole transcript, to its last line; in the form that hosts take."""
     done = hook("session-stop", ending(transcript), "--json").json
     assert (done["turns"], done["passed_over"], len(done["stored"])) == (304, 1, 3)
@@ -264,7 +264,7 @@ def test_a_huge_line_is_passed_over_and_the_rest_is_heard(hook: Hook, transcript
     assert (done["passed_over"], len(done["stored"])) == (1, 1)
 
 
-def test_an_agent_whose_name_is_a_path_is_refused(hook: Hook) -> None:
+def test_an_agent_name_that_is_a_path_is_refused(hook: Hook) -> None:
     """Before anything is looked at."""
     for name in ("session-start", "session-stop"):
         ran = hook(name, {"session_id": "s", "output": "something long"}, "--agent", "../x")
@@ -295,7 +295,7 @@ def test_what_is_learned_in_other_languages_is_kept(said: str, kind: str) -> Non
     assert [(one.text, one.kind) for one in lessons(iter(turns))] == [(said, kind)]
 
 
-def test_attack_sentences_made_to_be_slow_are_judged_at_once() -> None:
+def test_attack_sentences_made_to_be_slow_are_classified_in_linear_time() -> None:
     """Each phrase looks at a bounded stretch: a hostile transcript costs no more than its size."""
     starts = ("we ", "wir ", "because ", "parce que ", "my ", "porque ", "les ")
     turns = [TranscriptTurn("user", start * (400 // len(start))) for start in starts] * 200

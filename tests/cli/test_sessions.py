@@ -100,7 +100,7 @@ def test_the_branch_tree_fits_into_80_columns(
     assert long in satchel("session", "list").out
 
 
-def test_what_a_message_holds_besides_comes_back(satchel: Run, talk: str) -> None:
+def test_extra_members_of_a_message_round_trip(satchel: Run, talk: str) -> None:
     """Of every program its own members."""
     shown = satchel("session", "show", talk, "--last", "1000", "--json").json
     assert shown["messages"][1]["more"] == {"model": "m-1"}

@@ -282,7 +282,7 @@ def test_programs_do_the_same(store: Path, tmp_path: Path) -> None:
     assert begun.begun
 
 
-def test_with_the_other_package_in_its_place_it_is_said_how_to_put_it_back(
+def test_with_the_other_apsw_package_the_error_prints_the_fix(
     satchel: "Run", store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`pip install apsw` over it: what is in plain goes on, the rest is told, `doctor` too."""
@@ -299,7 +299,7 @@ def test_with_the_other_package_in_its_place_it_is_said_how_to_put_it_back(
 
 
 @pytest.mark.prove
-def test_killed_at_any_moment_the_store_is_there_whole(satchel: "Run", store: Path) -> None:
+def test_killed_at_any_moment_the_store_is_intact(satchel: "Run", store: Path) -> None:
     """Fault: forty commands that change the key, each killed; the store opens after every one."""
     with satchel_api.Satchel.open() as opened:
         bank = opened.bank()

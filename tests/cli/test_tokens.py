@@ -241,7 +241,7 @@ def test_a_long_list_of_entries_goes_beside_the_token(satchel: "Run", tmp_path: 
     assert satchel(*words, "--json").error["code"] == "target.exists"
 
 
-def test_the_example_of_a_team_tells_its_story(tmp_path: Path) -> None:
+def test_the_team_example_runs(tmp_path: Path) -> None:
     """Each sees its part, nobody knows of the customer, and nobody takes anything along."""
     ran = subprocess.run(
         [sys.executable, str(TEAM), str(tmp_path)], capture_output=True, text=True, check=True

@@ -176,7 +176,7 @@ def test_verify_follows_one_entry_back_to_its_roots(satchel: Run, richer: Path) 
         assert satchel("verify", richer, "--entry", odd).status in (0, 2)
 
 
-def test_inspect_says_what_is_inside_and_changes_nothing(satchel: Run, mem0: Path) -> None:
+def test_inspect_describes_a_file_and_changes_nothing(satchel: Run, mem0: Path) -> None:
     """Counts by type; a second look sees the same."""
     before = mem0.read_bytes()
     assert satchel("inspect", mem0, "--json").json["records"] == {"semantic": 2}

@@ -145,7 +145,7 @@ def test_a_capture_that_was_killed_leaves_no_doubles_also_when_its_file_has_grow
     assert _messages(satchel) == [2, 6]
 
 
-def test_what_cannot_be_taken_is_told_and_stops_nothing_else(satchel: Run, hosts: Path) -> None:
+def test_unreadable_files_are_reported_and_stop_nothing_else(satchel: Run, hosts: Path) -> None:
     """It is tried again the next time, and doctor knows of it."""
     broken = _transcript(hosts).with_name("broken.jsonl")
     _put(broken, b"x" * (17 * 2**20), at=_LONG_AGO - 60)
@@ -292,7 +292,7 @@ def test_a_timer_is_printed(satchel: Run, kind: str, said: str) -> None:
         (172_800, None),
     ],
 )
-def test_an_interval_is_said_to_a_timer_exactly_or_refused(
+def test_an_interval_is_converted_exactly_for_a_timer_or_refused(
     seconds: int, schedule: str | None
 ) -> None:
     """Seven minutes are no part of an hour: cron would start anew each hour."""

@@ -94,7 +94,7 @@ def test_attack_a_name_that_no_owner_gave_does_not_count(satchel: Run, bank: str
     assert satchel("bank", "list").status == 3
 
 
-def test_an_adopted_bank_keeps_its_name_until_the_new_owner_gives_another(satchel: Run) -> None:
+def test_an_adopted_bank_keeps_its_name_until_the_new_owner_renames_it(satchel: Run) -> None:
     """Who owned it before names it no more."""
     with configured_store(load_settings()) as store:
         bank = created(store).bank
@@ -179,7 +179,7 @@ def test_a_bank_is_not_deleted_by_accident(satchel: Run, bank: str) -> None:
     assert satchel("bank", "list", "--json").json["banks"][0]["id"] == bank
 
 
-def test_a_person_who_is_asked_can_say_no(
+def test_a_confirmation_can_be_declined(
     process: Callable[..., Any], satchel: Run, bank: str
 ) -> None:
     """On a terminal; anything but yes leaves it there."""

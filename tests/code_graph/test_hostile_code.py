@@ -214,7 +214,7 @@ def test_inheritance_in_a_circle_ends(bank: Coded, tmp_path: Path) -> None:
     assert bank.calls("A.f") == {"self.g": ("", [])}
 
 
-def test_a_language_that_is_not_installed_is_said_with_how_to_install_it(
+def test_a_missing_language_is_reported_with_its_install_command(
     bank: Coded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What can be read is read; the rest is counted and named."""

@@ -134,7 +134,7 @@ def test_a_change_elsewhere_changes_what_a_call_means(coded: Coded, tmp_path: Pa
     assert coded.calls("third") == {"first": ("import", ["one.py:first"])}
 
 
-def test_a_file_that_is_gone_takes_its_symbols_along(coded: Coded, tmp_path: Path) -> None:
+def test_a_removed_file_removes_its_symbols(coded: Coded, tmp_path: Path) -> None:
     """Also one that is moved: it is another file then."""
     folder = written(tmp_path / "t", TREE)
     coded.read(folder)
@@ -248,7 +248,7 @@ def test_a_killed_indexing_run_is_resumed(
     assert facts_and_names(coded) == facts_and_names(fresh)
 
 
-def test_two_who_read_the_same_tree_do_not_mix(tmp_path: Path) -> None:
+def test_concurrent_readers_of_one_tree_do_not_mix(tmp_path: Path) -> None:
     """The one who is overtaken looks again, and finds that it is done."""
     coded, folder = Coded(InMemoryStore()), written(tmp_path / "t", TREE)
     coded.read(folder)
@@ -270,7 +270,7 @@ def test_two_who_read_the_same_tree_do_not_mix(tmp_path: Path) -> None:
     assert facts_and_names(coded) == facts_and_names(fresh)
 
 
-def test_two_new_trees_read_at_once_get_a_place_each(tmp_path: Path) -> None:
+def test_two_trees_indexed_concurrently_get_separate_numbers(tmp_path: Path) -> None:
     """The one who comes second does not take over what the first one wrote."""
     coded = Coded(InMemoryStore())
     one = written(tmp_path / "one", {"a.py": "def one(): ...\n"})
@@ -303,7 +303,7 @@ def test_a_damaged_head_is_made_again(tmp_path: Path) -> None:
     assert len(coded.names()) == 4
 
 
-def test_who_is_overtaken_all_the_time_says_so(tmp_path: Path) -> None:
+def test_an_indexer_that_is_always_overtaken_reports_it(tmp_path: Path) -> None:
     """It does not go on for ever."""
     coded, folder = Coded(InMemoryStore()), written(tmp_path / "t", TREE)
 
@@ -316,7 +316,7 @@ def test_who_is_overtaken_all_the_time_says_so(tmp_path: Path) -> None:
         coded.read_from(Overtaken(held))
 
 
-def test_damaged_values_are_said_and_made_again(tmp_path: Path) -> None:
+def test_damaged_values_are_reported_and_rebuilt(tmp_path: Path) -> None:
     """A typed error that says how; memories have nothing to do with it."""
     coded, folder = Coded(InMemoryStore()), written(tmp_path / "t", TREE)
     coded.read(folder)
@@ -358,7 +358,7 @@ SAID = st.sampled_from(
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(NAMES), st.none() | SAID), max_size=5))
-def test_any_changes_one_by_one_end_as_if_read_at_once(
+def test_incremental_changes_equal_a_full_index(
     tmp_path_factory: pytest.TempPathFactory, steps: list[dict[str, str | None]]
 ) -> None:
     """For all sequences of new, changed and removed files."""

@@ -82,7 +82,7 @@ def test_a_text_names_symbols_by_whole_words_and_qualified_names(
     assert found(app, text) == names
 
 
-def test_what_is_said_most_clearly_comes_first(app: Coded) -> None:
+def test_the_most_explicit_choice_comes_first(app: Coded) -> None:
     """Qualified names and files, then what looks like code, then plain words."""
     text = "the retry in fetchRows goes through Config.load of store.py"
     assert found(app, text) == ["Config.load", "src/app/store.py", "fetchRows", "retry"]

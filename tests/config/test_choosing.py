@@ -40,7 +40,7 @@ def graph(home: Path, agent: str | None = None) -> Path:
     return path
 
 
-def test_each_thing_that_can_be_said_wins_over_all_that_come_after_it(
+def test_each_source_of_the_choice_overrides_all_later_ones(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Said one after another, the weakest first, each takes over; the reason is named."""
@@ -232,7 +232,7 @@ def test_a_database_of_amplihacks_own_is_left_to_be_imported(home: Path) -> None
     assert (home / "memory.db").read_bytes() == before
 
 
-def test_the_doctor_says_which_store_is_meant_and_why(
+def test_doctor_reports_the_selected_store_and_the_reason(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where another has memory in it, and where there is a link."""

@@ -72,7 +72,7 @@ def test_without_the_layout_an_agent_is_a_bank_of_the_one_store(own_home: Path) 
     assert count(surroundings()) == 1
 
 
-def test_the_layout_is_used_where_it_is_there(own_home: Path) -> None:
+def test_the_layout_is_used_if_it_exists(own_home: Path) -> None:
     """Once its folder exists, agents have files of their own in it."""
     (own_home / "hierarchical_memory").mkdir(parents=True)
     fill(surroundings())
@@ -177,7 +177,7 @@ def test_a_server_has_no_storage_path(tmp_path: Path) -> None:
         hierarchical(settings, "ada", storage_path=tmp_path)
 
 
-def test_an_agent_whose_name_looks_like_an_id_gets_a_bank_of_its_own() -> None:
+def test_an_agent_with_a_name_like_an_id_gets_its_own_bank() -> None:
     """The first digits of another bank's id are no name."""
     settings = surroundings()
     with opened_agent(settings, "ada", owner) as bank:

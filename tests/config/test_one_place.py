@@ -227,7 +227,7 @@ def test_a_link_in_the_probe_is_refused_by_every_command(
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_the_names_of_the_page_are_there(home: Path) -> None:
+def test_the_documented_names_exist(home: Path) -> None:
     """The two functions of the transfer layer that were missing."""
     from satchel import amplihack
 

@@ -213,7 +213,7 @@ def test_a_dry_run_changes_nothing(postgres: str, schema: str) -> None:
     assert _read(schema) == []
 
 
-def test_what_postgresql_cannot_hold_is_refused_and_the_rest_is_there(schema: str) -> None:
+def test_rows_that_postgresql_cannot_hold_are_refused_and_the_others_written(schema: str) -> None:
     """A NUL in a text, a name too long for an index: each says so, and nothing else is lost."""
     words = "".join(sha256(bytes([number])).hexdigest() for number in range(100))
     nul, long = Semantic(text="a\0b"), Semantic(text="x", scope=Scope(user=words))
@@ -321,7 +321,7 @@ def test_an_address_that_was_a_path_for_a_moment_is_the_same() -> None:
         assert of_server(said) == said
 
 
-def test_no_password_is_in_what_is_said_or_kept(postgres: str, schema: str) -> None:
+def test_no_password_is_printed_or_stored(postgres: str, schema: str) -> None:
     """Not in receipts, sources, results or errors, of an import and of an export."""
     secret = f"hunter{2}-of-rosa"
     _fill(postgres, schema, _TEA)

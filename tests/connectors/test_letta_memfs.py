@@ -118,7 +118,7 @@ def test_each_file_is_a_memory_with_what_its_front_matter_says(folder: Path) -> 
     assert {"description": "What Rosa drinks", "limit": 5000}.items() <= kept.as_written.items()
 
 
-def test_a_folder_comes_back_to_the_letter(folder: Path, tmp_path: Path) -> None:
+def test_a_folder_round_trips_byte_for_byte(folder: Path, tmp_path: Path) -> None:
     """Through a bank into another folder; a second time nothing is written."""
     assert bring(folder).unaccepted == 0
     there = tmp_path / "copy"
@@ -309,7 +309,7 @@ def test_a_file_that_is_not_text_is_refused_or_skipped(folder: Path) -> None:
     assert (len(page.items), report.left_out) == (3, 1)
 
 
-def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     """And an ordinary folder is not taken for one."""
     with pytest.raises(UnreadableError):
         _page(tmp_path / "none")

@@ -199,7 +199,7 @@ def _written(folder: Path, *entries: Entry, **how: Any) -> Any:
     ],
     ids=["foreign", "odd", "procedural", "names"],
 )
-def test_odd_payloads_come_back_as_they_were(tmp_path: Path, payload: dict[str, Any]) -> None:
+def test_odd_payloads_round_trip(tmp_path: Path, payload: dict[str, Any]) -> None:
     """Unknown members, wrong types, values that JSON has not."""
     ((entry,), _) = read(with_points(tmp_path / "a", payload))
     back = _written(tmp_path / "b", entry).payload
@@ -482,7 +482,7 @@ def test_weighing_makes_nothing(tmp_path: Path) -> None:
     assert digests(folder) == before
 
 
-def test_what_was_changed_here_is_told_as_a_change(tmp_path: Path) -> None:
+def test_local_changes_are_written_as_changes(tmp_path: Path) -> None:
     """The row that came with the text before is not written twice."""
     items, _ = read(SAMPLE)
     entry = next(one for one in items if one.origin and one.origin.as_written[HISTORY])

@@ -73,7 +73,7 @@ def test_points_that_a_server_hands_out_are_the_same(shared_data: Path) -> None:
     assert sorted(map(str, texts())) == ["Ada prefers metric", "int id"]
 
 
-def test_a_folder_is_mem0s_where_it_says_so(tmp_path: Path) -> None:
+def test_a_folder_is_detected_as_mem0s_by_its_contents(tmp_path: Path) -> None:
     """By the name of a collection or a history beside it; else it is any program's."""
     with_points(tmp_path / "a", {"data": "tea"})
     with_points(tmp_path / "b", {"text": "tea"}, collection="notes")
@@ -114,7 +114,7 @@ def _point(text: str, **more: Any) -> Semantic:
     return Semantic(text=text, origin=origin)
 
 
-def test_what_is_there_stays_until_it_is_told_to_go(tmp_path: Path) -> None:
+def test_existing_points_stay_unless_overwritten(tmp_path: Path) -> None:
     """The same again is known; another version needs --overwrite; a stale vector is dropped."""
     with closing(_opened(tmp_path / "a", writes=True)) as connector:
         (first,) = connector.take([seal(_point("tea"))], Report())

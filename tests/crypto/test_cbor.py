@@ -54,7 +54,7 @@ def elements(data: bytes) -> list[Any]:
 
 
 @given(values)
-def test_every_value_comes_back_and_has_one_item(value: Any) -> None:
+def test_every_value_round_trips_as_one_item(value: Any) -> None:
     """For all values, writing and reading give the same value and the same bytes."""
     data = encode(check_value(value))
     assert whole(data) == value
@@ -62,7 +62,7 @@ def test_every_value_comes_back_and_has_one_item(value: Any) -> None:
 
 
 @given(st.dictionaries(texts, values, max_size=30), st.lists(values, max_size=30))
-def test_reading_by_parts_gives_the_whole(object_: dict[str, Any], list_: list[Any]) -> None:
+def test_reading_in_parts_gives_the_whole(object_: dict[str, Any], list_: list[Any]) -> None:
     """A stream of members or elements is the same value in the same bytes."""
     assert members(encode(check_value(object_))) == object_
     assert elements(encode(check_value(list_))) == list_

@@ -280,7 +280,7 @@ def test_what_is_no_recipient_is_refused(text: str) -> None:
         encryption.check_recipient(text)
 
 
-def test_a_secret_given_as_a_recipient_is_not_repeated(pair: tuple[str, str]) -> None:
+def test_a_secret_key_as_recipient_is_not_printed(pair: tuple[str, str]) -> None:
     """Not in the message, the hint, or a repr of what holds one."""
     with pytest.raises(UsageError) as caught:
         encryption.check_recipient(pair[0])

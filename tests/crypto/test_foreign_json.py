@@ -72,9 +72,7 @@ def _many(data: bytes, monkeypatch: pytest.MonkeyPatch, window: int) -> Found:
 @given(_ROWS, st.sampled_from(_STYLES), st.sampled_from([16, 64, 300, 1 << 17]))
 @example([{"a": 1}] * 9, {}, 64)
 @example([{"a": 1}, {"a": 1.0}, {"a": 2**53}, {"$int": "1"}] * 4, {}, 300)
-def test_many_at_once_are_what_they_are_one_by_one(
-    rows: list[Any], style: dict[str, Any], window: int
-) -> None:
+def test_batches_equal_single_items(rows: list[Any], style: dict[str, Any], window: int) -> None:
     """For all arrays, however written: the same values, on the same lines, or the same error."""
     data = json.dumps(rows, **style).encode()
     with pytest.MonkeyPatch.context() as patch:
@@ -130,7 +128,7 @@ def test_what_is_odd_among_ordinary_rows_is_read_with_care(
         assert repr(_many(data, monkeypatch, window)) == repr(expected)
 
 
-def test_ordinary_rows_are_read_many_at_once() -> None:
+def test_ordinary_rows_are_read_in_batches() -> None:
     """Otherwise the quick way could be left for good without anybody noticing."""
     found = ordinary_values(",\n".join([*_GOOD, '{"price": "5 $", "at": "12:30 : now", "n": 1.0}']))
     assert found is not None

@@ -244,7 +244,7 @@ def test_a_list_longer_than_the_sdk_loads_is_not_written(component: str) -> None
 # -- verdicts ------------------------------------------------------------------------------
 
 
-def test_a_trusted_file_is_entries_only_and_says_what_is_not_covered(judge: Judge) -> None:
+def test_a_trusted_sdk_file_is_entries_only_and_lists_what_is_not_covered(judge: Judge) -> None:
     """The best verdict of this profile is entries-only; what it leaves open is listed."""
     found = judge(dump_json(document(judge.key)))
 
@@ -277,7 +277,7 @@ def test_json_cbor_compact_and_gzip_get_the_same_verdict(judge: Judge) -> None:
         assert judge(data).outcomes == [Outcome.ENTRIES_ONLY]
 
 
-def test_an_unknown_key_gives_untrusted_and_entries_only(judge: Judge) -> None:
+def test_an_unknown_key_is_untrusted_and_entries_only(judge: Judge) -> None:
     """The file names no key: without one that fits, its signer is untrusted."""
     found = judge(dump_json(document(judge.key)), NOBODY)
 
@@ -675,7 +675,7 @@ def test_d31_the_magic_that_the_sdk_does_not_write_is_refused(judge: Judge) -> N
 
 
 @pytest.mark.timeout(10)
-def test_d34_a_bomb_of_shared_references_is_refused_at_once(judge: Judge) -> None:
+def test_d34_a_bomb_of_shared_references_is_refused_immediately(judge: Judge) -> None:
     """Tags 28 and 29 double the value at each level; the first tag is the end of it."""
     bomb = b"\xd8\x1c\x80"
     for level in range(27):

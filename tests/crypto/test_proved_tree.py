@@ -83,7 +83,7 @@ def test_an_earlier_root_is_verified_or_refused(count: int, size: int, changed: 
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 8, 13, 64, 100])
-def test_each_leaf_has_the_path_that_the_rfc_gives_it(size: int) -> None:
+def test_each_leaf_has_the_path_of_the_rfc(size: int) -> None:
     """The paths of a stored tree are those computed from all leaves, and lead to the root."""
     tree, leaves = _tree(size)
     found = tree.paths(range(size))

@@ -315,7 +315,7 @@ def test_deriving_makes_a_new_entry_with_all_its_parents() -> None:
     assert derive([first], {"type": "semantic", "text": "c"}).model.id != child.id
 
 
-def test_a_derived_entry_has_the_time_it_was_made_unless_another_is_given() -> None:
+def test_a_derived_entry_has_its_creation_time_by_default() -> None:
     """The one time we know."""
     made = derive([seal(Semantic(text="a"))], {"type": "working"})
     assert made.value["created_at"].endswith("Z")

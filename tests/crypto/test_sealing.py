@@ -29,7 +29,7 @@ def _carefully(draft: Entry) -> Sealed | str:
 
 
 @given(strategies.entries())
-def test_both_ways_give_the_same_bytes(entry: Entry) -> None:
+def test_both_encodings_give_the_same_bytes(entry: Entry) -> None:
     """For all entries: what is sealed in few steps is what the careful way makes."""
     record = _quickly(entry)
     assert record is None or record == _carefully(entry)

@@ -125,7 +125,7 @@ def test_a_nonce_that_is_none_is_not_sealed_among_many(nonce: str) -> None:
         list(seal_many(_ORDINARY, nonces=lambda: nonce))
 
 
-def test_those_before_a_refused_one_are_given_out() -> None:
+def test_items_before_a_refused_one_are_returned() -> None:
     """So whoever asked knows which one it was."""
     drafts = [*_ORDINARY[:15], Semantic(text="x" * 2**20), *_ORDINARY[15:]]
     found = _outcome(seal_many(drafts, nonces=_nonces()))

@@ -73,7 +73,7 @@ def forged(chain: Chain, key: Any = OWNER, **members: Any) -> Chain:
 # -- one token ---------------------------------------------------------------------------------
 
 
-def test_a_token_comes_back_from_its_bytes_as_it_was() -> None:
+def test_a_token_round_trips_through_its_bytes() -> None:
     """The file that a holder is given says what the owner signed."""
     chain = chain_of(SEMANTIC, permissions=["read", "export"])
     again = open_chain(chain.encoded())
@@ -189,7 +189,7 @@ def test_unsigned_tokens_are_refused() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"null", b"\xff", b'{"format":"x"}'], ids=str)
-def test_what_is_no_token_file_says_so(data: bytes) -> None:
+def test_a_file_that_is_no_token_is_reported_as_such(data: bytes) -> None:
     """Each of them ends in one typed error."""
     with pytest.raises(MalformedError):
         open_chain(data)
@@ -241,7 +241,7 @@ _SAMPLE = child_of(
         (later(24), False),
     ],
 )
-def test_a_token_holds_between_its_beginning_and_its_end_give_or_take_a_minute(
+def test_a_token_is_valid_from_start_to_expiry_within_a_minute(
     moment: str,
     holds: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
@@ -339,7 +339,7 @@ def test_a_child_that_claims_more_gets_no_more() -> None:
         chain.require([READ], around(moment=later(2)))
 
 
-def test_a_holder_is_told_that_a_child_cannot_say_more() -> None:
+def test_a_holder_cannot_widen_a_child_token() -> None:
     """It would not count anyhow; whoever makes it should know."""
     parent = chain_of(SEMANTIC, permissions=["read"])
     with pytest.raises(UsageError, match="write"):

@@ -118,7 +118,7 @@ def copy(log: MemoryLog, *keys: SigningKey, size: int | None = None, epoch: int 
     return sealed_file(sections(log.bank), *keys, **log.logged(size, epoch=epoch))
 
 
-def test_an_older_copy_is_told_and_refused_where_freshness_is_required(
+def test_an_older_copy_is_reported_and_refused_if_freshness_is_required(
     judge: Any, key: SigningKey, log: MemoryLog, tmp_path: Path
 ) -> None:
     """A verified old backup stays usable; a replay does not pass where it matters."""

@@ -157,7 +157,7 @@ def test_a_missing_parent_is_incomplete(judge: Any, key: SigningKey) -> None:
     assert state(result, 7) == "failed"
 
 
-def test_missing_source_events_are_told_and_not_fatal(judge: Any, key: SigningKey) -> None:
+def test_missing_source_events_are_reported_and_not_fatal(judge: Any, key: SigningKey) -> None:
     """They are no parents."""
     data = sealed_file(sections(entry("tea", source_event_ids=(entry("x").id,))), key)
     result = judge(data, believing(key), DEEP)
@@ -183,7 +183,7 @@ def test_a_threshold_counts_distinct_trusted_keys(judge: Any) -> None:
 # -- malformed, and what is no sealed file at all ----------------------------------------------
 
 
-def test_a_structure_that_gives_out_is_malformed_at_the_step_that_read_it(
+def test_a_truncated_structure_is_malformed_at_the_step_that_read_it(
     judge: Any, key: SigningKey
 ) -> None:
     """The statement is step 1; the body's lines are step 6, also when nobody signed."""
@@ -199,7 +199,9 @@ def test_a_structure_that_gives_out_is_malformed_at_the_step_that_read_it(
         assert state(result, 3) != "failed"
 
 
-def test_what_is_no_sealed_file_is_said_before_any_verdict(judge: Any, tmp_path: Path) -> None:
+def test_a_file_that_is_not_sealed_is_reported_before_any_verdict(
+    judge: Any, tmp_path: Path
+) -> None:
     """Empty, a directory, not there, something else: each is its own error."""
     with pytest.raises(EmptyInputError):
         judge(b"", TrustPolicy())
@@ -240,7 +242,7 @@ def test_an_entry_that_is_not_there_is_a_mistake_of_the_request(
 # -- the result as a value ---------------------------------------------------------------------
 
 
-def test_the_worst_outcome_decides_and_the_others_are_told() -> None:
+def test_the_worst_outcome_decides_and_the_others_are_listed() -> None:
     """The order and exit statuses are those of the specification."""
     order = [
         (Outcome.MALFORMED, 4),

@@ -133,7 +133,7 @@ def test_the_quick_start_of_the_readme_recalls_a_memory(
 
     assert len(printed) == 10
     assert "The deployment runs on Friday" in printed[2]
-    assert "good  memory.pam.jsonl" in printed[8]
+    assert "good  ada.pam.jsonl" in printed[8]
 
 
 def supply(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

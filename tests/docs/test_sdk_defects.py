@@ -42,7 +42,7 @@ def test_every_defect_of_the_reference_is_in_the_table(shared_data: Path) -> Non
     assert wanted == {one["id"] for one in DEFECTS} - {"-"}
 
 
-def test_every_defect_names_tests_that_are_there() -> None:
+def test_every_defect_names_existing_tests() -> None:
     """A test that was renamed or left out is missed."""
     for defect in DEFECTS:
         assert defect["tests"], defect["id"]

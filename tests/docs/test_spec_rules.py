@@ -7,7 +7,7 @@ _SPEC = Path(__file__).parent.parent.parent / "docs" / "spec"
 _TEXTS = {path.name: path.read_text("utf-8") for path in sorted(_SPEC.glob("*.md"))}
 
 
-def test_an_id_is_given_to_one_rule_in_the_file_of_its_number() -> None:
+def test_each_id_belongs_to_one_rule_in_the_file_of_its_number() -> None:
     """As the specification promises: an id is never given to another rule."""
     given = [
         (rule, name)
@@ -24,7 +24,7 @@ def test_an_id_is_given_to_one_rule_in_the_file_of_its_number() -> None:
     assert wrong == []
 
 
-def test_every_rule_that_is_referred_to_is_there() -> None:
+def test_every_referenced_rule_exists() -> None:
     """In the specification itself, and in the code and its tests."""
     rules = set(re.findall(r"\*\*SEAL-(\d+\.\d+)\*\*", "".join(_TEXTS.values())))
     root = _SPEC.parent.parent
@@ -35,7 +35,7 @@ def test_every_rule_that_is_referred_to_is_there() -> None:
     assert sorted(named - rules) == []
 
 
-def test_nothing_that_is_there_is_said_to_come_later() -> None:
+def test_nothing_that_exists_is_announced_for_later() -> None:
     """The software has stores, tokens and encryption; a specification that denies it is stale."""
     stale = re.compile(
         r"not yet implemented in|tokens are not yet|comes? (?:in|with) (?:a )?later version"

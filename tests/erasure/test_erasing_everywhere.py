@@ -212,7 +212,7 @@ def test_what_others_still_say_is_named_and_is_no_remnant(bank: OpenBank) -> Non
     assert done.still_said_examples == [f"{bank.id} {copied}"]
 
 
-def test_bytes_that_are_left_in_a_file_are_found_and_told(bank: OpenBank) -> None:
+def test_bytes_left_in_a_file_are_found_and_reported(bank: OpenBank) -> None:
     """A copy of an older store beside it, a log that somebody copied, in another way of writing."""
     keep(bank, ABOUT_ADA, scope={"user": "ada"})
     store = Path(bank.store.name)
@@ -263,7 +263,7 @@ def test_memory_files_go_with_their_versions_in_the_log(bank: OpenBank) -> None:
     }
 
 
-def test_a_reader_that_stays_keeps_the_bytes_and_that_is_told(bank: OpenBank) -> None:
+def test_a_reader_that_keeps_the_bytes_alive_is_reported(bank: OpenBank) -> None:
     """The report does not claim what could not be done; asking again ends it."""
     keep(bank, ABOUT_ADA, scope={"user": "ada"})
     path = Path(bank.store.name)
@@ -288,7 +288,7 @@ def test_a_file_version_that_no_store_has_is_erased_from_the_log(bank: OpenBank)
     assert (done.erased, done.held, done.found) == (1, {}, 0)
 
 
-def test_text_that_is_too_short_to_tell_anything_by_is_counted(bank: OpenBank) -> None:
+def test_text_too_short_to_search_for_is_counted(bank: OpenBank) -> None:
     """What is not looked for is not said to be gone."""
     remember(bank, {"text": "tea", "scope": {"user": "ada"}})
     done = gone(bank, "user=ada")

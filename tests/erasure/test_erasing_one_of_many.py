@@ -151,7 +151,7 @@ def in_home() -> list[str]:
 
 
 @pytest.mark.parametrize("number", [100, pytest.param(20_000, marks=pytest.mark.prove)])
-def test_every_copy_of_what_one_person_said_goes(number: int, tmp_path: Path) -> None:
+def test_every_copy_of_a_persons_words_is_erased(number: int, tmp_path: Path) -> None:
     """Memories, a session, a memory file with its versions; then the backups that hold it."""
     settings, backups = load_settings(), str(load_settings().home / "backups")
     options = BackupOptions(destinations=(backups,))

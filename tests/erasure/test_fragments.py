@@ -86,7 +86,7 @@ def test_more_pieces_than_memory_is_meant_for_are_counted_not_kept() -> None:
     assert places(fragments, b"text 000000 of very many that are all different")
 
 
-def test_a_text_of_many_megabytes_gives_few_pieces() -> None:
+def test_a_text_of_many_megabytes_has_few_fragments() -> None:
     """Attack: one huge text crowds out all others."""
     fragments = looking_for("".join(map(str, range(300_000))))
     assert 0 < len(fragments) < 100

@@ -109,7 +109,7 @@ def test_a_bank_with_redacted_memories_is_copied(exported: tuple[Path, Path, str
     assert _told(name, "copied") == TOKEN
 
 
-def test_a_form_whose_redaction_was_taken_out_of_the_file_is_refused(
+def test_a_redacted_form_without_its_redaction_record_is_refused(
     exported: tuple[Path, Path, str], tmp_path: Path
 ) -> None:
     """Also where every verdict is put up with: nobody could ever read it."""
@@ -167,7 +167,7 @@ def test_a_form_is_taken_with_its_own_redaction_only() -> None:
     ledger.append([redaction, form], batch=source.id)
 
 
-def test_a_memory_whose_form_was_announced_is_not_taken_whole() -> None:
+def test_a_whole_memory_is_refused_after_its_redaction() -> None:
     """An import that was killed in between leaves no memory that cannot be read."""
     ledger = created(InMemoryStore())
     source = seal(Source(provider="test", format="test"))

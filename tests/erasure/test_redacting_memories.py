@@ -82,7 +82,7 @@ def size_of(bank: OpenBank) -> int:
 
 
 @pytest.mark.usefixtures("any_store")
-def test_what_was_personal_is_gone_and_all_else_is_as_before_on_any_store(tmp_path: Path) -> None:
+def test_personal_data_is_redacted_and_the_rest_unchanged_on_any_store(tmp_path: Path) -> None:
     """Id, type, parents, times, standing, owner; the bytes are gone, words find tokens only."""
     with filled() as bank:
         root = keep(bank, "the root of it")
@@ -159,7 +159,7 @@ def test_words_members_and_kinds_can_be_named(bank: OpenBank) -> None:
         out(bank)
 
 
-def test_by_conditions_a_whole_bank_is_gone_through(
+def test_conditions_select_from_the_whole_bank(
     bank: OpenBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A group at a time; only those that hold something are touched."""
@@ -224,7 +224,7 @@ def changed_row(bank: OpenBank, identity: str, body: bytes) -> None:
         writing.rewrite(bank.id, [own])
 
 
-def test_the_whole_entry_put_back_in_the_place_of_its_form_is_refused(bank: OpenBank) -> None:
+def test_a_whole_entry_in_the_place_of_its_redacted_form_is_refused(bank: OpenBank) -> None:
     """Attack: un-redacting by an old copy of the row. It verifies by its id, and is refused."""
     mine = keep(bank, ADA)
     with bank.ledger.reading() as view:
@@ -432,7 +432,7 @@ def test_a_row_of_a_form_is_that_of_no_whole_entry(bank: OpenBank) -> None:
         bank.ledger.append([Sealed(value["id"], "semantic", body)])
 
 
-def test_an_original_is_kept_as_an_age_file_for_who_has_the_identity(
+def test_an_original_is_stored_as_an_age_file_for_its_recipients(
     bank: OpenBank, tmp_path: Path
 ) -> None:
     """Any age tool opens it; what comes out has the id that the form kept."""

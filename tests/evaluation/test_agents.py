@@ -57,7 +57,7 @@ def test_the_reader_knows_nothing_without_memory() -> None:
     assert answer("What does Ada drink: tea, milk or oolong?", "") == "tea"
 
 
-def test_the_reader_gives_the_same_answer_each_time() -> None:
+def test_the_reader_answers_deterministically() -> None:
     """Nothing in it draws."""
     assert len({answer("Who carries the tent?") for _ in range(5)}) == 1
 
@@ -162,7 +162,7 @@ def test_an_endpoint_that_is_not_configured_is_refused() -> None:
         agent_called(load_settings(), "endpoint:some-model")
 
 
-def test_what_a_program_is_told_is_one_json_value() -> None:
+def test_json_output_is_one_value() -> None:
     """Whatever signs are in it."""
     text = "import json,sys; print(json.load(sys.stdin)['question'])"
     nasty = "line\n\u2028\x00 \ud83d\ude00 end"

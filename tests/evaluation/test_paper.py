@@ -39,7 +39,7 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Paper:
     return evaluate_paper(load_settings(), scale=scale)
 
 
-def test_every_table_of_the_paper_is_there(paper: Paper) -> None:
+def test_every_table_of_the_paper_exists(paper: Paper) -> None:
     """In its order; each row as wide as its head."""
     assert [table.name for table in paper.tables] == [
         "features",
@@ -155,7 +155,7 @@ def test_pages_ask_for_nothing_and_show_what_was_measured(tmp_path: Path, paper:
     assert all("default-src 'none'" in page for page in pages)
 
 
-def test_a_page_replaces_nothing_unless_it_is_told_to(tmp_path: Path) -> None:
+def test_a_page_overwrites_nothing_by_default(tmp_path: Path) -> None:
     """A report of last week is not lost by one of today."""
     settings, path = load_settings(), tmp_path / "page.html"
     write_page(settings, path, "one")

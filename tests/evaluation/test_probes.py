@@ -49,7 +49,7 @@ def test_a_probe_is_answered_by_the_memory_that_it_names(found: ProbeSet) -> Non
 
 
 @pytest.mark.parametrize("found", SETS, ids=lambda found: found.category)
-def test_no_question_gives_its_answer_away(found: ProbeSet) -> None:
+def test_no_question_contains_its_answer(found: ProbeSet) -> None:
     """Without memory there is a guess among choices, and nothing else."""
     for _, probe in found.probes():
         assert not says(probe.ask, probe.expect), probe.ask
@@ -92,7 +92,7 @@ def test_an_answer_is_right_that_says_it_and_does_not_deny_it(answer: str, expec
     assert is_right(right("5433"), answer) is expected
 
 
-def test_an_answer_that_says_what_was_true_before_is_wrong() -> None:
+def test_an_answer_with_a_superseded_fact_is_wrong() -> None:
     """Unless it denies it."""
     probe = right("PostgreSQL 17", "PostgreSQL 15")
     assert is_right(probe, "PostgreSQL 17, not PostgreSQL 15")

@@ -88,9 +88,7 @@ def test_two_spellings_of_one_name_are_one_file(store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize("path", ["a" * 251 + ".md", "/".join(["deep" * 10] * 20), "\u00e9" * 127])
-def test_a_path_whose_sidecar_name_would_be_too_long_is_kept_whole(
-    store: MemoryStore, path: str
-) -> None:
+def test_a_path_with_a_sidecar_name_that_is_too_long_works(store: MemoryStore, path: str) -> None:
     """With sidecar and audit; limits do not depend on an encoding."""
     meta = store.write_text(path, "x", actor="me")
 
@@ -102,7 +100,7 @@ def test_a_path_whose_sidecar_name_would_be_too_long_is_kept_whole(
 
 
 @pytest.mark.parametrize("text", ["", "x\r\ny\rz\n", "\ufefftext", "\0", "no end", "z" * 1_000_000])
-def test_text_comes_back_byte_for_byte(store: MemoryStore, text: str) -> None:
+def test_text_round_trips_byte_for_byte(store: MemoryStore, text: str) -> None:
     """And its sha is that of the bytes."""
     meta = store.write_text("a.txt", text)
 
@@ -272,7 +270,7 @@ def test_a_forged_audit_is_seen_and_the_tail_is_the_true_one(folder: Folder) -> 
         assert [one["actor"] for one in store.audit_tail_sync(10)] == ["alice"] * 3
 
 
-def test_a_torn_tail_of_the_log_is_put_right_and_said(folder: Folder) -> None:
+def test_a_torn_tail_of_the_log_is_repaired_and_reported(folder: Folder) -> None:
     """The next event is not glued to half a line."""
     root = folder()
     store = MemoryStore(root=root)

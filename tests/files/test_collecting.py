@@ -48,7 +48,7 @@ def _rewritten(root: str, times: int = 12, **policy: bool) -> None:
             store.save()
 
 
-def test_old_packs_go_once_readers_had_their_time(root: str) -> None:
+def test_old_packs_are_removed_after_a_grace_period(root: str) -> None:
     """First they wait; what is there can be read, written and checked all the while."""
     _rewritten(root)
     before = _packs(root)
@@ -132,7 +132,7 @@ def test_an_open_reader_finds_what_was_brought_elsewhere(root: str) -> None:
         assert reader.read_text("a.md") == "short"
 
 
-def test_writers_and_collectors_at_once_lose_nothing(folder: Folder) -> None:
+def test_concurrent_writers_and_collectors_lose_nothing(folder: Folder) -> None:
     """Each write that was acknowledged is there at the end, and can be read."""
     root = f"memory://{folder()}"
     _rewritten(root, 2)

@@ -87,7 +87,7 @@ def test_what_follows_twice_is_logged_once(bank: OpenBank, store: MemoryStore) -
     assert _current(bank)["a.md"].text == "2"
 
 
-def test_a_comparison_says_what_the_log_does_not_know(bank: OpenBank, store: MemoryStore) -> None:
+def test_a_comparison_lists_what_the_log_lacks(bank: OpenBank, store: MemoryStore) -> None:
     """Missing, different and left over, before and after catching up."""
     store.write_many([("same.md", "x"), ("changed.md", "x"), ("gone.md", "x")])
     follow_into(bank, store)
@@ -194,7 +194,7 @@ def test_what_a_surface_changes_is_saved_where_the_files_are(
         assert _current(bank)["a.md"].text == "kept"
 
 
-def test_what_was_erased_before_the_bank_was_told_never_comes_to_its_log(
+def test_a_version_erased_before_it_was_logged_is_never_logged(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The working copy still knows where the text was, and it is not there: that hinders nobody."""
@@ -287,7 +287,7 @@ def test_a_place_that_keeps_one_waiting_keeps_no_question_waiting(
     assert len(asked) == 1
 
 
-def test_what_something_else_saved_there_is_told_once_something_is_saved_here(
+def test_external_saves_are_logged_with_the_next_local_save(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has no head to ask for before."""

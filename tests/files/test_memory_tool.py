@@ -173,7 +173,7 @@ def test_the_awaited_tool_does_the_same(store: MemoryStore) -> None:
     assert store.read_text("a.md") == "x"
 
 
-def test_a_store_elsewhere_has_each_change_at_once(
+def test_a_remote_store_has_each_change_immediately(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And of two tools that change one file, the second is told to look again."""

@@ -325,7 +325,7 @@ def flaky(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 @pytest.mark.parametrize("outcome", ["lost answer", "lost request"])
 @pytest.mark.parametrize("others", [0, 1, 40])
 @pytest.mark.parametrize("more", [False, True])
-def test_a_save_whose_outcome_is_unknown_is_neither_lost_nor_done_twice(
+def test_a_save_with_an_unknown_outcome_is_neither_lost_nor_repeated(
     flaky: str, outcome: str, others: int, *, more: bool
 ) -> None:
     """The writer repeats its save, after others saved, and after writing more."""
@@ -479,7 +479,7 @@ def test_a_store_created_by_another_writer_during_a_save_gets_both(
     second.close()
 
 
-def test_get_or_create_by_many_at_once_raises_nothing(
+def test_concurrent_get_or_create_raises_nothing(
     request: pytest.FixtureRequest, folder: Folder
 ) -> None:
     """One makes the store, with its rules, and the others open it."""
@@ -519,7 +519,7 @@ def hasty() -> Iterator[None]:
 
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "s3"])
-def test_of_many_that_create_an_object_at_once_one_does(
+def test_of_concurrent_creations_of_an_object_one_succeeds(
     kind: str, request: pytest.FixtureRequest, folder: Folder
 ) -> None:
     """That is what all else rests on; the server of these tests keeps it, as S3 does."""
@@ -598,7 +598,7 @@ for path, number in won:
 """
 
 
-def test_many_processes_that_begin_a_database_at_once_lose_nothing(folder: Folder) -> None:
+def test_concurrent_creations_of_a_database_lose_nothing(folder: Folder) -> None:
     """SQLite's own locks are what keeps them apart: one makes the head, and all add to it."""
     done = subprocess.run(
         [sys.executable, "-c", _BEGIN, str(folder())],

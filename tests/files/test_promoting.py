@@ -93,9 +93,7 @@ def test_what_was_changed_while_it_was_judged_stays(
 
 
 @pytest.mark.parametrize(("source", "into"), [("user", "user/ok"), ("a/b", "a"), ("a", "a")])
-def test_a_rule_whose_folders_are_in_each_other_is_refused(
-    staged: MemoryStore, source: str, into: str
-) -> None:
+def test_a_rule_with_nested_folders_is_refused(staged: MemoryStore, source: str, into: str) -> None:
     """It would promote what it promoted, or what nobody proposed."""
     with pytest.raises(MemoryStoreError, match="overlap"):
         promote_all(staged, PromotionRule(staged=source, into=into))

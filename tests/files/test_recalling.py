@@ -58,7 +58,7 @@ def test_recall_finds_a_file_as_it_is_and_as_it_was(bank: OpenBank, store: Memor
     assert _found(bank, "museum", as_of=then) == []
 
 
-def test_of_a_long_file_the_passage_is_given_that_has_the_words(
+def test_the_matching_passage_of_a_long_file_is_returned(
     bank: OpenBank, store: MemoryStore
 ) -> None:
     """Within the budget: a passage that does not fit is counted, and memories leave it a part."""

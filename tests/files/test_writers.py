@@ -349,7 +349,7 @@ def test_a_hostile_manifest_leads_nowhere(folder: Folder) -> None:
     assert not list(home.glob("**/out.txt"))
 
 
-def test_threads_that_write_at_once_share_commits(store: MemoryStore) -> None:
+def test_concurrent_threads_share_commits(store: MemoryStore) -> None:
     """Thirty-two that wait are put on the disk together, and each has its own answer."""
 
     def write(number: int) -> object:
@@ -422,7 +422,7 @@ def test_a_remote_store_of_flyte_opens_and_is_continued(folder: Folder) -> None:
         assert again.messages == [{"role": "user", "content": "hi"}]
 
 
-def test_a_store_without_key_or_folder_is_gone_with_it_unless_it_was_saved(
+def test_an_unsaved_store_without_key_or_folder_is_temporary(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Saving gives it a place that nobody has."""

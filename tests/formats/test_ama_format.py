@@ -102,7 +102,7 @@ def test_a_line_that_names_another_bank_is_of_that_bank(tmp_path: Path) -> None:
     "text",
     ["May 2026", "2026-05", "2026-05-01", "2026-05-01T10:00", "20260501T100000Z", "", "now"],
 )
-def test_a_date_of_any_kind_comes_back_as_it_was(text: str, tmp_path: Path) -> None:
+def test_a_date_of_any_kind_round_trips(text: str, tmp_path: Path) -> None:
     """What names no moment is kept, and said; what has no zone is taken for UTC, and kept."""
     rows = [memory(occurred_at=text, created_at=text)]
     assert _round(tmp_path, *rows) == rows
@@ -152,7 +152,7 @@ _ROW = st.fixed_dictionaries(
 
 
 @given(rows=st.lists(_ROW, min_size=1, max_size=4))
-def test_any_archive_comes_back_equal_and_in_its_order(rows: list[Row]) -> None:
+def test_any_archive_round_trips_in_its_order(rows: list[Row]) -> None:
     """For all archives of the schema: read, sealed and written, every line is the same value."""
     with Subject.folder() as folder:
         assert comparable(_round(folder, *rows)) == comparable(rows)
@@ -177,7 +177,7 @@ def test_most_lines_take_the_short_way() -> None:
 
 
 @pytest.mark.shared
-def test_what_astrocyte_wrote_comes_back_equal_through_sealed_files(
+def test_astrocyte_archives_round_trip_through_sealed_files(
     shared_data: Path, tmp_path: Path
 ) -> None:
     """Both ways of exporting, its command's, and the schema with entities and embeddings."""
@@ -215,7 +215,7 @@ def _native() -> list[Sealed]:
     return [first, seal(fact)]
 
 
-def test_entries_that_astrocyte_does_not_know_come_back_as_they_were(tmp_path: Path) -> None:
+def test_entries_unknown_to_astrocyte_round_trip(tmp_path: Path) -> None:
     """Byte for byte, under their ids, so what is derived from them still is."""
     records = _native()
     found, writing = write(tmp_path / "out.ama.jsonl", records)
@@ -226,7 +226,7 @@ def test_entries_that_astrocyte_does_not_know_come_back_as_they_were(tmp_path: P
     assert again == records
 
 
-def test_an_archive_whose_memories_others_are_derived_from_keeps_their_ids(tmp_path: Path) -> None:
+def test_an_archive_with_derived_memories_keeps_their_ids(tmp_path: Path) -> None:
     """A nonce rides along then, also with lines that say everything themselves."""
     (born,), reading = read(archive(tmp_path / "in.ama.jsonl", memory()))
     fact = seal(Semantic(text="She is a beekeeper.", parent_ids=(born.id,)))
@@ -352,7 +352,9 @@ def test_embeddings_and_entities_can_be_excluded_and_that_is_reported(tmp_path: 
     ]
 
 
-def test_the_file_says_whose_embeddings_it_holds_or_that_nobody_knows(tmp_path: Path) -> None:
+def test_the_file_names_the_model_of_its_embeddings_or_states_that_it_is_unknown(
+    tmp_path: Path,
+) -> None:
     """Vectors of an unknown model are kept, and used for nothing."""
     row = memory(embedding=[0.5])
     _, unknown = read(archive(tmp_path / "1.ama.jsonl", row))
@@ -368,7 +370,7 @@ def test_the_file_says_whose_embeddings_it_holds_or_that_nobody_knows(tmp_path: 
 # -- the header ----------------------------------------------------------------------------
 
 
-def test_a_converted_archive_keeps_its_header_and_a_new_one_says_who_wrote_it(
+def test_a_converted_archive_keeps_its_header_and_a_new_one_names_its_writer(
     tmp_path: Path,
 ) -> None:
     """Unknown members too; the count is always that of the lines."""
@@ -468,7 +470,7 @@ def test_a_bad_line_costs_itself_alone(name: str, tmp_path: Path) -> None:
     assert reading.report.total == 2
 
 
-def test_many_bad_records_in_a_row_are_all_told_apart(tmp_path: Path) -> None:
+def test_consecutive_malformed_records_are_reported_separately(tmp_path: Path) -> None:
     """Those that cannot be sealed among those that can: each is judged by itself."""
     rows = [memory(str(n), tags=["t"] * (257 if n % 3 else 1)) for n in range(300)]
     records, reading = read(archive(tmp_path / "in.ama.jsonl", *rows), skip_bad=True)
@@ -487,7 +489,7 @@ def test_what_is_missing_at_the_end_is_counted_when_bad_ones_are_skipped(tmp_pat
     assert len(records) + reading.report.total == 20
 
 
-def test_a_damaged_gzip_file_gives_what_is_before_the_damage(tmp_path: Path) -> None:
+def test_a_damaged_gzip_file_yields_what_precedes_the_damage(tmp_path: Path) -> None:
     """And ends there: an error of the file is not an error of one line."""
     rows = [memory(str(n), f"Hive {n * 7919} holds {n * 104729} bees.") for n in range(2000)]
     data = gzip.compress(archive(tmp_path / "in.ama.jsonl", *rows).read_bytes())

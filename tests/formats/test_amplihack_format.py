@@ -185,7 +185,7 @@ def _replaced(edge: Edge, kind: str, source: str, target: str) -> Edge:
     return msgspec.structs.replace(edge, kind=kind, source=source, target=target, origin=origin)
 
 
-def test_what_amplihack_wrote_comes_back_to_the_byte(tmp_path: Path) -> None:
+def test_amplihack_files_round_trip_byte_for_byte(tmp_path: Path) -> None:
     """A well-formed file of version 1.1 is written again as it was."""
     source = SAMPLES / "good-rust.json"
     written, report = rewritten(source, tmp_path / "again.json")
@@ -319,7 +319,7 @@ def test_a_version_that_is_not_known_is_refused_unless_it_is_asked_for() -> None
     assert len(read(SAMPLES / "bad-version-missing.json", any_version=True)[0]) == 11
 
 
-def test_unknown_members_and_large_numbers_come_back_in_their_places(tmp_path: Path) -> None:
+def test_unknown_members_and_large_numbers_round_trip_in_their_positions(tmp_path: Path) -> None:
     """Amplihack drops unknown members, and 12345678901234567890123 becomes 1.2e22 (defect 4)."""
     document = whole()
     document["semantic_nodes"][0]["embedding"] = [1, 2.5]
@@ -346,7 +346,7 @@ def test_dangling_edges_are_named_and_dropped(tmp_path: Path) -> None:
     assert reading.report.notes == ["statistics/similar_to_edge_count says 2, and there are 3"]
 
 
-def test_ids_that_are_there_twice_are_named(tmp_path: Path) -> None:
+def test_duplicate_ids_are_named(tmp_path: Path) -> None:
     """Amplihack stores one and counts both (defect 3)."""
     document = whole()
     document["semantic_nodes"].append({**document["semantic_nodes"][0], "content": "other"})
@@ -396,7 +396,7 @@ def test_a_fact_that_names_one_episode_5000_times_has_one_parent(tmp_path: Path)
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ["amplihack-rs-sqlite-v1.1.json", "amplihack-python-v1.1.json"])
-def test_a_real_export_comes_back_equal(name: str, shared_data: Path, tmp_path: Path) -> None:
+def test_a_real_export_round_trips(name: str, shared_data: Path, tmp_path: Path) -> None:
     """What Rust wrote to the byte, what Python wrote but for the order of metadata."""
     source = shared_data / "amplihack" / name
     written, report = rewritten(source, tmp_path / "again.json")

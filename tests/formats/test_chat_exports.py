@@ -121,7 +121,7 @@ def test_a_person_record_holds_no_memory(shared_data: Path, sample: str) -> None
         ),
     ],
 )
-def test_the_receipt_of_a_whole_shared_export_says_what_is_missing(
+def test_the_receipt_of_a_whole_shared_export_lists_losses(
     shared_data: Path, tmp_path: Path, name: str, records: dict[str, int], ignored: str
 ) -> None:
     """All that is memory is in it, and the one file that is none is named; looked at by hand."""

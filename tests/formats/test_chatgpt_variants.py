@@ -250,7 +250,7 @@ def test_a_list_that_is_none_stops_nothing(listed: bytes, tmp_path: Path) -> Non
     assert (_said(found), reading.missing) == (["hi"], 0)
 
 
-def test_a_shard_that_cannot_be_told_by_its_first_bytes_is_not_passed_over(tmp_path: Path) -> None:
+def test_a_shard_without_recognizable_first_bytes_is_not_skipped(tmp_path: Path) -> None:
     """It is read for its name, so what is wrong with it is said."""
     talk = _talk(_node("a", None, "hi"))
     utf16 = json.dumps([talk]).encode("utf-16")
@@ -294,9 +294,7 @@ def test_many_files_of_one_folder_are_counted_together(tmp_path: Path) -> None:
         (lambda _: b"a" + b"\0" * 256 + b"ustar" + b"\0" * 250, "tar archive"),
     ],
 )
-def test_what_no_format_can_read_is_told_by_its_name(
-    damage: Any, problem: str, tmp_path: Path
-) -> None:
+def test_a_file_of_no_known_format_is_named(damage: Any, problem: str, tmp_path: Path) -> None:
     """A cut download is not a format that nobody knows."""
     path = _zip(tmp_path / "e.zip", {"conversations.json": [_talk(_node("a", None, "hi"))]})
     path.write_bytes(damage(path.read_bytes()))

@@ -183,7 +183,7 @@ def test_a_wrapped_list_is_known(tmp_path: Path) -> None:
     assert _said(_read(path)[0]) == ["hi"]
 
 
-def test_files_are_told_by_name_where_their_first_bytes_say_nothing(tmp_path: Path) -> None:
+def test_files_are_recognized_by_name_if_their_first_bytes_are_ambiguous(tmp_path: Path) -> None:
     """A description as long as a book stands before what tells a project."""
     long = {"uuid": "p", "description": "x" * 5000, "name": "P", "prompt_template": "Be kind."}
     files = {"conversations.json": [_talk(_message("a", "hi"))], "projects/p.json": long}

@@ -59,7 +59,7 @@ def _losses(report: Report) -> dict[str, int]:
 
 
 @pytest.mark.shared
-def test_a_real_archive_is_read_without_loss_and_comes_back_equal(
+def test_a_real_archive_is_read_without_loss_and_round_trips(
     shared_data: Path, tmp_path: Path
 ) -> None:
     """Checked by hand: two entities, two types as raw nodes, four facts, two with their times."""
@@ -127,7 +127,7 @@ def test_password_hashes_are_dropped(tmp_path: Path) -> None:
     assert _losses(reading.report) == {"permissions.json": 1}
 
 
-def test_an_archive_that_lacks_what_its_manifest_counts_is_told(tmp_path: Path) -> None:
+def test_an_archive_with_fewer_records_than_its_manifest_is_reported(tmp_path: Path) -> None:
     """Cut at a line, it is whole to a reader of lines; the manifest says how many there were."""
     path = tmp_path / "in.zip"
     with zipfile.ZipFile(path, "w") as archive:
@@ -209,7 +209,7 @@ def test_a_bad_line_loses_only_itself() -> None:
     assert len(records) == len(_read(_SAMPLES / "good-whole.cogx.tar.gz")[0])
 
 
-def test_it_goes_into_a_bank_and_comes_back(tmp_path: Path) -> None:
+def test_it_round_trips_through_a_bank(tmp_path: Path) -> None:
     """Imported, exported as an archive, and equal to what it was; again adds nothing."""
     source = _SAMPLES / "good-whole.cogx.tar.gz"
     with satchel.Satchel.open(tmp_path / "home") as home:
@@ -252,7 +252,7 @@ def _plain(record: Sealed) -> str:
     return json.dumps({k: v for k, v in record.value.items() if k not in links}, sort_keys=True)
 
 
-def test_the_bytes_of_a_tar_say_nothing_of_when_and_who(tmp_path: Path) -> None:
+def test_the_bytes_of_a_tar_contain_no_time_and_owner(tmp_path: Path) -> None:
     """No time, no owner, no machine: the same memory is the same file."""
     _written(tmp_path / "out.cogx.tar", Semantic(text="x"))
     with tarfile.open(fileobj=io.BytesIO((tmp_path / "out.cogx.tar").read_bytes())) as archive:

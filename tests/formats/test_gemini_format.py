@@ -168,7 +168,7 @@ def test_a_first_question_as_long_as_a_page_hides_nothing(tmp_path: Path) -> Non
         ("Prompted\u00a0Hello", "Hello"),
     ],
 )
-def test_a_page_in_any_language_gives_the_words_of_a_person(
+def test_a_page_in_any_language_yields_a_persons_words(
     title: str, prompt: str, tmp_path: Path
 ) -> None:
     """What Google says before them ends in a hard space; a space before a mark is French."""
@@ -207,7 +207,7 @@ def test_a_turn_that_was_made_again_is_a_fork_and_the_last_one_counts(tmp_path: 
     assert reading.report.total == 2
 
 
-def test_gems_are_who_an_assistant_is_to_be(tmp_path: Path) -> None:
+def test_gems_become_identity_memories(tmp_path: Path) -> None:
     """Whatever language their labels are in; an empty page has none."""
     page = (
         "<div><b>Nom :</b>Chef<br><b>Consignes :</b>Tu cuisines.<br><b>Ton :</b> doux<br>"

@@ -65,7 +65,7 @@ def seen(folder: Path) -> dict[str, tuple[bytes, int, int]]:
 
 
 @pytest.mark.parametrize("name", [*OLD, "kuzu-39-killed"])
-def test_an_old_graph_gives_all_its_nodes_and_links_and_is_left_as_it_is(
+def test_an_old_graph_yields_all_nodes_and_links_and_is_unchanged(
     name: str, tmp_path: Path
 ) -> None:
     """Also where its program was killed: what is in its log comes along. No byte changes."""
@@ -103,7 +103,7 @@ def test_an_old_graph_gives_all_its_nodes_and_links_and_is_left_as_it_is(
     assert [name for name, _ in reading.report.losses] == ["table"]
 
 
-def test_json_that_an_old_engine_spoilt_is_kept_as_a_text_and_told(tmp_path: Path) -> None:
+def test_json_damaged_by_an_old_engine_is_kept_as_text_and_reported(tmp_path: Path) -> None:
     """LadybugDB before 0.22 made other texts of what looked like JSON; Kuzu did not."""
     reading = ReadContext()
     spoilt = read(unpacked("amplihack-ladybug-41", tmp_path / "old"), reading)
@@ -206,7 +206,7 @@ def test_rows_without_end_are_refused(tmp_path: Path) -> None:
     assert len(read(path)["semantic_nodes"]) == 1
 
 
-def test_what_is_no_such_graph_says_what_it_is(tmp_path: Path) -> None:
+def test_a_file_that_is_no_such_graph_is_reported_by_its_kind(tmp_path: Path) -> None:
     """Another file, another graph, a store of our own, and files of a newer engine."""
     letter = tmp_path / "letter"
     letter.write_bytes(b"Dear reader, this is no graph")

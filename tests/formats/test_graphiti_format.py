@@ -67,7 +67,7 @@ def _unpacked(name: str, folder: Path) -> Path:
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ["original_falkor.json", "export_falkor.json"])
-def test_a_real_graph_is_read_without_loss_and_comes_back_equal(
+def test_a_real_graph_is_read_without_loss_and_round_trips(
     name: str, shared_data: Path, tmp_path: Path
 ) -> None:
     """Checked by hand: two entities, an episode, two facts with their four times, a mention."""
@@ -217,7 +217,7 @@ _EPISODES = st.builds(
 
 @settings(max_examples=30)
 @given(st.lists(_EPISODES, max_size=3), st.lists(_FACTS | _OBSERVED, max_size=5))
-def test_what_is_not_listed_as_lost_comes_back(
+def test_whatever_is_not_listed_as_lost_round_trips(
     tmp_path_factory: pytest.TempPathFactory, episodes: list[Entry], facts: list[Entry]
 ) -> None:
     """Bank, graph, bank: the same records, and no others, where the receipt lists nothing."""
@@ -297,7 +297,7 @@ def test_a_bad_row_loses_only_itself(tmp_path: Path) -> None:
     assert reading.report.left_out == 1
 
 
-def test_it_goes_into_a_bank_and_comes_back(tmp_path: Path) -> None:
+def test_it_round_trips_through_a_bank(tmp_path: Path) -> None:
     """Imported, exported as a graph, and equal to what it was; again adds nothing."""
     source = _SAMPLES / "good-whole.json"
     with satchel.Satchel.open(tmp_path / "home") as home:

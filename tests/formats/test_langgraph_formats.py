@@ -179,7 +179,7 @@ def test_checkpoints_of_the_library_are_sessions_points_and_forks(shared_data: P
     assert counts == [22, 34]
 
 
-def test_a_fork_has_what_was_said_before_it_and_the_state_of_then() -> None:
+def test_a_fork_has_the_earlier_messages_and_the_state_of_its_point() -> None:
     """Imported, shown and gone on with as any other conversation."""
     assert bring(_THREADS, accept_loss=_ENGINES).unaccepted == 0
     assert texts() == ["Drinks tea."]
@@ -255,7 +255,7 @@ def test_extensions_in_extensions_end_in_an_error() -> None:
         unpacked("json", "[" * 100_000 + "]" * 100_000)
 
 
-def test_messages_that_were_taken_back_begin_a_fork(tmp_path: Path) -> None:
+def test_rolled_back_messages_become_a_fork(tmp_path: Path) -> None:
     """A checkpoint whose earlier messages are others goes on from where the two part."""
 
     def state(number: int, *said: str) -> tuple[Any, ...]:

@@ -56,7 +56,7 @@ def _plain(path: Path) -> Any:
         ("outreach_workflow_agent.af", 0, 5, 2),
     ],
 )
-def test_a_published_file_comes_back_equal(
+def test_a_published_file_round_trips(
     name: str, entries: int, things: int, turns: int, shared_data: Path, tmp_path: Path
 ) -> None:
     """Files of letta-ai/agent-file, two of them JSON inside JSON: nothing lost, all written."""
@@ -171,7 +171,7 @@ def test_no_agent_is_written_with_a_label_twice(tmp_path: Path) -> None:
     assert "origin/id" in {loss.name for loss in report.losses.values()}
 
 
-def test_a_block_over_its_limit_gets_room_and_that_is_said(tmp_path: Path) -> None:
+def test_a_block_over_its_limit_is_enlarged_and_reported(tmp_path: Path) -> None:
     """Letta takes no block whose text is longer than its limit."""
     origin = Origin(
         provider="letta", source="a", id="notes", as_written={"id": "block-7", "limit": 3}
@@ -214,7 +214,7 @@ def test_a_message_of_the_wrong_shape_says_where(tmp_path: Path) -> None:
     assert refusal.value.field == "agents/0/messages/3"
 
 
-def test_it_goes_into_a_bank_and_comes_back(tmp_path: Path) -> None:
+def test_it_round_trips_through_a_bank(tmp_path: Path) -> None:
     """Imported, exported as an agent file, and equal; imported again, nothing is added."""
     source = _SAMPLES / "good-whole.af"
     with satchel.Satchel.open(tmp_path / "home") as home:
@@ -245,7 +245,7 @@ def test_lists_that_are_null_are_empty_and_others_are_named(tmp_path: Path) -> N
     assert (again["passages"], again["groups"]) == (passages, [])
 
 
-def test_what_an_agent_sent_is_what_it_said(tmp_path: Path) -> None:
+def test_messages_an_agent_sent_are_its_words(tmp_path: Path) -> None:
     """Agents of MemGPT's kind speak by calling a tool; what stands beside it is a thought."""
     sent = {"name": "send_message", "arguments": '{"message": "Nice to meet you."}'}
     other = {"name": "core_memory_append", "arguments": '{"message": "a secret"}'}

@@ -57,7 +57,7 @@ def test_a_vector_goes_with_the_words_that_it_was_made_of(tmp_path: Path) -> Non
     assert _written(tmp_path / "b.json", changed)[0][0]["embedding"] is None
 
 
-def test_it_goes_into_a_bank_and_comes_back(tmp_path: Path) -> None:
+def test_it_round_trips_through_a_bank(tmp_path: Path) -> None:
     """Imported, exported, and equal to what it was; again adds nothing."""
     source = _SAMPLES / "good-list.json"
     with satchel.Satchel.open(tmp_path / "home") as home:

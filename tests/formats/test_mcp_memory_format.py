@@ -133,7 +133,7 @@ def test_a_line_separator_inside_a_text_makes_no_second_line(tmp_path: Path) -> 
     assert _read(path)[0][0]["text"] == "a\u2028b\u2029c\x85d\r\ne"
 
 
-def test_it_goes_into_a_bank_and_comes_back(tmp_path: Path) -> None:
+def test_it_round_trips_through_a_bank(tmp_path: Path) -> None:
     """Imported, exported for the server, and equal to what it was; again adds nothing."""
     source = Path(__file__).parent.parent / "data/formats/mcp_memory/good-extras.jsonl"
     with satchel.Satchel.open(tmp_path / "home") as home:

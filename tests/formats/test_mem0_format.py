@@ -52,7 +52,7 @@ def _through_artifacts(source: Path, folder: Path) -> Any:
 @pytest.mark.parametrize(
     "name", ["get_all_ada.json", "get_one.json", "mem0_get_all.json", "mem0_list.json"]
 )
-def test_a_real_export_comes_back_equal_from_three_encodings(
+def test_a_real_export_round_trips_from_three_encodings(
     name: str, shared_data: Path, tmp_path: Path
 ) -> None:
     """What mem0ai wrote is JSON-equal after three sealed files."""
@@ -78,7 +78,7 @@ def test_points_of_a_vector_store_are_not_taken_for_an_export(shared_data: Path)
         ({"results": []}, True),
     ],
 )
-def test_it_is_told_by_structure_not_by_words(
+def test_a_file_is_recognized_by_structure_not_by_words(
     document: object, claimed: object, tmp_path: Path
 ) -> None:
     """A member counts where Mem0 has it; sorted keys and fields in front do not matter."""

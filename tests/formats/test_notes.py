@@ -157,7 +157,7 @@ def test_a_path_that_a_record_claims_leads_nowhere_else(tmp_path: Path, path: st
     assert _names(tmp_path / "a.zip") == ["up-we-go.md", "MEMORY.md"]
 
 
-def test_names_that_a_disk_could_not_hold_side_by_side_are_told_apart(tmp_path: Path) -> None:
+def test_names_that_a_disk_cannot_hold_together_are_made_distinct(tmp_path: Path) -> None:
     """Equal ones, ones that differ in case only, and a file where a folder is."""
     ids = ["a.md", "A.md", "a.md/b.md", "c.md/d.md", "c.md", "memory.md"]
     some = [
@@ -240,7 +240,7 @@ def test_as_written_cannot_put_other_words_into_a_file(tmp_path: Path) -> None:
     assert [one["text"] for one in found] == ["Tea."]
 
 
-def test_a_projects_folder_gives_its_conversations_and_its_memory(tmp_path: Path) -> None:
+def test_a_projects_folder_yields_its_conversations_and_its_memory(tmp_path: Path) -> None:
     """Under the same ids as the folder of notes alone, so nothing comes twice."""
     notes, _ = _read("claude_code", _SAMPLES / "claude_code" / "good-project.zip")
     with zipfile.ZipFile(_SAMPLES / "claude_code" / "good-project.zip") as archive:

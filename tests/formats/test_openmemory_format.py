@@ -33,7 +33,7 @@ def test_the_same_once_more_is_no_loss() -> None:
     assert (len(found), reading.report.total) == (2, 0)
 
 
-def test_what_was_deleted_there_does_not_come_back(tmp_path: Path) -> None:
+def test_memories_deleted_at_the_source_are_not_imported(tmp_path: Path) -> None:
     """The server keeps the words of what somebody deleted; it is counted, not taken."""
     document = json.loads(_SAMPLE.read_bytes())
     document["memories"][0]["state"] = "deleted"

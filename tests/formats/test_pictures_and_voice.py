@@ -52,7 +52,7 @@ def _events(name: str, path: Path, value: Any) -> list[SessionEvent]:
     return [one for one in found if isinstance(one, SessionEvent) and one.event == "message"]
 
 
-def test_what_was_said_to_chatgpt_is_the_text(tmp_path: Path) -> None:
+def test_the_text_given_to_chatgpt_is_the_text_of_the_memory(tmp_path: Path) -> None:
     """The transcription is the text, the picture an attachment, and the content stays whole."""
     spoken = {"content_type": "multimodal_text", "parts": [_SPOKEN, _SOUND]}
     reply = {"content_type": "text", "parts": ["Noted."]}

@@ -171,7 +171,7 @@ def test_inspect_names_what_a_mixed_archive_has_besides(
     assert "1 user.json" in told
 
 
-def test_an_unknown_file_is_told_the_nearest_formats_only(tmp_path: Path) -> None:
+def test_the_error_for_an_unknown_file_lists_only_the_nearest_formats(tmp_path: Path) -> None:
     """And where all of them are listed."""
     path = tmp_path / "x.jsonl"
     path.write_text('{"a": 1}\n')
@@ -245,7 +245,7 @@ def test_a_workspace_of_openclaw_has_types_days_and_a_memory_for_each_item(tmp_p
     assert days == {"Ada came at nine.": "2026-03-01", "Ada called.": "2026-03-03"}
 
 
-def test_a_workspace_of_openclaw_comes_back_to_the_letter(tmp_path: Path) -> None:
+def test_an_openclaw_workspace_round_trips_byte_for_byte(tmp_path: Path) -> None:
     """From a bank, and its days do not say twice what their names say."""
     bring(_workspace(tmp_path / "claw"))
     again = tmp_path / "again"

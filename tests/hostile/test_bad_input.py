@@ -166,7 +166,7 @@ def test_what_is_not_canonical_json_in_a_sealed_file_is_refused(
     "literal",
     ["NaN", "Infinity", "-Infinity", "123456789012345678901234567890", "-9007199254740993"],
 )
-def test_numbers_that_only_others_hold_come_back_as_they_were(tmp_path: Path, literal: str) -> None:
+def test_numbers_of_other_products_round_trip(tmp_path: Path, literal: str) -> None:
     """Python writes NaN and large integers; they are carried, and written back the same."""
     source, sealed, back = (tmp_path / name for name in ("in.json", "a.pam", "out.mem0.json"))
     source.write_text(f'[{{"id": "1", "memory": "x", "metadata": {{"n": {literal}}}}}]')
@@ -236,7 +236,9 @@ def test_a_byte_order_mark_in_a_sealed_file_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "device", "loop", "missing", "long"])
-def test_what_is_no_file_is_refused_at_once(refused: Refused, tmp_path: Path, kind: str) -> None:
+def test_anything_but_a_file_is_refused_immediately(
+    refused: Refused, tmp_path: Path, kind: str
+) -> None:
     """Attack: a pipe or a device that never ends, a link onto itself."""
     path = tmp_path / ("n" * 300 if kind == "long" else "it")
     if kind == "folder":

@@ -222,7 +222,7 @@ def test_a_genuine_redaction_is_good_and_keeps_the_whole_memory_of_its_bank_out(
 
 @pytest.mark.parametrize("action", ["key_revoked", "key_retired"])
 @pytest.mark.parametrize("proof", ["proved", "not proved"])
-def test_a_redaction_signed_by_a_key_that_had_ended_does_not_count(
+def test_a_redaction_signed_by_a_retired_key_does_not_count(
     action: str, proof: str, tmp_path: Path
 ) -> None:
     """One that was signed before counts, where the file proves that it was before."""

@@ -91,7 +91,7 @@ TOKENS: dict[str, Callable[[Path], Any]] = {
 
 @pytest.mark.parametrize("name", TOKENS)
 @pytest.mark.timeout(60)
-def test_attack_a_token_that_is_no_token_ends_at_once(
+def test_attack_an_invalid_token_is_refused_immediately(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One error in words, and not a word of the bank."""

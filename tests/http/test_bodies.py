@@ -210,7 +210,7 @@ def test_attack_connections_of_nobody_beyond_what_is_allowed_are_hung_up_on() ->
     assert len(connections) == 2
 
 
-def test_a_client_whose_body_comes_late_is_not_reset(exposed: Server) -> None:
+def test_a_client_with_a_late_body_is_not_reset(exposed: Server) -> None:
     """A connection that is closed while a body arrives is reset, and the answer may be lost."""
     head = _head(exposed, "POST", "/v1/banks", PRESENTED, "Content-Length: 20")
     for moment in range(100):

@@ -106,7 +106,7 @@ def test_a_server_that_ends_is_not_ready_and_still_alive(
     assert client.get("/healthz").status_code == 200
 
 
-def test_the_log_has_five_facts_of_a_request_and_nothing_of_what_was_said(served: Served) -> None:
+def test_the_request_log_has_five_fields_and_no_content(served: Served) -> None:
     """Not the names in its path, its query, its body, its headers, nor a wrong token."""
     log = io.StringIO()
     app = application(served.gateway, counting=RequestMetrics(log))

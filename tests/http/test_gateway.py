@@ -309,7 +309,7 @@ def test_an_oversize_body_leaves_nothing_behind(own_home: Path) -> None:
         assert client.get("/v1/banks/b").json()["memories"] == 0
 
 
-def test_too_many_requests_are_told_to_come_again(own_home: Path) -> None:
+def test_too_many_requests_get_429_with_a_delay(own_home: Path) -> None:
     """By address, with Retry-After; health is always answered."""
     del own_home
     with serving(bounds=ServerLimits(per_second=0.3)) as found:
@@ -345,7 +345,7 @@ def test_requests_are_counted_without_what_is_in_them(client: TestClient, bank: 
     assert bank not in page
 
 
-def test_a_crowd_is_served_in_turn_and_who_waits_too_long_is_told_when_to_come_again() -> None:
+def test_queued_requests_are_served_in_order_and_a_timeout_gets_a_delay() -> None:
     """Attack: a few who ask again and again must not keep all others out."""
     order = list[int]()
 
@@ -388,7 +388,7 @@ def test_holders_leave_the_operator_room_and_each_other() -> None:
     asyncio.run(crowd())
 
 
-def test_what_is_said_of_files_is_said_to_who_asks_over_http(
+def test_file_errors_are_returned_over_http(
     own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder that cannot be is no full disk; hints speak of no options, nor of what is set."""

@@ -110,7 +110,7 @@ def backed_up(
         yield client
 
 
-def test_a_backup_is_drilled_and_put_back_into_the_store_that_is_served(
+def test_a_backup_is_drilled_and_restored_into_the_served_store(
     backed_up: TestClient,
 ) -> None:
     """Over what is there only when that is said; the server goes on with what was restored."""
@@ -207,7 +207,7 @@ def test_former_versions_of_a_file_are_read_and_compared(client: TestClient) -> 
     assert client.get(f"{where}/diff/notes.md", params={"old": 9}).status_code == 422
 
 
-def test_formats_owners_and_months_are_told(client: TestClient) -> None:
+def test_formats_owners_and_months_are_listed(client: TestClient) -> None:
     """What an interface needs to offer exports, to show who decides, and to draw a timeline."""
     formats = {one["name"]: one for one in client.get("/v1/formats").json()["formats"]}
     assert formats["pam"]["writes"]

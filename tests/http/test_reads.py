@@ -30,7 +30,9 @@ def filled(client: TestClient) -> dict[str, str]:
     client.post(f"{BANK}/sessions/{session}/checkpoints", json={"name": "half", "at": "1"})
     for text in ("one", "two"):
         assert client.put(f"{KEY}/text/notes/a.md", json={"text": text}).is_success
-    assert client.post("/v1/backups", json={}).is_success
+    job = client.post("/v1/backups", json={}).headers["Location"]
+    client.get(f"{job}/events")  # ends with the job, which writes until then
+    assert client.get(job).json()["state"] == "done"
     made = client.get(f"{BANK}/download", params={"to": "pam_jsonl"})
     assert made.is_success, made.text
     receipt = client.get("/v1/receipts").json()["receipts"][0]["id"]

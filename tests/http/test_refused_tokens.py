@@ -379,7 +379,7 @@ def test_attack_an_invalid_token_over_standard_streams(
     assert place.memories == 2
 
 
-def test_a_host_that_was_given_a_token_sees_what_it_opens(
+def test_a_host_with_a_token_sees_what_it_covers(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over standard streams; the bank is the token's where none is named."""
@@ -433,7 +433,7 @@ def test_what_is_the_owners_is_refused_to_a_holder_over_mcp(
     assert code_of(send(place, presented(place, request, place.chain()))) == "permission.refused"
 
 
-def test_mcp_lets_nobody_in_without_saying_who_they_are(own_home: object) -> None:
+def test_mcp_requires_authentication(own_home: object) -> None:
     """From elsewhere; with an operator's token, from here as well; a page of another site never."""
     del own_home
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}

@@ -26,7 +26,7 @@ def _operations(app: FastAPI) -> Iterator[tuple[str, str, dict[str, Any]]]:
             yield method.upper(), where_of(path, said.pop("path")), said
 
 
-def test_attack_a_member_that_is_said_twice_is_refused_by_every_route(served: Served) -> None:
+def test_attack_a_duplicate_member_is_refused_by_every_route(served: Served) -> None:
     """On top, and nested: what one reader takes for the last, another takes for the first."""
     client, number = served.client(), 0
     for method, where, said in _operations(served.app):
@@ -81,7 +81,7 @@ def test_attack_what_is_no_plain_json_is_refused(client: TestClient, body: bytes
     assert (answer.status_code, answer.json()["code"]) == (400, "usage")
 
 
-def test_attack_a_member_that_is_said_twice_is_refused_over_mcp(client: TestClient) -> None:
+def test_attack_a_duplicate_member_is_refused_over_mcp(client: TestClient) -> None:
     """In the call, and in a tool's arguments."""
     call = '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": %s}'
     for params in (
@@ -106,7 +106,7 @@ def test_attack_a_condition_of_another_shape_is_a_problem_document(
     assert answer.json()["field"].startswith("where")
 
 
-def test_a_query_that_says_what_is_not_known_is_refused_by_every_route(served: Served) -> None:
+def test_an_unknown_query_parameter_is_refused_by_every_route(served: Served) -> None:
     """A misspelt filter lets everything through; the answer names the nearest that there is."""
     client, number = served.client(), 0
     for method, where, said in _operations(served.app):
@@ -126,7 +126,7 @@ def test_a_query_that_says_what_is_not_known_is_refused_by_every_route(served: S
     assert client.get("/v1/banks/b/entries?tags=a&tags=b").is_success
 
 
-def test_every_route_declares_who_may_use_it_and_what_it_takes(served: Served) -> None:
+def test_every_route_declares_its_permission_and_its_body(served: Served) -> None:
     """What anybody may ask for is little, and takes nothing."""
     found = list(_routes(served.app))
     anybody = {route.path for route in found if route.access is Access.ANYBODY}

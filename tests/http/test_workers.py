@@ -126,7 +126,7 @@ def test_a_job_is_reported_followed_and_cancelled_by_any_worker(
     assert json.loads(events[-1].partition("data: ")[2])["result"] == {"answer": 42}
 
 
-def test_work_whose_server_was_killed_is_not_under_way_for_ever(tmp_path: Path) -> None:
+def test_a_job_of_a_killed_server_does_not_run_for_ever(tmp_path: Path) -> None:
     """After a while without a sign of it, it has failed, and says so."""
     board = FileJobRegistry(tmp_path / "board.db")
     gone = {"id": "a", "kind": "import", "state": "running", "began": "2026-01-01T00:00:00Z"}
@@ -152,7 +152,7 @@ def boards(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[JobR
         yield list(made)
 
 
-def test_of_many_who_claim_a_word_one_has_it(boards: list[JobRegistry]) -> None:
+def test_of_concurrent_claims_of_a_word_one_succeeds(boards: list[JobRegistry]) -> None:
     """Whichever server each of them is at."""
     won = list[int]()
 

@@ -46,7 +46,7 @@ def test_most_entities_of_sentences_that_the_rules_never_saw_are_found() -> None
     assert recall > 0.8
 
 
-def test_the_model_says_which_it_is() -> None:
+def test_a_model_names_itself() -> None:
     """What was found by other rules can be told from it."""
     assert RuleExtractor().model == MODEL == "satchel-rules/1"
 

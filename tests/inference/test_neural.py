@@ -94,7 +94,7 @@ def test_a_network_that_pools_itself_is_taken_at_its_word(tmp_path: Path) -> Non
     assert vector(found) == pytest.approx(vector(TINY.embed(["rainy tea"])[0]), abs=1e-6)
 
 
-def test_the_first_piece_alone_counts_where_the_model_says_so(tmp_path: Path) -> None:
+def test_only_the_first_piece_counts_if_the_model_says_so(tmp_path: Path) -> None:
     """Models such as BGE pool by it."""
     folder = write_folder(tmp_path / "own", TABLE)
     told = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
@@ -126,7 +126,7 @@ def test_a_folder_with_something_else_is_refused_by_the_file(
         onnx.from_folder(folder)
 
 
-def test_a_folder_without_a_model_says_what_belongs_there(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_lists_the_missing_files(tmp_path: Path) -> None:
     """A setting, so the error names it."""
     with pytest.raises(ConfigError, match=r"model\.onnx") as caught:
         onnx.from_folder(tmp_path)
@@ -192,7 +192,7 @@ def test_the_package_of_the_weights_is_not_run() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_minilm_tells_what_means_the_same() -> None:
+def test_minilm_recognizes_paraphrases() -> None:
     """Without a word in common; 384 numbers of length 1."""
     found = onnx.minilm()
     texts = ["I like tea", "My favourite drink is oolong", "The car is red"]
@@ -250,7 +250,9 @@ def test_running_a_network_stores_no_id_and_no_report_in_the_home_folder(tmp_pat
     assert [*home.rglob("*")] == []
 
 
-def test_telemetry_stays_on_where_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_telemetry_stays_enabled_if_the_environment_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Whoever set it knows of it."""
     monkeypatch.setenv("ORT_DISABLE_TELEMETRY", "0")
     disable_telemetry()

@@ -126,7 +126,7 @@ def test_a_server_that_is_busy_is_asked_again(server: Server) -> None:
     assert pauses[2] <= 30
 
 
-def test_a_server_that_stays_busy_is_given_up(server: Server) -> None:
+def test_a_server_that_stays_busy_is_abandoned(server: Server) -> None:
     """Nobody waits for ever."""
     server.answers = [status(503)] * 50
 
@@ -146,7 +146,7 @@ def test_a_server_that_is_not_there_is_an_error_not_a_hang() -> None:
 
 
 @pytest.mark.parametrize("number", [400, 401, 403, 404, 301, 302, 307])
-def test_a_refusal_is_told_and_not_repeated(server: Server, number: int) -> None:
+def test_a_refused_request_is_reported_and_not_retried(server: Server, number: int) -> None:
     """Also a redirect, which would take the key and the memory elsewhere."""
     server.answers = [status(number, b"bad key " + KEY.encode(), Location="http://127.0.0.1:1/")]
 
@@ -209,7 +209,7 @@ def test_an_answer_that_breaks_off_is_asked_for_again(server: Server) -> None:
         ("https://example.org/v1", "a\r\nHost: evil"),
     ],
 )
-def test_an_address_that_would_give_the_key_away_is_refused(address: str, key: str) -> None:
+def test_an_address_that_would_expose_the_key_is_refused(address: str, key: str) -> None:
     """Attack: the key over an open network, in the address, or a header put into it."""
     with pytest.raises(ConfigError):
         OpenAIEmbedder(address, "m", 3, key=key)

@@ -20,7 +20,7 @@ _SCRIPT = peers.LOCKS / "presidio_redact.py"
 _ROOT = Path(__file__).parents[2]
 
 
-def test_presidio_that_is_not_installed_is_told_with_its_extra(
+def test_missing_presidio_is_reported_with_its_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Before anything is redacted."""

@@ -45,7 +45,7 @@ def test_a_text_cannot_name_pieces_that_only_a_program_may_use() -> None:
     assert set(StaticVocabulary()("<s> </s> <unk> <0x00>", 100)).isdisjoint({0, 1, 2, 3})
 
 
-def test_the_smaller_table_gives_the_cosines_of_the_original() -> None:
+def test_the_smaller_table_has_the_cosines_of_the_original() -> None:
     """Eight bits a number instead of sixteen move no cosine by more than 0.003."""
     kept = json.loads((_DATA / "cosines.json").read_text("utf-8"))
     found = matrix(StaticTable().embed(kept["texts"]))
@@ -136,7 +136,7 @@ def test_a_damaged_table_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 @pytest.mark.usefixtures("loaded_anew")
-def test_without_numpy_one_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_numpy_the_error_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is a dependency, so the installation is damaged."""
     monkeypatch.setitem(sys.modules, "numpy", None)
 

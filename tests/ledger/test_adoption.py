@@ -73,7 +73,7 @@ def _refused(victim: Machine, error: type[Exception], match: str | None = None) 
 # -- untrusted banks ---------------------------------------------------------------------------
 
 
-def test_an_untrusted_bank_can_be_read_and_says_so(tmp_path: Path) -> None:
+def test_an_untrusted_bank_can_be_read_and_is_marked(tmp_path: Path) -> None:
     """All of it proved; to add to it, one has to trust or adopt."""
     one = machine(tmp_path)
     two = _at(one, "two", writer=WRITER, trusted=frozenset({THIEF.did}))
@@ -90,7 +90,7 @@ def test_an_untrusted_bank_can_be_read_and_says_so(tmp_path: Path) -> None:
     assert two.standing() == "own"  # this machine has added to it
 
 
-def test_who_founded_a_bank_is_not_judged_unless_asked(tmp_path: Path) -> None:
+def test_the_founder_of_a_bank_is_verified_only_on_request(tmp_path: Path) -> None:
     """Without a list of trusted owners, as in a fresh container."""
     one = machine(tmp_path)
     assert _at(one, "two").standing() == "own"
@@ -249,7 +249,7 @@ def test_an_unknown_adoption_is_refused_by_machines_that_knew_the_bank(tmp_path:
     assert by_both.standing() == "own"  # an explicit word
 
 
-def test_an_adopted_old_copy_is_refused_by_who_saw_more(tmp_path: Path) -> None:
+def test_an_adopted_old_copy_is_refused_by_machines_that_saw_more(tmp_path: Path) -> None:
     """Also when the adopter pretends to have accepted the loss of exactly what was seen."""
     one = machine(tmp_path)
     kept = backup(one.store)
@@ -384,7 +384,7 @@ def test_an_adopted_bank_can_be_adopted_again(tmp_path: Path) -> None:
     assert _at(one, "of the second", trusted=frozenset({_SECOND.did})).standing() == "own"
 
 
-def test_a_founder_who_finds_the_key_takes_the_bank_back(tmp_path: Path) -> None:
+def test_a_founder_who_recovers_the_key_reclaims_the_bank(tmp_path: Path) -> None:
     """By adopting it in turn: then those who trusted the founder all along go on."""
     one = machine(tmp_path)
     _at(one, "heir").decider(_HEIR).adopt()
@@ -444,7 +444,7 @@ def test_a_store_that_went_back_is_not_adopted_unawares(tmp_path: Path) -> None:
     one.add(1, start=40)
 
 
-def test_another_machine_of_the_heir_is_told_what_an_adoption_gave_up(tmp_path: Path) -> None:
+def test_another_machine_of_the_successor_sees_the_accepted_loss(tmp_path: Path) -> None:
     """It trusts the new owner for the bank; what no adopter gave up by name it misses."""
     one = machine(tmp_path)
     two = _at(one, "two", trusted=frozenset({OWNER.did, _HEIR.did}))
@@ -491,7 +491,7 @@ def test_a_crash_before_the_witness_knows_of_an_adoption_is_mended_by_asking_aga
     assert actions(one.store, one.bank).count(ADOPTED) == 1
 
 
-def test_who_adopted_decides_like_any_owner(tmp_path: Path) -> None:
+def test_an_adopter_decides_like_any_owner(tmp_path: Path) -> None:
     """Accepts a loss and admits machines; the former owner does neither any more."""
     one = machine(tmp_path)
     heir = _at(one, "one")
@@ -521,7 +521,7 @@ def test_an_adoption_copied_into_another_bank_changes_nothing(tmp_path: Path) ->
     _refused(_at(other, "friend", trusted=frozenset({OWNER.did, _HEIR.did})), VerificationError)
 
 
-def test_a_store_on_disk_is_put_back_accepted_and_adopted(tmp_path: Path) -> None:
+def test_a_store_on_disk_is_restored_accepted_and_adopted(tmp_path: Path) -> None:
     """The same with files: an old copy, an owner's decision, and then lost keys."""
     path, seen = tmp_path / "store" / "satchel.db", tmp_path / "witness"
     path.parent.mkdir()

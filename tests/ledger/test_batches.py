@@ -78,7 +78,7 @@ def test_an_import_is_invisible_until_it_is_complete(store: Store) -> None:
             assert list(view.pending(source)) == []
 
 
-def test_what_an_import_replaces_is_there_until_it_is_complete(store: Store) -> None:
+def test_replaced_memories_stay_until_the_import_is_complete(store: Store) -> None:
     """The same slot: the old text until the moment the new one is there."""
     ledger = created(store)
     old, new = at_slot(1, "old"), at_slot(1, "new")
@@ -149,7 +149,7 @@ def test_an_import_can_refer_to_another_import(store: Store) -> None:
     assert texts(ledger) == texts(opened(store, ledger.bank, None)) == ["memory 1"]
 
 
-def test_what_is_said_at_once_of_all_and_of_one_counts_in_the_order_said(store: Store) -> None:
+def test_statuses_of_all_and_of_one_apply_in_log_order(store: Store) -> None:
     """One append: an import is deleted, and one of its records restored."""
     ledger = created(store)
     source, records = opens(ledger), memories(3)

@@ -73,7 +73,7 @@ def test_a_changed_record_is_not_among_the_nearest(store: SqliteStore, tmp_path:
     ("pieces", "given"),
     [([b"ab", b"c"], 2), ([b"abc"], 1), ([b"", b"ab", b"", b"c", b""], 2), ([b"a", b"b", b"c"], 3)],
 )
-def test_the_right_pieces_are_given(pieces: list[bytes], given: int) -> None:
+def test_the_right_pieces_are_returned(pieces: list[bytes], given: int) -> None:
     """However they are cut."""
     found = list(verified_pieces(pieces, ABC))
     assert (b"".join(found), len(found)) == (b"abc", given)

@@ -221,7 +221,7 @@ def test_an_edit_before_the_last_that_was_read_changes_nothing_and_is_refused_wh
         assert wanted in listed
 
 
-def test_changed_bytes_hide_no_memory_from_who_looks_for_a_tag_a_key_or_a_conversation() -> None:
+def test_changed_bytes_hide_no_memory_from_queries_by_tag_key_or_conversation() -> None:
     """What is skipped by its bytes has the bytes of its id, also where its columns are known."""
     with filled() as bank:
         keep(bank, "the wombat sleeps", key="k0", tags=["t0"])

@@ -157,7 +157,7 @@ def test_attack_rows_that_belong_to_nothing_are_named(
     assert [check for check in problems if said in check.detail], problems
 
 
-def test_a_file_whose_bytes_are_gone_is_a_note_of_doctors(settings: Settings) -> None:
+def test_a_file_with_missing_bytes_is_a_note_of_doctor(settings: Settings) -> None:
     """A bank that came without its files is sound; that they are lacking is said."""
     with filled("other") as bank:
         with bank.store.writing() as writing:

@@ -66,7 +66,7 @@ def test_an_heir_decides_and_the_old_key_does_not(tmp_path: Path) -> None:
         assert view.authority.name == "the heir's"
 
 
-def test_several_successions_are_noted_at_once(tmp_path: Path) -> None:
+def test_several_successions_are_recorded_together(tmp_path: Path) -> None:
     """A store that was away while a key was replaced twice learns both."""
     one = machine(tmp_path)
     assert one.decider().hand_over([HEIR, NEXT])
@@ -101,7 +101,7 @@ def test_the_second_succession_of_a_key_is_a_fork_and_counts_for_nothing(tmp_pat
         assert any("second succession" in note for note in view.notes)
 
 
-def test_a_key_that_ended_does_not_come_back(tmp_path: Path) -> None:
+def test_a_retired_key_does_not_return(tmp_path: Path) -> None:
     """Not as an heir, not as a writer."""
     one = machine(tmp_path)
     one.decider().hand_over([HEIR])
@@ -114,7 +114,7 @@ def test_a_key_that_ended_does_not_come_back(tmp_path: Path) -> None:
         one.decider(HEIR).hand_over([OWNER])
 
 
-def test_who_trusts_the_old_key_for_the_bank_believes_its_heir(tmp_path: Path) -> None:
+def test_a_machine_that_trusts_the_old_key_trusts_its_successor(tmp_path: Path) -> None:
     """A machine that never saw the bank needs no more than the log."""
     one = machine(tmp_path)
     one.decider().hand_over([HEIR])
@@ -201,10 +201,10 @@ def test_a_replaced_key_can_be_revoked_later_by_its_heir(tmp_path: Path) -> None
     one = machine(tmp_path)
     one.decider().hand_over([HEIR])
     with one.ledger().reading() as view:
-        assert view.authority.owner_until(OWNER.did) is not None
+        assert view.authority.unrevoked_end(OWNER.did) is not None
     assert one.decider(HEIR).end(REVOKED, OWNER.did)
     with one.ledger().reading() as view:
-        assert view.authority.owner_until(OWNER.did) is None
+        assert view.authority.unrevoked_end(OWNER.did) is None
         assert view.authority.revoked_keys == {OWNER.did}
 
 
@@ -218,7 +218,7 @@ def test_what_an_ended_key_signs_afterwards_changes_nothing(tmp_path: Path) -> N
     assert ADMISSION in actions(one.store, one.bank)
 
 
-def test_what_a_log_says_of_keys_is_the_same_at_once_and_step_by_step(tmp_path: Path) -> None:
+def test_key_statuses_are_the_same_in_one_pass_and_step_by_step(tmp_path: Path) -> None:
     """A program that has the bank open and one that was just started believe the same."""
     one = machine(tmp_path)
     ledger = one.ledger()

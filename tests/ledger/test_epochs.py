@@ -454,7 +454,7 @@ def test_another_machine_continues_after_an_owners_decision_and_reports_it(
     assert one.listed() == two.listed()
 
 
-def test_a_machine_that_saw_more_than_the_owner_knew_is_told_how_much(tmp_path: Path) -> None:
+def test_a_machine_that_saw_more_than_the_owner_sees_how_much_was_lost(tmp_path: Path) -> None:
     """The decision ends the epoch; that it was made without knowing all is said."""
     one = machine(tmp_path)
     two = _second(tmp_path, one)
@@ -527,7 +527,7 @@ def test_a_branch_from_before_the_place_of_an_acceptance_is_still_a_fork(tmp_pat
         two.listed()
 
 
-def test_a_running_program_sees_that_its_past_was_given_up(tmp_path: Path) -> None:
+def test_a_running_program_notices_an_accepted_loss(tmp_path: Path) -> None:
     """Without any witness: what it read itself is what it compares with."""
     one = machine(tmp_path)
     kept = backup(one.store)
@@ -545,7 +545,7 @@ def test_a_running_program_sees_that_its_past_was_given_up(tmp_path: Path) -> No
         assert view.notes == ()
 
 
-def test_what_was_given_up_says_nothing_of_what_is_there(tmp_path: Path) -> None:
+def test_an_accepted_loss_does_not_affect_existing_records(tmp_path: Path) -> None:
     """A record deleted in the lost history is current again, also for a program that saw that."""
     one = machine(tmp_path)
     target = one.listed()[-1]
@@ -610,7 +610,7 @@ def test_a_restore_starts_an_epoch_even_where_nothing_was_seen(tmp_path: Path) -
     assert one.notes() == new.notes() == ()
 
 
-def test_a_restore_gives_up_what_this_machine_saw(tmp_path: Path) -> None:
+def test_a_restore_can_accept_a_loss_against_the_witness(tmp_path: Path) -> None:
     """By name, like an accepted loss; a restore of the newest state gives up nothing."""
     one = _rolled_back(tmp_path)
     one.witness.note_removed(one.bank, [3, _OLD])
@@ -636,7 +636,7 @@ def test_a_restore_that_was_cut_short_is_mended_by_restoring_again(tmp_path: Pat
     assert one.notes() == ()
 
 
-def test_a_bank_that_is_gone_is_forgotten_by_a_decision_of_its_own(tmp_path: Path) -> None:
+def test_a_missing_bank_is_accepted_by_a_decision_of_its_own(tmp_path: Path) -> None:
     """Not by accepting a loss, and not while it is there; what was removed stays noted."""
     one = machine(tmp_path)
     one.witness.note_removed(one.bank, [4])

@@ -91,7 +91,7 @@ class _World:
 
 
 @given(steps=st.lists(_steps, max_size=14))
-def test_whatever_happens_a_machine_reads_all_it_saw_or_is_told_why_not(
+def test_in_any_history_a_machine_reads_what_it_saw_or_gets_the_reason(
     steps: list[tuple[str, int]],
 ) -> None:
     """Without a decision of an owner in the log, what a machine saw is there or it is refused."""

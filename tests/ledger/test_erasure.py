@@ -306,7 +306,7 @@ def test_attack_the_bytes_of_an_erased_record_are_written_back(store: Store) -> 
         assert WORD.encode() not in _raw(store.path.parent)
 
 
-def test_attack_columns_that_tell_of_an_erased_record_are_found(store: Store) -> None:
+def test_attack_columns_that_reveal_an_erased_record_are_found(store: Store) -> None:
     """A store that kept who it was about says too much; a repair empties it."""
     ledger = created(store)
     record = telling()
@@ -327,7 +327,7 @@ def _decider(store: Store, bank: str, witness: Witness) -> Decider:
     return Decider(store=store, bank=bank, owner=OWNER, writer=WRITER, witness=witness)
 
 
-def test_a_store_put_back_from_before_an_erasure_is_erased_again(tmp_path: Path) -> None:
+def test_a_store_rolled_back_before_an_erasure_is_erased_again(tmp_path: Path) -> None:
     """Attack: the backup has the text, and its log says nothing of an erasure."""
     folder, witness = tmp_path / "store", Witness(tmp_path / "witness")
     folder.mkdir()
@@ -380,7 +380,7 @@ def test_a_loss_that_another_machine_accepted_brings_no_erased_text_back(tmp_pat
     assert record.id not in listed(there)
 
 
-def test_places_of_what_was_given_up_are_not_taken_for_erased(tmp_path: Path) -> None:
+def test_positions_of_an_accepted_loss_are_not_taken_for_erased(tmp_path: Path) -> None:
     """The log has other records there since; nobody erased those."""
     store = InMemoryStore()
     mine, other = Witness(tmp_path / "mine"), Witness(tmp_path / "other")
@@ -396,7 +396,7 @@ def test_places_of_what_was_given_up_are_not_taken_for_erased(tmp_path: Path) ->
     assert len(listed(opened(store, ledger.bank, tmp_path / "mine"))) == 9
 
 
-def test_a_damaged_record_that_is_given_up_is_kept_aside_and_leaves_nothing_in_its_place(
+def test_a_damaged_record_that_is_given_up_is_set_aside(
     store: Store,
 ) -> None:
     """Its bytes go to the side first, so that a program that is killed loses none."""

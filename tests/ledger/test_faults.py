@@ -169,7 +169,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("work", "act", "error"), FAULTS)
-def test_whatever_fails_is_told_and_nothing_is_lost(
+def test_any_failure_is_reported_and_nothing_is_lost(
     tmp_path: Path, work: str, act: str, error: int
 ) -> None:
     """Fault: some of the reads, writes, syncs and openings fail, each once or from then on.
@@ -182,7 +182,7 @@ def test_whatever_fails_is_told_and_nothing_is_lost(
 
 @pytest.mark.prove
 @pytest.mark.parametrize(("work", "act", "error"), FAULTS)
-def test_whichever_fails_is_told_and_nothing_is_lost(
+def test_each_failure_is_reported_and_nothing_is_lost(
     tmp_path: Path, work: str, act: str, error: int
 ) -> None:
     """Fault: the same, for every single one of them."""

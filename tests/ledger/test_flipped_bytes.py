@@ -144,7 +144,7 @@ def test_a_flipped_byte_of_a_page_with_records_is_refused_or_makes_no_difference
 
 
 @pytest.mark.parametrize("column", ["type", "at", "kind", "user", "run", "moment"])
-def test_text_that_is_no_text_is_told_as_damage(whole: Whole, column: str) -> None:
+def test_invalid_text_is_reported_as_damage(whole: Whole, column: str) -> None:
     """Fault: bytes that are not UTF-8 where text has to be."""
     connection = apsw.Connection(str(whole.database))
     connection.execute(f"UPDATE record SET {column} = CAST(x'89' AS TEXT) WHERE place & 1023 = 9")  # noqa: S608 - our own names

@@ -79,7 +79,7 @@ def test_without_it_or_with_nonsense_the_log_is_read() -> None:
             assert _shown(bank) == [stays]
 
 
-def test_a_memory_hidden_by_a_status_taken_back_is_refused() -> None:
+def test_a_memory_hidden_by_a_reverted_status_is_refused() -> None:
     """What was remembered as retired and is restored since is not hidden by its old column."""
     _, gone = _fill()
     with filled() as bank:
@@ -115,7 +115,7 @@ def test_an_edit_of_what_is_remembered_brings_nothing_back_and_is_found(edit: st
     assert any(check.state == "problem" for check in check_banks(load_settings()))
 
 
-def test_who_reads_statuses_notices_that_one_is_hidden_by_its_type() -> None:
+def test_a_reader_of_statuses_notices_one_hidden_by_its_type() -> None:
     """They were not read when the bank was opened, so they are counted by their leaves."""
     statuses = Filter(types=frozenset({"status"}))
     _fill()

@@ -65,7 +65,7 @@ def test_there_and_back_again_is_a_change(ledger: Ledger) -> None:
         ledger.append([said(one, "restored")], given=given)
 
 
-def test_what_is_said_of_an_import_changes_its_records(ledger: Ledger) -> None:
+def test_a_status_of_an_import_applies_to_its_records(ledger: Ledger) -> None:
     """Attack: an undo in between; a record of the import is not what was seen any more."""
     source = seal(Source(provider="x", format="x", at=AT))
     (one,) = memories(1)
@@ -167,7 +167,7 @@ def test_what_an_import_says_counts_when_it_is_complete(ledger: Ledger) -> None:
         assert view.status_events(logged, as_of=then) == []
 
 
-def test_a_store_that_gives_other_ids_than_were_asked_for_is_refused(ledger: Ledger) -> None:
+def test_a_store_that_returns_other_ids_is_refused(ledger: Ledger) -> None:
     """Attack: digits of one memory that lead to another."""
     one, two = memories(2)
     ledger.append([one, two])
@@ -190,7 +190,7 @@ def test_a_store_that_gives_other_ids_than_were_asked_for_is_refused(ledger: Led
             view.with_prefix(one.id[7:20], limit=5)
 
 
-def test_what_a_store_could_not_keep_in_the_end_was_never_said(
+def test_an_append_that_the_store_lost_was_never_acknowledged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The transaction fails as it is committed: another record takes the place, not the effect."""

@@ -401,7 +401,7 @@ def test_another_history_of_the_same_length_is_a_fork(disk: Place, tmp_path: Pat
             _listed(disk.ledger())
 
 
-def test_a_bank_that_was_seen_and_is_gone_is_a_rollback(disk: Place) -> None:
+def test_a_bank_that_was_seen_and_is_missing_is_a_rollback(disk: Place) -> None:
     """An empty store in its place is not a fresh start."""
     disk.store.close()
     shutil.rmtree(disk.path.parent)

@@ -232,7 +232,7 @@ def test_a_really_full_disk_keeps_what_was_acknowledged(
     store.close()
 
 
-def test_a_torn_line_of_the_witness_is_ignored_whichever_part_is_there(tmp_path: Path) -> None:
+def test_a_torn_line_of_the_witness_is_ignored_whatever_part_remains(tmp_path: Path) -> None:
     """Fault: the power goes while a line is forced; its end may be there without its beginning."""
     torn = 0
     for seed in range(150):

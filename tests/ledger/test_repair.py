@@ -108,7 +108,7 @@ def test_what_is_derived_is_derived_again(bank: Bank, edit: str, flaw: Flaw) -> 
     bank.again().append(memories(1, start=700))
 
 
-def test_bytes_that_no_longer_hold_are_set_aside_and_the_log_says_so(bank: Bank) -> None:
+def test_bytes_that_do_not_verify_are_set_aside_and_logged(bank: Bank) -> None:
     """Fault: one record changed, one emptied: both are lost, the bytes are kept, all else reads."""
     changed = "CAST(replace(CAST(body AS TEXT), 'memory', 'Memory') AS BLOB)"
     bank.edit(f"UPDATE record SET body = {changed} WHERE place & 1023 = 20")  # noqa: S608 - our own
@@ -139,7 +139,7 @@ def test_bytes_that_no_longer_hold_are_set_aside_and_the_log_says_so(bank: Bank)
         ("UPDATE bank SET head = zeroblob(10)", Flaw.HEAD),
     ],
 )
-def test_what_cannot_be_put_right_is_said_and_left_as_it_is(
+def test_damage_that_cannot_be_repaired_is_reported_and_left_unchanged(
     bank: Bank, edit: str, flaw: Flaw
 ) -> None:
     """A record that is gone, or what said so of others: that is a case for a backup."""
@@ -150,7 +150,7 @@ def test_what_cannot_be_put_right_is_said_and_left_as_it_is(
     assert examine(bank.store, bank.ledger.bank).counts[flaw]
 
 
-def test_a_damaged_page_is_told_not_crashed_on(bank: Bank) -> None:
+def test_a_damaged_page_is_reported_without_a_crash(bank: Bank) -> None:
     """Fault: a stretch of the file overwritten with noise."""
     bank.store.close()
     with bank.store.path.open("r+b") as file:

@@ -73,7 +73,7 @@ def test_nothing_that_one_of_several_owners_decides_alone_counts(two_of_three: M
         assert _counts(two_of_three, record), kind
 
 
-def test_who_is_no_owner_does_not_make_up_the_number(two_of_three: Machine) -> None:
+def test_only_owners_count_for_the_threshold(two_of_three: Machine) -> None:
     """Nor does a writer, nor a key that signs twice."""
     for keys in ((OWNER, THIEF), (OWNER, WRITER), (OWNER, OWNER)):
         for kind, record in _decisions(two_of_three, *keys).items():

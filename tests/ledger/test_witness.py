@@ -648,7 +648,7 @@ def test_a_reader_that_saw_a_young_file_looks_again(witness: Witness) -> None:
     assert newest(witness) == (0, 2)
 
 
-def test_a_reader_notices_that_the_file_is_gone_or_new(witness: Witness) -> None:
+def test_a_reader_notices_that_the_file_is_missing_or_new(witness: Witness) -> None:
     """Nothing is answered from memory once the file is not the one that was read."""
     witness.record(signed(3))
     os.utime(file_of(witness), (1_700_000_000, 1_700_000_000))
@@ -700,7 +700,7 @@ def test_positions_are_kept_sorted_and_once(witness: Witness) -> None:
         witness.note_removed(BANK, [-1])
 
 
-def test_positions_are_seen_at_once_when_another_notes_them(witness: Witness) -> None:
+def test_positions_recorded_by_another_process_are_seen_immediately(witness: Witness) -> None:
     """An erased record must not be shown once more by a reader that had looked before."""
     witness.note_removed(BANK, [1])
     for number in range(2, 30):

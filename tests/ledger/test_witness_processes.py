@@ -117,7 +117,7 @@ def file_of(witness: Witness) -> Path:
     return witness.folder / f"{BANK.removeprefix('blake3:')}.heads"
 
 
-def test_processes_that_record_at_once_lose_and_mix_no_line(witness: Witness, start: Start) -> None:
+def test_concurrent_recorders_lose_and_mix_no_line(witness: Witness, start: Start) -> None:
     """Four writers, 200 heads: what was said to be written is there, in order, and the newest."""
     writers = [start(WRITER, witness.folder) for _ in range(4)]
     assert [told(writer) for writer in writers] == ["ready"] * 4
@@ -132,7 +132,7 @@ def test_processes_that_record_at_once_lose_and_mix_no_line(witness: Witness, st
     assert file_of(witness).read_bytes() == b"".join(format_line(signed(n)) for n in sorted(wrote))
 
 
-def test_a_reader_sees_what_another_process_recorded_at_once(
+def test_a_reader_sees_records_of_another_process_immediately(
     witness: Witness, start: Start
 ) -> None:
     """As soon as it is acknowledged, a read must not believe an older store any more."""
@@ -242,7 +242,7 @@ def test_killed_before_the_acknowledgement_the_next_process_resumes(
 
 
 @pytest.mark.parametrize("moment", ["fsync", "replace", "replaced", "fsync of the folder"])
-def test_killed_while_compacting_the_newest_head_is_there(
+def test_after_a_kill_during_compaction_the_newest_head_exists(
     witness: Witness, start: Start, moment: str
 ) -> None:
     """Fault: kill -9 between the steps of the rewrite; what it leaves is cleared by the next."""

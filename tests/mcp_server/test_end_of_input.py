@@ -39,7 +39,7 @@ def conversation() -> list[dict[str, Any]]:
     ]
 
 
-def test_all_requests_are_answered_when_the_input_ends_at_once() -> None:
+def test_all_requests_are_answered_when_the_input_ends_early() -> None:
     """Results and errors alike; what was acknowledged is stored."""
     command = [sys.executable, "-m", "satchel"]
     messages = conversation()

@@ -267,7 +267,7 @@ def test_memory_files_are_those_of_the_tool(own_home: Path) -> None:
     ],
     ids=["memory", "bank", "base64", "session"],
 )
-def test_what_goes_wrong_is_said_without_this_machines_names(
+def test_errors_do_not_contain_names_of_this_machine(
     own_home: Path, name: str, said: dict[str, Any], code: str
 ) -> None:
     """Our code and sentence; no path of this machine."""
@@ -482,7 +482,7 @@ def test_irrelevant_memories_are_omitted_and_counted(own_home: Path) -> None:
     asked(work)
 
 
-def test_a_defect_of_ours_is_told_without_what_it_is_about(
+def test_an_internal_error_reveals_no_details(
     own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Neither the host nor the log sees what was in it."""
@@ -517,7 +517,7 @@ def test_the_command_speaks_over_its_standard_streams(own_home: Path) -> None:
     assert "Ada drinks tea" in asyncio.run(run())
 
 
-def test_attack_a_member_given_twice_over_standard_streams_is_refused(own_home: Path) -> None:
+def test_attack_a_duplicate_member_over_standard_streams_is_refused(own_home: Path) -> None:
     """A host shows one text, and another would be stored; the call is answered, and nothing is."""
     del own_home
     version = {"protocolVersion": "2025-06-18", "capabilities": {}}

@@ -117,7 +117,7 @@ DEFAULTS = {
 }  # fmt: skip
 
 
-def test_what_is_not_given_is_the_default() -> None:
+def test_omitted_arguments_have_their_defaults() -> None:
     """Of every option."""
     assert pack([]) == DEFAULTS
 

@@ -127,7 +127,7 @@ def test_what_was_forgotten_gets_none_and_what_came_does(bank: Any, tmp_path: Pa
     assert found.missing == 0
 
 
-def test_a_bank_without_vectors_says_so(bank: Any) -> None:
+def test_a_bank_without_vectors_reports_it(bank: Any) -> None:
     """Nothing is there until somebody asked for it."""
     assert stats(bank).vectors is None
 

@@ -138,7 +138,7 @@ def test_filters_hold_for_what_meaning_nominates(bank: Remembering) -> None:
     assert "sushi, over" not in texts(ask(bank, "dinner"))
 
 
-def test_what_is_gone_since_is_ordered_by_meaning_as_well(bank: Remembering) -> None:
+def test_memories_retired_since_are_ranked_by_meaning_as_well(bank: Remembering) -> None:
     """As of an earlier moment, what was deleted since counts as it did."""
     (old,) = bank.add(Semantic(text="tea and sushi of the first day"))
     bank.add(Semantic(text="tea towels for the desk office report"))
@@ -181,7 +181,7 @@ def test_neighbours_in_the_log_of_other_conversations_count_nothing(bank: Rememb
     assert texts(ask(bank, "noodles")) == ["noodles"]
 
 
-def test_who_is_named_in_the_question_comes_first(bank: Remembering) -> None:
+def test_the_person_named_in_the_question_ranks_first(bank: Remembering) -> None:
     """Of two that said the same, by the first word of the name at least."""
     bank.add(said("Ada Berg", "I like tea", "r1"), said("user:Bela", "I like tea", "r2"))
     for name, first in (("Ada", "Ada Berg"), ("Bela", "user:Bela")):
@@ -201,7 +201,7 @@ def test_a_conversation_that_speaks_of_all_of_it_comes_first(bank: Remembering) 
     assert [hit.entry.scope for hit in boats] == [Scope(run="r2"), Scope(run="r1")]
 
 
-def test_edges_are_gone_along_one_hop(bank: Remembering) -> None:
+def test_links_are_followed_one_hop(bank: Remembering) -> None:
     """What is linked with the best comes after it, says so, and nothing beyond it does."""
     first, second, third = bank.add(
         Semantic(text="the boat is called Petrel"),
@@ -235,7 +235,7 @@ def test_invalid_edges_lead_nowhere(bank: Remembering, edge: dict[str, Any]) -> 
     assert texts(ask(bank, "Petrel")) == ["Petrel"]
 
 
-def test_a_hub_with_very_many_edges_is_not_gone_through(bank: Remembering) -> None:
+def test_a_hub_with_very_many_links_is_not_traversed(bank: Remembering) -> None:
     """Attack: a memory that everything is linked with; forty edges are looked at."""
     (hub,) = bank.add(Semantic(text="Petrel"))
     others = bank.add(*(Semantic(text=f"other {number}") for number in range(60)))
@@ -281,7 +281,7 @@ def test_within_a_budget_memories_of_the_named_time_come_first(bank: Remembering
     assert not any(hit.other_time for hit in ask(bank, "tea", budget=200).hits)
 
 
-def test_a_time_of_which_there_is_nothing_is_dropped_and_that_is_told(bank: Remembering) -> None:
+def test_a_time_without_memories_is_ignored_and_reported(bank: Remembering) -> None:
     """A question with a time that nobody wrote down is still answered."""
     bank.add(Episodic(text="tea", occurred_at="2026-03-10T00:00:00.000000Z"))
     found = ask(bank, "tea yesterday")
@@ -554,7 +554,7 @@ def test_damaged_sketches_are_ignored(bank: Remembering) -> None:
     assert texts(ask(bank, "sushi")) == ["Ada eats sushi"]
 
 
-def test_what_was_told_later_is_found_by_the_time_at_which_it_happened(bank: Remembering) -> None:
+def test_a_late_report_is_found_by_the_time_of_its_event(bank: Remembering) -> None:
     """``two months ago`` counts from when it was said; what is told within the time ranks below."""
     for run, day, text in (
         ("r1", "2026-05-20", "we spoke of climbing on a mountain at school"),

@@ -121,7 +121,7 @@ def test_words_are_counted_as_a_list_of_them_counts(length: int) -> None:
     assert texts.SearchText(row).length == len(tokens)
 
 
-def test_threads_that_ask_at_once_get_the_same_answers(bank: Remembering) -> None:
+def test_concurrent_threads_get_the_same_answers(bank: Remembering) -> None:
     """While halves of what is kept are exchanged."""
     expected, found = _answers(bank), list[Any]()
     texts.texts.clear()

@@ -135,7 +135,7 @@ def test_a_question_is_answered_by_words_meaning_and_edges(plain: dict[str, Any]
 
 
 @pytest.mark.parametrize("kind", STORES[1:])
-def test_every_store_gives_the_same_answers(
+def test_every_store_returns_the_same_answers(
     kind: str, plain: dict[str, Any], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Memories, order, scores, reasons and plan, for each kind of question."""

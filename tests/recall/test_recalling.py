@@ -157,7 +157,9 @@ def test_filters_do_not_starve_an_answer(bank: Remembering) -> None:
     assert (found.hits, found.complete) == ((), True)
 
 
-def test_looking_is_bounded_and_says_so(bank: Remembering, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_is_bounded_and_reports_it(
+    bank: Remembering, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Attack: a bank full of what the filter refuses; the answer says that it gave up."""
     monkeypatch.setattr(engine, "MOST_LOOKED_AT", 30)
     bank.add(Semantic(text="tea", tags=("own",)), *(Semantic(text="tea") for _ in range(40)))
@@ -226,7 +228,7 @@ def test_as_of_a_moment_is_the_log_of_that_moment() -> None:
     assert bank.texts("tea", as_of=JULY) == []
 
 
-def test_as_of_finds_an_import_that_was_taken_back(bank: Remembering) -> None:
+def test_as_of_finds_an_import_that_was_undone(bank: Remembering) -> None:
     """All its records, each once, also those that were deleted for themselves."""
     from satchel.ledger.transaction import closing_receipt
     from satchel.model.records import Source

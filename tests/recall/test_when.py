@@ -38,9 +38,7 @@ def span(text: str) -> tuple[str, str, str] | None:
         ("lunch on Friday", "on Friday", "2026-05-29", "2026-05-30"),
     ],
 )
-def test_what_is_told_from_now_is_taken_exactly(
-    text: str, words: str, since: str, until: str
-) -> None:
+def test_times_relative_to_now_are_exact(text: str, words: str, since: str, until: str) -> None:
     """Days, weeks from Monday on, months and years before the question."""
     assert span(text) == (words, since, until)
 
@@ -90,7 +88,7 @@ def test_what_may_be_something_else_names_no_time(text: str) -> None:
 
 
 @given(st.text(max_size=80) | st.from_regex(r"(in|on|last) [\w ,.-]{0,30}", fullmatch=True))
-def test_any_text_gives_a_time_in_order_or_none(text: str) -> None:
+def test_any_text_yields_an_ordered_time_range_or_none(text: str) -> None:
     """Nothing that is typed makes an error, or a period that ends before it begins."""
     told = parse_time_range(text, NOW)
     if told is not None:
@@ -144,7 +142,7 @@ def test_whether_a_text_names_a_time(text: str, *, names: bool) -> None:
         ("nothing of the kind", []),
     ],
 )
-def test_times_in_what_was_said_count_from_when_it_was_said(text: str, moments: list[str]) -> None:
+def test_times_in_a_text_are_relative_to_when_it_was_written(text: str, moments: list[str]) -> None:
     """The first moment of each, in the order of the text."""
     found = times_named(text, "2023-07-10T12:00:00.000000Z")
 

@@ -36,7 +36,7 @@ def test_isolation_hijack_and_hidden_instructions_are_safe_on_every_channel(
     [MemoryInjectionAttack, UpdatePoisoningAttack, MetadataPoisoningAttack],
     ids=lambda attack: attack.name,
 )
-def test_who_has_no_key_plants_nothing(attack: Any) -> None:
+def test_without_the_key_nothing_can_be_planted(attack: Any) -> None:
     """External and laundered channels are kept out five of five.
 
     What the agent itself signed cannot be told from what the user said: that is agmi's own finding.

@@ -31,7 +31,7 @@ HOSTILE = st.lists(
 
 
 @given(HOSTILE)
-def test_every_text_comes_back_byte_for_byte(text: str) -> None:
+def test_every_text_is_decoded_byte_for_byte(text: str) -> None:
     """The encoding loses nothing, half characters included."""
     assert decoded(encoded(text)) == text
 

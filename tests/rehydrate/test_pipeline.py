@@ -40,7 +40,7 @@ def facts(bank: Remembering, count: int, **members: Any) -> list[str]:
     return [record.id for record in bank.add(*drafts)]
 
 
-def test_each_stage_says_what_it_did(bank: Remembering) -> None:
+def test_each_stage_reports_what_it_did(bank: Remembering) -> None:
     """Seven verdicts, in the order of the paper."""
     facts(bank, 3)
     found = wake(bank, task="green tea")
@@ -78,7 +78,7 @@ def test_every_field_that_matters_reaches_the_model(bank: Remembering) -> None:
             assert part in text
 
 
-def test_what_metadata_tells_a_reader_reaches_the_model(bank: Remembering) -> None:
+def test_readable_metadata_reaches_the_model(bank: Remembering) -> None:
     """Not what only programs go by: keys, moments, addresses, nests, and names with dots."""
     bank.add(
         Semantic(
@@ -172,7 +172,7 @@ def test_no_more_than_two_thousand_records_are_read_of_a_large_bank(
     for start in range(0, 4000, 500):
         bank.add(*(Semantic(text=f"tea of lot {start + number}") for number in range(500)))
     proved = list[VerifiedRecord]()
-    plain = VerifiedRows._proved
+    plain = VerifiedRows._verify_rows
 
     def counting(
         self: VerifiedRows, rows: list[Any], *, pending: bool = False
@@ -181,7 +181,7 @@ def test_no_more_than_two_thousand_records_are_read_of_a_large_bank(
         proved.extend(one for one in found if isinstance(one.model, Entry))
         return found
 
-    monkeypatch.setattr(VerifiedRows, "_proved", counting)
+    monkeypatch.setattr(VerifiedRows, "_verify_rows", counting)
     for budget in (4096, 100_000):
         proved.clear()
         found = wake(bank, task="tea of lot 17", budget=budget)

@@ -113,7 +113,7 @@ def test_a_file_longer_than_allowed_is_refused(folder: ContainedFolder) -> None:
         folder.read("file", limit=1000)
 
 
-def test_what_is_missing_is_said_to_be(folder: ContainedFolder) -> None:
+def test_missing_parts_are_reported(folder: ContainedFolder) -> None:
     """Reading, removing, moving; a folder on the way; with the name."""
     for act in ("open", "read", "listing", "remove", "rename from"):
         with pytest.raises(UnreadableError, match="No such file") as caught:

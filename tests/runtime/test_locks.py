@@ -112,7 +112,7 @@ def refused(path: Path, *, shared: bool = False) -> LockedError:
     return caught.value
 
 
-def test_a_lock_is_taken_and_given_back(path: Path) -> None:
+def test_a_lock_is_acquired_and_released(path: Path) -> None:
     """The file is private, names the holder meanwhile, and stays."""
     lock = ProcessLock(path, purpose="keeping")
     assert not holds(lock)
@@ -143,7 +143,9 @@ def test_the_time_in_it_is_when_the_program_started(path: Path) -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_who_is_refused_is_told_which_process_on_which_host(path: Path, *, shared: bool) -> None:
+def test_the_error_names_the_process_and_host_that_hold_the_lock(
+    path: Path, *, shared: bool
+) -> None:
     """And what for, since when, and what to do."""
     with held_by_another(path) as holder:
         error = refused(path, shared=shared)
@@ -295,7 +297,7 @@ for _ in range(50):
 """
 
 
-def test_no_two_processes_are_inside_at_once(path: Path, tmp_path: Path) -> None:
+def test_no_two_processes_hold_the_lock(path: Path, tmp_path: Path) -> None:
     """Four count to two hundred together; no step is lost."""
     counter = tmp_path / "counter"
     counter.write_text("0")
@@ -372,7 +374,7 @@ def test_a_holder_on_another_host_is_named_with_it(path: Path) -> None:
     assert "kill" not in (error.hint or "")
 
 
-def test_a_holder_that_has_not_written_its_name_yet_is_given_a_moment(
+def test_a_holder_that_has_not_written_its_name_yet_gets_a_moment(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between taking the lock and writing there is an instant."""
@@ -383,7 +385,7 @@ def test_a_holder_that_has_not_written_its_name_yet_is_given_a_moment(
         assert f"process {holder.pid} " in refused(path).message
 
 
-def test_who_waits_gets_the_lock_when_it_is_free(
+def test_a_waiter_gets_the_lock_when_it_is_free(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The holder leaves while the other pauses."""
@@ -398,7 +400,7 @@ def test_who_waits_gets_the_lock_when_it_is_free(
             assert json.loads(path.read_text())["pid"] == os.getpid()
 
 
-def test_who_waits_pauses_longer_each_time_and_not_longer_than_asked(
+def test_a_waiter_pauses_longer_each_time_and_not_longer_than_asked(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From a millisecond to a tenth of a second; the end is kept to."""
@@ -448,7 +450,7 @@ def test_what_is_shared_cannot_be_made_ones_own(path: Path) -> None:
     assert not holds(lock)
 
 
-def test_an_exception_in_the_block_gives_the_lock_back(path: Path) -> None:
+def test_an_exception_in_the_block_releases_the_lock(path: Path) -> None:
     """Also an interrupt."""
     lock = ProcessLock(path)
 

@@ -142,7 +142,7 @@ def test_a_link_further_up_is_the_persons_own_affair(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("access", [os.O_RDONLY, os.O_RDWR])
 @pytest.mark.parametrize("kind", ["folder", "fifo", "socket", "device"])
-def test_what_is_no_file_is_refused_at_once(state: Path, kind: str, access: int) -> None:
+def test_anything_but_a_file_is_refused_immediately(state: Path, kind: str, access: int) -> None:
     """Attack: a pipe that never answers in the place of our state."""
     state.unlink()
     if kind == "folder":
@@ -227,7 +227,7 @@ def test_a_system_that_refuses_leaves_no_descriptor_open(
     assert descriptors() <= before
 
 
-def test_a_file_system_without_permissions_is_said_to_be_one(
+def test_a_file_system_without_permissions_is_reported(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """FAT agrees to a change of mode and does nothing; nothing is reported as put right."""

@@ -23,7 +23,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "device", "missing", "loop", "long", "nul"])
-def test_what_is_not_a_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+def test_anything_but_a_regular_file_is_refused_immediately(tmp_path: Path, kind: str) -> None:
     """Attack: a pipe that never answers, a device that never ends, names that lead nowhere."""
     path = tmp_path / {"long": "n" * 300, "nul": "a\0b"}.get(kind, "it")
     if kind == "folder":

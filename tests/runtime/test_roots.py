@@ -95,7 +95,7 @@ def test_a_change_of_the_current_folder_changes_nothing(
 
 
 @each_door
-def test_a_current_folder_that_is_gone_is_refused(
+def test_a_missing_current_folder_is_refused(
     root: Path, door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A relative path means nothing there."""
@@ -386,7 +386,7 @@ def test_a_refusal_names_the_roots_to_the_operator_and_nothing_to_others(root: P
     assert "is outside" in said
 
 
-def test_descriptors_are_given_back(root: Path) -> None:
+def test_descriptors_are_closed(root: Path) -> None:
     """After successes and refusals alike."""
     (root / "sub" / "link").symlink_to("file")
     before = descriptors()

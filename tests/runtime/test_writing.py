@@ -29,7 +29,7 @@ def unharmed(path: Path) -> bool:
     return names == [] or (names == [path.name] and path.read_bytes() == OLD)
 
 
-def test_what_was_written_is_there_when_the_block_ends(target: Path) -> None:
+def test_written_data_exists_when_the_block_ends(target: Path) -> None:
     """Not before: who looks meanwhile sees the old file or none."""
     with atomic_write(target) as stream:
         stream.write(b"new")

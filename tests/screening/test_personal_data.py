@@ -97,7 +97,7 @@ def test_the_same_value_has_the_same_number_in_all_members() -> None:
     assert not any("ada@" in one.field for one in replaced)
 
 
-def test_where_nothing_is_found_the_record_itself_is_given_back() -> None:
+def test_a_record_without_findings_is_returned_itself() -> None:
     """Its nonce included: it stays whole."""
     value = {"text": "nothing at all", "nonce": "0" * 32}
     assert Redactor().form(value) == (value, [])
@@ -105,7 +105,7 @@ def test_where_nothing_is_found_the_record_itself_is_given_back() -> None:
 
 
 @given(st.text(max_size=300))
-def test_any_text_is_gone_through_and_a_second_time_gives_nothing(text: str) -> None:
+def test_any_text_is_scrubbed_and_a_second_pass_finds_nothing(text: str) -> None:
     """For all texts: what is left holds nothing more of what was looked for."""
     form, _ = Redactor().form({"text": text})
     again, replaced = Redactor().form(form)

@@ -128,7 +128,7 @@ def _steps(act: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("part", _REPEATED, ids=lambda part: repr(part)[-24:])
-def test_attack_half_a_mebibyte_of_a_pattern_is_gone_through(part: str) -> None:
+def test_attack_half_a_mebibyte_of_a_pattern_is_scanned(part: str) -> None:
     """With a quadratic expression among the rules this would not end before the test is stopped."""
     text = _repeated(part, 2**19)
     clean, _ = scrub(text)

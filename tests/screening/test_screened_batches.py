@@ -73,7 +73,7 @@ def test_attack_text_that_cannot_be_encoded_is_screened_by_itself() -> None:
 
 
 @given(st.lists(records(), max_size=6), st.integers(0, 2**32), st.data())
-def test_whatever_is_found_by_itself_is_found_together(
+def test_batches_find_what_single_scans_find(
     drafts: list[Model], seed: int, data: st.DataObject
 ) -> None:
     """With a secret of any kind planted in any of them."""

@@ -119,7 +119,7 @@ def test_what_identifies_or_is_signed_is_reported_and_left(draft: Model) -> None
     assert found == screened(draft)
 
 
-def test_a_member_whose_name_says_so_holds_a_secret() -> None:
+def test_a_member_with_a_telling_name_holds_a_secret() -> None:
     """As settings are written, also as pairs of name and value; other members are left."""
     draft = Semantic(
         metadata={
@@ -196,7 +196,7 @@ def test_attack_json_nested_without_end() -> None:
 
 
 @given(records())
-def test_a_record_without_a_secret_comes_back_itself(draft: Model) -> None:
+def test_a_record_without_a_secret_is_returned_itself(draft: Model) -> None:
     """The very same value, whatever the type."""
     if not screened(draft):
         assert scrubbed(draft) == (draft, [])

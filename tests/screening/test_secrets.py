@@ -158,7 +158,7 @@ def test_a_value_found_once_is_found_wherever_it_stands() -> None:
     )
 
 
-def test_numbers_of_an_earlier_scrubbing_are_not_given_again() -> None:
+def test_numbers_of_an_earlier_scrubbing_are_not_reused() -> None:
     """A token that was there keeps its meaning beside a new one."""
     secret = Maker(6).make("jwt")[1]
 
@@ -209,13 +209,13 @@ def test_what_is_found_lies_in_order_in_the_text(text: str) -> None:
         " ".join
     )
 )
-def test_a_text_without_a_secret_comes_back_as_it_is(text: str) -> None:
+def test_a_text_without_a_secret_is_unchanged(text: str) -> None:
     """The very same text, and nothing is reported."""
     if not find_secrets(text):
         assert scrub(text)[0] is text
 
 
-def test_a_secret_tells_nothing_of_its_value() -> None:
+def test_a_secret_reveals_nothing_of_its_value() -> None:
     """What is handed on is a kind and a place."""
     text, secret = Maker(7).make("stripe-key")
 

@@ -67,7 +67,7 @@ def bytes_in(bank: OpenBank) -> int:
 # -- messages -------------------------------------------------------------------------------------
 
 
-def test_what_was_said_is_read_back_with_all_that_it_holds(bank: OpenBank) -> None:
+def test_messages_are_read_back_with_all_members(bank: OpenBank) -> None:
     """Parts, tool calls, names and times; also a message that says nothing in words."""
     parts = [{"type": "text", "text": "look"}, {"type": "image", "url": "x"}]
     calls = {"tool_calls": [{"id": "1", "function": {"name": "find", "arguments": "{}"}}]}
@@ -160,7 +160,7 @@ def test_what_cannot_be_kept_is_refused_and_nothing_is_written(bank: OpenBank) -
     assert size_of(bank) == size
 
 
-def test_writers_that_add_at_once_come_one_after_the_other(bank: OpenBank) -> None:
+def test_concurrent_writers_append_one_after_the_other(bank: OpenBank) -> None:
     """Nobody's message is lost, and those of one call stay together."""
     session = begun(bank).session
     start = threading.Barrier(6)
@@ -368,7 +368,7 @@ def test_a_point_of_another_session_is_none_of_this_one(bank: OpenBank) -> None:
         fork(bank, forked, at=left)
 
 
-def test_names_that_are_given_twice_have_to_be_told_apart(bank: OpenBank) -> None:
+def test_duplicate_names_must_be_made_unambiguous(bank: OpenBank) -> None:
     """Ids always do."""
     first = begun(bank, 1, "same").session
     begun(bank, 1, "same")
@@ -383,7 +383,7 @@ def test_names_that_are_given_twice_have_to_be_told_apart(bank: OpenBank) -> Non
 # -- names and archives ---------------------------------------------------------------------------
 
 
-def test_a_session_is_renamed_and_put_away_without_a_change_to_what_was_said(
+def test_a_session_is_renamed_and_archived_without_changing_its_messages(
     bank: OpenBank,
 ) -> None:
     """A name is what was said last; what is put away is listed when asked for, and usable."""

@@ -237,7 +237,7 @@ def test_each_changed_byte_cut_and_exchanged_page_is_noticed(tmp_path: Path) -> 
     assert noticed == len(changed) + len(cut) + len(exchanged)
 
 
-def test_the_wrong_key_and_none_are_told_from_damage(tmp_path: Path) -> None:
+def test_a_wrong_or_missing_key_is_distinguished_from_damage(tmp_path: Path) -> None:
     """Each says what to do; nothing of the file is changed."""
     path = tmp_path / "a.db"
     SqliteStore(path, key=KEY).close()
@@ -488,7 +488,7 @@ def test_while_another_process_has_it_open_nothing_is_changed(
     assert set(on_the_disk(tmp_path)) == {"a.db"}
 
 
-def test_who_waited_for_the_old_file_cannot_write_to_it(tmp_path: Path) -> None:
+def test_a_waiter_for_the_old_file_cannot_write_to_it(tmp_path: Path) -> None:
     """Race: opened before, first used after: an acknowledged write would be gone with the file."""
     path = tmp_path / "a.db"
     SqliteStore(path).close()
@@ -501,7 +501,7 @@ def test_who_waited_for_the_old_file_cannot_write_to_it(tmp_path: Path) -> None:
         assert store.check() == []
 
 
-def test_two_that_change_the_key_at_once_are_one_after_the_other(
+def test_concurrent_key_changes_run_one_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Race: the second has the old file open, and the first has put another in its place."""

@@ -78,7 +78,7 @@ def change(whole: Whole, sql: str, *values: object) -> int:
     ],
 )
 @pytest.mark.parametrize("place", [0, 2])
-def test_a_vector_that_was_damaged_is_told(whole: Whole, edit: str, place: int) -> None:
+def test_a_damaged_vector_is_reported(whole: Whole, edit: str, place: int) -> None:
     """Fault: another length, another width, no number; nothing is loaded that cannot be one."""
     change(whole, f"UPDATE vector SET {edit} WHERE place & 1023 = ?", place + 2)  # noqa: S608 - our own
     store = SqliteStore(whole.database)
@@ -96,7 +96,7 @@ def test_a_vector_that_was_damaged_is_told(whole: Whole, edit: str, place: int) 
 
 
 @pytest.mark.parametrize("number", [0, -1, 2**22, 2**63 - 1])
-def test_a_number_that_no_bank_has_is_told(whole: Whole, number: int) -> None:
+def test_a_number_that_no_bank_has_is_reported(whole: Whole, number: int) -> None:
     """Fault: places that begin with it would be beyond all keys, or another bank's."""
     change(whole, "UPDATE bank SET number = ?", number)
     store = SqliteStore(whole.database)
@@ -121,7 +121,7 @@ def test_a_number_that_no_bank_has_is_told(whole: Whole, number: int) -> None:
         "number = 9223372036854775807",
     ],
 )
-def test_a_generation_that_was_damaged_is_told(whole: Whole, edit: str) -> None:
+def test_a_damaged_generation_is_reported(whole: Whole, edit: str) -> None:
     """Fault: a name, length or number that no generation has."""
     change(whole, f"UPDATE generation SET {edit}")  # noqa: S608 - our own
     store = SqliteStore(whole.database)
@@ -182,7 +182,7 @@ def test_a_blob_that_was_changed_is_refused(whole: Whole, edit: str) -> None:
         "UPDATE blob SET number = 9223372036854775807",
     ],
 )
-def test_a_blob_that_cannot_be_is_told(whole: Whole, edit: str) -> None:
+def test_an_impossible_blob_is_reported(whole: Whole, edit: str) -> None:
     """Fault: a piece larger than any, which is not loaded; a number that no blob has."""
     change(whole, edit)
     store = SqliteStore(whole.database)

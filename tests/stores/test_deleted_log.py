@@ -123,7 +123,7 @@ def test_of_a_deleted_log_nothing_acknowledged_is_lost(path: Path) -> None:
     store.close()
 
 
-def test_who_comes_and_goes_disturbs_nobody(path: Path) -> None:
+def test_opening_and_closing_disturbs_no_other_process(path: Path) -> None:
     """Others that open and close the store leave the log where it is."""
     store = SqliteStore(path)
     ledger = created(store)

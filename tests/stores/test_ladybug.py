@@ -119,7 +119,7 @@ def test_two_handles_on_one_path_lose_nothing_acknowledged(
     again.close()
 
 
-def test_another_process_is_refused_and_told_who_has_it(folder: Path) -> None:
+def test_another_process_is_refused_and_the_holder_named(folder: Path) -> None:
     """For reading as well; with the number of the process, until that has closed it."""
     store = LadybugStore(folder)
     write(store, memory(1))
@@ -190,7 +190,7 @@ def _flip(log: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("damage", [_cut, _flip])
-def test_a_log_that_cannot_be_read_is_kept_and_told(
+def test_an_unreadable_log_is_kept_and_reported(
     folder: Path, damage: Callable[[bytes], bytes]
 ) -> None:
     """Once, with where the files are; then the store has what came before, whole."""

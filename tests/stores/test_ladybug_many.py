@@ -75,7 +75,7 @@ def test_a_load_leaves_nothing_of_its_tables_in_memory(tmp_path: Path) -> None:
     store.close()
 
 
-def test_many_rows_that_the_engine_refuses_are_taken_back_with_all_else(tmp_path: Path) -> None:
+def test_rows_refused_by_the_engine_roll_back_the_transaction(tmp_path: Path) -> None:
     """Nothing of the block stays, and the store goes on."""
     store = LadybugStore(tmp_path / "graph")
     first = rows_of(facts(MANY))

@@ -130,7 +130,7 @@ def test_a_killed_migration_leaves_the_old_file_and_no_half_copy(
     assert copies(path)
 
 
-def test_two_programs_that_open_an_older_store_at_once_migrate_it_once(tmp_path: Path) -> None:
+def test_two_programs_that_open_an_older_store_concurrently_migrate_it_once(tmp_path: Path) -> None:
     """One does it, the other finds it done; both go on, and there is one copy."""
     program = """
 import pathlib, sys

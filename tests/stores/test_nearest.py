@@ -96,7 +96,7 @@ def test_the_best_are_found_wherever_they_stand(*, fast: bool) -> None:
     "numbers", [(nan, 1), (1, nan), (inf, 1), (1, -inf), (inf, inf), (nan, inf), (inf, nan)]
 )
 @pytest.mark.parametrize("wanted", [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.0, 0.0)])
-def test_stored_numbers_that_are_none_are_told(
+def test_invalid_stored_numbers_are_reported(
     *, fast: bool, kind: str, numbers: tuple[float, float], wanted: tuple[float, float]
 ) -> None:
     """NaN and infinity never make a row the best one, nor let it pass in silence."""
@@ -107,7 +107,7 @@ def test_stored_numbers_that_are_none_are_told(
 
 @pytest.mark.parametrize("fast", WAYS)
 @pytest.mark.parametrize("row", [None, b"", b"123", bytes(12), bytes(17)])
-def test_stored_numbers_of_another_length_are_told(*, fast: bool, row: bytes | None) -> None:
+def test_stored_numbers_of_another_length_are_reported(*, fast: bool, row: bytes | None) -> None:
     """None for what is not there, and all lengths but two."""
     with (
         way(fast=fast),

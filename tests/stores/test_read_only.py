@@ -109,7 +109,7 @@ def test_reading_a_store_leaves_no_trace_where_one_could_be_left(tmp_path: Path,
 
 
 @pytest.mark.parametrize("left", LEFT)
-def test_a_store_is_read_by_who_may_not_write_it(tmp_path: Path, left: str) -> None:
+def test_a_store_can_be_read_without_write_permission(tmp_path: Path, left: str) -> None:
     """Files of mode 0400 in a folder of mode 0500, and no right to pass over modes."""
     folder = tmp_path / "media"
     folder.mkdir()
@@ -144,7 +144,7 @@ def writer(tmp_path: Path) -> Iterator[Ledger]:
     store.close()
 
 
-def test_who_reads_sees_what_another_commits(tmp_path: Path, writer: Ledger) -> None:
+def test_a_reader_sees_commits_of_another_process(tmp_path: Path, writer: Ledger) -> None:
     """Beside a writer that was there before, each new view is the newest."""
     store = SqliteStore(tmp_path / "satchel.db", read_only=True)
     ledger = opened(store, writer.bank, None)
@@ -182,7 +182,7 @@ def test_a_mount_that_cannot_be_written_is_read_while_others_write_behind_it(
 
 
 @pytest.mark.parametrize("left", LEFT)
-def test_who_read_alone_sees_what_was_written_since(tmp_path: Path, left: str) -> None:
+def test_an_exclusive_reader_sees_later_writes(tmp_path: Path, left: str) -> None:
     """A writer that comes later is noticed, while it is there and when it has gone again."""
     folder = tmp_path / "media"
     folder.mkdir()

@@ -281,7 +281,7 @@ def test_no_query_makes_sqlite_raise(index: apsw.Connection, *, typed: str, any_
 @example("ก\u200bข")
 @example("か\u309aき")
 @example("a" * (LONGEST_WORD + 1))
-def test_a_text_is_found_by_itself_and_by_each_of_its_words(found: Found, text: str) -> None:
+def test_a_text_is_found_whole_and_by_each_of_its_words(found: Found, text: str) -> None:
     """For all texts, each word between spaces, asked either way."""
     for word in [text, *text.split()]:
         if query(word) is not None:

@@ -129,7 +129,7 @@ def _fill(bank: str) -> None:
         found.update(changed.id, "Noor keeps sheep.", reason="she told us")
 
 
-def test_a_bank_of_ones_own_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_an_own_bank_round_trips(tmp_path: Path) -> None:
     """All components, owners, links, equal texts: the same current memories under the same ids."""
     _fill("a")
     done = _out(tmp_path / "a.ama.jsonl", "a")
@@ -175,7 +175,7 @@ def test_malformed_lines_are_skipped_on_request(tmp_path: Path) -> None:
     assert texts() == ["Noor keeps bees.", "Noor asked for jars."]
 
 
-def test_a_file_of_which_everything_is_bad_says_what_is_bad(tmp_path: Path) -> None:
+def test_a_file_with_only_malformed_records_reports_them(tmp_path: Path) -> None:
     """Nothing is imported, and nobody has to guess why."""
     path = archive(tmp_path / "in.ama.jsonl", b"{", b"[")
     with pytest.raises(EmptyInputError, match="line 2"):

@@ -104,7 +104,7 @@ def test_a_relative_root_of_a_call_is_below_the_current_folder(
             there.export_bank("b", tmp_path / "out" / "o.ama.jsonl", **up)
 
 
-def test_an_archive_without_a_header_is_told_as_one(tmp_path: Path) -> None:
+def test_an_archive_without_a_header_is_reported_as_one(tmp_path: Path) -> None:
     """The name says what it should be, and the error what is missing."""
     path = tmp_path / "cut.ama.jsonl"
     path.write_text('{"id": "m1", "text": "tea"}\n')

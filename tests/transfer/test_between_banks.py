@@ -287,7 +287,7 @@ def _both(store: Store) -> tuple[Ledger, Ledger, Sealed, Sealed]:
     return origin, target, theirs, ours
 
 
-def test_where_both_speak_of_the_same_thing_the_one_that_is_there_stays(store: Store) -> None:
+def test_on_a_conflict_the_existing_memory_stays(store: Store) -> None:
     """By default; it is counted, and everything else comes."""
     origin, target, theirs, ours = _both(store)
     done = carry(store, origin, target)
@@ -340,7 +340,7 @@ def test_a_plan_counts_the_same_and_changes_nothing(store: Store) -> None:
         assert (plan.records, plan.kept, plan.replaced) == (done.records, done.kept, done.replaced)
 
 
-def test_what_was_erased_or_deleted_there_does_not_come_back(store: Store) -> None:
+def test_memories_erased_or_deleted_there_are_not_restored(store: Store) -> None:
     """Attack: a copy from before brings it all again; it is passed over."""
     origin, target = created(store), created(store)
     records = memories(4)

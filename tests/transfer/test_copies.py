@@ -577,7 +577,7 @@ def test_of_what_both_changed_one_stays_current(
     assert same(one, two)
 
 
-def test_merges_on_both_sides_at_once_agree(parted: tuple[Machine, Machine, Sealed]) -> None:
+def test_concurrent_merges_on_both_sides_agree(parted: tuple[Machine, Machine, Sealed]) -> None:
     """Neither knows what the other decided, and both decide the same."""
     one, two, both = parted
     for machine, text in ((two, "changed by two"), (one, "changed by one")):
@@ -620,7 +620,7 @@ def test_imports_come_as_imports(parted: tuple[Machine, Machine, Sealed], tmp_pa
     assert "late" not in two.texts()
 
 
-def test_an_import_that_both_had_under_way_is_completed_by_either(
+def test_an_import_open_on_both_sides_is_completed_by_either(
     machines: tuple[Machine, Machine],
 ) -> None:
     """A copy was taken in the middle of it."""
@@ -690,7 +690,7 @@ def test_a_tampered_copy_is_not_merged(parted: tuple[Machine, Machine, Sealed]) 
     assert one.logged() == before
 
 
-def test_who_may_not_add_may_not_merge(parted: tuple[Machine, Machine, Sealed]) -> None:
+def test_merging_requires_permission_to_write(parted: tuple[Machine, Machine, Sealed]) -> None:
     """A key that no owner admitted."""
     one, two, _ = parted
     (one.settings.home / "keys" / "writer.key").unlink()

@@ -314,7 +314,7 @@ def test_nothing_to_export_is_an_error_and_leaves_no_file(bank: str, tmp_path: P
     assert not (tmp_path / "a.pam").exists()
 
 
-def test_a_file_that_is_there_is_replaced_only_when_told_to(bank: str, tmp_path: Path) -> None:
+def test_an_existing_file_is_replaced_only_on_request(bank: str, tmp_path: Path) -> None:
     """And is whole before it takes the name."""
     append(bank, memories(2))
     path = tmp_path / "a.pam"

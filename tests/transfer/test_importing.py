@@ -37,7 +37,7 @@ def first(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_was_imported_is_there_in_the_order_of_the_file(first: Path) -> None:
+def test_imported_memories_have_the_order_of_the_file(first: Path) -> None:
     """Under its own owner and original id, with a source record that says where it is from."""
     assert texts() == ["tea", "coffee", "water"]
     (line,) = list_imports(load_settings(), "b")
@@ -60,7 +60,7 @@ def test_importing_the_same_again_changes_nothing(first: Path) -> None:
     assert size() == before
 
 
-def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_reports_the_plan_and_changes_nothing(tmp_path: Path) -> None:
     """Not even a store is made."""
     path = write(tmp_path / "a.json", rows(A, B), rows(C, user="bob"))
     done = bring(path, None, dry_run=True)
@@ -108,7 +108,7 @@ def test_a_memory_of_nobody_is_refused_without_a_bank(
 
 
 @pytest.mark.usefixtures("first")
-def test_a_user_who_is_called_like_anothers_bank_id_gets_a_bank_of_his_own(tmp_path: Path) -> None:
+def test_a_user_named_like_another_banks_id_gets_an_own_bank(tmp_path: Path) -> None:
     """Attack: a user id in a file that is the id, or the start of the id, of a bank."""
     with opened() as there:
         victim = there.id
@@ -252,7 +252,7 @@ def test_undo_leaves_what_was_replaced_since(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("first")
-def test_undo_of_an_import_that_is_not_there_says_so() -> None:
+def test_undo_of_an_unknown_import_is_an_error() -> None:
     """Nor does it take the next best."""
     for wanted in ("0" * 12, "blake3:" + "0" * 64, "b"):
         with pytest.raises(UnknownImportError):
@@ -309,7 +309,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None
         assert reader.banks() == []
 
 
-def test_a_sealed_file_keeps_its_ids_and_says_who_signed(own: Path) -> None:
+def test_a_sealed_file_keeps_its_ids_and_names_its_signer(own: Path) -> None:
     """Its records get new leaves, never its log; imported again, they are known."""
     done = bring(own)
     assert done.source_outcome == "good"

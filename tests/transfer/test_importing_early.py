@@ -127,7 +127,7 @@ def test_a_file_that_says_it_lacks_something_leaves_no_bank(
 
 
 @pytest.mark.parametrize("after", [3, 5])
-def test_a_reading_process_that_is_killed_has_what_was_logged_taken_back(
+def test_records_of_a_killed_reading_process_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: list[int], after: int
 ) -> None:
     """It is read again here, and each record is there once."""
@@ -221,7 +221,9 @@ def test_what_reads_back_otherwise_leaves_no_bank(
     assert list_banks(load_settings()) == []
 
 
-def test_who_watches_and_ends_it_leaves_no_bank(tmp_path: Path, early: list[int]) -> None:
+def test_an_import_stopped_by_its_progress_callback_leaves_no_bank(
+    tmp_path: Path, early: list[int]
+) -> None:
     """What the watcher raises before the commit, when all is read, ends the import."""
     steps = list[Any]()
 

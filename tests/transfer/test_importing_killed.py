@@ -116,7 +116,7 @@ def test_a_killed_import_after_which_the_bank_changed_starts_again(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("in_small_groups")
-def test_a_killed_import_can_be_taken_back_instead(tmp_path: Path) -> None:
+def test_a_killed_import_can_be_undone_instead(tmp_path: Path) -> None:
     """Then it is not gone on with."""
     path = _many(tmp_path / "a.json")
     with pytest.raises(KilledError):
@@ -158,7 +158,7 @@ def _beside(text: str, store: OpenBank) -> None:
         (ConflictPolicy.OVERWRITE, ["coffee", "tea"]),
     ],
 )
-def test_who_is_quicker_with_another_version_is_settled_with(
+def test_a_concurrent_other_version_is_resolved(
     tmp_path: Path, mode: ConflictPolicy, expected: list[str]
 ) -> None:
     """Attack by accident: another program adds a version between the plan and the end."""
@@ -174,7 +174,7 @@ def test_who_is_quicker_with_another_version_is_settled_with(
 
 
 @pytest.mark.usefixtures("in_several_commits")
-def test_who_is_quicker_stops_an_import_that_was_to_have_no_conflict(tmp_path: Path) -> None:
+def test_a_concurrent_version_stops_an_import_without_conflicts(tmp_path: Path) -> None:
     """What it had logged is retired."""
     bring(write(tmp_path / "b.json", rows(B)))
 
@@ -226,7 +226,7 @@ def test_an_import_of_one_transaction_that_is_killed_leaves_nothing(
         (ConflictPolicy.OVERWRITE, ["coffee", "tea"]),
     ],
 )
-def test_who_is_quicker_before_the_one_transaction_is_settled_with(
+def test_a_concurrent_version_before_the_transaction_is_resolved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: ConflictPolicy, expected: list[str]
 ) -> None:
     """The same outcome as for an import of several transactions."""

@@ -59,7 +59,7 @@ def _samples() -> list[Path]:
 
 
 @pytest.mark.parametrize("path", _samples(), ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_a_file_read_by_its_own_process_gives_the_same(
+def test_a_file_read_by_a_separate_process_gives_the_same(
     path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Records under the same ids, in the same order, and the same report of losses."""
@@ -90,7 +90,7 @@ def test_a_secret_and_a_bad_record_are_reported_from_there(
 
 
 @pytest.mark.usefixtures("forks")
-def test_an_error_in_the_file_is_the_one_that_reading_here_gives(tmp_path: Path) -> None:
+def test_an_error_in_the_file_is_the_same_from_a_separate_process(tmp_path: Path) -> None:
     """The file is read again in this process, which names the line."""
     path = tmp_path / "a.json"
     path.write_text('[{"id": "1", "memory": "tea"},\n{"id": "2", "memory": "tea" "x"}]')

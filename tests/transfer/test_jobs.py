@@ -42,7 +42,7 @@ def test_nothing_is_under_way_where_nothing_was_cut_short(source: Path) -> None:
     assert _jobs() == []
 
 
-def test_a_job_says_what_it_is_and_how_far_it_got(source: Path) -> None:
+def test_a_job_reports_its_options_and_progress(source: Path) -> None:
     """With the options by which it is gone on with."""
     name = killed(source, at=1, on_conflict=ConflictPolicy.OVERWRITE)
     (job,) = _jobs()
@@ -70,7 +70,7 @@ def test_a_job_over_several_banks_is_one(source: Path) -> None:
     assert (job.id, len(texts("x")), len(texts("bob"))) == (name, 20, 20)
 
 
-def test_a_cancelled_job_is_taken_back_in_all_banks(source: Path) -> None:
+def test_a_cancelled_job_is_reverted_in_all_banks(source: Path) -> None:
     """The next import of the same file begins anew."""
     name = killed(source, None, at=4)
     done = cancel_job(load_settings(), name)
@@ -112,7 +112,7 @@ def test_a_job_with_an_unknown_option_is_refused_and_can_be_cancelled(source: Pa
     assert _jobs() == []
 
 
-def test_a_running_job_is_said_to_run_and_cannot_be_cancelled(source: Path) -> None:
+def test_a_running_job_is_reported_as_running_and_cannot_be_cancelled(source: Path) -> None:
     """As long as a process is at it."""
     name = killed(source, at=1)
     with import_lock(load_settings()):
@@ -138,7 +138,7 @@ def test_what_a_job_is_not_is_an_error(source: Path) -> None:
             cancel_job(load_settings(), wanted)
 
 
-def test_what_ends_an_import_says_what_is_left_of_it(source: Path) -> None:
+def test_the_error_that_ends_an_import_states_what_remains(source: Path) -> None:
     """An error in a callback: the import can be gone on with, and the error says so."""
 
     def angry(_done: int, _total: int) -> None:
@@ -151,7 +151,7 @@ def test_what_ends_an_import_says_what_is_left_of_it(source: Path) -> None:
     assert bring(source).banks[0].resumed == 7
 
 
-def test_progress_is_told_at_the_end_in_any_case(source: Path) -> None:
+def test_progress_is_always_reported_at_the_end(source: Path) -> None:
     """Of what is new, of what had been logged before, and of nothing."""
     with pytest.raises(KilledError):
         bring(source, on_logging=killing(5))

@@ -101,13 +101,13 @@ def test_deleted_texts_come_as_deleted_memories() -> None:
     assert any("Fact 9 " in str(text) for text in texts(retired=True))
 
 
-def test_a_deleted_text_says_not_whose_it_is() -> None:
+def test_a_deleted_text_has_no_owner() -> None:
     """So it goes where it is told to, and never to the first user."""
     with pytest.raises(MalformedError, match="no user or agent"):
         bring(SAMPLE, None, include_deleted=True)
 
 
-def test_a_file_does_not_tell_what_was_deleted(tmp_path: Path) -> None:
+def test_a_file_does_not_reveal_deleted_memories(tmp_path: Path) -> None:
     """Asked for it, the answer is no silence."""
     path = tmp_path / "a.json"
     path.write_text('[{"memory": "a", "user_id": "ada"}]')
@@ -251,7 +251,7 @@ def test_handing_it_over_again_writes_nothing(tmp_path: Path) -> None:
     assert digests(tmp_path / "a") == before
 
 
-def test_what_a_dry_run_tells_is_what_is_done(tmp_path: Path) -> None:
+def test_a_dry_run_predicts_the_import(tmp_path: Path) -> None:
     """And it makes nothing."""
     bring(SAMPLE)
     planned = _handed("b", tmp_path / "a", dry_run=True)
@@ -271,7 +271,7 @@ def test_what_is_lost_is_named_and_can_forbid_it(tmp_path: Path) -> None:
     assert [loss.name for loss in _handed("b", tmp_path / "a").losses] == ["tags"]
 
 
-def test_a_store_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     """In place of the folder is a file."""
     bring(SAMPLE)
     (tmp_path / "a").write_text("")
@@ -279,7 +279,7 @@ def test_a_store_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
         _handed("b", tmp_path / "a")
 
 
-def test_scrubbed_memories_come_without_what_they_said_before(tmp_path: Path) -> None:
+def test_scrubbed_memories_are_imported_without_their_earlier_texts(tmp_path: Path) -> None:
     """The older texts would say it."""
     text, secret = Maker().make("aws-access-key")
     later = _changed(tmp_path / "later", text, "fine again")
@@ -423,7 +423,7 @@ def test_what_would_be_handed_over_is_planned(tmp_path: Path) -> None:
     assert (plan.targets[0].created, plan.targets[0].left_alone) == (0, 2)
 
 
-def test_an_export_names_only_the_origins_that_are_gone(tmp_path: Path) -> None:
+def test_an_export_names_only_missing_origins(tmp_path: Path) -> None:
     """Those of other products; what Mem0 keeps beside its memories is a note."""
     bring(SAMPLE)
     foreign = Semantic(text="from elsewhere", origin=Origin(provider="letta", id="9"))

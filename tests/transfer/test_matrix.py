@@ -219,7 +219,7 @@ def _carried(sample: Path, names: Iterable[str], folder: Path) -> dict[str, list
 
 @pytest.mark.shared
 @pytest.mark.parametrize(("turn", "sample"), [*enumerate(_SAMPLES)], ids=_SAMPLES)
-def test_a_sample_comes_back_as_receipts_say(
+def test_a_sample_round_trips_as_its_receipts_say(
     turn: int, sample: str, shared_data: Path, tmp_path: Path
 ) -> None:
     """A real file, a bank, another format, a bank; each format has its turn."""
@@ -231,7 +231,7 @@ def test_a_sample_comes_back_as_receipts_say(
 @pytest.mark.prove
 @pytest.mark.shared
 @pytest.mark.parametrize("sample", _SAMPLES)
-def test_a_sample_comes_back_from_every_format(
+def test_a_sample_round_trips_through_every_format(
     sample: str, shared_data: Path, tmp_path: Path
 ) -> None:
     """As above, through each of them."""
@@ -246,7 +246,7 @@ def _losses(found: Iterable[FieldLoss]) -> list[tuple[str, int, str]]:
 
 
 @pytest.mark.parametrize("name", WRITABLE)
-def test_a_dry_run_tells_what_the_receipt_will(name: str, tmp_path: Path) -> None:
+def test_a_dry_run_predicts_the_receipt(name: str, tmp_path: Path) -> None:
     """Field by field, with the numbers and the reasons; nothing is written."""
     put(rich(), "start", tmp_path)
     path = output_of(name, tmp_path, "file")
@@ -272,7 +272,7 @@ _ANY = st.lists(
 @pytest.mark.parametrize("name", WRITABLE)
 @settings(max_examples=8)
 @given(drafts=_ANY)
-def test_any_record_comes_back_with_the_sidecar(name: str, drafts: list[Any]) -> None:
+def test_any_record_round_trips_with_the_sidecar(name: str, drafts: list[Any]) -> None:
     """Whatever a format makes of a record, its sidecar makes of that what it was, to the byte."""
     adapter = formats[name]
     part = min(adapter.info.traits.components)  # a file with nothing in it is no output

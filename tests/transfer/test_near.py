@@ -164,7 +164,7 @@ def test_only_texts_of_one_group_are_compared() -> None:
         }
 
 
-def test_very_many_that_are_alike_take_little_memory_and_few_are_told() -> None:
+def test_very_many_equal_losses_take_little_memory_and_few_are_listed() -> None:
     """Attack: texts of which each is like each other; pairs would be millions."""
     with DuplicateIndex(StaticTable()) as there:
         for at in range(1500):
@@ -283,7 +283,7 @@ def test_a_sealed_file_is_compared_too(tmp_path: Path) -> None:
     assert texts() == [SEATS[0]]
 
 
-def test_a_bank_tells_its_own(tmp_path: Path) -> None:
+def test_a_bank_lists_its_own_receipts(tmp_path: Path) -> None:
     """With both texts, and no more pairs than asked for."""
     bring(file(tmp_path / "a.json", *SEATS, "room 101", "room 102", SEATS[0] + "!"))
     with opened() as bank:

@@ -114,7 +114,7 @@ def test_the_receipts_of_a_bank_and_of_a_machine_are_listed_newest_first(
     assert find_receipts(settings, line.id[:20])[0].outcome == "good"
 
 
-def test_a_receipt_that_is_not_there_or_damaged_says_so(first: Path, tmp_path: Path) -> None:
+def test_a_missing_or_damaged_receipt_is_reported(first: Path, tmp_path: Path) -> None:
     """A damaged file among those that are kept hides no other."""
     bring(first)
     settings = load_settings()
@@ -192,9 +192,7 @@ def test_a_receipt_counts_as_much_as_its_signer(
     assert (found.outcome, found.exit_status) == (standing, 3)
 
 
-def test_a_receipt_file_that_is_there_is_refused_before_any_work(
-    first: Path, tmp_path: Path
-) -> None:
+def test_an_existing_receipt_file_is_refused_before_any_work(first: Path, tmp_path: Path) -> None:
     """And so is one that is the input or the output."""
     (tmp_path / "r.json").write_text("mine")
     with pytest.raises(TargetExistsError):
@@ -283,7 +281,7 @@ def test_what_a_format_says_it_cannot_hold_counts_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("accepted", "left"), [((), 2), (("scope",), 1), (("scope/namespace", "valid_from"), 0)]
 )
-def test_a_loss_that_was_accepted_is_told_and_is_no_failure(
+def test_an_accepted_loss_is_reported_and_no_failure(
     tmp_path: Path, accepted: tuple[str, ...], left: int
 ) -> None:
     """A member stands for what is in it; ``all`` for everything."""
@@ -431,7 +429,7 @@ def test_whatever_is_lost_a_receipt_can_be_made_shown_and_read_again(
         ({}, {"scope/user": 1, "text": 2}, {"scope/user": 1, "text": 2}),
     ],
 )
-def test_what_a_writer_said_counts_once(
+def test_a_loss_reported_by_a_writer_counts_once(
     said: dict[str, int], found: dict[str, int], told_then: dict[str, int]
 ) -> None:
     """A whole that is gone has each of its parts in it; what is more than that counts."""

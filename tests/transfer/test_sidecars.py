@@ -164,7 +164,7 @@ def test_a_sidecar_that_is_elsewhere_is_named(file: Path, tmp_path: Path) -> Non
     assert ids("new") == ids("start")
 
 
-def test_a_sidecar_that_is_missing_is_told(file: Path) -> None:
+def test_a_missing_sidecar_is_reported(file: Path) -> None:
     """The receipt that is kept here says that there was one."""
     file.with_name(file.name + SUFFIX).unlink()
     found = bring(file, "new")
@@ -264,7 +264,7 @@ def test_what_the_format_holds_needs_none(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("whole*satchel*"))
 
 
-def test_a_dry_run_says_what_would_go_into_it(tmp_path: Path) -> None:
+def test_a_dry_run_reports_the_contents_of_the_sidecar(tmp_path: Path) -> None:
     """And counts none of it as lost."""
     put(rich(), "start", tmp_path)
     done = send(tmp_path / "dry.mem0.json", dry_run=True)

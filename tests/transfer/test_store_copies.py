@@ -248,7 +248,7 @@ def test_the_source_may_be_written_while_a_copy_waits(
 
 
 @pytest.mark.parametrize("what", ["a row", "a head", "a node", "a journal"])
-def test_what_came_and_was_changed_since_is_never_given_a_head(
+def test_imported_memories_changed_since_get_no_head(
     here: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """Whoever can write the store between two runs cannot have anything else believed."""
@@ -360,7 +360,7 @@ def test_the_source_is_only_read(here: Settings, tmp_path: Path) -> None:
     assert Path(here.store).read_bytes() == before
 
 
-def test_a_dry_run_says_what_would_be_done_and_makes_nothing(
+def test_a_dry_run_reports_the_plan_and_creates_nothing(
     here: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a store that is not there, and of one that is there in part."""

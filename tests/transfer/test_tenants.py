@@ -17,7 +17,7 @@ def two(tmp_path: Path) -> Path:
     return write(tmp_path / "two.json", *parts)
 
 
-def test_an_owner_goes_into_the_bank_that_was_said(two: Path) -> None:
+def test_an_owner_is_imported_into_the_mapped_bank(two: Path) -> None:
     """The others go into the banks of their names."""
     bring(two, None, maps=("user:ada=bank-ada", "agent:bot=robots"))
     assert (texts("bank-ada"), texts("bob"), texts("robots")) == (["tea"], ["coffee"], ["water"])
@@ -42,7 +42,7 @@ def test_a_memory_of_a_run_only_is_refused_until_its_owner_is_named(tmp_path: Pa
     assert texts("runs") == ["coffee"]
 
 
-def test_an_owner_who_is_not_in_the_file_is_an_error_that_names_those_who_are(two: Path) -> None:
+def test_an_unknown_owner_is_an_error_that_names_the_known_ones(two: Path) -> None:
     """Attack by accident: a slip in a name would leave somebody's memory in another's bank."""
     with pytest.raises(UsageError, match="no memories of user:eve") as caught:
         bring(two, None, maps=("user:eve=x",))
@@ -51,7 +51,7 @@ def test_an_owner_who_is_not_in_the_file_is_an_error_that_names_those_who_are(tw
         texts("ada")
 
 
-def test_two_owners_come_into_one_bank_only_when_that_was_said_of_both(two: Path) -> None:
+def test_two_owners_share_a_bank_only_if_both_are_mapped(two: Path) -> None:
     """Attack by accident: ada's memory in bob's bank."""
     with pytest.raises(UsageError, match="would go into one bank"):
         bring(two, None, maps=("user:ada=bob",))
@@ -93,7 +93,7 @@ def test_an_owner_may_have_signs_in_his_name_that_mean_something(tmp_path: Path)
         bring(write(tmp_path / "a.json", rows(A)), "b", maps=("user:ada=x",))
 
 
-def test_a_plan_says_whose_memory_goes_where(two: Path) -> None:
+def test_a_plan_lists_the_bank_of_each_owner(two: Path) -> None:
     """Also where all of it goes into one bank."""
     plan = bring(two, None, maps=("user:ada=x",), dry_run=True).plan
     assert plan is not None

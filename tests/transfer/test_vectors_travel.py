@@ -124,7 +124,7 @@ def reasons(done: ImportSummary) -> str:
 # -- out -----------------------------------------------------------------------------------
 
 
-def test_each_line_has_the_vector_of_its_text_and_the_header_says_what_made_it(sent: Path) -> None:
+def test_each_line_has_the_vector_of_its_text_and_the_header_names_the_model(sent: Path) -> None:
     """And the mark of the text that it was made of."""
     header, *rows = lines(sent)
     assert header["_satchel"] == {
@@ -153,7 +153,7 @@ def test_a_memory_without_a_vector_is_written_without_one_and_counted(sent: Path
     assert "1 memories have no vector yet; to compute them: satchel embed" in done.notes
 
 
-def test_what_a_model_learnt_of_its_bank_is_told_apart(tmp_path: Path) -> None:
+def test_vectors_that_depend_on_their_bank_are_distinguished(tmp_path: Path) -> None:
     """Vectors under other weights are of another model, though it has one name."""
     bring(archive(tmp_path / "in.ama.jsonl", *ROWS))
     with opened() as there:
@@ -238,7 +238,7 @@ def test_a_vector_that_reads_back_otherwise_is_a_loss(
 # -- in ------------------------------------------------------------------------------------
 
 
-def test_they_come_back_bit_for_bit_and_are_in_use(sent: Path) -> None:
+def test_vectors_round_trip_bit_for_bit_and_are_used(sent: Path) -> None:
     """From a bank into an archive, and from there into another bank."""
     done = bring(sent, "copy").banks[0]
     assert done.reused is not None
@@ -388,7 +388,7 @@ def test_without_a_model_and_its_length_in_the_header_nothing_is_used(
     assert done.banks[0].done.added == 3
 
 
-def test_a_vector_in_a_file_is_not_given_to_memories_that_were_there(sent: Path) -> None:
+def test_a_vector_in_a_file_is_not_given_to_existing_memories(sent: Path) -> None:
     """Whoever sends a file says nothing about what others remember in the same words."""
     other = archive(sent.with_name("other.ama.jsonl"), memory("x", TEXTS[0]), bank_id="other")
     bring(other, "full")
@@ -464,7 +464,7 @@ def test_vectors_that_come_are_on_disk_by_the_mark_of_their_text() -> None:
     assert found.find([text_mark("x"), text_mark("y")]) == {text_mark("x"): struct.pack("<f", 1.0)}
 
 
-def test_the_sum_tells_vectors_apart_that_were_exchanged() -> None:
+def test_the_checksum_detects_exchanged_vectors() -> None:
     """In whatever order they come."""
     pairs = [("a", [1.0]), ("b", [2.0])]
     one, same, other = VectorChecksum(), VectorChecksum(), VectorChecksum()

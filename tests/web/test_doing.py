@@ -44,7 +44,7 @@ def test_a_memory_is_written_and_changed_forgotten_and_brought_back(
     assert (found["state"], sorted(found["tags"])) == ("current", ["friends", "games"])
 
 
-def test_two_who_change_the_same_memory_do_not_overwrite_each_other(
+def test_concurrent_changes_of_one_memory_do_not_overwrite_each_other(
     tab: Watched, server: tuple[str, Served], bank: str
 ) -> None:
     """The second is told, in the dialog, and what was typed is still there."""
@@ -85,7 +85,7 @@ def test_the_timeline_shows_when_memories_are_of(
     page.get_by_role("link", name="It snowed").wait_for()
 
 
-def test_an_export_says_what_would_be_lost_and_is_downloaded_then(
+def test_an_export_lists_losses_before_the_download(
     tab: Watched, server: tuple[str, Served], bank: str
 ) -> None:
     """Nothing in the sealed form; conversations in an archive that has no place for them."""
@@ -108,7 +108,7 @@ def test_an_export_says_what_would_be_lost_and_is_downloaded_then(
     page.get_by_role("heading", name="Lost").wait_for()
 
 
-def test_an_import_is_taken_back(tab: Watched, server: tuple[str, Served], bank: str) -> None:
+def test_an_import_is_undone(tab: Watched, server: tuple[str, Served], bank: str) -> None:
     """From the list of earlier ones; what came with it is gone."""
     client = server[1].client()
     file = [{"id": "1", "memory": "Ada sails", "created_at": "2026-01-01T00:00:00Z"}]
@@ -154,7 +154,7 @@ def test_a_token_is_issued_inspected_and_revoked(
     page.get_by_text("not valid", exact=True).wait_for()
 
 
-def test_who_owns_a_bank_is_seen(tab: Watched, bank: str) -> None:
+def test_the_owners_of_a_bank_are_shown(tab: Watched, bank: str) -> None:
     """The key, and that its secret is here."""
     page = tab.go(f"b/{bank}/owners")
     page.get_by_text("One key owns this bank.").wait_for()

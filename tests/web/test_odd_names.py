@@ -47,7 +47,9 @@ def _came(page: Any) -> None:
     page.locator("main[aria-busy], main [aria-busy]").first.wait_for(state="detached")
 
 
-def test_memory_files_are_there_whatever_a_bank_is_called(tab: Watched, owner: TestClient) -> None:
+def test_memory_files_are_shown_whatever_the_name_of_the_bank(
+    tab: Watched, owner: TestClient
+) -> None:
     """Written and shown; of a name that no folder can have it is said what can be done."""
     for name in ODD:
         if "/" in name:
@@ -66,9 +68,7 @@ def test_memory_files_are_there_whatever_a_bank_is_called(tab: Watched, owner: T
         tab.complaints.clear()  # the browser tells of the 422
 
 
-def test_all_parts_of_a_bank_are_there_whatever_it_is_called(
-    tab: Watched, owner: TestClient
-) -> None:
+def test_all_parts_of_a_bank_are_shown_whatever_its_name(tab: Watched, owner: TestClient) -> None:
     """By its id, and by its name in the address; the import goes into it and no other."""
     mem0 = '{"results": [{"id": "1", "memory": "Ada drinks tea"}]}'
     for name in ODD:

@@ -163,7 +163,7 @@ def test_selected_memories_are_exported_and_no_others(
 
 
 @pytest.mark.parametrize("where", ["", "/quarantine"])
-def test_memories_are_released_from_quarantine_at_once(
+def test_several_memories_are_released_from_quarantine(
     tab: Watched, server: tuple[str, Served], bank: str, where: str
 ) -> None:
     """In their own list, and in that of all memories, where it is offered for those alone."""

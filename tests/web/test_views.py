@@ -126,9 +126,7 @@ def test_users_and_tags_are_facets(tab: Watched, server: tuple[str, Served], ban
     page.get_by_role("link", name="Ada drinks tea").wait_for()
 
 
-def test_an_empty_memory_has_a_title_that_says_so(
-    tab: Watched, server: tuple[str, Served], bank: str
-) -> None:
+def test_an_empty_memory_has_a_title(tab: Watched, server: tuple[str, Served], bank: str) -> None:
     """And not ``{}``."""
     client = server[1].client()
     page = tab.go(f"b/{bank}")
@@ -380,7 +378,7 @@ def test_a_memory_in_the_graph_is_opened_with_a_click(tab: Watched, bank: str) -
     page.locator(".text", has_text="Ada drinks tea").wait_for()
 
 
-def test_on_a_phone_nothing_is_cut_and_what_scrolls_says_so(
+def test_on_a_phone_nothing_is_cut_off_and_scrollable_parts_show_it(
     browser: Any, server: tuple[str, Served], bank: str
 ) -> None:
     """Provenance is drawn from top to bottom, and on a wider screen begins where the memory is."""

@@ -96,7 +96,7 @@ class SourceMapping:
         return self._batches[name]
 
     def _take(self, there: View, name: str, source: VerifiedRecord) -> None:
-        if name in there.open_imports():  # one that was cut short
+        if name in there.open_imports():  # of an interrupted copy
             self._batches[name] = name
         elif there.places([name]):
             assert isinstance(source.model, Source)  # noqa: S101 - the fold takes no others
@@ -138,7 +138,7 @@ def mark_of(logged: VerifiedRecord) -> dict[str, Any]:
     """Return the origin that the source record of a copy names; empty for other records."""
     model = logged.model
     if not isinstance(model, Source) or (model.provider, model.format) != (_PROVIDER, _FORMAT):
-        return {}  # what a file says around its records is kept in the same place
+        return {}  # containers of imported files are in the same member
     mark = model.container.get(_MARK)
     return mark if isinstance(mark, dict) else {}
 
@@ -338,7 +338,7 @@ class BankCopier:
         said = [
             one
             for one in view.statuses_of(row.id, size)
-            # What an untrusted owner promoted is promoted nowhere else.
+            # A promotion by an untrusted owner is not copied.
             if not (self._arrivals.external and _state_of(one) == "promoted")
         ]
         retired = hold = False
@@ -355,7 +355,7 @@ class BankCopier:
         return [*(one.record for one in said), *again]
 
     def _put(self, parts: Sequence[_Part], names: Sequence[str]) -> None:
-        """Add some records, with what belongs to them beside the log."""
+        """Add some records, with their data beside the log."""
         if not any(part.adds for part in parts):
             return
         self.target.append(self._arrivals.new)
@@ -364,7 +364,7 @@ class BankCopier:
         self._put_blobs(set().union(*(blob_digests_in(part.logged.record.body) for part in parts)))
         groups = dict[str, list[Sealed]]()
         for part, name in zip(parts, names, strict=True):
-            # A record and what is said of it are never parted.
+            # A record and its status records stay in one group.
             if len(groups.setdefault(name, [])) + len(part.adds) > MOST_IN_GROUP:
                 self.target.append(groups.pop(name), batch=name)
             groups.setdefault(name, []).extend(part.adds)
@@ -395,7 +395,7 @@ class BankCopier:
                     vectors.put(there, generation, found)
 
     def _close(self, graves: set[str]) -> None:
-        """Make all of it visible, with what was said of whole imports, and of erased parents."""
+        """Make everything visible, with promotions of imports and tombstones of parents."""
         with self.origin.reading() as view, self.target.reading() as there:
             known = there.places(list(graves))
             erasures = [view.erasure(name) for name in sorted(graves - known.keys())]
@@ -410,7 +410,7 @@ class BankCopier:
 
 
 def _ancestors(view: View, wanted: Filter) -> tuple[set[str], set[str]]:
-    """Return the retired records that some are derived from, and those that are erased."""
+    """Return the retired and the erased ancestors of records."""
     needed, graves = set[str](), set[str]()
     records = view.scan(wanted)
     while some := list(islice(records, GROUP)):
@@ -426,7 +426,7 @@ def _ancestors(view: View, wanted: Filter) -> tuple[set[str], set[str]]:
 
 
 def _whole(view: View, logged: VerifiedRecord) -> Iterator[Sealed]:
-    """Yield a record; a redacted form behind the record that allows it."""
+    """Yield a record; a redacted form after the record that permits it."""
     redaction = view.redaction(logged.record.id)
     if redaction is not None:
         yield redaction.record
@@ -450,27 +450,27 @@ def _status(target: str, state: State, reason: str, by: str | None = None) -> Se
 
 
 _FOUNDING = 2
-"""Records of a bank that nothing was added to yet."""
+"""Number of records of a new bank."""
 """Receives the number of log positions that were read, and their total."""
 
 
 class BankCopyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one bank in another."""
+    """Result of copying a bank."""
 
     bank: str
-    """The id of the bank that it is in now."""
+    """ID of the target."""
 
     name: str | None
     carried: BankCopyCounts
 
 
 class BankDeleteResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A bank that is gone, or would be."""
+    """A deleted bank, or one to delete."""
 
     id: str
     name: str | None = None
     records: dict[str, int] = {}
-    """How many of each type there were."""
+    """Number of records by type."""
 
     blobs: int = 0
     dry_run: bool = False
@@ -578,7 +578,7 @@ def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> Ba
         if not dry_run:
             with store.writing() as writing:
                 writing.remove(found.id)
-            if not begun:  # what was on its way here was never this machine's to miss
+            if not begun:  # an incomplete copy is not recorded by the witness
                 decisions.forget(store, found.id, witness=witness)
             store.scrub()
         return found

@@ -70,7 +70,7 @@ def check_banks(
             with store.reading() as reader:
                 banks = reader.banks()
                 seen = {one.bank for one in witness_of(settings).seen_here()}
-                # One that was whole here and has no head now was not begun: its head is gone.
+                # A bank that was complete here and has no head has lost it.
                 begun = [bank for bank in reader.begun() if bank not in seen]
             yield Check(
                 name="store",
@@ -107,7 +107,7 @@ def verify_bank(bank: OpenBank) -> Stats:
 def repair_banks(settings: Settings, *, progress: Progress | None = None) -> Iterator[Check]:
     """Rebuild derived data of each bank, and set damaged bytes aside."""
     require_owner(settings, "doctor")
-    if not holds_anything(settings):  # what vanished is for ``check_banks`` to report
+    if not holds_anything(settings):  # ``check_banks`` reports a missing store
         return
     with configured_store(settings, lost=True) as store:
         with store.reading() as reader:
@@ -144,7 +144,7 @@ def _look(
             if not found.is_sound:
                 return Check(name=bank, state="problem", detail=_counts(found), hint=_REPAIR)
         ledger.audit(progress)
-        with ledger.reading() as view:  # after the audit, which names what was changed
+        with ledger.reading() as view:  # after the audit, which reports changes
             if lacking := _files_without_bytes(store, view):
                 notes.append(f"the bytes of {lacking} files are not in the store")
     except SatchelError as error:

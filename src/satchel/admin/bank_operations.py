@@ -398,7 +398,8 @@ def adopt_bank(
 ) -> ResumedBank:
     """Become the owner of a bank whose owners' keys are lost. All of it is verified first.
 
-    It is yours on this machine then. Others, who knew its owner, may not trust it.
+    From then on you own it on this machine. Machines that know its previous owner refuse it until
+    they trust your key for it.
 
     Args:
         settings: The surroundings.
@@ -482,7 +483,7 @@ class BankAcceptGoneOptions(Options):
 def accept_gone(settings: Settings, options: BankAcceptGoneOptions) -> list[AcceptedBank]:
     """Stop reporting a bank as missing from the store.
 
-    What protects a copy of it in another store stays.
+    A copy of it in another store stays protected against rollback.
 
     Args:
         settings: The surroundings.

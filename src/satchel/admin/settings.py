@@ -1,8 +1,8 @@
-"""The configuration of a bank: what holds for it, changing it, and carrying it as a document.
+"""The configuration of a bank: show, change, export and import it.
 
-A bank carries its own settings in its log, as a ``config`` record that no key has to be asked for:
-so they go wherever its log goes, and their history stays. What the configuration file of a machine
-says of a bank wins over them there. Source: docs/decisions/0024.
+A bank stores its settings in its log, as ``config`` records that need no owner's signature. So they
+are copied with the log, and their history is kept. The configuration file of a machine takes
+precedence over them. Source: docs/decisions/0024.
 """
 
 import io
@@ -52,24 +52,24 @@ from satchel.runtime.files import OpenFile, open_input
 from satchel.runtime.output import Outlet
 
 MOST_BYTES = 2**18
-"""Size of a document."""
+"""Most bytes of a document."""
 
 _FILES = {**NOT_FOR_MODELS, "http": "GET and PATCH of the configuration have its values."}
 
 
 class BankConfigReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The configuration of a bank, as it was shown, changed or carried."""
+    """The configuration of a bank."""
 
     bank: str
     name: str | None = None
     settings: dict[str, Any] = {}
-    """What holds, all told."""
+    """The effective settings."""
 
     origins: dict[str, str] = {}
-    """Where each of them comes from: ``file``, ``bank``, or ``profile NAME``."""
+    """Their origins: ``file``, ``bank``, or ``profile NAME``."""
 
     document: dict[str, Any] = {}
-    """The same to be carried, with what no version here understands."""
+    """The document to export, with unknown members."""
 
     path: str | None = None
     """The file that was read."""
@@ -249,10 +249,10 @@ def import_config(
 def write_config(
     bank: OpenBank, path: Path | Outlet, *, overwrite: bool = False
 ) -> BankConfigReport:
-    """Write the configuration of a bank to a file of its own, beside an archive of its memory.
+    """Write the configuration of a bank to a file.
 
-    The document says what holds here, the profile included, as canonical JSON. Imported into
-    another bank and exported again it is the same, byte for byte.
+    The document has the effective settings and the profile, as canonical JSON. Imported into
+    another bank and exported again, it is the same, byte for byte.
 
     Raises:
         TargetError: If it cannot be written.
@@ -269,11 +269,11 @@ def write_config(
 
 
 def apply_config(bank: OpenBank, path: Path | OpenFile) -> BankConfigReport:
-    """Give a bank the configuration of a document; members that are not known here are kept.
+    """Set the configuration of a bank from a document; unknown members are kept.
 
     Raises:
         UnreadableError: If it cannot be read.
-        MalformedError: If it is no such document, or a member has the wrong shape.
+        MalformedError: If it is not such a document, or a member has the wrong type.
         LimitError: If it is too large.
     """
     require_owner(bank.settings, "bank settings")
@@ -297,7 +297,7 @@ def _value(data: bytes, name: str) -> Any:
 
 
 def _kept(bank: OpenBank, document: dict[str, Any]) -> BankConfigReport:
-    """Log a document, unless the bank has the very same."""
+    """Log a document, unless the bank has the same."""
     data = canonical(document)
     if len(data) > MOST_BYTES:
         raise LimitError(f"a bank configuration can have at most {MOST_BYTES:,} bytes")
@@ -334,7 +334,7 @@ def _shown(bank: OpenBank, view: View) -> BankConfigReport:
 def _document(
     carried: dict[str, Any], settings: BankSettings, name: str | None, profile: Any
 ) -> dict[str, Any]:
-    """Return a document of what holds, over what the bank carries and nobody here understands."""
+    """Return a document of the effective settings, with the unknown members of the bank."""
     found: dict[str, Any] = {**carried, CONFIG_MARK: CONFIG_VERSION}
     held = set_members(settings) | ({"profile": name} if name is not None else {})
     kept = found.get("settings", {})

@@ -22,7 +22,7 @@ _MONTH = len("2026-01")
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
-    """A bank in numbers."""
+    """Counts of a bank."""
 
     id: str
     name: str | None
@@ -39,42 +39,42 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """Memories by user, most first."""
 
     providers: dict[str, int]
-    """Of those, by the product that they come from; most first."""
+    """Memories by source product, most first."""
 
     tags: dict[str, int]
-    """Of those, by label; most first."""
+    """Memories by label, most first."""
 
     states: dict[str, int]
-    """All memories, those in the past too, by state."""
+    """All memories by state, including those that are not current."""
 
     held: int
-    """In quarantine."""
+    """Number of memories in quarantine."""
 
     logged: dict[str, int]
-    """Records of the log by type, as the signed head counts them."""
+    """Records of the log by type, from the signed head."""
 
     imports: int
     oldest: str | None
-    """When the first of the current memories happened or was made."""
+    """Time of the earliest current memory."""
 
     newest: str | None
     months: dict[str, int]
-    """Of the current memories, by the month (``2026-01``) in which they happened or were made."""
+    """Current memories by month (``2026-01``)."""
 
     changed_at: str
-    """When the log was last written to."""
+    """Time of the last record of the log."""
 
     bytes: int
-    """Of the memories as they were sealed, those in the past too."""
+    """Bytes of all memories as sealed, including those that are not current."""
 
     store_bytes: int | None
-    """Of the store's files, with all its banks; None where it is no file here, or for a holder."""
+    """Bytes of the store's files, with all banks; None if not local, or for a token's holder."""
 
     vectors: VectorStats | None = None
-    """Those that it uses; None while it has none."""
+    """Vectors in use; None if there are none."""
 
     notes: list[str] = []
-    """What this machine saw of the bank and was given up; whether it is untrusted."""
+    """Notes: accepted losses, and whether the bank is untrusted."""
 
 
 def stats(bank: OpenBank, *, progress: Progress | None = None) -> Stats:
@@ -156,7 +156,7 @@ def _store_bytes(path: Path | None) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatsOptions(Options):
-    """How to count."""
+    """Options of counting."""
 
     progress: OnProgress = None
 

@@ -1,4 +1,4 @@
-"""The agents that the configuration names: what each consists of."""
+"""The agents of the configuration."""
 
 import tempfile
 from pathlib import Path
@@ -22,7 +22,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     name: str
     bank: str
-    """The name or id of the bank with its memory."""
+    """Name or ID of the bank with its memory."""
 
     model: str | None = None
     workspace: str | None = None
@@ -47,11 +47,11 @@ class AgentLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workspace: str | None = None
     archived: bool = False
     problem: str | None = None
-    """Why its memory is not to be found."""
+    """Why its memory is missing."""
 
 
 def list_agents(settings: Settings) -> list[AgentLine]:
-    """Return the agents, by id; active ones are those that are not archived."""
+    """Return the agents by ID; active ones are not archived."""
     require_owner(settings, "agent")
     lines = []
     for one in sorted(settings.options.agents):
@@ -74,18 +74,18 @@ def show_agent(settings: Settings, wanted: str) -> Agent:
     """Return one agent.
 
     Raises:
-        UnknownAgentError: If there is none of that id.
+        UnknownAgentError: If there is no agent with this ID.
     """
     require_owner(settings, "agent")
     return agent_called(settings, wanted)
 
 
 def agent_called(settings: Settings, wanted: str) -> Agent:
-    """Return the agent of an id.
+    """Return the agent with an ID.
 
     Raises:
         UnknownAgentError: If there is none.
-        ConfigError: If its workspace is no absolute path.
+        ConfigError: If its workspace is not an absolute path.
     """
     found = settings.options.agents.get(wanted)
     if found is None:
@@ -99,10 +99,10 @@ def agent_called(settings: Settings, wanted: str) -> Agent:
 
 
 def agent_of(identity: str, said: AgentSettings) -> Agent:
-    """Return an agent from what the configuration says of it.
+    """Return an agent, given its table of the configuration.
 
     Raises:
-        ConfigError: If its workspace is no absolute path.
+        ConfigError: If its workspace is not an absolute path.
     """
     if said.workspace is not None and not Path(said.workspace).expanduser().is_absolute():
         raise ConfigError(
@@ -135,7 +135,7 @@ TABLE = "agents"
 
 
 def agent_config(settings: Settings, agent: str) -> dict[str, Any] | None:
-    """Return what the file says of an agent; None for nothing."""
+    """Return the table of an agent in the file; None if there is none."""
     if not settings.file.exists():
         return None
     found = read_file(settings.file).table.get(TABLE, {}).get(agent)
@@ -143,17 +143,17 @@ def agent_config(settings: Settings, agent: str) -> dict[str, Any] | None:
 
 
 def write_agent_config(settings: Settings, agent: str, value: dict[str, Any] | None) -> bool:
-    """Have the file say this of an agent, and tell whether it changed.
+    """Write the table of an agent to the file; return whether it changed.
 
-    All else in the file stays, its comments too where it is TOML. What it was is kept beside it.
+    Everything else in the file is kept, including comments in TOML. The file is backed up first.
 
     Args:
-        settings: Which file it is; it is made if it is not there.
-        agent: The agent's id.
-        value: What to say; None for nothing.
+        settings: The settings with the path of the file, which is created if missing.
+        agent: The agent's ID.
+        value: The table; None to remove it.
 
     Raises:
-        UsageError: If it cannot be said where it stands.
+        UsageError: If the file cannot be changed at that place.
         TargetError: If the file cannot be written.
     """
     if agent_config(settings, agent) == value:
@@ -166,7 +166,7 @@ def write_agent_config(settings: Settings, agent: str, value: dict[str, Any] | N
 
 
 def table_of(agent: Agent) -> dict[str, Any]:
-    """Return what the configuration says of an agent."""
+    """Return the table of an agent for the configuration."""
     said = AgentSettings(
         name=agent.name if agent.name != agent.id else None,
         model=agent.model,

@@ -1,4 +1,4 @@
-"""Writing all of an agent to one file: an agent file, or a sealed artifact with the same in it."""
+"""Export of a whole agent to one file: an agent file, or a sealed artifact."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -61,20 +61,20 @@ class AgentHistory:
 
     full: bool
     primary: str | None = None
-    """Id of the main conversation's record."""
+    """ID of the main conversation's record."""
 
     identity: str | None = None
-    """What a file calls it."""
+    """Its name in the file."""
 
     kept: set[int] = field(default_factory=set)
     """Log positions of the exported events, if not all are exported."""
 
     background: list[dict[str, Any]] = field(default_factory=list)
     receipts: list[dict[str, Any]] = field(default_factory=list)
-    """Of distillations that there is no point to return to for in the file."""
+    """IDs of distillations whose checkpoint is not in the file."""
 
     distilled: int = 0
-    """How often the main conversation was distilled."""
+    """Number of distillations of the main conversation."""
 
     messages: int = 0
     """Of the main conversation."""
@@ -152,7 +152,7 @@ def _told_before(before: dict[str, Any], known: set[str]) -> Iterator[dict[str, 
 
 
 def _came_as(view: View, known: list[SessionInfo], name: str | None) -> str | None:
-    """Return the id of the conversation that a file called so."""
+    """Return the ID of the conversation that has a name in a file."""
     if name is None:
         return None
     for one in known:
@@ -164,11 +164,11 @@ def _came_as(view: View, known: list[SessionInfo], name: str | None) -> str | No
 
 
 def main_of(known: list[SessionInfo], came: str | None = None) -> SessionInfo | None:
-    """Return an agent's main conversation: the one that says so, or else the last active one.
+    """Return an agent's main conversation: the marked one, or else the last active one.
 
     Args:
         known: The conversations.
-        came: Id of the one that was the main one where the agent came from.
+        came: ID of the main conversation of the imported agent.
     """
     if came is not None:
         return next(one for one in known if one.id == came)
@@ -222,13 +222,13 @@ def _take_main(view: View, main: SessionInfo, found: AgentHistory) -> None:
     for logged in pointers(view, key_of(start)):  # its later names
         if event_of(logged.model) == "about" and not _is_of_the_log(logged):
             found.kept.add(logged.seq)
-    # A conversation that was forked has messages of the one before it, whose record names it.
+    # A fork has messages of its source, whose record names it.
     there = view.get([name for name in starts if name.startswith("blake3:")])
     found.kept.update(logged.seq for logged in there.values())
 
 
 def _is_of_the_log(logged: VerifiedRecord) -> bool:
-    """Tell whether an event says nothing but where the end of a conversation is in the log."""
+    """Return whether an event only indexes the end of a conversation."""
     if event_of(logged.model) != "about" or getattr(logged.model, "name", None) is not None:
         return False
     return set(members(logged.model)) <= {"tip"}
@@ -240,7 +240,7 @@ def _receipt(one: CheckpointInfo) -> dict[str, Any]:
 
 
 _BEGINNING = 4
-"""Places of the log in which is said whose it is; an import that comes then made the bank."""
+"""Log positions of the founding records; an import right after them created the bank."""
 
 _TOLD_ANEW = "mentioned, not included: "
 _BINARY = "contents of a binary file; add --include-binary to include them"
@@ -249,10 +249,10 @@ _Row = dict[str, Any]
 
 
 class AgentReportBuilder:
-    """The report that is being made.
+    """Builder of the report.
 
     Args:
-        before: What was around the memory in the file that the agent came in; empty for none.
+        before: Members around the memory in the file that the agent was imported from.
     """
 
     def __init__(self, before: _Row) -> None:
@@ -264,7 +264,7 @@ class AgentReportBuilder:
         self._cut: list[_Row] = []
 
     def sessions(self, history: AgentHistory) -> None:
-        """Tell of conversations, and of messages of the main one."""
+        """Add conversations, and messages of the main one."""
         for reason, count in history.left.items():
             self._omit("sessions", reason, count)
         missing = 0
@@ -280,7 +280,7 @@ class AgentReportBuilder:
             self.receipts("receipts", history.distilled)
 
     def receipts(self, part: str, there: int) -> None:
-        """Tell of receipts: a file has the last of them."""
+        """Add receipts; a file has only the last ones."""
         if there > MOST_RECEIPTS:
             cut = {"section": f"distillation.{part}", "limit": MOST_RECEIPTS}
             self._cut.append({**cut, "original": there, "kept": MOST_RECEIPTS})
@@ -300,17 +300,17 @@ class AgentReportBuilder:
         for reason, count in workspace.counts.items():
             paths = [one.path for one in workspace.left if one.reason == reason]
             self._omit("workspace", reason, count, paths[:MOST_NAMED])
-        # Those that did not come are told of as they were, where they were told of at all.
+        # Missing ones are reported as in the earlier report.
         if named and not any(one.get("reason") == _BINARY for one in self._before):
             self._omit("workspace", _BINARY, named)
 
     def settings(self, secrets: int) -> None:
-        """Tell of secrets in an agent's settings."""
+        """Add secrets in an agent's settings."""
         if secrets:
             self._omit("nous.config", "secrets in its settings (replaced)", secrets)
 
     def report(self) -> _Row:
-        """Return the report, with what was missing before."""
+        """Return the report, including earlier omissions."""
         for one in self._before:
             section, reason = str(one.get("section")), str(one.get("reason"))
             count = one.get("count")
@@ -342,7 +342,7 @@ class AgentReportBuilder:
 
 
 def container_before(view: View) -> _Row:
-    """Return what was around the memory in the agent file that the bank began with, if it did."""
+    """Return the members around the memory in the agent file that created the bank, if any."""
     imports = view.imports()
     first = imports[0] if imports else None
     if first is None or first.undone or first.place > _BEGINNING:
@@ -358,7 +358,7 @@ def container_before(view: View) -> _Row:
 
 
 def names_in(before: _Row) -> list[str]:
-    """Return the paths of binary files of which only the names came with an agent."""
+    """Return the paths of binary files of which only the names were imported."""
     found, names = list[str](), before.get(NAMED)
     for name in names if isinstance(names, list) else ():
         try:
@@ -376,24 +376,24 @@ def _rows_in(said: _Row, name: str) -> list[_Row]:
 
 FORMAT = "aletheia"
 SEALED = ("pam", "pam_jsonl", "pam_cbor")
-"""Formats that hold an agent: its own, and artifacts, which hold everything."""
+"""Formats for an agent: its own, and artifacts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentExportOptions:
-    """What an export of an agent is asked to do."""
+    """Options of an export of an agent."""
 
     export: ExportOptions = field(default_factory=ExportOptions)
-    """Its format, key, and what else every export is asked."""
+    """Format, key, and the other options of every export."""
 
     full: bool = False
-    """All conversations with all messages."""
+    """Whether to export all conversations with all messages."""
 
     rules: WorkspaceRules = field(default_factory=WorkspaceRules)
 
 
 class AgentExportResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an export of an agent did."""
+    """Result of an export of an agent."""
 
     agent: str
     export: Export
@@ -405,10 +405,10 @@ class AgentExportResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """Exported text files."""
 
     binaries: int
-    """Other files, of which at least the name did."""
+    """Other exported files, some only by name."""
 
     left_out: list[SkippedFile] = []
-    """Files that stayed behind; the first thousand."""
+    """Skipped files; the first thousand."""
 
     lossless: bool = True
     report: dict[str, Any] = {}
@@ -419,7 +419,7 @@ def agent_format(output: Path, said: str | None) -> str:
     """Return the format of an agent's export: by name, else by suffix, else an agent file.
 
     Raises:
-        UsageError: If it cannot be written.
+        UsageError: If the format cannot be written.
     """
     return chosen_format(output, said, otherwise=FORMAT)[0]
 
@@ -430,18 +430,18 @@ def export_agent(
     """Write all of an agent to a file.
 
     Args:
-        settings: Where the store, the keys and the agents are.
-        wanted: The agent's id.
-        output: The file; ``<id>-<date>.agent.json`` in the current folder when not given.
-        options: What is asked for.
+        settings: The store, keys and agents.
+        wanted: The agent's ID.
+        output: The file; by default ``<id>-<date>.agent.json`` in the current folder.
+        options: The options.
 
     Raises:
         UnknownAgentError: If there is no such agent.
-        UnknownBankError: If its bank is not there.
+        UnknownBankError: If its bank is missing.
         PathRefusedError: If its workspace is a link, or the output is outside of the roots.
         UnreadableError: If its workspace cannot be read.
         TargetError: If the output cannot be written.
-        UsageError: If its format has no place for an agent.
+        UsageError: If the format cannot hold an agent.
     """
     require_owner(settings, "agent")
     asked = options or AgentExportOptions()
@@ -483,14 +483,14 @@ class _Exporting:
         self._report: dict[str, Any] = {}
         self._before: dict[str, Any] = {}
         self._names: list[str] = []
-        """Of files whose contents did not come here."""
+        """Names of files whose contents were never imported."""
 
         self._reflections = 0
         self._secrets = 0
-        """In the settings of the program that runs the agent; they are replaced."""
+        """Secrets in the settings of the program that runs the agent, which are replaced."""
 
     def take(self, view: View, outgoing: ExportDestination) -> ExportCounts:
-        """Take everything out of the bank and the workspace."""
+        """Read everything from the bank and the workspace."""
         files = self._workspace is None
         before = self._before = container_before(view)
         whose = source_of(before.get("nous")) or self._agent.id
@@ -513,7 +513,7 @@ class _Exporting:
         return found
 
     def told(self, done: Export) -> AgentExportResult:
-        """Return what the export did."""
+        """Return the result."""
         history, workspace = cast("AgentHistory", self._history), self._workspace
         return AgentExportResult(
             agent=self._agent.id,
@@ -528,7 +528,7 @@ class _Exporting:
         )
 
     def _named(self) -> Iterator[WorkspaceFile]:
-        """Yield the binary files of which only the names came, and that are not there now."""
+        """Yield the binary files of which only the names were imported, and that do not exist."""
         folder = self._agent.folder
         assert folder is not None  # noqa: S101 - asked where there is a workspace
         for name in names_in(self._before):
@@ -537,12 +537,12 @@ class _Exporting:
                 yield WorkspaceFile(path=name, binary={})
 
     def _around(self, history: AgentHistory) -> Model:
-        """Return the record of what is around the memory in the file."""
+        """Return the record with the members around the memory in the file."""
         before, agent = self._before, self._agent
         old = before.get("nous")
         old = old if isinstance(old, dict) else {}
         config: Any = encode_foreign(agent.config)
-        if without_nulls(old.get("config")) == config:  # what TOML cannot say is said again
+        if without_nulls(old.get("config")) == config:  # members that TOML cannot express
             config = old.get("config")
         nous = {**old, "id": agent.id, "name": agent.name, "model": agent.model, "config": config}
         nous["model"] = agent.model or old.get("model")
@@ -579,7 +579,7 @@ class _Exporting:
         return Source(provider=FORMAT, format=FORMAT, container=container, at=now())
 
     def _told_inside(self) -> dict[str, Any]:
-        """Return the report inside the file: what is not in it, and why."""
+        """Return the report in the file: what was skipped, and why."""
         telling = AgentReportBuilder(self._before)
         telling.sessions(cast("AgentHistory", self._history))
         telling.receipts("reflections", self._reflections)
@@ -589,7 +589,7 @@ class _Exporting:
 
 
 def _versions(file: WorkspaceFile, agent: str) -> list[FileVersion]:
-    """Return a file as records, in parts where it is long."""
+    """Return a file as records; a long file in parts."""
     if file.text is not None:
         return text_files(file.path, file.text, agent)
     return binary_files(file.binary or {}, file.path, agent)

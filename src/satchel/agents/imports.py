@@ -58,13 +58,13 @@ class AgentImportRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     agent: str
     bank: str
     before: dict[str, Any] | None = None
-    """What the configuration said of the agent; None for nothing."""
+    """Previous table of the agent in the configuration; None if there was none."""
 
     files: PlacementResult = msgspec.field(default_factory=PlacementResult)
 
 
 def keep_record(settings: Settings, source: str, record: AgentImportRecord) -> None:
-    """Remember what an import of an agent changes, before it does.
+    """Record what an import of an agent will change, for its undo.
 
     Raises:
         TargetError: If it cannot be written.
@@ -117,7 +117,7 @@ _MOST_FREE = 10_000
 
 
 class OnAgent(StrEnum):
-    """What to do where there is an agent of that id."""
+    """What to do if an agent with this ID exists."""
 
     PROMPT = "prompt"
     RENAME = "rename"
@@ -128,30 +128,30 @@ class OnAgent(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentImportOptions:
-    """What an import of an agent is asked to do."""
+    """Options of an import of an agent."""
 
     name: str | None = None
-    """Its id here; as the file says when not given."""
+    """ID of the agent here; by default that of the file."""
 
     on_conflict: OnAgent = OnAgent.PROMPT
     ask: Callable[[str], OnAgent] | None = None
-    """Asks a person what to do where there is an agent of that id; None where there is none."""
+    """Asks a person what to do if an agent with this ID exists; None if nobody can be asked."""
 
     workspace: Path | None = None
-    """The folder for its files; below the home when not given."""
+    """Folder for its files; below the home by default."""
 
     near_duplicates: NearDuplicateMode | None = None
     """What to do with near duplicates of existing memories; a merge skips them."""
 
     embed: bool = True
-    """Make the vectors of its memories."""
+    """Whether to compute vectors of its memories."""
 
     active_files: bool = False
     """Whether files that a tool runs or obeys are written, such as ``.git/hooks`` or ``.envrc``."""
 
     dry_run: bool = False
     memory: ImportOptions = field(default_factory=ImportOptions)
-    """What every import is asked."""
+    """Options of every import."""
 
 
 class AgentImportResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -159,7 +159,7 @@ class AgentImportResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
     agent: str
     came_as: str
-    """Its id in the file."""
+    """Its ID in the file."""
 
     bank: str
     how: str
@@ -168,17 +168,17 @@ class AgentImportResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     memory: ImportSummary | None = None
     files: PlacementResult = msgspec.field(default_factory=PlacementResult)
     sessions: dict[str, str] = {}
-    """Ids of the conversations here, by those in the file; memories say their own in ``origin``."""
+    """IDs of the conversations, by those in the file; memories have theirs in ``origin``."""
 
     configured: bool = False
     """Whether the configuration changed."""
 
     lossless: bool | None = None
-    """What the file says of itself: whether it holds all of the agent. None for nothing."""
+    """Whether the file states that it is complete; None if it does not state it."""
 
     notes: list[str] = []
     undo: str | None = None
-    """Id of the import, by which all of it is taken back."""
+    """ID of the import, for undo."""
 
     dry_run: bool = False
 
@@ -189,20 +189,19 @@ def import_agent(
     owner: Owners,
     options: AgentImportOptions | None = None,
 ) -> AgentImportResult:
-    """Make an agent of a file.
+    """Import an agent from a file.
 
     Args:
-        settings: Where the store, the keys and the agents are.
+        settings: The store, keys and agents.
         source: The file: an agent file of any version, or a sealed artifact of an agent.
-        owner: Gives the key that owns a bank that is made.
-        options: What is asked for.
+        owner: Returns the key of the owner, if a bank is created.
+        options: The options.
 
     Raises:
-        AgentExistsError: If there is such an agent, and nobody said what to do.
-        InputError: If the file cannot be read, or anything in it is not what it has to be. Nothing
-            is changed.
+        AgentExistsError: If the agent exists, and the options do not resolve it.
+        InputError: If the file cannot be read, or is not valid. Nothing is changed then.
         VerificationError: If a sealed file does not verify.
-        UsageError: If the id cannot be that of an agent.
+        UsageError: If the ID is not valid for an agent.
         TargetError: If something cannot be written; run it again.
     """
     require_owner(settings, "agent")
@@ -246,7 +245,7 @@ class _Importing:
         self._container: dict[str, Any] = {}
 
     def run(self) -> AgentImportResult:
-        """Do it."""
+        """Run the import."""
         self._look()
         nous = self._container["nous"]
         came_as = str(nous["id"])
@@ -269,7 +268,7 @@ class _Importing:
             return self._commit(told, agent, memory, staging)
 
     def _look(self) -> None:
-        """Read all of the file, and remember what is around the memory."""
+        """Read the whole file, and store the members around the memory."""
         for row in self._rows():
             if row.type == "source":
                 container = cast("Source", _model_of(row)).container
@@ -358,14 +357,14 @@ class _Importing:
         )
 
     def _has(self, bank: str) -> bool:
-        """Tell whether there is a bank of a name."""
+        """Return whether there is a bank with a name."""
         if not has_store(self._settings):
             return False
         with configured_store(self._settings, read_only=True) as store:
             return bool(banks_called(store, bank))
 
     def _is_in(self, bank: str) -> bool:
-        """Tell whether the very file was imported into a bank, and that holds."""
+        """Return whether the same file was imported into a bank, and not undone."""
         with configured_store(self._settings, read_only=True) as store:
             opened = open_bank_in(self._settings, store, bank)
             with opened.ledger.reading() as view:
@@ -392,7 +391,11 @@ class _Importing:
             near_duplicates=near,
             dry_run=self._asked.dry_run,
         )
-        if how in ("new", "rename", "overwrite"):  # its bank is empty: what differs is in the file
+        if how in (
+            "new",
+            "rename",
+            "overwrite",
+        ):  # its bank is empty: all differences are in the file
             asked = replace(asked, on_conflict=ConflictPolicy.RENAME)
         try:
             return import_file(self._settings, self._file, agent.bank, self._owner, asked)

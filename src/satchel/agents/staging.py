@@ -1,7 +1,7 @@
-"""The files of an agent that arrives: laid out aside first, put in their place in one step.
+"""Staging of an imported agent's files: written to a temporary folder, then renamed in one step.
 
-Their names come from a file that anybody may have made: each is opened below the folder, and never
-leads out of it. Nothing is ever removed: what was there before is kept under another name.
+The names are untrusted: each file is opened below the folder, and never outside it. Nothing is
+removed: an existing folder is renamed.
 """
 
 import base64
@@ -30,45 +30,45 @@ _MOST_TOLD = 1000
 
 
 class PlacementResult(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What became of the files of an agent that was imported."""
+    """Result of importing the files of an agent."""
 
     folder: str | None = None
     written: int = 0
     same: int = 0
-    """Files that were there already, saying the same."""
+    """Number of existing files with the same contents."""
 
     differ: list[str] = []
     """Existing files with other contents, which are not changed; the first thousand."""
 
     not_in_file: list[str] = []
-    """Binary files of which only the name came; the first thousand."""
+    """Binary files of which only the name was imported; the first thousand."""
 
     active: list[str] = []
-    """Files that a tool would run or obey, which were not written; the first thousand."""
+    """Skipped files that a tool would execute or obey; the first thousand."""
 
     kept: str | None = None
-    """Where the folder is that was there before, where another took its place."""
+    """Path of the previous folder, if it was replaced."""
 
     added: dict[str, str] = {}
-    """SHA-256 of each file that was put into a folder that was there."""
+    """SHA-256 of each file that was added to an existing folder."""
 
 
 class Staging:
-    """A folder aside, in which what arrives is laid out; a context manager.
+    """A context manager for a staging folder.
 
     Args:
-        final: Where the folder is going to be; the one that it is in is made.
-        active: Whether files that a tool runs or obeys are laid out as well.
+        final: Final path of the folder; its parent is created.
+        active: Whether to write files that a tool would execute or obey.
     """
 
     def __init__(self, final: Path, *, active: bool = True) -> None:
         self.final = final
         self.active = list[str]()
-        """Paths of files that a tool would run or obey, and that are not laid out; the first."""
+        """Paths of skipped files that a tool would execute or obey; the first ones."""
 
         self._with_active = active
         self.names: list[str] = []
-        """Paths of the files that are here."""
+        """Paths of the staged files."""
 
         self.not_in_file = list[str]()
         self._path = final.with_name(f".{final.name}.satchel-{secrets.token_hex(8)}")
@@ -91,12 +91,12 @@ class Staging:
             shutil.rmtree(self._path)
 
     def take(self, version: FileVersion) -> None:
-        """Lay out a file, or the next part of it.
+        """Write a file, or the next part of it.
 
         Raises:
             PathRefusedError: If its path leads out of the folder.
-            MalformedError: If there are two of that path, or it is not what it says it is.
-            LimitError: If it is too much.
+            MalformedError: If the path is repeated, or the contents do not match their digest.
+            LimitError: If the files are too large.
         """
         if not self._with_active and is_active(version.path):
             self.finish()
@@ -122,12 +122,12 @@ class Staging:
         self._write(self._open, data)
 
     def lay(self, path: str, data: bytes) -> None:
-        """Lay out a whole file.
+        """Write a whole file.
 
         Raises:
             PathRefusedError: If its path leads out of the folder.
-            MalformedError: If there are two of that path.
-            LimitError: If it is too much.
+            MalformedError: If the path is repeated.
+            LimitError: If the files are too large.
             TargetError: If it cannot be written.
         """
         with self._made(path) as stream:
@@ -145,10 +145,10 @@ class Staging:
             raise target_error(self._path, error) from error
 
     def finish(self) -> None:
-        """Complete the file that was laid out last.
+        """Complete the last file.
 
         Raises:
-            MalformedError: If it is not what it says it is.
+            MalformedError: If its contents do not match their digest.
         """
         stream, version = self._open, self._current
         if stream is None or version is None:
@@ -166,14 +166,14 @@ class Staging:
             )
 
     def put(self, *, merge: bool) -> PlacementResult:
-        """Put the files in their place.
+        """Move the files to their final folder.
 
         Args:
-            merge: Into a folder that is there; what is in it stays. Otherwise a folder that is
-                there is kept under another name.
+            merge: Whether to add them to an existing folder, whose files are kept. Otherwise an
+                existing folder is renamed.
 
         Raises:
-            TargetError: If it cannot be done.
+            TargetError: If it cannot be written.
         """
         self.finish()
         placed = PlacementResult(
@@ -198,7 +198,7 @@ class Staging:
         try:
             self._path.rename(self.final)
         except OSError:
-            if placed.kept is not None:  # no agent is left without its folder
+            if placed.kept is not None:  # the agent must not lose its folder
                 Path(placed.kept).rename(self.final)
             raise
 
@@ -242,7 +242,7 @@ class Staging:
 
     @staticmethod
     def _data_of(version: FileVersion) -> bytes | None:
-        """Return the bytes of a version; None where only a name came."""
+        """Return the bytes of a version; None if only its name was imported."""
         metadata: dict[str, Any] = version.metadata
         if not metadata.get("binary"):
             return None if version.text is None else version.text.encode()
@@ -257,12 +257,12 @@ class Staging:
 
 
 def take_back(placed: PlacementResult) -> list[str]:
-    """Undo ``Staging.put``, and return what could not be: files that were changed since then.
+    """Undo ``Staging.put``, and return the files that were changed since and are kept.
 
-    A folder that was new is kept under another name, since there may be more in it by now.
+    A new folder is renamed, as other files may have been added to it.
 
     Raises:
-        TargetError: If it cannot be done.
+        TargetError: If it cannot be written.
     """
     if placed.folder is None:
         return []

@@ -61,13 +61,13 @@ class WorkspaceRules:
     """Which files of a workspace are exported."""
 
     binary: bool = False
-    """Whether the contents of binary files do, not only their names."""
+    """Whether to export the contents of binary files, not only their names."""
 
     secrets: bool = False
-    """Whether what looks like a secret does."""
+    """Whether to export files that look like secrets."""
 
     file_bytes: int = 4 * MIB
-    """Of the largest file."""
+    """Size limit of a file, in bytes."""
 
     total_bytes: int = 256 * MIB
     files: int = 20_000
@@ -79,7 +79,7 @@ class WorkspaceFile(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     text: str | None = None
     binary: dict[str, Any] | None = None
-    """For one that is not text: its size and SHA-256, and where asked for, its contents."""
+    """For a binary file: its size and SHA-256, and its contents if requested."""
 
 
 @dataclass(slots=True)
@@ -260,7 +260,7 @@ def _text_of(data: bytes) -> str | None:
 
 
 def _secrets_in(text: str | None, data: bytes) -> str:
-    """Return the kinds of secrets in a file, joined; empty for none."""
+    """Return the kinds of secrets in a file, as one text; empty for none."""
     if text is None:
         return "private-key" if _KEY in data else ""
     return ", ".join(sorted({one.kind for one in find_secrets(text)}))
@@ -272,7 +272,7 @@ FOLDERS = (
     *(".vscode", ".idea", ".devcontainer", ".zed", ".direnv", ".ssh", ".gnupg", ".config"),
     *("node_modules", "__pycache__", ".venv", "venv"),
 )
-"""Folders, wherever they are in the workspace; everything in them counts."""
+"""Folders at any level of the workspace, with everything in them."""
 
 NAMES = (
     *(
@@ -305,24 +305,26 @@ NAMES = (
     ),
     *(".tool-versions", "mise.toml", ".mise.toml", ".gitlab-ci.yml", ".travis.yml"),
 )
-"""Names of files, wherever they are in the workspace; in small letters, ``*`` for anything."""
+"""Names of files at any level of the workspace; in lower case, ``*`` for anything."""
 
 
 _UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 """Characters that HFS+ ignores in a name."""
 
 _SHORT_GIT = re.compile(r"git~[1-9]")
-"""What NTFS also calls ``.git``."""
+"""Short names of ``.git`` on NTFS."""
 
 
 def is_active(path: str) -> bool:
-    """Tell whether a tool would run or obey a file of a workspace, on any file system."""
+    """Return whether a tool would execute or obey a file, on any file system."""
     *folders, name = (_on_any_system(part) for part in path.split("/"))
     return not set(folders).isdisjoint(FOLDERS) or any(part_matches(one, name) for one in NAMES)
 
 
 def _on_any_system(part: str) -> str:
-    """Return the name that a part of a path has where case, some characters or ends are ignored."""
+    """Return the name of a part of a path where case, characters or suffixes are ignored."""
     name = unicodedata.normalize("NFKC", _UNSEEN.sub("", part)).casefold()
-    name = name.partition(":")[0].rstrip(". ") or name  # NTFS: a stream, and what it cuts off
+    name = (
+        name.partition(":")[0].rstrip(". ") or name
+    )  # NTFS: a stream, and ignored trailing characters
     return ".git" if _SHORT_GIT.fullmatch(name) else name

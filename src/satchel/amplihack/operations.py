@@ -328,10 +328,10 @@ def import_agent(
     absent=_HOSTS,
 )
 def start_session(settings: Settings, options: HookStartOptions) -> Start:
-    """Provide a new session with what earlier ones taught, as hosts read it.
+    """Print memories of earlier sessions for a new session, in the form that hosts read.
 
-    It is read from the bank that `satchel mcp` serves. With `--json`, print the memories
-    themselves. Nothing is written.
+    They are read from the bank that `satchel mcp` serves. With `--json`, the memories themselves
+    are printed. Nothing is written.
 
     Raises:
         UsageError: If the name is not valid for an agent, or an agent and a bank are named.
@@ -351,9 +351,9 @@ def start_session(settings: Settings, options: HookStartOptions) -> Start:
     absent=_HOSTS,
 )
 def stop_session(settings: Settings, options: HookStopOptions, *, owner: OwnerKey) -> Stop:
-    """Store what a session taught. The whole transcript is read, and secrets in it are replaced.
+    """Store findings and decisions of a session. Its transcript is read; secrets are replaced.
 
-    It is stored in the bank that `satchel mcp` serves; what is known already is not stored again.
+    They are stored in the bank that `satchel mcp` serves; known ones are not stored again.
     The transcript has to be below the home directory, the session's own folder, or where
     SATCHEL_PORTABILITY_ROOTS says.
 

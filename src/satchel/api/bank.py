@@ -1,4 +1,4 @@
-"""One bank, open: the verbs on its memories. What they need is imported when they are used."""
+"""``satchel.Bank``: an open bank. The modules of its methods are imported on first use."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _opening = Lock()
 
 
 class FileCalls:
-    """The part of ``Bank`` that gives its memory files."""
+    """The part of ``Bank`` with its memory files."""
 
     _opened: OpenBank
     _lifetime: Lifetime
@@ -97,7 +97,7 @@ class FileCalls:
 
 
 class _Settled(Protocol):
-    """An open store, of which only the surroundings are needed."""
+    """An open store, of which only the settings are needed."""
 
     _settings: Settings
 
@@ -151,7 +151,7 @@ class Sessions(SessionCalls):
     """
 
     def messages(self, session: str, *, at: str | None = None) -> Generator[MessageInfo]:
-        """Yield all messages of a conversation in their order, however many there are.
+        """Yield all messages of a conversation in order, in constant memory.
 
         Args and Raises: as ``show``.
         """
@@ -196,7 +196,7 @@ class Quarantine(BankPartCalls):
 
 
 class RehydrateCalls:
-    """A bank as its memory is provided as context for a model."""
+    """Rehydration of a bank's memory."""
 
     _opened: OpenBank
     _lifetime: Lifetime
@@ -212,7 +212,7 @@ else:
 
 
 class DisclosureCalls:
-    """A bank as single memories of it are disclosed, with proofs."""
+    """Disclosure of single memories, with proofs."""
 
     disclose = method(disclosure.disclose_memories)
 
@@ -251,7 +251,7 @@ class BankOwners(BankPartCalls):
         """Write a proposal, which more owners must sign, to a new file.
 
         Args:
-            refused: The error that a call ended in.
+            refused: The error of the call.
             path: The file.
 
         Raises:
@@ -273,7 +273,7 @@ else:
 
 
 class RemovalCalls:
-    """What a bank lets go of."""
+    """Erasure and redaction of a bank's memories."""
 
     erase = method(erasing.erase)
     redact = method(redaction.redact)
@@ -318,7 +318,7 @@ class Tokens:
 
 
 def owner_unless_named(owner: Owners, options: Any) -> Mapping[str, Any]:
-    """Supply the owner's key with which a store was opened, where a call names no other."""
+    """Supply the owner's key of the open store, unless a call names another one."""
     named = options.signing_key is not None or options.passphrase is not None
     return {} if named else {"owner": owner}
 
@@ -363,7 +363,7 @@ _O = TypeVar("_O")
 def import_from(
     bank: Bank, source: OpenFile, options: import_operations.ImportRequest
 ) -> ImportSummary:
-    """Import a file that is open already, whatever path the options name."""
+    """Import an open file, whatever path the options name."""
     from satchel.config.options import PathPermission
     from satchel.transfer.import_operations import import_
 
@@ -372,7 +372,7 @@ def import_from(
 
 
 def _nobody(_: str | None) -> SigningKey:
-    """Create no bank: the one that is meant was there a moment ago."""
+    """Create no bank: the open one is meant."""
     raise UsageError("the bank is missing from the store")
 
 
@@ -382,7 +382,7 @@ def export_to(
     operation: Operation[export_operations.ExportSource, _O, ..., Export],
     options: _O,
 ) -> Export:
-    """Export a bank to a file that is open already, whatever path the options name."""
+    """Export a bank to an open file, whatever path the options name."""
     from satchel.config.options import PathPermission
 
     with bank._exported() as source:  # noqa: SLF001 - of this module
@@ -449,7 +449,7 @@ class BankCalls(RemovalCalls, RehydrateCalls, DisclosureCalls):
     import_ = method(import_operations.import_, context=_imported)
 
     def _where_it_is(self) -> OpenBank | LiveBank:
-        """Return the bank, or what the configured provider has of it."""
+        """Return the bank, or its copy at the configured provider."""
         settings = self._opened.settings
         if settings.provider is None:
             return self._opened
@@ -496,9 +496,9 @@ class Bank(BankCalls, ConversationCalls, FileCalls):
         return Code(self._opened, self._lifetime)
 
     def __repr__(self) -> str:
-        """Name it, and count the memories of its log by its newest head; nothing is verified."""
+        """Show its name and the number of memories in its newest head, unverified."""
         name, opened = repr(self.name or self.id[:_SHOWN_DIGITS]), self._opened
-        if opened.bearer is not None:  # a holder is not told how many there are
+        if opened.bearer is not None:  # a token's holder may not see the number
             return f"<Bank {name}>"
         try:
             with self._lifetime.use(), opened.store.reading() as reader:

@@ -1,4 +1,4 @@
-"""What an operator does with whole stores, from Python."""
+"""Functions on whole stores and on files."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ decrypt_store = function(store_operations.decrypt_store, settings_of)
 
 
 def _source(_: Any) -> FileSource:
-    """Return the surroundings of this machine."""
+    """Return the source for files of this machine."""
     return FileSource(settings=load_settings())
 
 

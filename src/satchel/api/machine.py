@@ -1,4 +1,4 @@
-"""Classes that work with a home, a configuration and a store, without having it open."""
+"""Classes for the operations on the settings: agents, backups and keys."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ FilePath = str | Path | None
 
 
 class SettingsCalls:
-    """The base of such a class; its methods are operations on the settings."""
+    """Base of classes whose methods are operations on the settings."""
 
     def __init__(
         self, *, home: FilePath = None, config: FilePath = None, store: FilePath = None

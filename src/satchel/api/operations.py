@@ -1,8 +1,8 @@
-"""Methods whose keyword arguments an operation declares, awaited or not.
+"""Methods made from operations, synchronous or awaited.
 
-A class lists its operations once (``remember = method(operations.remember)``). On a class that is
-``Awaited`` the same attribute is a coroutine function, so that ``satchel.aio`` has no list of its
-own. What an operation needs is imported when its method is first used: see ``lazy``.
+A class lists its operations once (``remember = method(operations.remember)``). On a subclass of
+``AsyncCalls`` the same attribute is a coroutine function, so that ``satchel.aio`` needs no list of
+its own. The modules of an operation are imported on its first use: see ``lazy``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Deferred:
 
 
 class LazyModule:
-    """What stands for a module: its attributes are ``Deferred``."""
+    """A placeholder of a module, whose attributes are ``Deferred``."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -70,7 +70,7 @@ class LazyModule:
 
 
 def lazy(name: str) -> Any:
-    """Return what stands for a module until something of it is used."""
+    """Return a placeholder of a module, which is imported on first use."""
     return LazyModule(name)
 
 
@@ -85,15 +85,15 @@ _WIDTH = 88
 
 
 class HasContext(Protocol[_C_co]):
-    """What methods of operations belong to."""
+    """An object with methods made from operations."""
 
     def _context(self) -> AbstractContextManager[_C_co]:
-        """Give what an operation works on, for as long as it runs."""
+        """Yield the object that an operation works on."""
         ...
 
 
 class AsyncCalls:
-    """A class whose methods are awaited: each runs in a thread.
+    """A class with awaited methods; each runs in a thread.
 
     Args:
         plain: The object that they run on. A class that does not set one runs them on itself.
@@ -104,7 +104,7 @@ class AsyncCalls:
 
 
 class Method(Generic[_P, _R]):
-    """A method that is a plain one on a plain class, and awaited on one that is ``Awaited``."""
+    """A method that is synchronous, or awaited on subclasses of ``AsyncCalls``."""
 
     def __init__(self, load: Callable[[], Callable[..., _R]]) -> None:
         self._load = load
@@ -184,10 +184,10 @@ def method(
     """Return a method that runs an operation with the options it is called with.
 
     Args:
-        operation: The operation, or what stands for it until it is imported (``lazy``).
-        check: Raises an error where the result is a failure that has an exit status elsewhere.
-        context: Gives what the operation works on, if that is not what ``_context`` gives.
-        into: Makes of the object and the result what the method returns.
+        operation: The operation, or its placeholder (``lazy``).
+        check: Raises an error for a result that is a failure.
+        context: Yields the object that the operation works on; ``_context`` by default.
+        into: Converts the object and the result to the return value.
     """
 
     def load() -> Callable[..., Any]:
@@ -213,7 +213,7 @@ def method(
 
 
 def call(function: Callable[Concatenate[Any, _P], _R]) -> Method[_P, _R]:
-    """Make a method that no operation declares awaited on classes that are ``Awaited``, too."""
+    """Make a method without an operation awaited on subclasses of ``AsyncCalls``."""
 
     def load() -> Callable[..., _R]:
         def there(*args: Any, **options: Any) -> _R:
@@ -226,11 +226,11 @@ def call(function: Callable[Concatenate[Any, _P], _R]) -> Method[_P, _R]:
 
 
 def options_of(operation: Operation[Any, _O, _P, Any], /, *args: _P.args, **given: _P.kwargs) -> _O:
-    """Return the options that a call gives.
+    """Return the options of a call.
 
     Raises:
-        TypeError: If it gives an option that there is not, or that Python does not offer.
-        UsageError: If a value cannot be meant.
+        TypeError: If an option does not exist, or is not offered in Python.
+        UsageError: If a value is not valid.
     """
     offered = [field.name for field in operation.offered("python")]
     for name in given:
@@ -245,7 +245,7 @@ def options_of(operation: Operation[Any, _O, _P, Any], /, *args: _P.args, **give
 
 
 def _unexpected(operation: Operation[Any, Any, ..., Any], name: str, offered: list[str]) -> str:
-    """Return why a call may not give an option: the declared reason, or the name that is meant."""
+    """Return why an option is refused: the declared reason, or a similar name."""
     call = operation.name.rpartition(" ")[2]
     text = f"{call}() got an unexpected keyword argument {name!r}"
     absences = (each.option.python for each in operation.fields if each.name == name)
@@ -264,15 +264,15 @@ def run_on(
     options: _O,
     context: Callable[[Any], AbstractContextManager[_C]] | None = None,
 ) -> _R:
-    """Run an operation on what a bank, or the like, works on.
+    """Run an operation on the context of a bank, or another object.
 
-    A target that has ``_internal`` supplies what the operation takes besides its options.
+    A target with ``_internal`` supplies further arguments of the operation.
 
     Args:
-        target: The bank, or the like.
+        target: The bank, or another object.
         operation: The operation.
-        options: What it is run with.
-        context: Gives what it works on, if that is not what ``_context`` gives.
+        options: Its options.
+        context: Yields the object that it works on; ``_context`` by default.
     """
     supply = getattr(target, "_internal", None)
     supplied = supply(options) if supply is not None and operation.internal else {}

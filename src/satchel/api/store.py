@@ -43,7 +43,7 @@ else:
 
 
 class TransferCalls:
-    """A store as work is done with it."""
+    """Imports, receipts, jobs and capture of an open store."""
 
     _settings: Settings
     _lifetime: Lifetime
@@ -99,7 +99,7 @@ class StoreCalls(TransferCalls):
             yield settings
 
     def _internal(self, options: Any) -> Mapping[str, Any]:
-        """Supply the owner's key with which the store was opened, where a call names no other."""
+        """Supply the owner's key of the open store, unless a call names another one."""
         names = ("signing_key", "passphrase", "co_signers")
         supplied: dict[str, Any] = {"require_writable": partial(self._require_writable, {})}
         if not any(getattr(options, name, None) for name in names):
@@ -247,7 +247,7 @@ class Satchel(StoreCalls):
             folders = (roots,) if isinstance(roots, str | Path) else tuple(roots)
             settings = structs.replace(settings, roots=folders)
         if hooks:
-            settings = structs.replace(settings, hooks=settings.hooks.and_(hooks))
+            settings = structs.replace(settings, hooks=settings.hooks.with_listeners(hooks))
         return open_store(cls, settings, bank=bank, passphrase=passphrase, read_only=read_only)
 
     def bank(self, name: str | None = None, *, create: bool = False) -> Bank:
@@ -260,7 +260,7 @@ class Satchel(StoreCalls):
         Raises:
             UnknownBankError: If there is no such bank.
             UsageError: If there are several, and none is the default.
-            VerificationError: If it is not what this machine saw of it.
+            VerificationError: If it was rolled back, or is not what was signed.
         """
         wanted = name or self._wanted
         try:
@@ -268,7 +268,7 @@ class Satchel(StoreCalls):
         except UnknownBankError:
             if not create or wanted is None:
                 raise
-            with suppress(BankExistsError):  # somebody else was faster
+            with suppress(BankExistsError):  # a concurrent call created it
                 return self.create_bank(wanted)
             return self._opened(wanted)
 
@@ -321,7 +321,7 @@ def open_store(
     passphrase: str | None = None,
     read_only: bool = False,
 ) -> _Kind:
-    """Open the store of settings that are known already; otherwise as ``Satchel.open``."""
+    """Open the store of given settings; otherwise as ``Satchel.open``."""
     from satchel.bank.connections import configured_store, has_store, shown_address
 
     if read_only and not has_store(settings):
@@ -340,15 +340,15 @@ def open_store(
 
 
 def existing_bank(satchel: Satchel, name: str) -> Bank:
-    """Open a bank that is there; none is made.
+    """Open an existing bank.
 
     Args:
         satchel: The store.
         name: As ``Satchel.bank`` takes it.
 
     Raises:
-        UnknownBankError: If it is not.
-        TokenError: If a token is presented, and it is for another one.
+        UnknownBankError: If there is no such bank.
+        TokenError: If the token is for another bank.
     """
     from satchel.api.bank import Bank
     from satchel.bank.open_bank import open_bank_in
@@ -374,7 +374,7 @@ def require_token(bank: Bank) -> None:
 
 
 def is_still(bank: Bank, name: str) -> bool:
-    """Tell whether a bank that ``existing_bank`` gave is what it gives now, for the same name."""
+    """Return whether ``existing_bank`` would still return this bank for the same name."""
     from satchel.bank.open_bank import is_still_meant
 
     with bank._lifetime.use():
@@ -392,7 +392,7 @@ def require_readable(satchel: Satchel) -> None:
 
 
 def board_of(satchel: Satchel) -> JobRegistry:
-    """Return where those who serve a store put up what the others have to know.
+    """Return the registry that the servers of a store share.
 
     Raises:
         StoreError: If it cannot be opened.
@@ -404,13 +404,13 @@ def board_of(satchel: Satchel) -> JobRegistry:
 
 
 def held(satchel: Satchel, settings: Settings) -> Satchel:
-    """Return the same open store as the holder of a capability token may use it.
+    """Return the same open store with the permissions of a token's holder.
 
     It is open as long as the other.
 
     Args:
         satchel: The store.
-        settings: The surroundings, with the token that is presented.
+        settings: The settings, with the token.
     """
     return Satchel(
         settings,

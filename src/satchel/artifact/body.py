@@ -323,38 +323,38 @@ class Body:
             MalformedError: As ``lines``.
             LimitError: As ``lines``.
         """
-        section, held = "", True
+        section, is_empty = "", True
         count, number = 0, 1
         for text in self._whole_lines(size):
             for piece, name in _pieces(text):
                 if name is not None:
-                    section, held = self._next_section(section, name, held, number), False
+                    section, is_empty = self._next_section(section, name, is_empty, number), False
                     number += 1
                     continue
                 if not section:
                     raise self._malformed("a record before the first section", number)
-                held, found = True, piece.count(b"\n")
+                is_empty, found = True, piece.count(b"\n")
                 yield BodyBatch(section, piece, number, found)
                 count += found
                 number += found
-        if not held:
+        if not is_empty:
             raise self._malformed(f"the section {section!r} is empty", number - 1)
         if count > self._limits.records:
             raise LimitError(f"more than {self._limits.records} records")
 
     def spans(self) -> dict[str, Span]:
         """Return the span of each section, in body order, after one pass over the body."""
-        found: dict[str, Span] = {}
+        spans: dict[str, Span] = {}
         end = self._start
         for batch in self.batches():
-            span = found.get(batch.section)
+            span = spans.get(batch.section)
             if span is None:
                 end += len(_HEADER_START) + len(batch.section) + len(b'"}\n')
                 span = Span(end, end, 0, batch.number)
             end += len(batch.text)
             count = span.count + batch.records
-            found[batch.section] = Span(span.start, end, count, span.first_line)
-        return found
+            spans[batch.section] = Span(span.start, end, count, span.first_line)
+        return spans
 
     def within(self, span: Span) -> Iterator[bytes]:
         """Yield the records of one section, without line ends; several iterators may alternate."""
@@ -406,12 +406,12 @@ class Body:
         if self.on_progress is not None:
             self.on_progress(done, self._end - self._start)
 
-    def _next_section(self, last: str, name: str, held: bool, number: int) -> str:  # noqa: FBT001
+    def _next_section(self, last: str, name: str, is_empty: bool, number: int) -> str:  # noqa: FBT001
         try:
             check_name(name)
         except MalformedError as error:
             raise self._malformed(error.message, number) from None
-        if not held:
+        if not is_empty:
             raise self._malformed(f"the section {last!r} is empty", number)
         if last and rank(name) <= rank(last):
             raise self._malformed(f"the section {name!r} is repeated or out of order", number)
@@ -426,12 +426,12 @@ class Body:
             rest, whole = text[end:], text[:end]
             if len(text) > bound:
                 lines = [*lines_of(whole), rest]
-                for place, line in enumerate(lines):
+                for index, line in enumerate(lines):
                     if len(line) > bound:
-                        yield b"".join(one + b"\n" for one in lines[:place])
+                        yield b"".join(one + b"\n" for one in lines[:index])
                         raise LimitError(
                             f"a line is longer than {bound} bytes",
-                            line=self.line_of(self._number_at(offset) + place),
+                            line=self.line_of(self._number_at(offset) + index),
                         )
             if whole:
                 yield whole

@@ -111,23 +111,23 @@ class BankKeys:
         if model.action not in SPEAKING or payload.get("bank") != self._bank:
             return
         by = _signers(PayloadType.CONFIG, line, self._limits)
-        before, place = self._keys, len(self._records)
+        before, position = self._keys, len(self._records)
         self._records.append(model.id or "")
-        said = (model.action, payload)
+        decision = (model.action, payload)
         key = payload.get("key")
         if model.action in ENDING:
-            self._keys = keys.keys_after(before, place, said, by)
+            self._keys = keys.keys_after(before, position, decision, by)
             if model.action == SUCCEEDED and self._keys.owners != before.owners:
                 self.heirs[str(payload["new"])] = str(payload["old"])
         elif model.action in OWNING:
-            self._keys = keys.owners_after(before, said, by)
+            self._keys = keys.owners_after(before, decision, by)
         elif not is_key(key):
             return
         elif model.action == _ADOPTED:
             if key in by:
                 self._keys = KeyState(frozenset({key}), frozenset(), before.ended, before.forked)
                 self.adopter = key
-        elif before.enough(by) and before.ending(key) is None:
+        elif before.has_enough(by) and before.last_end(key) is None:
             self._keys = before._replace(writers=before.writers | {key})
 
     def admits(self, key: str) -> bool:
@@ -154,11 +154,11 @@ class BankKeys:
         if len(valid) != len(redaction.signatures):
             return "its signature does not match"
         for key in valid:
-            found = self._keys.ending(key)
-            if found is None:
+            end = self._keys.last_end(key)
+            if end is None:
                 continue
-            place = at(self._records[found.place])
-            if found.action == keys.REVOKED and (place is None or place < seq):
+            place = at(self._records[end.place])
+            if end.action == keys.REVOKED and (place is None or place < seq):
                 return f"it is signed by {key}, which was revoked"
             if place is not None and place < seq:
                 return f"it is signed by {key}, which had been replaced"
@@ -230,17 +230,22 @@ class BatchResult(NamedTuple):
 def verify_task(task: Task) -> BatchResult:
     """Verify a task's entries as far as the fast path can."""
     lines = lines_of(task.batch)
-    found = verify_entries(task.section, lines, task.batch, task.limits)
-    first, roots = task.number, len(found.proved)
-    rows = [_pack_row(raw, Role.ENTRY, first + place) for _, raw, place in found.proved]
-    for model, _, place in found.proved:
+    verified = verify_entries(task.section, lines, task.batch, task.limits)
+    first, roots = task.number, len(verified.proved)
+    rows = [_pack_row(raw, Role.ENTRY, first + position) for _, raw, position in verified.proved]
+    for model, _, position in verified.proved:
         if model.parent_ids:
             roots -= 1
-            rows += [_pack_row(_raw(one), Role.NEEDED, first + place) for one in model.parent_ids]
+            rows += [
+                _pack_row(_raw(identity), Role.NEEDED, first + position)
+                for identity in model.parent_ids
+            ]
         if isinstance(model, Semantic):
             events = model.source_event_ids
-            rows += [_pack_row(_raw(one), Role.MENTIONED, first + place) for one in events]
-    return BatchResult(b"".join(rows), len(rows) > len(found.proved), roots, found.odd)
+            rows += [
+                _pack_row(_raw(identity), Role.MENTIONED, first + position) for identity in events
+            ]
+    return BatchResult(b"".join(rows), len(rows) > len(verified.proved), roots, verified.odd)
 
 
 def _raw(identity: str) -> bytes:
@@ -398,13 +403,13 @@ class Redactions:
     def _wrong(self, identity: bytes, form: _Form, keys: BankKeys) -> tuple[Outcome, str] | None:
         logged = list[tuple[int, Redaction]]()
         for redaction, line in self._said(identity):
-            place = self._place(_raw_form(redaction.id))
-            if place is None:
+            position = self._place(_raw_form(redaction.id))
+            if position is None:
                 continue
-            problem = keys.redaction_problem(redaction, line, place.seq, self.place)
+            problem = keys.redaction_problem(redaction, line, position.seq, self.place)
             if problem is not None:
                 return Outcome.TAMPERED, f"the redaction is not valid: {problem}"
-            logged.append((place.seq, redaction))
+            logged.append((position.seq, redaction))
         entry = self._place(identity)
         if entry is not None and entry.type != form.type:
             return (
@@ -416,7 +421,7 @@ class Redactions:
                 Outcome.INCOMPLETE,
                 "the file has no proof that the bank redacted this memory",
             )
-        last = max(logged, key=lambda one: one[0])[1]
+        last = max(logged, key=lambda item: item[0])[1]
         if last.result != form.digest:
             return Outcome.TAMPERED, "differs from the last redaction that the bank logged"
         return None

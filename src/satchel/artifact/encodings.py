@@ -105,22 +105,22 @@ def open_artifact(path: InputPath, limits: Limits) -> Iterator[Artifact]:
     with (
         open_input(path) as raw,
         plain_bytes(raw, limits) as (handle, compressed),
-        ExitStack() as held,
+        ExitStack() as stack,
     ):
         name = str(path)
         head = handle.read(len(PREAMBLE))
         handle.seek(0)
         if head.startswith(MAGIC):
             _refuse_large(handle, name, limits)
-            again = _twin(path, handle, held, compressed=compressed)
+            again = _twin(path, handle, stack, compressed=compressed)
             cbor = _cbor(handle, again, name, limits)
-            yield _open_document(Encoding.CBOR, cbor, name, compressed, limits, held)
+            yield _open_document(Encoding.CBOR, cbor, name, compressed, limits, stack)
         elif head == PREAMBLE or head.lstrip(b" \t\r\n").startswith(b'{"format"'):
             yield _open_jsonl(handle, name, compressed, limits)
         elif head.lstrip(b" \t\r\n").startswith(b"{"):
             _refuse_large(handle, name, limits)
             reader = JsonReader(handle, name, item_bytes=limits.line_bytes)
-            yield _open_document(Encoding.JSON, reader, name, compressed, limits, held)
+            yield _open_document(Encoding.JSON, reader, name, compressed, limits, stack)
         elif head[:1] and 0xA0 <= head[0] <= 0xBF:  # noqa: PLR2004 - a CBOR map without magic
             raise SdkFileError
         elif not head:
@@ -167,11 +167,11 @@ def _gunzip(raw: BinaryIO, spool: Spool, limits: Limits) -> None:
         raise MalformedError("unexpected data after the compressed data")
 
 
-def _twin(path: InputPath, handle: BinaryIO, held: ExitStack, *, compressed: bool) -> BinaryIO:
+def _twin(path: InputPath, handle: BinaryIO, stack: ExitStack, *, compressed: bool) -> BinaryIO:
     """Return a second handle on the same bytes, for comparison with the decoded values."""
     if not compressed:
-        return held.enter_context(open_regular(path))
-    spool = held.enter_context(closing(Spool()))
+        return stack.enter_context(open_regular(path))
+    spool = stack.enter_context(closing(Spool()))
     while chunk := handle.read(CHUNK):
         spool.write(chunk)
     handle.seek(0)
@@ -235,11 +235,11 @@ def _open_document(
     name: str,
     compressed: bool,  # noqa: FBT001
     limits: Limits,
-    held: ExitStack,
+    stack: ExitStack,
 ) -> Artifact:
     with closing(BodyBuilder()) as builder:
         outside = _transcribe(reader, builder, name)
-        spool = held.enter_context(closing(Spool()))
+        spool = stack.enter_context(closing(Spool()))
         builder.write(spool)
     body = Body(spool.handle(), 0, _size(spool.handle()), limits, first_line=None)
     return _artifact(encoding, outside, body, name, compressed, limits)
@@ -264,7 +264,7 @@ def _size(handle: BinaryIO) -> int:
 def _transcribe(reader: _Reader, builder: BodyBuilder, name: str) -> dict[str, Any]:
     """Move the sections of a document into a body; return the other members."""
     outside: dict[str, Any] = {}
-    found: set[str] = set()
+    sections: set[str] = set()
     for key in reader.members():
         if key in SDK_MEMBERS:
             _refuse_mixture(outside, name)
@@ -272,7 +272,7 @@ def _transcribe(reader: _Reader, builder: BodyBuilder, name: str) -> dict[str, A
             outside[key] = reader.value()
         elif key == "components":
             outside[key] = True
-            _components(reader, builder, found, name)
+            _components(reader, builder, sections, name)
         elif not _section(reader, key, builder):
             raise MalformedError("an empty section must be omitted", file=name, field=key)
     reader.end()
@@ -282,9 +282,9 @@ def _transcribe(reader: _Reader, builder: BodyBuilder, name: str) -> dict[str, A
             file=name,
             hint="For other formats: satchel inspect, satchel convert.",
         )
-    if outside.keys() != {"statement", "signatures", "components"} or found != set(COMPONENTS):
+    if outside.keys() != {"statement", "signatures", "components"} or sections != set(COMPONENTS):
         missing = {"statement", "signatures", "components"} - outside.keys()
-        missing = missing or set(COMPONENTS) - found
+        missing = missing or set(COMPONENTS) - sections
         raise MalformedError(
             "this is not a whole artifact: a member is missing",
             file=name,
@@ -300,11 +300,11 @@ def _refuse_mixture(outside: dict[str, Any], name: str) -> None:
     raise SdkFileError
 
 
-def _components(reader: _Reader, builder: BodyBuilder, found: set[str], name: str) -> None:
+def _components(reader: _Reader, builder: BodyBuilder, sections: set[str], name: str) -> None:
     for key in reader.members():
         if key not in COMPONENTS:
             raise MalformedError("not one of the five components", file=name, field=key[:80])
-        found.add(key)
+        sections.add(key)
         _section(reader, key, builder)
 
 

@@ -184,14 +184,14 @@ class _ArtifactRun(VerificationRun):
 
     def _signatures(self, artifact: Artifact) -> None:
         bank = artifact.statement.bank
-        for found in check(PayloadType.ARTIFACT, artifact.statement_value, artifact.signatures):
+        for result in check(PayloadType.ARTIFACT, artifact.statement_value, artifact.signatures):
             self.signers.append(
                 Signer(
-                    key=found.key,
-                    valid=found.valid,
-                    trust=self.policy.standing(found.key, bank) if found.valid else "unknown",
-                    name=self.policy.name(found.key),
-                    problem=found.problem,
+                    key=result.key,
+                    valid=result.valid,
+                    trust=self.policy.standing(result.key, bank) if result.valid else "unknown",
+                    name=self.policy.name(result.key),
+                    problem=result.problem,
                 )
             )
         valid = sum(signer.valid for signer in self.signers)
@@ -230,12 +230,12 @@ class _ArtifactRun(VerificationRun):
         )
 
     def _body(self, artifact: Artifact) -> bool:
-        found = artifact.body.hash()
-        if found == artifact.statement.body_hash:
-            self.end_step(4, "passed", found)
+        digest = artifact.body.hash()
+        if digest == artifact.statement.body_hash:
+            self.end_step(4, "passed", digest)
             return True
         self.add_finding(Outcome.TAMPERED, "the body differs from the signed one")
-        self.end_step(4, "failed", f"found {found}")
+        self.end_step(4, "failed", f"found {digest}")
         return False
 
     def _freshness(self, artifact: Artifact, head: SignedHead | None) -> None:
@@ -484,8 +484,8 @@ class _ArtifactRun(VerificationRun):
         return "a trusted key signed the whole body; --deep verifies every record"
 
 
-def _at(place: tuple[int, int]) -> str:
-    return f"epoch {place[0]}, size {place[1]}"
+def _at(state: tuple[int, int]) -> str:
+    return f"epoch {state[0]}, size {state[1]}"
 
 
 def verify_file(

@@ -1,4 +1,4 @@
-"""What an agent is besides its memory, on its way back: its files, and that it is configured."""
+"""Files and settings of agents in backups: back up and restore."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -36,42 +36,42 @@ _MOST_NAMED = 20
 
 
 class RestoredAgent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of what an agent is besides its memory, or would."""
+    """Result of restoring the files and settings of an agent."""
 
     id: str
     folder: str | None = None
-    """Where its files are; None where it has none."""
+    """Folder of its files; None if it has none."""
 
     files: int = 0
     same: bool = False
-    """Whether all of them were there already."""
+    """Whether all files existed unchanged."""
 
     aside: str | None = None
-    """Where the folder is now that was there before."""
+    """Where the previous folder was moved to."""
 
     configured: bool = False
-    """Whether the configuration did not name the agent, and does now."""
+    """Whether the agent was added to the configuration."""
 
     notes: list[str] = []
 
 
 class _Plan(NamedTuple):
-    """One agent, and where its files go."""
+    """One agent, and the target of its files."""
 
     part: AgentBackup
     told: AgentContents
     folder: Path | None
-    """None for no files."""
+    """None if it has no files."""
 
     same: bool
-    """Whether all of its files are there."""
+    """Whether all its files exist unchanged."""
 
     table: dict[str, object] | None
-    """What the configuration is to say of it; None where it says something already."""
+    """Table for the configuration; None if it already has the agent."""
 
 
 def agents_in(manifest: Manifest, wanted: Sequence[str]) -> list[AgentBackup]:
-    """Return the agents of a backup that are named.
+    """Return the named agents of a backup.
 
     Raises:
         UnknownAgentError: If one is not in it.
@@ -88,21 +88,21 @@ def agents_in(manifest: Manifest, wanted: Sequence[str]) -> list[AgentBackup]:
 
 
 class AgentsRestore:
-    """Agents of one backup on their way back.
+    """The restore of agents of one backup.
 
-    All that can be refused is, when one is made: nothing is written then.
+    The constructor performs all checks, before anything is written.
 
     Args:
-        settings: The surroundings.
+        settings: Settings of the machine.
         parts: The agents.
-        packs: Where they are kept.
-        asked: What is asked of the restore.
+        packs: Packs of the backup.
+        asked: Options of the restore.
 
     Raises:
-        VerificationError: If something is not what was kept, or could not be that of an agent.
-        EncryptionError: If nothing here opens it.
-        TargetExistsError: If there are other files, and they are not to give way.
-        UsageError: If several agents are to go into one folder.
+        VerificationError: If the data does not verify, or is invalid for an agent.
+        EncryptionError: If no identity here decrypts it.
+        TargetExistsError: If there are other files, and they may not be replaced.
+        UsageError: If several agents would go into one folder.
     """
 
     def __init__(
@@ -122,10 +122,10 @@ class AgentsRestore:
         return bool(self._plans)
 
     def put(self) -> Iterator[RestoredAgent]:
-        """Put each back, and yield what became of it.
+        """Restore each agent, and yield the results.
 
         Raises:
-            TargetError: If something cannot be written; what was there is there then, or beside.
+            TargetError: If something cannot be written; existing files are kept, possibly renamed.
         """
         for plan in self._plans:
             part, told = plan.part, plan.told
@@ -178,7 +178,7 @@ class AgentsRestore:
     def _table(
         self, part: AgentBackup, told: AgentContents, folder: Path | None
     ) -> dict[str, object] | None:
-        """Return what the configuration is to say of an agent that it does not have."""
+        """Return the table for an agent that the configuration does not have."""
         known = self._settings.options.agents.get(part.id)
         if known is not None or self._asked.workspace is not None:
             return None
@@ -191,12 +191,12 @@ class AgentsRestore:
 
 
 def _has(folder: Path, told: AgentContents) -> bool:
-    """Tell whether a folder has all files of an agent, as they were kept."""
+    """Return whether a folder has all files of an agent, as in the backup."""
     return not any(changed(folder, told))
 
 
 def changed(folder: Path, told: AgentContents) -> Iterator[str]:
-    """Yield the paths of the files that are not in a folder as they were kept."""
+    """Yield the paths of files that are missing in a folder or differ from the backup."""
     try:
         opened = ContainedFolder(folder)
     except (InputError, PathRefusedError):
@@ -214,7 +214,7 @@ def changed(folder: Path, told: AgentContents) -> Iterator[str]:
 
 
 def _notes(told: AgentContents) -> Iterator[str]:
-    """Yield what somebody has to know who puts files back: what is not among them."""
+    """Yield notes on what is not in the backup or not restored."""
     for path, reason in list(told.left.items())[:_MOST_NAMED]:
         if reason != "ignored":
             yield f"not in the backup: {path}: {reason}"
@@ -223,23 +223,23 @@ def _notes(told: AgentContents) -> Iterator[str]:
 
 
 _EXPECTED = frozenset({"ignored", "memory itself or its backups"})
-"""Reasons that nobody has to be told of each time."""
+"""Reasons for skipping files that are not reported."""
 
 _MOST_AGENTS_NAMED = 3
 _SIDES = ("", "-wal", "-shm", "-journal", ".key", ".key.next")
 
 
 def selected_agents(settings: Settings, banks: Sequence[str], agents: Sequence[str]) -> list[Agent]:
-    """Return the agents that are backed up: those that are named, else all that are active.
+    """Return the agents to back up: the named ones, otherwise all active ones.
 
     Args:
-        settings: The surroundings.
-        banks: Banks that are named: whoever names these alone means no agents.
-        agents: Ids of agents that are named.
+        settings: Settings of the machine.
+        banks: Named banks: if only banks are named, there are no agents.
+        agents: IDs of named agents.
 
     Raises:
         UnknownAgentError: If one is not configured.
-        ConfigError: If the folder of one is no absolute path.
+        ConfigError: If the folder of one is not an absolute path.
     """
     if agents:
         return [agent_called(settings, one) for one in dict.fromkeys(agents)]
@@ -257,18 +257,18 @@ def take_agents(
     missing: list[str],
     notes: list[str],
 ) -> Iterator[AgentBackup]:
-    """Keep what agents are besides their memory.
+    """Back up the files and settings of agents.
 
     Args:
-        settings: The surroundings.
+        settings: Settings of the machine.
         agents: The agents.
-        banks: The banks that are in the same backup.
-        packs: Where to.
-        missing: What could not be read is added.
-        notes: What was left behind is added, by reason.
+        banks: The banks in the same backup.
+        packs: Packs to write.
+        missing: Receives what could not be read.
+        notes: Receives notes on skipped files, by reason.
 
     Raises:
-        TargetError: If something cannot be kept.
+        TargetError: If something cannot be written.
     """
     ids = {part.name: part.bank for part in banks} | {part.bank: part.bank for part in banks}
     for agent in agents:
@@ -281,10 +281,10 @@ def take_agents(
 def _back_up_agent(
     settings: Settings, agent: Agent, bank: str | None, packs: Packs, notes: list[str]
 ) -> AgentBackup:
-    """Keep the settings and the files of an agent; each file is as it was at one moment.
+    """Back up the settings and the files of an agent; each file is read consistently.
 
-    The rules are those of an export: text and binary files, links told of and never followed, what
-    looks like a secret left behind and named, also in the settings.
+    The rules are those of an export: text and binary files are included, links are reported and
+    never followed, likely secrets are omitted and named, also in the settings.
     """
     said, secrets = _stored_settings(agent)
     folder = agent.folder
@@ -308,7 +308,7 @@ def _back_up_agent(
 
 
 def _skipped_files(identity: str, workspace: Workspace) -> Iterator[str]:
-    """Yield what stayed behind, a line for each reason, with some names."""
+    """Yield notes on skipped files, a line for each reason, with some names."""
     for why, number in sorted(workspace.counts.items()):
         if why in _EXPECTED:
             continue
@@ -320,7 +320,7 @@ def _skipped_files(identity: str, workspace: Workspace) -> Iterator[str]:
 
 
 def _stored_settings(agent: Agent) -> tuple[dict[str, Any], int]:
-    """Return what the configuration says of an agent, without secrets, and how many there were."""
+    """Return the settings of an agent without secrets, and the number of secrets."""
     around = Source(
         provider="satchel",
         format="toml",
@@ -332,7 +332,7 @@ def _stored_settings(agent: Agent) -> tuple[dict[str, Any], int]:
 
 
 def _memory(settings: Settings) -> Iterator[Path]:
-    """Yield where memory and its backups are: they are no files of an agent, wherever they are."""
+    """Yield the paths of stores and backups, which are never files of an agent."""
     places = [settings.home, settings.state]
     places += [Path(one) for one in settings.options.backup.destinations if "://" not in one]
     store = local_path(settings.store)

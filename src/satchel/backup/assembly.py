@@ -1,8 +1,7 @@
-"""A bank out of a backup, in a store of the moment: from there it is copied like any other.
+"""Build a bank from a backup in a temporary store, from which it is copied like any other.
 
-Columns are derived again from the bytes, and the tree is built again, so nothing of a backup is
-believed but the bytes of records and the times at which they arrived; the signed head stands for
-these.
+Columns are derived again from the bytes, and the tree is built again: only the bytes and times of
+records are taken from the backup, and the signed head covers these.
 """
 
 import tempfile
@@ -49,24 +48,24 @@ from satchel.replication.copies import load_replica, own_row
 _TELLING = Filter(types=frozenset({"bank", "config"}), retired=True, held=True)
 
 Forms = Callable[[str], str | None]
-"""Gives the hash of the form in which a record stands; None for a whole one."""
+"""Returns the hash of a record's redacted form; None for a complete one."""
 
 Tell = Callable[[int], None]
-"""Is told how many more records are there."""
+"""Called with the number of further records."""
 
 
 class Cut(NamedTuple):
-    """A log that is to end earlier than the backup's."""
+    """A cut of the log before the end of the backup's."""
 
     size: int
-    """How many records it is to have."""
+    """Number of records to keep."""
 
     writer: SigningKey
-    """Signs the head that it had then; a head that is in between nobody kept."""
+    """Signs the head at the cut; heads between backups are not stored."""
 
 
 def size_at(part: BankBackup, packs: Packs, moment: str) -> int:
-    """Return how many records a log had at a moment.
+    """Return the number of records of a log at a time.
 
     Raises:
         VerificationError: If the backup cannot be read.
@@ -83,18 +82,18 @@ def size_at(part: BankBackup, packs: Packs, moment: str) -> int:
 def assemble(
     part: BankBackup, packs: Packs, store: Store, tell: Tell, cut: Cut | None = None
 ) -> None:
-    """Make a bank of a backup in a store that does not have it.
+    """Build a bank of a backup in a store that does not have it.
 
     Args:
         part: The bank.
-        packs: Where its packs are.
-        store: A store that nobody else uses.
-        tell: Told of the records.
-        cut: Where the log is to end.
+        packs: Packs of the backup.
+        store: A store without other users.
+        tell: Called with the progress.
+        cut: Where to cut the log.
 
     Raises:
         VerificationError: If the backup is not what was signed.
-        SigningKeyError: If a log that ends earlier cannot be signed here.
+        SigningKeyError: If no key here can sign a cut log.
         TargetError, StoreError: If something cannot be read or written.
     """
     verified_head(part.bank, head_of(part))
@@ -166,7 +165,7 @@ def _opened(kept: PackedRow, forms: Forms | None = None) -> tuple[Sealed, Model]
 def _signed(
     part: BankBackup, store: Store, frontier: Frontier, counts: Counter[str], writer: SigningKey
 ) -> StoredHead:
-    """Return the head of a log that ends earlier, signed by this machine as one that may."""
+    """Return the head of a cut log, signed by this machine as an authorized writer."""
     if not frontier.size:
         raise UsageError("the bank did not exist yet at that time", field="at")
     authority = _authority(part, store, frontier)
@@ -235,20 +234,20 @@ def make_bank(  # noqa: PLR0913 - what is made, of what, and where
     store: Store,
     tell: Callable[[int], None],
 ) -> bool:
-    """Make a bank of a backup; tell whether it was there at the moment that is meant.
+    """Build a bank of a backup; return whether it existed at the given time.
 
     Args:
-        settings: The surroundings.
-        catalogue: Where the backup is.
+        settings: Settings of the machine.
+        catalogue: Catalogue of the destination.
         found: The backup.
         part: The bank.
-        at: The moment; None for that of the backup.
-        store: Where to; it has no such bank.
-        tell: Told of the records.
+        at: The time; None for that of the backup.
+        store: A store that does not have the bank.
+        tell: Called with the progress.
 
     Raises:
         VerificationError: If the backup is not what was signed.
-        SigningKeyError: If a log that ends between two heads cannot be signed here.
+        SigningKeyError: If no key here can sign a log that is cut between two heads.
     """
     packs, cut = catalogue.packs(found), None
     if at is not None and at < found.manifest.at:
@@ -261,10 +260,10 @@ def make_bank(  # noqa: PLR0913 - what is made, of what, and where
 
 
 def require_lists(catalogue: Catalogue, found: StoredBackup) -> None:
-    """Require that what was erased since a backup can be read, as far as its machine noted it.
+    """Require that the erasure lists of a backup's machine can be read.
 
     Raises:
-        EncryptionError: If nothing here opens that: restoring would bring back what was erased.
+        EncryptionError: If no identity here decrypts them.
     """
     if found.manifest.series in catalogue.lists.unopened():
         raise EncryptionError(
@@ -281,17 +280,16 @@ def erased_since(
     stores: Sequence[Store],
     signers: Sequence[str] = (),
 ) -> list[str]:
-    """Return what was erased of a bank, by the lists beside the backups and by what is in use.
+    """Return the erased records of a bank, from the lists at the destination and from stores.
 
-    A list that somebody signed who is not believed erases nothing, and a copy in use that does not
-    verify says nothing.
+    Lists by untrusted signers, and copies that do not verify, are ignored.
 
     Args:
-        settings: The surroundings.
-        catalogue: Where the backup is.
+        settings: Settings of the machine.
+        catalogue: Catalogue of the destination.
         bank: The bank.
-        stores: Stores that may have a newer state of it: the one in use, the one it goes into.
-        signers: Keys that are believed this once.
+        stores: Stores that may have a newer state: the one in use and the target.
+        signers: Keys to trust for this call.
     """
     ids = dict[str, None]()
     for erased, key in catalogue.lists.of(bank):
@@ -306,10 +304,10 @@ def erased_since(
 
 
 def erased_here(settings: Settings, store: Store, bank: str) -> list[str]:
-    """Return what this machine's witness noted as erased, of a bank that was made just now.
+    """Return what this machine's witness recorded as erased, for a bank that was just built.
 
-    The witness knows positions in the log. They hold up to the newest head of it that is in this
-    log as well.
+    The witness records positions in the log. They are valid up to its newest head that is also in
+    this log.
     """
     witness = witness_of(settings)
     positions = witness.positions(bank)
@@ -336,18 +334,18 @@ def reapply_erasures(
     erased: Sequence[str],
     owners: Callable[[], Owners] | None,
 ) -> int:
-    """Erase records of a bank that was just made from a backup; return how many had to be.
+    """Erase records of a bank that was just built from a backup; return their number.
 
     Args:
-        settings: The surroundings.
-        store: A store of the moment.
+        settings: Settings of the machine.
+        store: The temporary store.
         bank: The bank.
-        erased: What was erased since; what is not there is passed over.
-        owners: Gives the keys of owners, where this machine may not write to the bank yet.
+        erased: Records erased since the backup; missing ones are ignored.
+        owners: Returns the keys of owners, if this machine may not write to the bank yet.
 
     Raises:
-        SigningKeyError: If nobody here may write to the bank.
-        ThresholdError: If more owners have to let this machine.
+        SigningKeyError: If no key here may write to the bank.
+        ThresholdError: If more owners must admit this machine.
         StoreError: If it cannot be written.
     """
     todo = _left(store, bank, erased)
@@ -388,7 +386,7 @@ def reapply_erasures(
 
 
 def _left(store: Store, bank: str, erased: Sequence[str]) -> list[str]:
-    """Return which of these records are there and are not said to be erased."""
+    """Return which of these records exist and are not erased in the log."""
     found = list[str]()
     with store.reading() as reader:
         copy = load_replica(reader, bank)

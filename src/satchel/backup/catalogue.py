@@ -1,8 +1,11 @@
-"""What backups there are in a destination, and which of them were read again since.
+"""The backups at a destination, their verification marks, and the lists of erased records.
 
-Names and sizes of what is there are anybody's; a manifest counts once its signature holds, and is
-believed when its signer is trusted here. Of an encrypted one that nothing here opens, its cover
-is known: whose it is, when it was taken, and what its pieces are called.
+Names and sizes at a destination are untrusted; a manifest counts if its signature is valid, and is
+trusted if its signer is trusted here. Of an encrypted backup that no identity here decrypts, the
+cover is known: its series, its time and the names of its packs.
+
+A list of erased records, one for each bank and series, prevents a restore from bringing them back.
+Lists at encrypted destinations are encrypted, and their names do not reveal the bank.
 """
 
 import re
@@ -66,25 +69,25 @@ class ErasedRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     """A record that was erased."""
 
     place: _Place
-    """Where it stood in the log; -1 where it never did."""
+    """Its position in the log; -1 if it was never there."""
 
     said: _Place
-    """Where the log says that it is erased."""
+    """Position of the record of its erasure."""
 
 
 class Erasures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was erased of a bank."""
+    """Erased records of a bank."""
 
     format: Literal["satchel-backup-erased/1"] = "satchel-backup-erased/1"
     bank: Id
     series: Annotated[str, Meta(pattern=SERIES)]
     records: dict[Id, ErasedRecord] = {}
     recipients: list[str] = []
-    """For whom it is encrypted."""
+    """Recipients that it is encrypted to."""
 
 
 def read_erasures(source: Replica, after: int = -1) -> dict[str, ErasedRecord]:
-    """Return what the log of a bank says is erased, from a place on.
+    """Return the erased records in the log of a bank, from a position on.
 
     Raises:
         VerificationError: If a record is not what was logged.
@@ -102,25 +105,25 @@ def read_erasures(source: Replica, after: int = -1) -> dict[str, ErasedRecord]:
 
 
 class ErasureLists:
-    """The lists of a destination.
+    """The erasure lists of a destination.
 
     Args:
-        shelf: The destination.
-        locking: For whom new ones are encrypted, and what opens those that are.
+        shelf: Storage of the destination.
+        locking: Encrypts new ones, and decrypts existing ones.
     """
 
     def __init__(self, shelf: BackupStorage, locking: PackEncryption = PLAIN) -> None:
         self._shelf, self._locking = shelf, locking
         self._known = dict[str, tuple[Erasures, str] | None]()
-        """Encrypted lists that were read already, by name."""
+        """Encrypted lists that have been read, by name."""
 
     def note(
         self, series: str, bank: str, found: Mapping[str, ErasedRecord], key: SigningKey
     ) -> int:
-        """Add to the list of what was erased of a bank; return how many are new in it.
+        """Add to the list of erased records of a bank; return the number of new ones.
 
-        A list that cannot be read, or that somebody else signed, is begun anew: what the log says
-        is in ``found`` anyway. One in plain is taken over into the encrypted one.
+        A list that cannot be read, or that another key signed, is replaced: ``found`` has
+        everything in the log. An unencrypted list is merged into the encrypted one.
 
         Raises:
             TargetError: If it cannot be written.
@@ -147,7 +150,7 @@ class ErasureLists:
         return len(new)
 
     def of(self, bank: str) -> Iterator[tuple[Erasures, str]]:
-        """Yield the lists of a bank, each with who signed it; those that are none are passed over.
+        """Yield the lists of a bank with their signers; invalid ones are skipped.
 
         Raises:
             TargetError: If the destination does not answer.
@@ -159,7 +162,7 @@ class ErasureLists:
                     yield found
 
     def unopened(self) -> set[str]:
-        """Return the series that have lists which nothing here opens.
+        """Return the series with lists that no identity here decrypts.
 
         Raises:
             TargetError: If the destination does not answer.
@@ -195,7 +198,7 @@ class ErasureLists:
 
 
 def held_by(part: BankBackup, records: Mapping[str, ErasedRecord]) -> list[str]:
-    """Return which erased records a backup of their bank still holds."""
+    """Return the erased records that a backup of their bank still holds."""
     return [one for one, gone in records.items() if 0 <= gone.place < part.size <= gone.said]
 
 
@@ -204,7 +207,7 @@ def _place_of(bank: str, series: str) -> str:
 
 
 def _closed_place(bank: str, series: str, key: SigningKey) -> str:
-    """Return what an encrypted list is called: always the same here, and nothing to anybody."""
+    """Return the name of an encrypted list, which is stable and does not reveal the bank."""
     said = key.seed + f"{series}\0{bank}".encode()
     name = blake3(said, derive_key_context="satchel 2026 names of lists").hexdigest()
     return f"{_CLOSED}/{series}/{name}.age"
@@ -215,29 +218,29 @@ def _hex(bank: str) -> str:
 
 
 MOST_BACKUPS = 100_000
-"""In one destination."""
+"""Name of the list at the destination."""
 
 _NAME, _SERIES = re.compile(NAME), re.compile(SERIES)
 
 
 class StoredBackup(NamedTuple):
-    """A backup in a destination."""
+    """A backup at a destination."""
 
     manifest: Manifest
     key: str
-    """Who signed it."""
+    """Key that signed it."""
 
     digest: str
-    """BLAKE3 of its manifest as it is kept."""
+    """BLAKE3 of its manifest as stored."""
 
     verified: str | None
-    """When it was read again last; None where that is not known."""
+    """When it was last verified; None if unknown."""
 
     unopened: int = 0
-    """Packs that could only be held to the hash of their encrypted bytes then."""
+    """Number of packs that could only be verified by the hash of their encrypted bytes."""
 
     cover: Cover | None = None
-    """What anybody may see of it, where it is encrypted."""
+    """Its unencrypted cover, if it is encrypted."""
 
     @property
     def id(self) -> str:
@@ -246,7 +249,7 @@ class StoredBackup(NamedTuple):
 
 
 class UndecryptedBackup(NamedTuple):
-    """An encrypted backup that nothing here opens."""
+    """An encrypted backup that no identity here decrypts."""
 
     cover: Cover
     key: str
@@ -261,14 +264,14 @@ class UndecryptedBackup(NamedTuple):
 
     @property
     def at(self) -> str:
-        """When it was taken, by its name."""
+        """Its time, from its name."""
         day, _, time = self.id.partition("-")[0].partition("T")
         date = f"{day[:4]}-{day[4:6]}-{day[6:]}"
         return f"{date}T{time[:2]}:{time[2:4]}:{time[4:6]}.{time[6:]}"
 
 
 def new_id(at: str) -> str:
-    """Return the name of a backup that is taken at a moment."""
+    """Return a new name for a backup with the given time."""
     return f"{re.sub('[-:.]', '', at)}-{secrets.token_hex(4)}"
 
 
@@ -276,26 +279,26 @@ class Catalogue:
     """The backups of one destination.
 
     Args:
-        shelf: The destination.
-        locking: For whom new ones are encrypted, and what opens those that are.
+        shelf: Storage of the destination.
+        locking: Encrypts new ones, and decrypts existing ones.
     """
 
     def __init__(self, shelf: BackupStorage, locking: PackEncryption = PLAIN) -> None:
         self.shelf, self.locking = shelf, locking
         self.lists = ErasureLists(shelf, locking)
-        """What was erased since."""
+        """The erasure lists."""
         self.closed = list[UndecryptedBackup]()
-        """Those that nothing here opens, as ``all`` found them."""
+        """Backups that no identity here decrypts, as found by ``all``."""
         self.problems = list[str]()
-        """What looks like a backup, and is none."""
+        """Names of invalid backups."""
 
     def all(self, series: str | None = None) -> list[StoredBackup]:
-        """Return the backups that can be read, of all series or of one, oldest first.
+        """Return the readable backups of all series or of one, oldest first.
 
         Raises:
             TargetError: If the destination does not answer.
-            LimitError: If there are more than anybody has.
-            UnreadableError, MalformedError: If an identity that somebody named is none.
+            LimitError: If there are too many.
+            UnreadableError, MalformedError: If a named identity is invalid.
         """
         self.problems.clear()
         self.closed.clear()
@@ -327,7 +330,7 @@ class Catalogue:
 
     @property
     def name(self) -> str:
-        """What to call the destination."""
+        """Display name of the destination."""
         return self.shelf.name
 
     def _read(self, series: str, identity: str) -> StoredBackup | UndecryptedBackup:
@@ -344,11 +347,11 @@ class Catalogue:
         return StoredBackup(value, key, digest, verified, unopened)
 
     def _uncovered(self, closed: UndecryptedBackup) -> StoredBackup:
-        """Return an encrypted backup with what it says of itself.
+        """Return an encrypted backup with its manifest.
 
         Raises:
-            EncryptionError: If nothing here opens it.
-            VerificationError: If what is in it is of another backup, or another's.
+            EncryptionError: If no identity here decrypts it.
+            VerificationError: If the manifest is of another backup or signer.
         """
         manifest, key = opened(self.locking.opened(unbased(closed.cover.manifest)), Manifest)
         is_same = (manifest.series, manifest.id) == (closed.cover.series, closed.id)
@@ -359,9 +362,9 @@ class Catalogue:
         )
 
     def _verified(self, named: Manifest | Cover, key: str, digest: str) -> tuple[str | None, int]:
-        """Return when a backup was read again, and how much of it could not be opened then.
+        """Return when a backup was verified, and how many packs could not be decrypted.
 
-        Only its own signer's word counts for that.
+        Only marks by the signer of the backup count.
         """
         try:
             data = self.shelf.get(_mark_of(named), MOST_BYTES)
@@ -375,7 +378,7 @@ class Catalogue:
         return mark.at, mark.unopened
 
     def add(self, manifest: Manifest, key: SigningKey) -> StoredBackup:
-        """Name a backup whose packs are all there; from now on it is there."""
+        """Write the manifest of a backup whose packs are complete; this makes it visible."""
         data, cover = signed(manifest, key), None
         if self.locking.locks:
             packs = Packs(self.shelf, manifest.series, locking=self.locking)
@@ -396,7 +399,7 @@ class Catalogue:
     def mark(
         self, found: StoredBackup, proved: VerificationCounts, key: SigningKey
     ) -> StoredBackup:
-        """Note that all of a backup was read again."""
+        """Mark a backup as verified."""
         mark = Mark(
             id=found.id,
             series=found.manifest.series,
@@ -409,28 +412,28 @@ class Catalogue:
         return found._replace(verified=mark.at, unopened=proved.unopened)
 
     def unmark(self, found: StoredBackup) -> StoredBackup:
-        """Take the note back: the backup does not hold any more."""
+        """Remove the mark: the backup no longer verifies."""
         self.shelf.remove(_mark_of(found.manifest))
         return found._replace(verified=None)
 
     def drop(self, found: StoredBackup) -> None:
-        """Remove a backup from the catalogue; its packs are there still."""
+        """Remove a backup from the catalogue, without its packs."""
         series = found.manifest.series
         self.shelf.remove(f"catalogue/{series}/{found.id}.json")
         self.shelf.remove(_mark_of(found.manifest))
 
     def packs(self, found: StoredBackup) -> Packs:
-        """Return what reads the packs of a backup."""
+        """Return a reader of the packs of a backup."""
         return Packs(self.shelf, found.manifest.series, locking=self.locking)
 
     def held(self, found: StoredBackup | UndecryptedBackup) -> Iterator[int]:
-        """Hold the pieces of an encrypted backup to their names, whoever can open them.
+        """Verify the packs of an encrypted backup by the hashes in their names.
 
         Yields:
-            The bytes of each.
+            The number of bytes of each.
 
         Raises:
-            VerificationError: If one is gone, or is not what was written.
+            VerificationError: If one is missing or has changed.
         """
         if found.cover is not None:
             packs = Packs(self.shelf, found.cover.series)
@@ -438,10 +441,9 @@ class Catalogue:
                 yield len(packs.stored(name, size))
 
     def before(self, series: str) -> tuple[dict[str, PreviousBackup], set[Ref]]:
-        """Return what the newest sound backup of a series has of each bank, and its packs.
+        """Return the banks of the newest verified backup of a series, and its packs.
 
-        What cannot be read is as if it were not there: it is written again then. So is what is
-        encrypted for others than new ones are, or not at all.
+        What cannot be read, or has other recipients than new packs, is ignored and written again.
         """
         for one in reversed([one for one in self.all(series) if one.verified]):
             if tuple(one.manifest.recipients) != self.locking.recipients:
@@ -460,13 +462,13 @@ class Catalogue:
         return {}, set()
 
     def sweep(self, series: str) -> tuple[int, int]:
-        """Remove the packs of a series that no backup names; return how many, and their bytes.
+        """Remove the unused packs of a series; return their number and bytes.
 
-        Nothing is removed where one backup cannot be read: nobody knows what it names. Of one whose
-        index is gone nothing but that could be found again anyway.
+        Nothing is removed if a backup cannot be read, since its packs are unknown. A backup whose
+        index is missing is not restorable anyway.
 
         Raises:
-            VerificationError: If so.
+            VerificationError: If a backup cannot be read.
             TargetError: If the destination does not answer.
         """
         named, ids = set[str](), set[str]()

@@ -1,9 +1,13 @@
-"""A log in packs: stretches of it, cut so that what was backed up before is not again.
+"""Contents of a backup: logs, memory files and files of agents, written, read and verified.
 
-A row is kept as what its leaf is made of and its bytes; everything else follows from these and
-from the rest of the log. Where the log only grew, the stretches of the last backup stand as they
-are. Those of which a record was erased or redacted since are made again without its bytes; many
-short ones are put into one.
+A log is stored in segments, so that unchanged ones are not written again. A row is stored as the
+members of its leaf and its bytes; everything else is derived. If the log only grew, the segments of
+the last backup are reused. Segments with a record that was erased or redacted since are written
+again without its bytes; many short ones are combined.
+
+Verification needs no key and no store: the tree, the signed head and every record are checked.
+Whether the signer may sign is checked when a store is built. A pack that no identity here decrypts
+is verified by the hash of its encrypted bytes: the run that wrote it verified each record.
 """
 
 import os
@@ -64,10 +68,10 @@ from satchel.stores.sqlite.connection import copy_database, deferred, open_for_r
 from satchel.stores.sqlite.statements import translated
 
 ROWS = 4096
-"""Records in a stretch, at most."""
+"""Maximum number of records in a segment."""
 
 SHORT = 16
-"""How many stretches that are not full may stand at the end, until they are put into one."""
+"""Number of short segments at the end that are combined into one."""
 
 _ALL = Filter(retired=True, held=True)
 _TAKING_AWAY = Filter(types=frozenset({"erasure", "redaction"}), retired=True, held=True)
@@ -76,7 +80,7 @@ _ID_BYTES = 80
 
 
 class PackedRow(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A row as it is kept."""
+    """A row as stored in a backup."""
 
     seq: int
     id: str
@@ -85,13 +89,13 @@ class PackedRow(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     body: bytes | None
 
     def row(self) -> Row:
-        """Return it without what follows from the rest."""
+        """Return it as a row without derived columns."""
         return Row(seq=self.seq, id=self.id, type=self.type, at=self.at, body=self.body)
 
 
 @dataclass(frozen=True, slots=True)
 class PreviousBackup:
-    """What the last backup has of a bank."""
+    """A bank in the last backup."""
 
     size: int
     root: str
@@ -106,12 +110,12 @@ _decode_vectors = msgspec.msgpack.Decoder(
 
 
 def put_log(source: Replica, before: PreviousBackup | None, packs: Packs) -> list[LogSegment]:
-    """Keep a log, and the vectors of its records.
+    """Write a log and the vectors of its records.
 
     Args:
         source: The bank, in one view of its store.
-        before: What is kept already.
-        packs: Where to.
+        before: The bank in the last backup.
+        packs: Packs to write.
 
     Raises:
         TargetError: If it cannot be written.
@@ -127,10 +131,10 @@ def put_log(source: Replica, before: PreviousBackup | None, packs: Packs) -> lis
 
 
 def rows_in(segment: LogSegment, packs: Packs) -> list[PackedRow]:
-    """Return the rows of a stretch, which are those that it says.
+    """Return the rows of a segment, with verified positions.
 
     Raises:
-        VerificationError: If they are not.
+        VerificationError: If they differ from the manifest.
     """
     try:
         rows = _decode(packs.get(segment.log))
@@ -145,10 +149,10 @@ def rows_in(segment: LogSegment, packs: Packs) -> list[PackedRow]:
 
 
 def vectors_in(held: SegmentVectors, packs: Packs) -> Iterator[dict[str, tuple[float, ...]]]:
-    """Yield the vectors of a stretch, some at a time.
+    """Yield the vectors of a segment in batches.
 
     Raises:
-        VerificationError: If they are not what is said of them.
+        VerificationError: If they differ from the manifest.
     """
     number = 0
     for ref in held.packs:
@@ -162,11 +166,11 @@ def vectors_in(held: SegmentVectors, packs: Packs) -> Iterator[dict[str, tuple[f
 def _reusable_segments(
     source: Replica, before: PreviousBackup | None
 ) -> Iterator[tuple[LogSegment, bool]]:
-    """Yield the stretches of the last backup, and whether they still hold what the log has."""
+    """Yield the segments of the last backup, and whether they are still valid."""
     if before is None or before.size > source.size:
         return
     if PREFIX + source.tree.root_at(before.size).hex() != before.root:
-        return  # put back from elsewhere
+        return  # restored from another history
     segments = before.index.segments
     short = _short(segments)
     if short >= SHORT:
@@ -178,7 +182,7 @@ def _reusable_segments(
 
 
 def _short(segments: Sequence[LogSegment]) -> int:
-    """Return how many stretches at the end are not full."""
+    """Return the number of short segments at the end."""
     number = 0
     for segment in reversed(segments):
         if segment.count >= ROWS or segment.log.bytes >= PIECE_BYTES:
@@ -188,7 +192,7 @@ def _short(segments: Sequence[LogSegment]) -> int:
 
 
 def _erased_since(source: Replica, size: int) -> set[int]:
-    """Return the places of what was erased or redacted by records from a place on."""
+    """Return the positions of records erased or redacted by records from a position on."""
     reader, bank, places = source.reader, source.bank, set[int]()
     rows = reader.scan(bank, _TAKING_AWAY, after=size - 1)
     while some := list(islice(rows, _TOGETHER)):
@@ -199,7 +203,7 @@ def _erased_since(source: Replica, size: int) -> set[int]:
 
 
 def _cut(source: Replica, first: int, end: int, packs: Packs) -> Iterator[LogSegment]:
-    """Keep the records from a place on, and yield the stretches that they became."""
+    """Write the records from a position on, and yield their segments."""
     held, size = list[Row](), 0
     rows = islice(source.reader.scan(source.bank, _ALL, after=first - 1), end - first)
     for row in rows:
@@ -213,10 +217,10 @@ def _cut(source: Replica, first: int, end: int, packs: Packs) -> Iterator[LogSeg
 
 
 def _pack_rows(source: Replica, rows: list[Row], packs: Packs) -> LogSegment:
-    """Keep some records, each of which is the one that was logged.
+    """Write verified records as one segment.
 
     Raises:
-        VerificationError: If one is not, or is empty and was not erased.
+        VerificationError: If one is not what was logged, or is empty without being erased.
     """
     logged = require_logged(source.tree, source.bank, rows, redacted_in(source))
     for row, one in zip(rows, logged, strict=True):
@@ -230,7 +234,7 @@ def _pack_rows(source: Replica, rows: list[Row], packs: Packs) -> LogSegment:
 
 
 def _with_vectors(source: Replica, segment: LogSegment, packs: Packs) -> LogSegment:
-    """Return a stretch that stands with the vectors that its records have now."""
+    """Return a reused segment with the current vectors of its records."""
     if not source.reader.vectors.generations(source.bank):
         return msgspec.structs.replace(segment, vectors=[])
     rows = source.reader.scan(source.bank, _ALL, after=segment.first - 1)
@@ -265,7 +269,7 @@ def _vectored(
 
 
 def _packed(vectors: Mapping[str, Sequence[float]]) -> bytes:
-    """Return vectors in half the bytes where that loses nothing, as a rule."""
+    """Return packed vectors, in 32 bits if that is lossless."""
     numbers = array("d")
     for vector in vectors.values():
         numbers.extend(vector)
@@ -295,7 +299,7 @@ _BUSY_MS = 30_000
 
 
 def keys_in(folder: Path) -> Iterator[str]:
-    """Yield the keys that have memory files below a folder, sorted."""
+    """Yield the keys with memory files below a folder, sorted."""
     if folder.is_dir():
         for one in sorted(folder.iterdir()):
             if (one / OWN / FILE_NAME).is_file():
@@ -303,16 +307,19 @@ def keys_in(folder: Path) -> Iterator[str]:
 
 
 def take_files(folder: Path, key: str, packs: Packs) -> FilesBackup:
-    """Keep the memory files of a key as they are at one moment; others may write meanwhile.
+    """Back up a consistent copy of the memory files of a key; others may write concurrently.
+
+    The manifest has the contents, versions and audit. The folder that users see is a copy of it,
+    created again when the files are opened.
 
     Args:
-        folder: Where the keys are.
-        key: Which.
-        packs: Where to.
+        folder: Folder of the keys.
+        key: The key.
+        packs: Packs to write.
 
     Raises:
         StoreError: If they cannot be read.
-        TargetError: If they cannot be kept.
+        TargetError: If they cannot be written.
     """
     path = folder / key / OWN / FILE_NAME
     refs, size = [], 0
@@ -322,7 +329,7 @@ def take_files(folder: Path, key: str, packs: Packs) -> FilesBackup:
         with closing(source), translated(str(path), source), deferred(source):
             copy_database(source, copy, progress=None, vfs=None)
         with copy.open("rb") as stream:
-            # Pages keep their places, so pieces that no change touched are known already.
+            # Pages keep their positions, so unchanged pieces are already known.
             while piece := stream.read(PIECE_BYTES // 4):
                 refs.append(packs.put(piece))
                 size += len(piece)
@@ -330,11 +337,11 @@ def take_files(folder: Path, key: str, packs: Packs) -> FilesBackup:
 
 
 def require_free(part: FilesBackup, folder: Path, *, over: bool) -> None:
-    """Require that memory files can be put back below a folder.
+    """Require that memory files can be restored below a folder.
 
     Raises:
-        VerificationError: If their key can be no name of a folder.
-        TargetExistsError: If there are files of the key, and they are not to give way.
+        VerificationError: If their key is not a valid name of a folder.
+        TargetExistsError: If files of the key exist, and may not be replaced.
     """
     if "/" in part.key or "\0" in part.key or part.key.startswith("."):
         raise VerificationError(f"the backup has files of an invalid key: {part.key!r}")
@@ -348,20 +355,20 @@ def require_free(part: FilesBackup, folder: Path, *, over: bool) -> None:
 
 
 def put_files(part: FilesBackup, packs: Packs, folder: Path, *, over: bool) -> Path | None:
-    """Put memory files back; they appear whole, or not at all.
+    """Restore memory files atomically.
 
     Args:
         part: The files of a key.
-        packs: Where they are kept.
-        folder: Where the keys are.
-        over: Whether files that are there give way to them.
+        packs: Packs of the backup.
+        folder: Folder of the keys.
+        over: Replace existing files.
 
     Returns:
-        Where what was there is now; None where nothing was.
+        Where the existing files were moved to; None if there were none.
 
     Raises:
-        TargetExistsError: If there are files of the key, and they are not to give way.
-        VerificationError: If what was kept does not hold.
+        TargetExistsError: If files of the key exist, and may not be replaced.
+        VerificationError: If the data does not verify.
         TargetError: If they cannot be written.
     """
     require_free(part, folder, over=over)
@@ -373,7 +380,7 @@ def put_files(part: FilesBackup, packs: Packs, folder: Path, *, over: bool) -> P
         with atomic_write(own / FILE_NAME, overwrite=False, mode=PRIVATE_FILE) as stream:
             for ref in read_index(packs, part.index, FilesIndex).packs:
                 stream.write(packs.get(ref))
-        with MemoryStore(root=staged) as store:  # copies out what the manifest says
+        with MemoryStore(root=staged) as store:  # writes the files in the manifest
             found = store.verify_audit()
             if not found.ok:
                 problem = "; ".join(found.problems[:3])
@@ -390,10 +397,10 @@ def put_files(part: FilesBackup, packs: Packs, folder: Path, *, over: bool) -> P
 
 
 _FULL = 1 << 20
-"""Bytes after which a piece ends with the file that it is in."""
+"""Size in bytes from which a piece ends with the current file."""
 
 _ONE_OF = 32
-"""Of so many small files one ends its piece, on average."""
+"""Average number of small files in a piece."""
 
 
 class KeptFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -402,23 +409,23 @@ class KeptFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     path: str
     size: Annotated[int, Meta(ge=0, le=MOST_BYTES)]
     digest: Digest
-    """BLAKE3 of what is in it."""
+    """BLAKE3 of its content."""
 
 
 class AgentContents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is kept of an agent besides its memory."""
+    """Files and settings of an agent in a backup."""
 
     said: dict[str, Any] = {}
-    """What the configuration says of it, secrets replaced."""
+    """Its settings, with secrets replaced."""
 
     files: list[KeptFile] = []
-    """In the order in which they stand in the packs."""
+    """In the order in the packs."""
 
     links: dict[str, str] = {}
-    """Symbolic links, and what they lead to; they are not put back."""
+    """Symbolic links and their targets; they are not restored."""
 
     left: dict[str, str] = {}
-    """Files that are not in it, and why."""
+    """Omitted files, with reasons."""
 
 
 def keep_agent(
@@ -428,14 +435,14 @@ def keep_agent(
     files: Iterable[tuple[str, bytes]],
     around: Callable[[], AgentContents],
 ) -> AgentBackup:
-    """Keep the files of an agent, and return what names them.
+    """Write the files of an agent, and return its part of the manifest.
 
     Args:
-        packs: Where to.
-        identity: Its id.
-        bank: Id of the bank with its memory.
-        files: Paths, and what is in them; always in the same order.
-        around: Gives what else is to be kept, once all files were taken.
+        packs: Packs to write.
+        identity: ID of the agent.
+        bank: ID of the bank with its memory.
+        files: Paths and contents, always in the same order.
+        around: Returns the rest of the contents, after all files have been read.
 
     Raises:
         TargetError: If something cannot be written.
@@ -463,11 +470,11 @@ def keep_agent(
 
 
 def read_agent_contents(part: AgentBackup, packs: Packs) -> AgentContents:
-    """Return what a backup keeps of an agent.
+    """Return the contents that a backup has of an agent.
 
     Raises:
-        VerificationError: If it is not what was kept, or a path leads out of a folder.
-        EncryptionError: If nothing here opens it.
+        VerificationError: If they do not verify, or a path leads out of a folder.
+        EncryptionError: If no identity here decrypts them.
     """
     data = packs.get(read_index(packs, part.index, AgentIndex).told)
     try:
@@ -483,11 +490,11 @@ def read_agent_contents(part: AgentBackup, packs: Packs) -> AgentContents:
 
 
 def files_of(part: AgentBackup, told: AgentContents, packs: Packs) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of an agent; each is held to its hash.
+    """Yield the files of an agent, each verified by its hash.
 
     Raises:
-        VerificationError: If one is not what was kept.
-        EncryptionError: If nothing here opens them.
+        VerificationError: If one does not verify.
+        EncryptionError: If no identity here decrypts them.
     """
     refs = iter(read_index(packs, part.index, AgentIndex).packs)
     held, place = b"", 0
@@ -509,24 +516,24 @@ def _ends_a_piece(path: str) -> bool:
 
 
 Tell = Callable[[int, int], None]
-"""Is told of the records that were proved, and how many there are."""
+"""Called with the number of verified records and the total."""
 
 
 class VerificationCounts(NamedTuple):
-    """How much of a backup was read again."""
+    """Counts of verified packs."""
 
     packs: int
-    """Different packs."""
+    """Number of distinct packs."""
 
     unopened: int = 0
-    """Those of them that nothing here opens."""
+    """Number of packs that no identity here decrypts."""
 
 
 def prove(manifest: Manifest, packs: Packs, tell: Tell | None = None) -> VerificationCounts:
-    """Read all of a backup again, and require that it is what it says.
+    """Read a backup back completely, and verify it.
 
     Raises:
-        VerificationError: Naming what does not hold.
+        VerificationError: If something does not verify.
         TargetError: If the destination does not answer.
     """
     proving, done = _ContentVerifier(packs), 0
@@ -551,15 +558,15 @@ def prove(manifest: Manifest, packs: Packs, tell: Tell | None = None) -> Verific
 
 
 def head_of(part: BankBackup) -> StoredHead:
-    """Return the head of a bank as a store keeps it."""
+    """Return the head of a bank as stores hold it."""
     return StoredHead(part.head.encode(), bytes.fromhex(part.peaks))
 
 
 def segments_of(part: BankBackup, index: BankIndex) -> list[LogSegment]:
-    """Return the stretches of a log, which follow each other from the first record to the last.
+    """Return the segments of a log, which must be contiguous and complete.
 
     Raises:
-        VerificationError: If they do not.
+        VerificationError: If they are not.
     """
     place = 0
     for segment in index.segments:
@@ -585,14 +592,14 @@ def side_in(ref: Ref, packs: Packs) -> dict[str, bytes]:
 
 
 class _ContentVerifier:
-    """What was seen so far."""
+    """Verification of one backup, with the packs seen so far."""
 
     def __init__(self, packs: Packs) -> None:
         self._packs = packs
         self.seen, self.unopened = set[str](), set[str]()
 
     def read(self, *refs: Ref) -> None:
-        """Read packs; those that nothing here opens are held to the hash of their bytes."""
+        """Read packs; undecryptable ones are verified by the hash of their bytes."""
         for ref in refs:
             try:
                 self._packs.get(ref)
@@ -600,7 +607,7 @@ class _ContentVerifier:
                 self.unopened.add(ref.name)
 
     def agent(self, part: AgentBackup) -> None:
-        """Prove what is kept of an agent: each file is what was named, and nothing is between."""
+        """Verify an agent: each file matches, and there is no other data."""
         index = read_index(self._packs, part.index, AgentIndex)
         self.seen.update(ref.name for ref in (part.index, *index.refs()))
         try:
@@ -610,7 +617,7 @@ class _ContentVerifier:
             self.read(*index.refs())
 
     def bank(self, part: BankBackup) -> Iterator[int]:
-        """Prove a bank, and yield the numbers of records that were."""
+        """Verify a bank, and yield the numbers of verified records."""
         head, _ = verified_head(part.bank, head_of(part))
         if (head.size, head.root) != (part.size, part.root):
             raise VerificationError("the signed head does not belong to the bank of the backup")
@@ -656,7 +663,7 @@ class _ContentVerifier:
 
 
 class _LogVerifier:
-    """The way along a log, record by record."""
+    """Verification of a log, record by record."""
 
     def __init__(self, bank: str) -> None:
         self._bank = bank
@@ -664,10 +671,10 @@ class _LogVerifier:
         self._empty, self._erased = set[str](), set[str]()
         self._forms, self._redacted = dict[str, str](), dict[str, str]()
         self._returned = set[str]()
-        """Of entries that are whole again."""
+        """IDs of entries that were restored after a redaction."""
 
     def take(self, rows: list[PackedRow]) -> int:
-        """Take some records, and return how many."""
+        """Add records, and return their number."""
         for row in rows:
             self._counts[row.type] += 1
             if row.body is None:
@@ -679,14 +686,14 @@ class _LogVerifier:
         return len(rows)
 
     def require(self, head: Head) -> None:
-        """Require that this was the log that was signed."""
+        """Require that the log matches the signed head."""
         if PREFIX + self._frontier.root.hex() != head.root or self._counts != head.counts:
             raise VerificationError("the log of the backup does not match the signed head")
         if self._empty - self._erased:
             one = min(self._empty - self._erased)
             raise VerificationError(f"the record {one} is empty, but no erasure is logged")
         for one, result in self._redacted.items():
-            returned = one in self._returned and one not in self._forms  # and its id holds
+            returned = one in self._returned and one not in self._forms  # and its ID matches
             if one not in self._empty and not returned and self._forms.get(one) != result:
                 raise VerificationError(f"the record {one} is not in its logged form")
         if self._forms.keys() - self._redacted.keys():
@@ -699,7 +706,7 @@ class _LogVerifier:
             if isinstance(model, Entry) and model.nonce is None:
                 self._forms[row.id] = digest(body)
             elif not has_valid_id(record):
-                open_record(body)  # refuses, in words
+                open_record(body)  # raises the error
         except InputError as error:
             raise VerificationError(f"record {row.seq} of the backup: {error.message}") from None
         if record.id != row.id or record.type != row.type:

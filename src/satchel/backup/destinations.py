@@ -1,4 +1,4 @@
-"""Where backups go, whose they are, who is believed, and who may work on them at a time."""
+"""Destinations of backups: configuration, series, trust and locks."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -41,15 +41,15 @@ _LEAST_DIGITS = 4
 def destinations(
     settings: Settings, said: Sequence[str] = (), *, option: str = "--destination"
 ) -> tuple[str, ...]:
-    """Return where backups are: what was said, else what is configured.
+    """Return the destinations: the given ones, otherwise the configured ones.
 
     Args:
-        settings: The surroundings.
-        said: What was said.
-        option: By which it can be said.
+        settings: Settings of the machine.
+        said: The given ones.
+        option: Option that names them, for the error.
 
     Raises:
-        ConfigError: If that is nowhere.
+        ConfigError: If there is none.
     """
     found = tuple(dict.fromkeys(map(_whole, said or settings.options.backup.destinations)))
     if not found:
@@ -62,27 +62,27 @@ def destinations(
 
 
 def source_said(settings: Settings, said: str | None) -> str:
-    """Return where the backup is that is read: what was said, else the first that is configured.
+    """Return the destination to read from: the given one, otherwise the first configured one.
 
     Raises:
-        ConfigError: If that is nowhere.
+        ConfigError: If there is none.
     """
     return destinations(settings, () if said is None else (said,), option="--destination")[0]
 
 
 def _whole(said: str) -> str:
-    """Return a destination by a name that means the same from any folder."""
+    """Return a destination as an absolute name."""
     return said if "://" in said else str(Path(said).expanduser().absolute())
 
 
 def series_of(settings: Settings) -> str:
-    """Return whose backups those of this machine and store are."""
+    """Return the series of backups of this machine and store."""
     said = f"{writer_key(settings).did}\0{written_place(settings.store)}"
     return blake3(said.encode()).hexdigest()[:_DIGITS]
 
 
 def state_of(settings: Settings, destination: str) -> Path:
-    """Return the file that says how backups to a destination went, without its ending."""
+    """Return the path of the status file of a destination, without its suffix."""
     said = blake3(f"{series_of(settings)}\0{destination}".encode()).hexdigest()
     return settings.state / "backups" / said[:_DIGITS]
 
@@ -95,17 +95,17 @@ def open_catalogue(
     create: bool = False,
     recipients: Sequence[str] | None = None,
 ) -> Iterator[Catalogue]:
-    """Open a destination, and close it again.
+    """Open a destination; it is closed at the end of the block.
 
     Args:
-        settings: The surroundings.
-        destination: Which.
-        create: Make it where there is none.
-        recipients: For whom what is written is encrypted; as configured when not said.
+        settings: Settings of the machine.
+        destination: The destination.
+        create: Create it if it is missing.
+        recipients: Recipients that new data is encrypted to; as configured by default.
 
     Raises:
-        UnreadableError: If there is none, and none is to be made.
-        UsageError: If somebody for whom it is to be encrypted is no recipient.
+        UnreadableError: If it does not exist and is not to be created.
+        UsageError: If a recipient is invalid.
         TargetError: If it cannot be opened.
     """
     said = settings.options.backup.encrypt_to if recipients is None else recipients
@@ -119,9 +119,9 @@ def open_catalogue(
 
 
 def _own_recipient(settings: Settings) -> str:
-    """Return the recipient of this machine's own identity for backups, which is made if need be.
+    """Return the recipient of this machine's identity for backups, which is created if missing.
 
-    It opens what says where things are in a backup, and nothing of what they are.
+    It decrypts the indexes of a backup, but not its contents.
     """
     name = f"backups-{series_of(settings)}"
     known = {line.name: line.recipient for line in list_identities(settings)}
@@ -130,10 +130,10 @@ def _own_recipient(settings: Settings) -> str:
 
 @contextmanager
 def backup_lock(settings: Settings, destination: str, purpose: str) -> Iterator[None]:
-    """Keep other programs of this machine from changing the same backups.
+    """Lock a destination against other programs of this machine.
 
     Raises:
-        LockedError: If one does.
+        LockedError: If another program has the lock.
     """
     path = state_of(settings, destination).with_suffix(".lock")
     private_folder(settings.state)
@@ -143,7 +143,7 @@ def backup_lock(settings: Settings, destination: str, purpose: str) -> Iterator[
 
 
 def require_trusted(settings: Settings, found: StoredBackup, signers: Sequence[str] = ()) -> None:
-    """Require that a backup was signed by somebody who is trusted here, or named now.
+    """Require that a trusted key, or one of the given keys, signed a backup.
 
     Raises:
         VerificationError: If it was not.
@@ -157,7 +157,7 @@ def require_trusted(settings: Settings, found: StoredBackup, signers: Sequence[s
 
 
 def is_trusted_signer(settings: Settings, key: str, signers: Sequence[str] = ()) -> bool:
-    """Tell whether what a key signed beside backups is believed."""
+    """Return whether signatures of a key at a destination are trusted."""
     known = settings.registry.find(key)
     if known is not None and known.state == "revoked":
         return False
@@ -172,21 +172,21 @@ def chosen_backup(
     bank: str | None = None,
     agents: Sequence[str] = (),
 ) -> StoredBackup:
-    """Return the backup that is meant: by its ID or a prefix, else the newest verified one.
+    """Return the backup with an ID or prefix, otherwise the newest verified one.
 
-    The safety copies of earlier restores are not meant, unless there is nothing else.
+    Safety copies of earlier restores are only returned if there is nothing else.
 
     Args:
         found: The backups.
-        wanted: The name, or the start of it.
-        catalogue: Where they are.
-        bank: A bank, by name or id, that the newest has to have.
-        agents: Ids of agents that it has to have, where some backup does.
+        wanted: ID or prefix.
+        catalogue: Catalogue of the destination.
+        bank: Name or ID of a bank that the newest must have.
+        agents: IDs of agents that it must have, if any backup does.
 
     Raises:
-        UnknownBackupError: If there is none.
-        EmptyInputError: If there is no backup at all.
-        EncryptionError: If that one cannot be opened here.
+        UnknownBackupError: If there is no such backup.
+        EmptyInputError: If there are no backups.
+        EncryptionError: If no identity here decrypts it.
     """
     where = catalogue.name
     _require_opened(found, wanted, catalogue)
@@ -214,7 +214,7 @@ def chosen_backup(
     holding = [
         one for one in holding if ids <= {part.id for part in one.manifest.agents}
     ] or holding
-    # A safety copy is what a restore was to replace; it is restored only by its name.
+    # A safety copy holds what a restore replaced; it is restored only by its ID.
     holding = [one for one in holding if one.manifest.reason != BEFORE_RESTORE] or holding
     sound = [one for one in holding if one.verified] or holding
     return sound[-1]
@@ -239,10 +239,10 @@ def _holds(found: StoredBackup, bank: str) -> bool:
 
 
 def parse_moment(text: str) -> str:
-    """Return the moment that a person means.
+    """Return the time in a text.
 
     Raises:
-        ConfigError: If it names none.
+        ConfigError: If it is not a time.
     """
     found = read_time(text.strip())
     if found is None:
@@ -258,7 +258,7 @@ _TABLE = "backup"
 
 @dataclass(frozen=True, slots=True)
 class SetupOptions(Options):
-    """Where backups are to go."""
+    """Destination for the lines to add."""
 
     destination: Annotated[
         str,
@@ -285,13 +285,13 @@ class BackupSetup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Without passwords."""
 
     under: str | None = None
-    """The table that the file has already: the lines go under it."""
+    """Table that the file already has, under which the lines belong."""
 
     lines: str
-    """What to add to the file."""
+    """Lines to add to the file."""
 
     problem: str | None = None
-    """Why what is configured cannot be used."""
+    """Why the configuration cannot be used."""
 
 
 @operation(
@@ -331,7 +331,7 @@ def _has_table(file: Path) -> bool:
 
 
 def _lines(file: Path, destination: str, *, has_table: bool) -> str:
-    """Return the lines to add; a JSON string is one of TOML and of YAML as well."""
+    """Return the lines to add; JSON strings are valid in TOML and YAML."""
     text = json.dumps(destination)
     if is_yaml(file):
         head, lines = f"{_TABLE}:", ["  enabled: true", f"  destination: {text}"]

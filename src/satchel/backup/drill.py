@@ -1,7 +1,7 @@
-"""``satchel backup drill``: whether a backup can be restored, without changing anything.
+"""``satchel backup drill``: test that a backup is restorable, without changing anything.
 
-It is restored into stores of the moment and held against the store that is in use: heads, counts,
-and what is recalled first for words that are in it.
+It is restored into temporary stores and compared with the store in use: heads, counts, and the
+first results of queries.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -61,43 +61,43 @@ _LOOKED_AT = 1_000
 
 
 class DrilledBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How one bank came out of a backup."""
+    """Result of the drill for one bank."""
 
     bank: str
     name: str | None = None
     size: int
     counts: dict[str, int] = {}
     relation: Relation
-    """How the backup stands to the store in use: ``behind`` is what one expects, or ``same``."""
+    """Relation of the backup to the store in use: normally ``behind`` or ``same``."""
 
     behind: int = 0
-    """Records that were added since."""
+    """Number of records added since."""
 
     erased_again: int = 0
     questions: int = 0
     same_answers: int = 0
-    """Of the questions, those that both answer with the same memories in the same order."""
+    """Number of queries with the same results in the same order."""
 
     problems: list[str] = []
     notes: list[str] = []
 
 
 class DrilledAgent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the files of one agent came out of a backup."""
+    """Result of the drill for the files of one agent."""
 
     agent: str
     files: int
     size: int
-    """Bytes of all of them."""
+    """Size of all files in bytes."""
 
     changed: int = 0
-    """Of these, the files that are not like that in its folder any more."""
+    """Number of files that differ from its folder now."""
 
     problems: list[str] = []
 
 
 class Drill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a drill found."""
+    """Result of a drill."""
 
     source: str
     backup: str
@@ -106,13 +106,13 @@ class Drill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     agents: list[DrilledAgent] = []
     missing: list[str] = []
     receipts: list[str] = []
-    """Ids of the signed reports, one for each bank."""
+    """IDs of the signed reports, one for each bank."""
 
     notes: list[str] = []
 
     @property
     def is_good(self) -> bool:
-        """Whether the backup can be restored."""
+        """Whether the backup is restorable."""
         found = [*(one.problems for one in self.banks), *(one.problems for one in self.agents)]
         return not (self.missing or any(found))
 
@@ -131,13 +131,13 @@ def drill_backup(
     Nothing in use is changed.
 
     Args:
-        settings: The surroundings.
-        options: Which backup, and how to compare.
-        owners: Returns the keys of owners, if something has to be decided.
+        settings: Settings of the machine.
+        options: The backup, and how to compare.
+        owners: Returns the keys of owners, if a decision must be signed.
 
     Raises:
         EmptyInputError, UnknownBackupError: If there is no such backup.
-        VerificationError: If nobody here trusts who signed it.
+        VerificationError: If its signer is not trusted here.
         TargetError: If the destination does not answer.
     """
     require_owner(settings, "backup")
@@ -171,7 +171,7 @@ def drill_backup(
 def _agent(
     settings: Settings, catalogue: Catalogue, found: StoredBackup, part: AgentBackup
 ) -> DrilledAgent:
-    """Lay the files of an agent out aside, and compare them with its folder."""
+    """Restore the files of an agent to a temporary folder, and compare them."""
     result = DrilledAgent(agent=part.id, files=part.files, size=part.size)
     packs, known = catalogue.packs(found), settings.options.agents.get(part.id)
     folder = None if known is None else agent_of(part.id, known).folder
@@ -192,7 +192,7 @@ def _agent(
 def _account(
     settings: Settings, began: str, found: StoredBackup, part: BankBackup, bank: DrilledBank
 ) -> ReceiptBody:
-    """Return what a drill found of one bank."""
+    """Return the result for one bank."""
     there = TransferEnd(
         name=receipt_text(bank.name or bank.bank),
         bank=bank.bank,
@@ -259,7 +259,7 @@ class _DrillTask:
             yield store
 
     def _read(self, made: Store, part: BankBackup, store: Store | None) -> DrilledBank:
-        """Read what was made from its first record to its last, and compare the heads."""
+        """Read the restored bank completely, and compare the heads."""
         with made.reading() as reader:
             source = load_replica(reader, part.bank)
             assert source is not None  # noqa: S101 - it was made just now
@@ -300,7 +300,7 @@ class _DrillTask:
         return found.relation, size - source.size, [], []
 
     def _asked_both(self, result: DrilledBank, made: Store, store: Store) -> DrilledBank:
-        """Ask both the same questions, of how the bank was when the backup was taken."""
+        """Run the same queries on both, as of the time of the backup."""
         trusted = known_owners(self.settings, result.bank)
         ledger = Ledger(made, result.bank, trusted=trusted)
         one = OpenBank(settings=self.settings, store=made, ledger=ledger, name=result.name)
@@ -313,7 +313,7 @@ class _DrillTask:
         problems, notes = list(result.problems), list(result.notes)
         if same < len(questions):
             said = f"{len(questions) - same} of {len(questions)} queries have different results"
-            # Who goes on with a bank changes what words are rare in it.
+            # Later records change which words are rare.
             (problems if result.relation is Relation.SAME else notes).append(said)
         return msgspec.structs.replace(
             result, questions=len(questions), same_answers=same, problems=problems, notes=notes
@@ -326,7 +326,7 @@ class _DrillTask:
 
 
 def _questions(bank: OpenBank, number: int) -> Iterator[str]:
-    """Yield the first words of some memories, spread over those that are looked at."""
+    """Yield the first words of some memories, evenly spread."""
     texts = list[str]()
     with bank.ledger.reading() as view:
         for logged in view.newest(Filter()):

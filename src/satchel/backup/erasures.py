@@ -1,4 +1,4 @@
-"""What is erased from a bank is listed beside its backups, at once: they hold it until they go."""
+"""List erased records of a bank at its backup destinations, so that restores skip them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from satchel.replication.copies import load_replica
 
 
 class BackupErasureTarget:
-    """The backups of a bank, as one of those who hold what is erased.
+    """The backups of a bank, as a place that may hold erased records.
 
     Args:
         bank: The bank, open for writing.
@@ -27,11 +27,10 @@ class BackupErasureTarget:
         self._bank = bank
 
     def erase(self, gone: Sequence[VerifiedRecord]) -> int:
-        """List some records that are about to be erased; return how many are listed now.
+        """List records that are about to be erased; return the number of new ones.
 
         Raises:
-            TargetError: If a destination does not answer: nothing is erased then that a restore
-                could bring back.
+            TargetError: If a destination does not answer; nothing is erased then.
         """
         with self._bank.ledger.reading() as view:
             size = view.head.size
@@ -39,11 +38,11 @@ class BackupErasureTarget:
         return _noted(self._bank, found)[0]
 
     def laid_open(self) -> Iterator[Any]:
-        """Yield nothing: backups are not rewritten, and said to be out of reach."""
+        """Yield nothing: backups are not rewritten, and are reported as unreachable."""
         yield from ()
 
     def out_of_reach(self) -> list[str]:
-        """Return which destinations have backups that hold what was erased since."""
+        """Return notes on destinations whose backups still hold erased records."""
         found = list[str]()
         for destination in _places(self._bank):
             try:
@@ -71,13 +70,13 @@ class BackupErasureTarget:
         return found
 
     def close(self) -> None:
-        """Hold nothing open."""
+        """Do nothing."""
 
 
 def list_erased(bank: OpenBank) -> list[str]:
-    """List what the log says is erased beside the backups; return what could not be done.
+    """List the erased records in the log at all destinations; return problems.
 
-    Each backup lists it as well, so nothing is lost by that for longer than until the next.
+    Each backup run does the same, so a failure is corrected by the next run.
     """
     if not _places(bank):
         return []
@@ -91,9 +90,9 @@ def list_erased(bank: OpenBank) -> list[str]:
 
 
 def _noted(bank: OpenBank, found: dict[str, ErasedRecord]) -> tuple[int, list[str]]:
-    """List what is erased at each destination; return how many, and where it could not be.
+    """List erased records at each destination; return the number of new ones, and problems.
 
-    One that is configured has to answer. A disk that was named once may be in a drawer.
+    A configured destination must answer; one that was named once need not.
     """
     number, problems, configured = 0, list[str](), _configured(bank)
     for destination in _places(bank) if found else ():
@@ -101,7 +100,7 @@ def _noted(bank: OpenBank, found: dict[str, ErasedRecord]) -> tuple[int, list[st
             with open_catalogue(bank.settings, destination) as catalogue:
                 key, series = writer_key(bank.settings), series_of(bank.settings)
                 number += catalogue.lists.note(series, bank.id, found, key)
-        except UnreadableError:  # of one that is configured: no backup was ever made there
+        except UnreadableError:  # for a configured one: it has no backups yet
             if destination not in configured:
                 problems.append(_unreached(destination))
         except SatchelError:

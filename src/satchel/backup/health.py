@@ -1,4 +1,4 @@
-"""How backups went here, so that one that is missing is noticed: what ``doctor`` says of it."""
+"""Status of backups on this machine, so that missing ones are noticed, and receipts of restores."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -36,23 +36,23 @@ _RUN = "Make one now: satchel backup run"
 
 
 class DestinationStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the last backups to a destination went."""
+    """Status of the last backups to a destination."""
 
     destination: str
     id: str | None = None
-    """The last one that was made and read again."""
+    """ID of the last verified backup."""
 
     at: str | None = None
-    """When."""
+    """Time of the last verified backup."""
 
     failed_at: str | None = None
-    """When one failed since."""
+    """Time of a later failure."""
 
     error: str | None = None
 
 
 def standing_of(settings: Settings, destination: str) -> DestinationStatus:
-    """Return how the last backups to a destination went from here."""
+    """Return the status of the last backups from here to a destination."""
     path = state_of(settings, destination).with_suffix(".json")
     with suppress(SatchelError, msgspec.DecodeError), open_input(path) as stream:
         return msgspec.json.decode(stream.read(_MOST_BYTES), type=resolved(DestinationStatus))
@@ -60,9 +60,9 @@ def standing_of(settings: Settings, destination: str) -> DestinationStatus:
 
 
 def known_destinations(settings: Settings) -> list[str]:
-    """Return where this machine backed this store up, whether that is configured or was said once.
+    """Return the destinations of this store's backups, configured or used before.
 
-    One whose address has a password in it is known only while it is configured.
+    A destination whose address has a password is known only while it is configured.
     """
     found = list[str]()
     folder = settings.state / "backups"
@@ -77,7 +77,7 @@ def known_destinations(settings: Settings) -> list[str]:
 
 
 def succeeded(settings: Settings, destination: str, identity: str, at: str) -> None:
-    """Note that a backup was made and read again, and of what moment it is."""
+    """Record a verified backup and its time."""
     _keep(
         settings,
         destination,
@@ -86,7 +86,7 @@ def succeeded(settings: Settings, destination: str, identity: str, at: str) -> N
 
 
 def failed(settings: Settings, destination: str, error: str) -> None:
-    """Note that one failed."""
+    """Record a failed backup."""
     before = standing_of(settings, destination)
     found = msgspec.structs.replace(before, failed_at=now(), error=error)
     _keep(settings, destination, found)
@@ -94,7 +94,7 @@ def failed(settings: Settings, destination: str, error: str) -> None:
 
 def _keep(settings: Settings, destination: str, found: DestinationStatus) -> None:
     path = state_of(settings, destination).with_suffix(".json")
-    with suppress(SatchelError, OSError):  # a full disk: the run says itself how it went
+    with suppress(SatchelError, OSError):  # a full disk: the run reports its own result
         private_folder(settings.state)
         private_folder(path.parent)
         with atomic_write(path, mode=PRIVATE_FILE) as stream:
@@ -115,24 +115,24 @@ class BackupStatusOptions(Options):
 def backup_status(settings: Settings, options: BackupStatusOptions) -> list[Check]:
     """Check that the newest backup at each configured destination is recent enough.
 
-    The destinations themselves are not asked.
+    The destinations themselves are not read.
 
     Args:
-        settings: The surroundings.
-        options: None.
+        settings: Settings of the machine.
+        options: No options.
     """
     del options
     return list(check_backups(settings))
 
 
 def check_backups(settings: Settings, moment: datetime | None = None) -> Iterator[Check]:
-    """Say of each configured destination whether its newest backup is fresh.
+    """Check whether the newest backup at each configured destination is recent enough.
 
-    Nothing is asked of the destination itself.
+    The destinations themselves are not read.
 
     Args:
-        settings: The surroundings.
-        moment: What time it is; the clock's by default.
+        settings: Settings of the machine.
+        moment: The current time; by default that of the clock.
     """
     require_owner(settings, "doctor")
     wanted = settings.options.backup
@@ -180,14 +180,14 @@ def account_of(
     *,
     differs: bool = False,
 ) -> ReceiptBody:
-    """Return what became of one bank; members that are not known here are to be replaced.
+    """Return the receipt body for one bank; the caller sets the other members.
 
     Args:
-        kind: Whether it was put back, or only tried.
-        began: When.
-        ends: The backup, and where it went or what it was compared with.
-        counts: Records that were brought, by type; all of them were read again there.
-        differs: Whether what was read again is not what was expected.
+        kind: Restore or drill.
+        began: Start time.
+        ends: The backup, and the target or what it was compared with.
+        counts: Number of restored records by type; all of them were read back.
+        differs: Whether what was read back differs.
     """
     return ReceiptBody(
         version=VERSION,
@@ -203,7 +203,7 @@ def account_of(
 
 
 def end_of(found: StoredBackup, part: BankBackup) -> TransferEnd:
-    """Return a bank in a backup, as one end of what was done."""
+    """Return a bank in a backup as one end of a transfer."""
     return TransferEnd(
         name=receipt_text(found.id),
         format=FORMAT,
@@ -218,11 +218,11 @@ def end_of(found: StoredBackup, part: BankBackup) -> TransferEnd:
 def kept_receipts(
     settings: Settings, accounts: Iterable[ReceiptBody]
 ) -> tuple[list[str], list[str]]:
-    """Sign and keep receipts; return their ids, and notes on what went wrong."""
+    """Sign and store receipts; return their IDs, and notes on problems."""
     key = signer(settings, None)
     return save_receipts(settings, [receipt_of(one, key) for one in accounts])
 
 
 def numbers(**said: int) -> dict[str, int]:
-    """Return the numbers that are not 0, by name."""
+    """Return the counts other than 0, by name."""
     return dict(+Counter(said))

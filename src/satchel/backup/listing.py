@@ -1,4 +1,4 @@
-"""What backups there are, and whether they hold."""
+"""List and verify backups."""
 
 from collections.abc import Iterator, Sequence
 
@@ -26,7 +26,7 @@ UNOPENED = (
     "encrypted pieces were verified by hash only; to verify the signed log in them, pass an "
     "identity: satchel --identity FILE"
 )
-"""What verifying an encrypted backup says where it could not be opened."""
+"""Note on an encrypted backup that could not be decrypted."""
 
 
 class BackupLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -37,17 +37,17 @@ class BackupLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     destination: str
     store: str
     banks: list[str]
-    """By name, else by id."""
+    """Names of banks, otherwise IDs."""
 
     records: int
     files: list[str] = []
-    """Keys whose memory files are in it."""
+    """Keys of the memory files in it."""
 
     agents: list[str] = []
-    """Ids of the agents whose files are in it."""
+    """IDs of the agents in it."""
 
     verified: str | None = None
-    """When all of it was read again."""
+    """When it was verified."""
 
     own: bool = False
     """Whether it is of this machine and store."""
@@ -57,16 +57,16 @@ class BackupLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     key: str
     holds_erased: int = 0
-    """Records in it that were erased since; restoring it erases them again."""
+    """Number of records erased since; a restore erases them again."""
 
     missing: list[str] = []
     reason: str = ""
     encrypted: bool = False
     closed: bool = False
-    """Whether it is encrypted, and nothing here opens it: what is in it is not known."""
+    """Whether no identity here decrypts it, so that its contents are unknown."""
 
     unopened: int = 0
-    """Pieces that could only be held to the hash of their encrypted bytes when it was verified."""
+    """Number of packs that could only be verified by the hash of their encrypted bytes."""
 
 
 class BackupList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,7 +74,7 @@ class BackupList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     backups: list[BackupLine]
     problems: list[str] = []
-    """What looks like a backup, and is none."""
+    """Names of invalid backups."""
 
     def __iter__(self) -> Iterator[BackupLine]:
         return iter(self.backups)
@@ -87,13 +87,13 @@ class BackupList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class VerifiedBackup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whether a backup holds."""
+    """Result of verifying a backup."""
 
     id: str
     destination: str
     packs: int = 0
     unopened: int = 0
-    """Of these, the ones that nothing here opens: they are what was written, whatever is in it."""
+    """Number of packs that no identity here decrypts: only their encrypted bytes were verified."""
 
     records: int = 0
     error: str | None = None
@@ -134,13 +134,13 @@ def list_backups(settings: Settings, options: BackupListOptions) -> BackupList:
 def verify_backups(settings: Settings, options: BackupVerifyOptions) -> list[VerifiedBackup]:
     """Read backups back: every record is verified against the signed head, every pack by its hash.
 
-    A backup of this machine that is sound is marked as verified; one that is not loses the mark:
-    later backups do not build on it, and nothing older is removed because of it. Packs of an
+    A valid backup of this machine is marked as verified; an invalid one loses the mark: later
+    backups do not reuse it, and nothing older is removed because of it. Packs of an
     encrypted backup that nothing here decrypts are verified by their hash alone.
 
     Raises:
         EmptyInputError: If there is no backup.
-        UnknownBackupError: If there is none of that name.
+        UnknownBackupError: If there is no backup with an ID.
         TargetError: If a destination does not answer.
     """
     require_owner(settings, "backup")
@@ -209,7 +209,7 @@ def _verified(
 
 
 def _held(catalogue: Catalogue, found: UndecryptedBackup, result: VerifiedBackup) -> VerifiedBackup:
-    """Hold the pieces of a backup that nothing here opens to what was signed of them."""
+    """Verify the packs of an undecryptable backup by its signed cover."""
     try:
         number = sum(1 for _ in catalogue.held(found))
     except VerificationError as error:

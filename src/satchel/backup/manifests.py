@@ -1,8 +1,7 @@
-"""What a backup says of itself: signed, small, and read strictly.
+"""Manifests and indexes of backups: signed, small, and strictly parsed.
 
 A manifest names each bank by its signed head and by one pack with its index; the index names the
-packs of the log, in order, and those of what is beside it. Whoever holds the manifest can prove
-all the rest.
+packs of the log, in order, and of unlogged data. With the manifest, all the rest can be verified.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,13 +21,13 @@ from satchel.ports.vectors import Generation
 FORMAT = "satchel-backup/1"
 
 BEFORE_RESTORE = "before a restore"
-"""The reason of a safety copy, which a restore makes of what it replaces."""
+"""Reason in a safety copy, which a restore creates of what it replaces."""
 
 MOST_BYTES = 32 << 20
-"""Of a manifest, a mark or a list of erasures."""
+"""Maximum size of a manifest, a mark or an erasure list in bytes."""
 
 NAME = r"^[0-9]{8}T[0-9]{12}Z-[0-9a-f]{8}$"
-"""What a backup is called: when it was taken, and a few digits by chance."""
+"""Pattern of IDs of backups: the time and some random digits."""
 
 SERIES = r"^[0-9a-f]{16}$"
 
@@ -37,7 +36,7 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 class SegmentVectors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The vectors of one generation that the records of a segment have."""
+    """The vectors of one generation for the records of a segment."""
 
     model: Annotated[str, Meta(min_length=1, max_length=1000)]
     dimensions: Annotated[int, Meta(ge=1, le=65_536)]
@@ -47,15 +46,15 @@ class SegmentVectors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def generation(self) -> Generation:
-        """Which they are."""
+        """Number of the generation."""
         return Generation(self.model, self.dimensions, self.number)
 
 
 class LogSegment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A stretch of a log."""
+    """A segment of a log."""
 
     first: _Count
-    """Place of its first record."""
+    """Position of its first record."""
 
     count: Annotated[int, Meta(ge=1, le=2**53 - 1)]
     log: Ref
@@ -63,7 +62,7 @@ class LogSegment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class BackupBlob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A blob beside a log."""
+    """A blob of a bank."""
 
     digest: Id
     size: _Count
@@ -71,7 +70,7 @@ class BackupBlob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class BankIndex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What there is of one bank."""
+    """Index of one bank."""
 
     segments: list[LogSegment]
     blobs: list[BackupBlob] = []
@@ -95,11 +94,11 @@ class BankBackup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     bank: Id
     name: str | None = None
     size: Annotated[int, Meta(ge=1, le=2**53 - 1)]
-    """Records in its log."""
+    """Number of records in its log."""
 
     root: Id
     head: Annotated[str, Meta(max_length=1 << 20)]
-    """The signed head, canonical JSON."""
+    """The signed head in canonical JSON."""
 
     peaks: Annotated[str, Meta(pattern="^([0-9a-f]{64})*$", max_length=64 * 64)]
     """The roots of the perfect subtrees of its tree, in hex, largest first."""
@@ -113,19 +112,19 @@ class FilesBackup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     key: Annotated[str, Meta(min_length=1, max_length=255)]
     size: _Count
     index: Ref
-    """A pack with the list of packs that the files' manifest was cut into."""
+    """Pack with the list of packs of the manifest of the files."""
 
 
 class AgentBackup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one agent is besides its memory: its settings and its files."""
+    """The settings and files of one agent."""
 
     id: Annotated[str, Meta(min_length=1, max_length=64)]
     bank: Id | None = None
-    """The bank with its memory; None where there was none."""
+    """ID of the bank with its memory; None if there was none."""
 
     files: _Count
     size: _Count
-    """Bytes of all files."""
+    """Size of all files in bytes."""
 
     index: Ref
 
@@ -136,27 +135,27 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     format: Literal["satchel-backup/1"] = "satchel-backup/1"
     id: Annotated[str, Meta(pattern=NAME)]
     series: Annotated[str, Meta(pattern=SERIES)]
-    """Which machine and store it is of."""
+    """Identifies the machine and the store."""
 
     at: str
-    """When it was taken, UTC."""
+    """Time of the backup, in UTC."""
 
     tool: str
     store: str
-    """What was backed up, as it may be shown."""
+    """Address of the store, for display."""
 
     host: str = ""
     reason: str = ""
-    """Why, where nobody asked for it: ``before a restore``."""
+    """Reason for an automatic backup: ``before a restore``."""
 
     banks: list[BankBackup]
     files: list[FilesBackup] = []
     agents: list[AgentBackup] = []
     missing: list[str] = []
-    """What should be in it and is not, with the reason: it is never taken for a whole one."""
+    """What is missing, with reasons; such a backup never counts as complete."""
 
     recipients: list[str] = []
-    """For whom it is encrypted."""
+    """Recipients that it is encrypted to."""
 
     def __post_init__(self) -> None:
         if not is_canonical_time(self.at):
@@ -164,7 +163,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Cover(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What anybody may see of a backup that is encrypted."""
+    """The unencrypted cover of an encrypted backup."""
 
     format: Literal["satchel-backup-cover/1"] = "satchel-backup-cover/1"
     id: Annotated[str, Meta(pattern=NAME)]
@@ -173,35 +172,35 @@ class Cover(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The signed manifest as an age file, in base64."""
 
     pieces: str
-    """The packs by name, each with the bytes that it takes: 32 bytes and 8, in base64."""
+    """The packs, each with the 32 bytes of its name and 8 bytes of its size, in base64."""
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """That all of a backup was read again, and is what was backed up."""
+    """Mark of a verified backup."""
 
     format: Literal["satchel-backup-mark/1"] = "satchel-backup-mark/1"
     id: Annotated[str, Meta(pattern=NAME)]
     series: Annotated[str, Meta(pattern=SERIES)]
     manifest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-    """BLAKE3 of the manifest as it is kept."""
+    """BLAKE3 of the manifest as stored."""
 
     at: str
     packs: _Count
-    """How many were read."""
+    """Number of packs read."""
 
     unopened: _Count = 0
-    """How many of them could only be held to the hash of their encrypted bytes."""
+    """Number of packs that could only be verified by the hash of their encrypted bytes."""
 
 
 class SignedValue(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was signed, and by whom."""
+    """A signed value with its signer."""
 
     value: Any
     key: str
 
 
 class FilesIndex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The pieces of a file, in order."""
+    """The packs of a file, in order."""
 
     packs: list[Ref]
 
@@ -211,13 +210,13 @@ class FilesIndex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class AgentIndex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the files of an agent are."""
+    """Index of the files of an agent."""
 
     told: Ref
-    """A pack that says what they are called; it opens for those alone who may read them."""
+    """Pack with their names, which only the recipients can decrypt."""
 
     packs: list[Ref]
-    """The files, one after the other."""
+    """The files, concatenated."""
 
     def refs(self) -> Iterator[Ref]:
         """Yield the packs that it names."""
@@ -226,17 +225,17 @@ class AgentIndex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def signed(value: msgspec.Struct, key: SigningKey) -> bytes:
-    """Return a value with one signature, as it is kept."""
+    """Return a value with one signature, as stored."""
     payload = canonical_checked(msgspec.to_builtins(value))
     signature = signature_of(PayloadType.BACKUP, payload, key)
     return b'{"signatures":[%b],"signed":%b}' % (msgspec.json.encode(signature), payload)
 
 
 def opened(data: bytes, kind: type[_T]) -> tuple[_T, str]:
-    """Return a signed value, and whose signature it has; whether that one is believed is not said.
+    """Return a signed value with its signer, who need not be trusted.
 
     Raises:
-        VerificationError: If it is not that, or the signature is of something else.
+        VerificationError: If it cannot be parsed, or the signature is invalid.
     """
     try:
         found = decode_canonical(data)
@@ -252,7 +251,7 @@ def opened(data: bytes, kind: type[_T]) -> tuple[_T, str]:
 
 
 def opened_backup(data: bytes) -> tuple[Manifest | Cover, str]:
-    """Return what the catalogue has of a backup, and whose signature it has; see ``opened``."""
+    """Return the manifest or cover of a backup with its signer; see ``opened``."""
     is_cover = data.find(b'"format":"satchel-backup-cover/1"') > 0
     if is_cover:
         with suppress(VerificationError):
@@ -264,7 +263,7 @@ def read_index(packs: Packs, ref: Ref, kind: type[_T]) -> _T:
     """Return the index that a pack holds.
 
     Raises:
-        VerificationError: If it is none.
+        VerificationError: If it is not an index.
     """
     try:
         return msgspec.json.decode(packs.get(ref), type=resolved(kind))
@@ -273,12 +272,12 @@ def read_index(packs: Packs, ref: Ref, kind: type[_T]) -> _T:
 
 
 def put_index(packs: Packs, index: msgspec.Struct) -> Ref:
-    """Keep an index."""
+    """Write an index."""
     return packs.put(msgspec.json.encode(index), is_index=True)
 
 
 def refs_of(manifest: Manifest, packs: Packs) -> Iterator[Ref]:
-    """Yield every pack that a backup is made of, some of them several times.
+    """Yield the packs of a backup; some may be repeated.
 
     Raises:
         VerificationError: If an index cannot be read.
@@ -289,7 +288,7 @@ def refs_of(manifest: Manifest, packs: Packs) -> Iterator[Ref]:
 
 
 def named_by(manifest: Manifest, packs: Packs) -> Iterator[Ref]:
-    """Yield the packs of a backup as far as its indexes can be read."""
+    """Yield the packs of a backup, as far as its indexes can be read."""
     for ref, kind in _indexes(manifest):
         yield ref
         with suppress(VerificationError):
@@ -305,10 +304,10 @@ def _indexes(
 
 
 def require_one_each(values: Sequence[str], what: str) -> None:
-    """Require that nothing is named twice.
+    """Require that names are unique.
 
     Raises:
-        VerificationError: If it is.
+        VerificationError: If they are not.
     """
     if len(set(values)) != len(values):
         raise VerificationError(f"a backup lists a {what} twice")

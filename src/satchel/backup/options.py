@@ -72,7 +72,7 @@ TrustedKeys = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class BackupOptions(Options):
-    """What to back up, and where to."""
+    """What to back up, and to which destinations."""
 
     _: KW_ONLY
     destinations: Destinations = ()
@@ -128,7 +128,7 @@ class BackupVerifyOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class RestoreOptions(OwnerOptions):
-    """What to restore, and where to."""
+    """What to restore, and to which store."""
 
     backup: BackupName = None
     _: KW_ONLY
@@ -202,7 +202,7 @@ class PruneOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class DrillOptions(CoSigningOptions):
-    """Which backup to test."""
+    """The backup to test."""
 
     backup: BackupName = None
     _: KW_ONLY

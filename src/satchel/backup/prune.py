@@ -1,4 +1,4 @@
-"""Dropping the backups that no rule keeps: never the last that holds, and what it is made of."""
+"""Remove backups that no retention rule keeps, but never the newest verified one."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -20,16 +20,16 @@ from satchel.ports.operations import operation, texts
 
 
 class RetentionPolicy(NamedTuple):
-    """What is kept; a rule that is 0 keeps nothing. Without any rule, everything is kept."""
+    """Retention rules; a rule of 0 keeps nothing, and without any rule everything is kept."""
 
     days: int = 0
-    """Those that are not older than so many days."""
+    """Keep backups of the last days."""
 
     last: int = 0
-    """So many of the newest."""
+    """Number of newest backups to keep."""
 
     daily: int = 0
-    """The newest of each of the last so many days that have one; in UTC, as all of these."""
+    """Keep the newest of each of the last days with a backup; in UTC, like all of these."""
 
     weekly: int = 0
     monthly: int = 0
@@ -37,22 +37,22 @@ class RetentionPolicy(NamedTuple):
 
     @property
     def keep_all(self) -> bool:
-        """Whether nothing is ever dropped."""
+        """Whether everything is kept."""
         return not any(self)
 
 
 class Candidate(NamedTuple):
-    """A backup to be judged."""
+    """A backup to decide on."""
 
     id: str
     at: datetime
     verified: bool
     holds: frozenset[str] = frozenset()
-    """What is in it, by name."""
+    """Names of its contents."""
 
 
 MOST_UNVERIFIED = 7
-"""Newest of those that were never read again whole, which stay whatever the rules say."""
+"""Number of newest unverified backups that are always kept."""
 
 _PERIODS: dict[str, Callable[[datetime], object]] = {
     "daily": lambda at: at.date(),
@@ -67,18 +67,17 @@ def select_expired(
 ) -> list[str]:
     """Return the names of the backups that no rule keeps, oldest first.
 
-    Only what was read again can stand for a period; the rest is kept by ``days`` and as one of the
+    Only verified backups can represent a period; others are kept by ``days`` and as one of the
     newest few.
 
     Args:
         found: The backups of one series.
-        rules: What is kept.
-        now: The moment from which days are counted.
-        needed: What is still in use: of each, the newest backup that was read again and holds it
-            stays.
+        rules: The retention rules.
+        now: Time from which days are counted.
+        needed: Contents in use: the newest verified backup with each of them is kept.
 
     Raises:
-        UsageError: If a rule is below 0.
+        UsageError: If a rule is negative.
     """
     if any(rule < 0 for rule in rules):
         raise UsageError("a retention rule must be 0 or more", field="backup")
@@ -115,15 +114,15 @@ def _wanted(
 
 
 class BackupPruneResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What went at one destination, or would."""
+    """Result of pruning one destination, or of a dry run."""
 
     destination: str
     dropped: list[str] = []
-    """Backups, oldest first."""
+    """Removed backups, oldest first."""
 
     kept: int = 0
     packs: int = 0
-    """Packs that no backup named any more."""
+    """Number of unused packs that were removed."""
 
     bytes: int = 0
     notes: list[str] = []
@@ -131,7 +130,7 @@ class BackupPruneResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 def rules_of(settings: Settings) -> RetentionPolicy:
-    """Return what is kept, as configured."""
+    """Return the configured retention rules."""
     found = settings.options.backup
     return RetentionPolicy(
         days=found.retention,
@@ -158,9 +157,9 @@ def prune_backups(
     The newest verified backup is always kept.
 
     Args:
-        settings: The surroundings.
+        settings: Settings of the machine.
         options: What to keep.
-        moment: The time; the clock's by default.
+        moment: The current time; by default that of the clock.
 
     Raises:
         ConfigError: If there is no destination.
@@ -186,7 +185,7 @@ def prune_backups(
 
 
 def drop_old(settings: Settings, catalogue: Catalogue, moment: datetime) -> BackupPruneResult:
-    """Drop what is no longer kept after a run; that it cannot be dropped does not fail the run."""
+    """Prune after a run; a failure does not fail the run."""
     try:
         return _PruneTask(settings, catalogue, rules_of(settings), dry_run=False).done(moment)
     except SatchelError as error:
@@ -208,7 +207,7 @@ class _PruneTask:
         self.erased = settings.options.backup.drop_erased
 
     def done(self, moment: datetime) -> BackupPruneResult:
-        """Drop, and sweep the packs that are nobody's then."""
+        """Remove backups, then unused packs."""
         catalogue, series = self._catalogue, series_of(self._settings)
         found = catalogue.all(series)
         needed = self._needed()
@@ -234,7 +233,7 @@ class _PruneTask:
         return msgspec.structs.replace(result, packs=packs, bytes=size)
 
     def _needed(self) -> list[str]:
-        """Return what is still in use; of each the last backup that holds it stays."""
+        """Return the names of contents in use; the newest backup with each is kept."""
         settings = self._settings
         return [*self._banks(), *(f"agent {one.id}" for one in selected_agents(settings, (), ()))]
 
@@ -247,14 +246,14 @@ class _PruneTask:
                 store.reading() as reader,
             ):
                 return [*reader.banks(), *reader.begun()]
-        except SatchelError:  # a store that is broken: all the more reason to keep
+        except SatchelError:  # a broken store: all the more reason to keep its backups
             return [part.bank for one in self._all() for part in one.manifest.banks]
 
     def _all(self) -> list[StoredBackup]:
         return self._catalogue.all(series_of(self._settings))
 
     def _holding_erased(self, found: list[StoredBackup], needed: list[str]) -> list[str]:
-        """Return the backups that hold what was erased, where a newer one without it is sound."""
+        """Return backups that hold erased records, if a newer verified one does not."""
         records = dict[str, dict[str, ErasedRecord]]()
         holding = [one for one in found if held_in(self._catalogue, one, records)]
         clean = [one for one in found if one.verified and one not in holding]
@@ -269,12 +268,12 @@ class _PruneTask:
 def held_in(
     catalogue: Catalogue, found: StoredBackup, known: dict[str, dict[str, ErasedRecord]]
 ) -> int:
-    """Return how many records a backup holds that were erased since.
+    """Return the number of records of a backup that were erased since.
 
     Args:
-        catalogue: Where it is.
+        catalogue: Catalogue of the destination.
         found: The backup.
-        known: What was erased of each bank that was asked for; is added to.
+        known: Cache of erased records by bank.
     """
     number = 0
     for part in found.manifest.banks:
@@ -308,16 +307,16 @@ def _candidate(found: StoredBackup) -> Candidate:
 
 
 def _held(found: StoredBackup) -> Iterator[str]:
-    """Yield what is in a backup, by names that are told apart."""
+    """Yield the contents of a backup as unique names."""
     yield from (part.bank for part in found.manifest.banks)
     yield from (f"agent {part.id}" for part in found.manifest.agents)
 
 
 def _require_there(catalogue: Catalogue, kept: list[StoredBackup]) -> None:
-    """Require that the packs of the newest sound backup are there before an older one goes.
+    """Require that the packs of the newest verified backup exist before older ones are removed.
 
     Raises:
-        VerificationError: If they are not; it does not count as sound any more.
+        VerificationError: If one is missing; the backup loses its mark.
     """
     sound = [one for one in kept if one.verified]
     if not sound:

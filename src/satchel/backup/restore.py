@@ -1,8 +1,8 @@
-"""``satchel backup restore``: a bank as it was, in a new store or over the present one.
+"""``satchel backup restore``: restore a bank to a new store or replace the present one.
 
-It is made in a store of the moment first, from bytes that are proved; what was erased since is
-erased there again. Only then it goes where it is wanted: into a store that does not have it like
-any copy of a store, and over one that is there in one transaction, of which a safety copy was made.
+The bank is first built in a temporary store from verified bytes, and what was erased since is
+erased there again. Then it is copied to a store that does not have it, or replaces the existing
+bank in one transaction, after a safety copy.
 """
 
 from collections.abc import Callable, Iterator
@@ -86,17 +86,17 @@ def restore_backup(
     receipt is stored.
 
     Args:
-        settings: The surroundings: keys, trust, witness.
-        options: What to restore, and where to.
-        owners: Returns the keys of owners, if something has to be decided.
+        settings: Settings of the machine: keys, trust, witness.
+        options: What to restore, and to which store.
+        owners: Returns the keys of owners, if a decision must be signed.
 
     Raises:
         EmptyInputError, UnknownBackupError: If there is no such backup.
         UnknownBankError: If it does not have the bank.
         VerificationError: If it is not what was signed, or its signer is not trusted.
         TargetExistsError: If something exists that lacks nothing of the backup, or has other
-            records, and is not to be replaced. Nothing is written then.
-        SigningKeyError: If something has to be decided, and the owner's key is not here.
+            records, and may not be replaced. Nothing is written then.
+        SigningKeyError: If a decision must be signed, and the owner's key is not here.
         TargetError, StoreError: If something cannot be read or written.
     """
     require_owner(settings, "backup")
@@ -112,13 +112,13 @@ def restore_backup(
 
 
 class StagedBank(NamedTuple):
-    """A bank in a store of the moment."""
+    """A bank in a temporary store."""
 
     bank: str
     erased_again: int
     part: BankBackup
     given_up: bool
-    """Whether something that this machine saw is given up for it."""
+    """Whether records that this machine has seen are lost."""
 
 
 class RestoreTask:
@@ -138,7 +138,7 @@ class RestoreTask:
         self._in_use, self._default = settings.store, default_bank(settings)
         self._catalogue, self._asked = catalogue, asked
         self._target = self._settings.store
-        # Somebody who says that more is lost means this store from now on, wherever it is.
+        # With accept_loss, the target store is the one to use from now on.
         self._beside = not asked.accept_loss and not is_same(self._target, settings.store)
         self._safety: str | None = None
         self._recipients = tuple[str, ...]()
@@ -146,7 +146,7 @@ class RestoreTask:
         self._began = now()
 
     def done(self) -> RestoreResult:
-        """Do it."""
+        """Perform the restore."""
         found, notes = self._chosen()
         require_trusted(self._settings, found, self._keys)
         require_lists(self._catalogue, found)
@@ -164,7 +164,7 @@ class RestoreTask:
         accounts = list[ReceiptBody]()
         with temporary_store() as store:
             made = [one for part in parts if (one := self._made(store, found, part)) is not None]
-            # All that can be refused is refused before anything is written.
+            # All checks come before anything is written.
             banks = [self._put(store, one, found, dry_run=True) for one in made]
             if not self._asked.dry_run:
                 banks = [self._put(store, one, found, dry_run=False) for one in made]
@@ -181,18 +181,18 @@ class RestoreTask:
         )
 
     def _keep_default(self, banks: list[str]) -> None:
-        """Let a store beside the one in use have the same default bank, if it has none."""
+        """Set the default bank of a new store to that of the store in use, if it has none."""
         if not is_same(self._target, self._in_use):
             inherit_default_bank(self._settings, self._default, banks)
 
     @property
     def _wants_files(self) -> bool:
-        """Whether memory files are put back: with the whole, and where they belong."""
+        """Whether memory files are restored: only with the whole backup, in place."""
         asked = self._asked
         return asked.files and not (asked.banks or asked.agents) and asked.into is None
 
     def _agents(self, found: StoredBackup) -> AgentsRestore:
-        """Return the agents whose files and settings are put back."""
+        """Return the agents whose files and settings are restored."""
         asked, parts = self._asked, list[AgentBackup]()
         is_here = asked.into is None or asked.workspace is not None
         if asked.files and asked.agents and is_here:
@@ -220,7 +220,7 @@ class RestoreTask:
     def _session(
         self, found: StoredBackup, parts: list[BankBackup], notes: list[str]
     ) -> RestoreResult:
-        """Put one conversation back; nothing gives way to it."""
+        """Restore one conversation, without replacing anything."""
         if len(parts) != 1:
             raise UsageError(
                 f"the backup has {len(parts)} banks; choose the one that has the session",
@@ -240,7 +240,7 @@ class RestoreTask:
     def _account(
         self, store: Store, found: StoredBackup, made: StagedBank, bank: RestoredBank
     ) -> ReceiptBody:
-        """Return what was done about one bank."""
+        """Return the receipt body for one bank."""
         with store.reading() as reader:
             counts = dict(sorted(reader.counts(made.bank).items()))
         there = TransferEnd(
@@ -262,9 +262,9 @@ class RestoreTask:
         )
 
     def _chosen(self) -> tuple[StoredBackup, list[str]]:
-        """Return the backup that is read: for a moment, the first that was taken after it.
+        """Return the backup to read: for a given time, the first one after it.
 
-        Its log goes up to that moment and beyond; where there is none, the newest has to do.
+        Its log includes that time; if there is none, the newest backup is used.
         """
         every = self._catalogue.all()
         bank = self._banks[0] if len(self._banks) == 1 else None
@@ -301,14 +301,14 @@ class RestoreTask:
         return [part for part in parts if part.bank in wanted]
 
     def _made(self, store: Store, found: StoredBackup, part: BankBackup) -> StagedBank | None:
-        """Make a bank in a store of the moment, without what was erased since."""
+        """Build a bank in a temporary store, without what was erased since."""
         at = self._asked.at
         if not make_bank(self._settings, self._catalogue, found, part, at, store, self._tell):
             return None
         with self._newer() as stores:
             erased = erased_since(self._settings, self._catalogue, part.bank, stores, self._keys)
         erased += erased_here(self._settings, store, part.bank)
-        # A session is taken out of the bank, which goes nowhere.
+        # Only the conversation is copied from the bank.
         is_put = self._asked.session is None
         given_up = is_put and authorize_replacement(
             self._settings, store, part.bank, self._how(found, dry_run=self._asked.dry_run)
@@ -356,30 +356,30 @@ class RestoreTask:
 
     @contextmanager
     def _newer(self) -> Iterator[list[Store]]:
-        """Give the stores that may know what was erased since: the target, and the one in use."""
+        """Open the stores that may know what was erased since: the target and the one in use."""
         with ExitStack() as opened:
             stores = list[Store]()
             for address in dict.fromkeys((self._target, self._in_use)):
                 if store_exists(address):
                     one = opened_at(self._settings, address, read_only=True)
-                    with suppress(StoreError):  # the list beside the backups has it as well
+                    with suppress(StoreError):  # the list at the destination has it, too
                         stores.append(opened.enter_context(one))
             yield stores
 
     def _kept_safe(self) -> str:
-        """Keep the present store, once for all banks; return where it is.
+        """Create a safety copy of the present store, once for all banks; return its location.
 
-        As one more backup; where the store cannot be backed up, as a copy of its file.
+        It is another backup, or a copy of the file if the store cannot be backed up.
 
         Raises:
-            VerificationError: If neither can be done.
+            VerificationError: If neither is possible.
         """
         if self._safety is None:
             options = BackupOptions(
                 destinations=(self._catalogue.name,),
                 files=False,
                 prune=False,
-                # Beside an encrypted backup nothing is left in plain.
+                # Next to an encrypted backup, nothing is stored unencrypted.
                 encrypt_to=self._catalogue.locking.recipients or self._recipients,
             )
             made = run_backup.run(self._settings, options, reason=BEFORE_RESTORE).made[0]
@@ -400,7 +400,7 @@ class RestoreTask:
             return str(safe)
 
     def _require_room(self, found: StoredBackup) -> None:
-        """Require that memory files can be put where they belong."""
+        """Require that memory files can be restored in place."""
         folder = folder_of(namespace_of(self._settings).path("x"))
         if folder is None and found.manifest.files:
             raise UsageError(

@@ -1,4 +1,4 @@
-"""Putting a bank that was made from a backup where it is wanted."""
+"""Targets of a restore: a bank in a store, or a conversation in a bank; and the results."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -74,73 +74,73 @@ from satchel.sessions.elements import STARTS, count_in, event_of, key_of, of_ses
 
 
 class RestoredBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one bank, or would."""
+    """Result for one bank."""
 
     bank: str
     name: str | None = None
     size: int
-    """Records in its log."""
+    """Number of records in its log."""
 
     root: str
     relation: Relation
-    """How the backup stood to what was there."""
+    """Relation of the backup to the existing bank."""
 
     carried: int = 0
     erased_again: int = 0
-    """Records that had been erased since the backup, and are again."""
+    """Number of records erased since the backup that were erased again."""
 
     trust: BankStanding | None = None
     given_up: bool = False
-    """Whether what this machine saw beyond it was given up, which the log says."""
+    """Whether later records that this machine saw are lost, as stated in the log."""
 
     safety: str | None = None
-    """Where what was there is kept."""
+    """Location of the safety copy."""
 
     notes: list[str] = []
 
 
 class RestoredFiles(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Memory files that were put back, or would be."""
+    """Restored memory files."""
 
     key: str
     aside: str | None = None
-    """Where what was there is now."""
+    """Where the existing files were moved to."""
 
 
 class RestoredSession(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one conversation, or would."""
+    """Result for one conversation."""
 
     session: str
-    """Its id, in the backup and where it was put."""
+    """Its ID, in the backup and in the target."""
 
     name: str | None = None
     bank: str | None
-    """Id of the bank that it went into; None for one that a dry run would make."""
+    """ID of the target bank; None for one that a dry run would create."""
 
     bank_name: str | None = None
     made: bool = False
-    """Whether the bank was made for it."""
+    """Whether the bank was created for it."""
 
     messages: int
-    """Those that it has in the backup; of a fork, with those before it."""
+    """Number of messages in the backup; of a fork, with those before it."""
 
     added: int = 0
-    """Records that were not there."""
+    """Number of added records."""
 
     returned: int = 0
-    """Records that were deleted there, and are back."""
+    """Number of restored records that were deleted there."""
 
     there: int = 0
-    """Records that were there anyway."""
+    """Number of records that already existed."""
 
     later: int = 0
-    """Messages that the conversation has beyond the backup; they stay."""
+    """Number of later messages of the conversation; they are kept."""
 
     notes: list[str] = []
 
 
 class RestoreResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a restore did, or what a dry run planned."""
+    """Result of a restore, or of a dry run."""
 
     source: str
     backup: str
@@ -154,7 +154,7 @@ class RestoreResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     agents: list[RestoredAgent] = []
     session: RestoredSession | None = None
     receipts: list[str] = []
-    """Ids of the signed receipts, one for each bank."""
+    """IDs of the signed receipts, one for each bank."""
 
     notes: list[str] = []
     dry_run: bool = False
@@ -165,18 +165,18 @@ Tell = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BankRestoreOptions:
-    """How a bank is to be put back."""
+    """Options for restoring a bank."""
 
     address: str
     over: bool
     beside: bool
-    """Whether it is another store than the one in use, which stays what counts."""
+    """Whether the target is not the store in use, which stays authoritative."""
 
     accept_loss: bool
     owners: Callable[[], Owners] | None
     proposes: bool
     safety: Callable[[], str]
-    """Keeps what is there, and returns where."""
+    """Creates a safety copy, and returns its location."""
 
     reason: str
     dry_run: bool
@@ -184,7 +184,7 @@ class BankRestoreOptions:
 
 @dataclass(slots=True, kw_only=True)
 class BankRestoreResult:
-    """What became of it."""
+    """Result of restoring a bank."""
 
     relation: Relation
     carried: int = 0
@@ -196,7 +196,7 @@ class BankRestoreResult:
 
 @dataclass(frozen=True, slots=True)
 class _ExistingBank:
-    """What is in the store that it goes to."""
+    """State of the target store."""
 
     relation: Relation
     stored: StoredHead | None
@@ -205,33 +205,33 @@ class _ExistingBank:
 
 @dataclass(frozen=True, slots=True)
 class _SourceVerdict:
-    """What the bank will be to this machine."""
+    """Verdict on the restored bank."""
 
     verdict: Verdict | None
-    """None where something is given up, which an owner has to decide."""
+    """Verdict; None if records are lost, which an owner must decide."""
 
     owners: Owners = ()
     apart: bool = False
-    """Whether it is to have a witness of its own: it is older than what is in use."""
+    """Whether it needs a witness of its own, being older than the store in use."""
 
 
 def authorize_replacement(
     settings: Settings, staging: Store, bank: str, asked: BankRestoreOptions
 ) -> bool:
-    """Have an owner decide, in a bank that was just made, that it replaces what this machine saw.
+    """Have an owner sign, in a bank that was just built, that it replaces what this machine saw.
 
-    So the log that is put into the store says it from the first moment on, and nobody refuses it
-    who is interrupted afterwards. It is decided before anything is erased again: the positions
-    that the witness noted are those of the log up to here.
+    The restored log then contains the decision from the start, even if the restore is interrupted
+    afterwards. It is signed before anything is erased again, since the positions in the witness are
+    those of the log up to here.
 
     Args:
-        settings: The surroundings.
-        staging: The store of the moment in which the bank is.
+        settings: Settings of the machine.
+        staging: The temporary store with the bank.
         bank: The bank.
-        asked: How it is to be put back.
+        asked: Options of the restore.
 
     Returns:
-        Whether something is given up.
+        Whether records are lost.
 
     Raises:
         RolledBackError, ForkedError, SigningKeyError, ThresholdError: As ``put_back``.
@@ -244,7 +244,7 @@ def authorize_replacement(
     if judged.verdict is not None or asked.proposes or last is None:
         return judged.verdict is None
     with tempfile.TemporaryDirectory(prefix="satchel-restore-") as folder:
-        # Not the real one, which would learn of a head that is in no store yet.
+        # Not the real witness, which would record a head that is in no store yet.
         witness = Witness(Path(folder) / "banks")
         witness.record_verified(last)
         KeyDecider(
@@ -261,24 +261,24 @@ def authorize_replacement(
 def put_back(
     settings: Settings, source: Replica, asked: BankRestoreOptions, tell: Tell
 ) -> BankRestoreResult:
-    """Put a bank into a store; what can be known before anything is written is found out before.
+    """Restore a bank to a store; all checks come before anything is written.
 
-    Log, vectors and blobs of a bank that is there are replaced in one transaction.
+    Log, vectors and blobs of an existing bank are replaced in one transaction.
 
     Args:
-        settings: The surroundings.
-        source: The bank, made from a backup.
-        asked: How.
-        tell: Told of records that were brought, then compared.
+        settings: Settings of the machine.
+        source: The bank, built from a backup.
+        asked: Options of the restore.
+        tell: Called with the progress.
 
     Raises:
-        TargetExistsError: If another log is there, and it is not to give way.
-        RolledBackError, ForkedError: If this machine saw more than the backup has, and that is not
-            to be given up.
-        SigningKeyError: If it is, and the owner's key is not here.
-        ThresholdError: If it is, and more owners have to sign: before anything is written, or with
-            what they are to sign where that was asked for.
-        StoreBusyError: If somebody else writes the bank there at the same time.
+        TargetExistsError: If another log exists, and may not be replaced.
+        RolledBackError, ForkedError: If this machine saw more than the backup has, and the loss was
+            not accepted.
+        SigningKeyError: If it was accepted, and the owner's key is not here.
+        ThresholdError: If it was accepted, and more owners must sign: before anything is written,
+            or with a proposal for them if that was requested.
+        StoreBusyError: If another process writes the bank there concurrently.
         StoreError: If the store cannot be written.
     """
     judged = _judge_source(settings, source, asked)
@@ -359,7 +359,7 @@ def _judge_source(settings: Settings, source: Replica, asked: BankRestoreOptions
 
 
 def _owners(source: Replica, asked: BankRestoreOptions) -> Owners:
-    """Return the keys that decide, before anything is written."""
+    """Return the keys that sign the decision, before anything is written."""
     keys = source.found.authority.keys
     given = () if asked.owners is None else asked.owners()
     if not given or any(key.did not in keys.owners for key in given):
@@ -367,7 +367,7 @@ def _owners(source: Replica, asked: BankRestoreOptions) -> Owners:
             "only an owner of the bank can accept the loss of records this machine has seen",
             hint=f"Pass the key with --signing-key. Owners: {', '.join(sorted(keys.owners))}.",
         )
-    if not asked.proposes and not keys.enough(frozenset(key.did for key in given)):
+    if not asked.proposes and not keys.has_enough(frozenset(key.did for key in given)):
         raise ThresholdError(
             f"{keys.threshold} of the {len(keys.owners)} owners of the bank must accept the "
             "loss of records this machine has seen",
@@ -417,14 +417,14 @@ def _written(source: Replica, store: Store, there: _ExistingBank, tell: Tell) ->
 
 
 class _Within:
-    """A store as it is within a transaction that is open: all that is done in it, or nothing."""
+    """A store within an open transaction: everything in it is committed, or nothing."""
 
     def __init__(self, writing: Writer) -> None:
         self._writing = writing
 
     @contextmanager
     def writing(self) -> Iterator[Writer]:
-        """Give the transaction."""
+        """Return the transaction."""
         yield self._writing
 
     reading = writing
@@ -433,7 +433,7 @@ class _Within:
 def _believe(
     settings: Settings, store: Store, source: Replica, judged: _SourceVerdict, reason: str
 ) -> None:
-    """Have this machine believe the bank from now on, or an owner decide that it does."""
+    """Record the head in the witness, or have an owner sign the decision."""
     if judged.verdict is None:
         writer = writer_key(settings)
         decider(settings, store, source.bank, judged.owners, writer).accept_restore(reason)
@@ -454,7 +454,7 @@ def _other(source: Replica, address: str) -> TargetExistsError:
 
 
 MOST = 50_000
-"""Records of a conversation that are put back in one commit."""
+"""Maximum number of records of a conversation that are restored in one commit."""
 
 _TOGETHER = 256
 _TYPE = "session_event"
@@ -467,11 +467,11 @@ class SessionRecords(NamedTuple):
     name: str | None
     messages: int
     records: list[Sealed]
-    """All that it is made of, in the log's order; of a fork also what it goes on from."""
+    """Its records in log order; of a fork, also those that it continues."""
 
 
 class _SessionState(NamedTuple):
-    """How it stands to what is there."""
+    """State of the conversation in the target."""
 
     missing: list[Sealed]
     deleted: list[str]
@@ -481,29 +481,29 @@ class _SessionState(NamedTuple):
 
 @dataclass(slots=True)
 class SessionRestore:
-    """One conversation on its way back."""
+    """The restore of one conversation."""
 
     settings: Settings
-    """Of the store that it goes to."""
+    """Settings with the target store."""
 
     made: Store
-    """Has the bank as it was, without what was erased since."""
+    """Store with the bank of the backup, without what was erased since."""
 
     part: BankBackup
     asked: RestoreOptions
     owners: Callable[[], Owners]
 
     def done(self, reason: str) -> RestoredSession:
-        """Put it back.
+        """Restore it.
 
         Args:
-            reason: Is said of what was deleted and is back.
+            reason: Reason in the statuses of restored records.
 
         Raises:
             UnknownSessionError: If the backup has no such conversation.
-            UsageError: If several are meant.
+            UsageError: If several match.
             LimitError: If it is too long for one commit.
-            SigningKeyError: If a bank is to be made, and there is no owner's key.
+            SigningKeyError: If a bank must be created, and there is no owner's key.
             StoreError: If the store cannot be written; nothing is added then.
         """
         trusted = known_owners(self.settings, self.part.bank)
@@ -521,7 +521,7 @@ class SessionRestore:
             )
 
     def account(self, began: str, source: TransferEnd, done: RestoredSession) -> ReceiptBody:
-        """Return what was done, for the receipt."""
+        """Return the counts for the receipt."""
         read = {_TYPE: done.added + done.returned + done.there}
         there = TransferEnd(
             name=receipt_text(done.bank_name or done.bank or ""),
@@ -539,7 +539,7 @@ class SessionRestore:
         )
 
     def _bank_in(self, store: Store) -> str | None:
-        """Return the bank that it goes into: itself, else the one of that name."""
+        """Return the target bank: the same one, else the one of that name."""
         with store.reading() as reader:
             if bank_exists(reader, self.part.bank):
                 return self.part.bank
@@ -547,7 +547,7 @@ class SessionRestore:
         return named[0] if len(named) == 1 else None
 
     def _made(self, talk: SessionRecords, store: Store | None) -> RestoredSession:
-        """Put it into a bank that is made for it, by the owner."""
+        """Restore it to a new bank, created by the owner."""
         plan = RestoredSession(
             session=talk.id,
             name=talk.name,
@@ -604,7 +604,7 @@ class SessionRestore:
         )
 
     def _bring_blobs(self, talk: SessionRecords, store: Store, bank: str) -> None:
-        """Bring the blobs that it names, which are there before what names them."""
+        """Copy the blobs that it names, before the records that name them."""
         named = set[str]().union(*(blob_digests_in(record.body) for record in talk.records))
         here = self.part.bank
         with self.made.reading() as reader:
@@ -618,11 +618,11 @@ class SessionRestore:
 
 
 def find_session(view: View, wanted: str) -> SessionRecords:
-    """Return a conversation of a bank, with all that it is made of.
+    """Return a conversation of a bank with its records.
 
     Raises:
         UnknownSessionError: If there is none.
-        UsageError: If several are meant.
+        UsageError: If several match.
         LimitError: If it is too long for one commit.
     """
     start = lookup.find(view, wanted)
@@ -643,10 +643,10 @@ def find_session(view: View, wanted: str) -> SessionRecords:
 
 
 def _belongs(logged: VerifiedRecord, step: int) -> bool:
-    """Tell whether a record is of a conversation as far as a step; -1 for all of it."""
+    """Return whether a record is of a conversation up to a step; -1 for all of it."""
     event = event_of(logged.model)
     if event in STARTS or event is None:
-        return False  # the starts are known, and what was forked from it is another one
+        return False  # the starts are known, and forks of it are other conversations
     return step < 0 or event == "about" or count_in(logged.model, "step") <= step
 
 
@@ -667,7 +667,7 @@ def _session_state(view: View, talk: SessionRecords) -> _SessionState:
 
 
 def _later(view: View, talk: SessionRecords) -> int:
-    """Return how many messages the conversation has there beyond those of the backup."""
+    """Return the number of later messages of the conversation in the target."""
     known = {record.id for record in talk.records}
     start = view.get([talk.id]).get(talk.id)
     found = () if start is None else _messages(view, start)

@@ -1,7 +1,7 @@
-"""``satchel backup run``: a backup of the store to each destination, read again before it counts.
+"""``satchel backup run``: back up the store to each destination, and verify each backup.
 
-A run that goes wrong at one destination goes on with the others, and says so in the end: by its
-exit status, to hooks, and in ``doctor`` until a later one is good.
+If one destination fails, the run continues with the others, and reports the failure at the end: by
+its exit status, to hooks, and in ``doctor`` until a later run succeeds.
 """
 
 import platform
@@ -71,13 +71,13 @@ _SIDE_TOGETHER = 1 << 20
 
 
 def take_bank(reader: Reader, bank: str, before: PreviousBackup | None, packs: Packs) -> BankBackup:
-    """Keep a bank, and return what names it.
+    """Write a bank, and return its part of the manifest.
 
     Args:
         reader: A view of the store.
-        bank: Its id.
-        before: What the last backup has of it; packs of that are there for sure.
-        packs: Where to.
+        bank: ID of the bank.
+        before: The bank in the last backup, whose packs exist.
+        packs: Packs to write.
 
     Raises:
         UnknownBankError: If there is no such bank.
@@ -116,7 +116,7 @@ def _blobs(source: Replica, before: PreviousBackup | None, packs: Packs) -> Iter
 
 
 def put_stream(pieces: Iterator[bytes], packs: Packs) -> list[Ref]:
-    """Keep bytes of any size, some at a time."""
+    """Write a stream of bytes as packs."""
     found, held = list[Ref](), bytearray()
     for piece in pieces:
         held += piece
@@ -129,7 +129,7 @@ def put_stream(pieces: Iterator[bytes], packs: Packs) -> list[Ref]:
 
 
 def _side(source: Replica, packs: Packs) -> Iterator[Ref]:
-    """Keep the unlogged values, some of them in each pack; a large one is alone."""
+    """Write the unlogged values, several in each pack; a large one has its own."""
     held, size = dict[str, bytes](), 0
     for name, value in sorted(side_of(source.reader, source.bank).items()):
         if held and size + len(value) > _SIDE_TOGETHER:
@@ -142,7 +142,7 @@ def _side(source: Replica, packs: Packs) -> Iterator[Ref]:
 
 
 class DestinationResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a backup at one destination."""
+    """Result of a backup to one destination."""
 
     destination: str
     id: str | None = None
@@ -150,44 +150,44 @@ class DestinationResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     banks: int = 0
     records: int = 0
     files: int = 0
-    """Keys whose memory files are in it."""
+    """Number of keys with memory files."""
 
     agents: int = 0
-    """Agents whose settings and files are in it."""
+    """Number of agents with settings and files."""
 
     packs: int = 0
-    """Of all that it is made of."""
+    """Number of packs of the backup."""
 
     written: int = 0
-    """Packs that were not there before."""
+    """Number of new packs."""
 
     bytes_written: int = 0
     verified: str | None = None
     encrypted: bool = False
     unopened: int = 0
-    """Packs of earlier runs that nothing here opens: they are held to the hash of their bytes."""
+    """Number of packs that no identity here decrypts: only their encrypted bytes were verified."""
 
     missing: list[str] = []
     notes: list[str] = []
     dropped: list[str] = []
-    """Older backups that went."""
+    """Older backups that were removed."""
 
     error: str | None = None
-    """What went wrong; None when all is good."""
+    """The error; None on success."""
 
     code: str | None = None
     exit_status: int = 0
 
 
 class BackupRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run did."""
+    """Result of a run."""
 
     store: str
     made: list[DestinationResult]
 
     @property
     def exit_status(self) -> int:
-        """That of the first destination that failed; 0 when none did."""
+        """That of the first failed destination; 0 if none failed."""
         return next((one.exit_status for one in self.made if one.exit_status), 0)
 
 
@@ -211,16 +211,16 @@ def run_backup(
     fails, the others are still written, and the command exits with an error.
 
     Args:
-        settings: The surroundings.
-        options: What to back up, and where to.
-        reason: Noted in the backup.
-        moment: The time; the clock's by default.
+        settings: Settings of the machine.
+        options: What to back up, and to which destinations.
+        reason: Reason for the manifest.
+        moment: The current time; by default that of the clock.
 
     Raises:
         ConfigError: If there is no destination.
         EmptyInputError: If there is nothing to back up.
-        UnknownBankError: If a bank that is named is not there.
-        UnknownAgentError: If an agent that is named is not configured.
+        UnknownBankError: If there is no bank with a given name.
+        UnknownAgentError: If a given agent is not configured.
     """
     require_owner(settings, "backup")
     where = destinations(settings, texts(options.destinations))
@@ -243,10 +243,10 @@ def run_backup(
 
 
 def compression_setting(settings: Settings) -> Compression:
-    """Return how pieces are compressed, as configured.
+    """Return the configured compression of packs.
 
     Raises:
-        MissingExtraError: If what does it is not installed.
+        MissingExtraError: If its library is not installed.
     """
     said = str(settings.options.backup.compress).lower()
     how = Compression({"true": "gzip", "false": "none"}.get(said, said))
@@ -277,7 +277,7 @@ class _Run:
     moment: datetime | None
 
     def done(self) -> DestinationResult:
-        """Take a backup, read it again, mark it, and drop what is no longer kept."""
+        """Write a backup, verify it, mark it, and prune older ones."""
         key, series = writer_key(self.settings), series_of(self.settings)
         with self._opened() as catalogue:
             catalogue.shelf.tidy()
@@ -319,10 +319,10 @@ class _Run:
         return open_catalogue(self.settings, self.destination, create=True, recipients=to)
 
     def _require_meant(self, catalogue: Catalogue, series: str) -> None:
-        """Refuse to leave memory in plain where it was encrypted, unless that is meant.
+        """Require ``unencrypted`` to write unencrypted backups next to encrypted ones.
 
         Raises:
-            ConfigError: If it is not.
+            ConfigError: If it is missing.
         """
         if catalogue.locking.locks or self.options.unencrypted:
             return
@@ -415,7 +415,7 @@ class _Run:
         return catalogue.add(manifest, key), notes
 
     def _named(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Return the banks and the agents that are named; none of both for all."""
+        """Return the named banks and agents; both are empty for all."""
         options, configured = self.options, self.settings.options.backup
         if options.banks or options.agents:
             return texts(options.banks), texts(options.agents)
@@ -429,9 +429,9 @@ class _Run:
         return reader.banks()
 
     def _suspicions(self, store: Store, bank: str) -> list[str]:
-        """Return what this machine makes of a bank.
+        """Return notes of this machine on a bank.
 
-        One that was put back is backed up all the same: what it lacks is in earlier backups.
+        A bank that was rolled back is still backed up: what it lacks is in earlier backups.
         """
         try:
             with open_ledger(self.settings, store, bank).reading() as view:
@@ -454,7 +454,7 @@ class _Run:
     def _files(self, packs: Packs, missing: list[str], notes: list[str]) -> Iterator[FilesBackup]:
         where = namespace_of(self.settings).path("x")
         folder = folder_of(where)
-        if folder is None:  # elsewhere, where copies of it are somebody else's to keep
+        if folder is None:  # elsewhere: backing it up is the task of that place
             place = shown_address(where.rpartition("/")[0])
             notes.append(f"memory files are in {place}, which is not backed up")
             return

@@ -1,4 +1,4 @@
-"""``satchel backup schedule``: waits in the foreground, and makes each backup when it is due."""
+"""``satchel backup schedule``: wait in the foreground, and run each backup when it is due."""
 
 import plistlib
 import shlex
@@ -27,31 +27,31 @@ _MOST_TIMES = 500
 
 
 class Unit(NamedTuple):
-    """What the system is told of something that is done again and again."""
+    """Description of a recurring task for the system."""
 
     name: str
     service: str
-    """What it does, in a few words."""
+    """Short description of the service."""
 
     timer: str
-    """What the timer is for."""
+    """Short description of the timer."""
 
 
 BACKUP = Unit("satchel-backup", "Satchel backup", "Scheduled Satchel backup")
 
 
 def next_run(schedule: str, after: datetime) -> datetime:
-    """Return the first moment after another at which a backup is due, in UTC.
+    """Return the first time after another at which a backup is due, in UTC.
 
     Args:
-        schedule: Five fields, as cron has them; the wall clock of this machine is meant.
-        after: A moment with a time zone.
+        schedule: Five fields as in cron, in the local time of this machine.
+        after: A time with a time zone.
 
     Raises:
-        ConfigError: If the schedule is none, or never comes.
-        MissingExtraError: If what reads it is not installed.
+        ConfigError: If the schedule is invalid, or never due.
+        MissingExtraError: If its library is not installed.
     """
-    # As a wall clock shows it: an hour that comes twice or not at all is the system's to tell.
+    # In local time: the system decides on hours that are repeated or skipped.
     for due in _simulated(schedule, after.astimezone().replace(tzinfo=None)):
         found: datetime = due.astimezone(UTC)
         if found > after:
@@ -73,7 +73,7 @@ def _simulated(schedule: str, after: datetime) -> Any:
 
 
 def require_schedule(schedule: str) -> None:
-    """Refuse what is no schedule.
+    """Require that a schedule is valid.
 
     Raises:
         ConfigError, MissingExtraError: As ``next_run``.
@@ -91,16 +91,16 @@ Kind = Literal["systemd", "cron", "launchd"]
 
 
 def timer_for(kind: Kind, schedule: str, command: Sequence[str], unit: Unit = BACKUP) -> str:
-    """Return what has the system start a command when it is due.
+    """Return a timer that has the system start a command when it is due.
 
     Args:
-        kind: For what: systemd's units, a cron line, launchd's plist.
-        schedule: Five fields, as cron has them.
+        kind: Units of systemd, a line for cron, or a property list for launchd.
+        schedule: Five fields as in cron.
         command: The words of the command.
-        unit: What it is called there.
+        unit: Names and descriptions.
 
     Raises:
-        ConfigError: If the schedule is none, or cannot be said there.
+        ConfigError: If the schedule is invalid, or cannot be expressed there.
     """
     if kind == "cron":
         return cron_line(schedule, command)
@@ -111,7 +111,7 @@ def systemd_units(schedule: str, command: Sequence[str], unit: Unit = BACKUP) ->
     """Return a service and a timer for systemd, one after the other.
 
     Raises:
-        ConfigError: If systemd has no way to say the schedule.
+        ConfigError: If systemd cannot express the schedule.
     """
     times = "".join(f"OnCalendar={one}\n" for one in _on_calendar(schedule))
     words = " ".join(_quoted(word) for word in command)
@@ -141,7 +141,7 @@ def launchd_plist(schedule: str, command: Sequence[str], unit: Unit = BACKUP) ->
     """Return a property list for launchd.
 
     Raises:
-        ConfigError: If the schedule has more times than launchd should be told one by one.
+        ConfigError: If the schedule has too many separate times for launchd.
     """
     times = list(_intervals(schedule))
     document = {
@@ -160,7 +160,7 @@ def _on_calendar(schedule: str) -> Iterator[str]:
     if found.day_and:
         yield f"{weekdays}*-{months}-{days} {time}"
         return
-    yield f"*-{months}-{days} {time}"  # cron means either of the two
+    yield f"*-{months}-{days} {time}"  # cron matches either of the two
     yield f"{weekdays}*-{months}-* {time}"
 
 
@@ -203,7 +203,7 @@ def _plain(schedule: str) -> Any:
     """Return a schedule as sets of numbers.
 
     Raises:
-        ConfigError: If it is more than that: a last day, an n-th weekday.
+        ConfigError: If it uses more: a last day, an n-th weekday.
     """
     require_schedule(schedule)
     found = _simulated(schedule, datetime(2026, 1, 1))  # noqa: DTZ001 - a wall clock
@@ -214,7 +214,7 @@ def _plain(schedule: str) -> Any:
 
 
 def _quoted(word: str) -> str:
-    """Return a word as systemd reads it."""
+    """Return a word quoted for systemd."""
     plain = word.replace("%", "%%").replace("$", "$$")
     if plain and not set(plain) & set(" \t\"'\\;"):
         return plain
@@ -229,18 +229,18 @@ def _wrong(schedule: str, why: str) -> ConfigError:
 
 
 _LONGEST_NAP = 600.0
-"""Seconds after which the clock is looked at again: it may have been set, the machine asleep."""
+"""Seconds between readings of the clock: it may be set, or the machine may sleep."""
 
 
 class Clock(Protocol):
-    """What time it is, and waiting for another."""
+    """A clock that can wait."""
 
     def now(self) -> datetime:
-        """Return the moment, with a time zone."""
+        """Return the current time, with a time zone."""
         ...
 
     def wait(self, until: datetime) -> None:
-        """Return at that moment, or earlier."""
+        """Wait until a time; may return earlier."""
         ...
 
 
@@ -262,15 +262,15 @@ OnWait = Callable[[datetime], None]
 
 
 class ScheduleResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule that was kept until it was interrupted."""
+    """Result of a schedule that ran until it was interrupted."""
 
     exit_status: int
-    """That of the last run."""
+    """Exit status of the last run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleOptions(Options):
-    """How backups are scheduled."""
+    """Options of a schedule."""
 
     print: Annotated[
         Kind | None, Option("Print a timer for this scheduler of the system, and exit.")
@@ -294,15 +294,15 @@ def schedule_backups(
     told: OnRun | None = None,
     waiting: OnWait | None = None,
 ) -> ScheduleResult | Timer:
-    """Make backups when they are due, until interrupted; or print a timer that does.
+    """Run backups when they are due, until interrupted; or print a timer that does.
 
     A printed timer names this home, store and configuration.
 
     Args:
-        settings: The surroundings.
+        settings: Settings of the machine.
         options: Whether to print a timer.
         told: Called with each run.
-        waiting: Called with the time that is waited for.
+        waiting: Called with the time of the next run.
 
     Raises:
         ConfigError: If backups are not enabled, the schedule is invalid, or there is no
@@ -322,23 +322,23 @@ def keep_schedule(
     told: OnRun | None = None,
     waiting: OnWait | None = None,
 ) -> int:
-    """Make a backup each time that one is due, until the program is ended.
+    """Run a backup whenever one is due, until the program ends.
 
-    One that was due while nobody waited is made at once. One that fails is told of, and the next
-    one is waited for.
+    A missed backup is run immediately. A failed run is reported, and the schedule continues.
 
     Args:
-        settings: The surroundings.
-        clock: What time it is; that of the machine by default.
-        runs: After how many runs to end; None for never.
-        told: Told of each run.
-        waiting: Told of the moment that is waited for.
+        settings: Settings of the machine.
+        clock: The clock; by default that of the machine.
+        runs: Number of runs after which to end; None for no limit.
+        told: Called with each run.
+        waiting: Called with the time of the next run.
 
     Returns:
-        The exit status of the last run; 0 when there was none.
+        The exit status of the last run; 0 if there was none.
 
     Raises:
-        ConfigError: If backups are not enabled, the schedule is none, or there is no destination.
+        ConfigError: If backups are not enabled, the schedule is invalid, or there is no
+            destination.
     """
     require_owner(settings, "backup")
     wanted = settings.options.backup
@@ -368,16 +368,16 @@ def keep_schedule(
 def schedule_for(
     settings: Settings, kind: Kind, arguments: Sequence[str], schedule: str | None = None
 ) -> str:
-    """Return what has the system make the backups: systemd's units, a cron line, launchd's plist.
+    """Return a timer for backups, for systemd, cron or launchd.
 
     Args:
-        settings: The surroundings.
-        kind: Which.
-        arguments: What the program is given.
+        settings: Settings of the machine.
+        kind: Kind of the timer.
+        arguments: Arguments of the program.
         schedule: The schedule; the configured one by default.
 
     Raises:
-        ConfigError: If the schedule is none, or cannot be said there.
+        ConfigError: If the schedule is invalid, or cannot be expressed there.
     """
     require_owner(settings, "backup")
     wanted = schedule or settings.options.backup.schedule
@@ -385,7 +385,7 @@ def schedule_for(
 
 
 def _first(settings: Settings, where: Sequence[str], moment: datetime) -> datetime:
-    """Return when the first one is due: at once, where one was missed."""
+    """Return when the first backup is due: now, if one was missed."""
     schedule = settings.options.backup.schedule
     due = next_run(schedule, moment)
     for destination in where:
@@ -397,7 +397,7 @@ def _first(settings: Settings, where: Sequence[str], moment: datetime) -> dateti
 
 
 def _run_due(settings: Settings, where: Sequence[str], moment: datetime) -> BackupRun:
-    """Run a backup; what cannot even begin is told as having failed everywhere."""
+    """Run a backup; if it cannot start, all destinations are reported as failed."""
     try:
         return run_backup.run(settings, BackupOptions(), moment=moment)
     except SatchelError as error:

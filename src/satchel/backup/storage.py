@@ -1,14 +1,15 @@
-"""Packs: the pieces that a backup is made of, each named by a hash.
+"""Storage of backups: objects at a destination, and the packs that backups consist of.
 
-What two backups have in common is one pack, written once. A pack is a few bytes that say how it is
-packed and how much is in it, then that, compressed or not. It is believed by its hash: whoever
-reads one gets what was put there, or an error; never more than it says, and never more than a pack
-may hold.
+A destination is a folder or an object store whose objects are written atomically. Its contents are
+untrusted: no link is followed, no name leads out of a folder, and reads are bounded.
 
-An encrypted pack is all of that as an age file. Its name is the hash of the encrypted bytes, which
-are other ones each time: the name tells nothing of what is in it, and whoever can open nothing can
-still tell whether it is what was written. What is in it is named by those alone who can open the
-index.
+What two backups have in common is one pack, written once. A pack has a short header with its
+compression and size, then the data, compressed or not. It is verified by its hash: a reader gets
+what was written, or an error, and never more than the header says or a pack may hold.
+
+An encrypted pack is an age file of that. Its name is the hash of the encrypted bytes, which differ
+each time, so the name does not reveal the contents, and the pack can be verified without decrypting
+it. Only those who can decrypt the index know the hash of the contents.
 """
 
 import gzip
@@ -41,7 +42,7 @@ from satchel.files.remote.objects import MemoryObjects, Objects
 from satchel.runtime.contained_folder import ContainedFolder
 
 SCHEMES = ("s3", "gs", "az", "memory")
-"""Object stores; any other destination is a folder of this machine."""
+"""Schemes of object stores; any other destination is a folder of this machine."""
 
 TOPS = ("catalogue", "marks", "packs", "erased")
 """The folders of a destination."""
@@ -50,34 +51,34 @@ _DEEPEST = 4
 
 
 class BackupStorage(Protocol):
-    """Objects by name; names are parts of plain letters and digits, with ``/`` between them."""
+    """Objects by name; names are parts of ASCII letters and digits, separated by ``/``."""
 
     name: str
-    """What to call it in messages."""
+    """Name for messages."""
 
     def get(self, name: str, most: int) -> bytes | None:
-        """Return an object; None where there is none.
+        """Return an object; None if there is none.
 
         Raises:
             LimitError: If it has more bytes than ``most``.
-            TargetError: If the place does not answer.
+            TargetError: If the storage does not answer.
         """
         ...
 
     def size(self, name: str) -> int | None:
-        """Return how many bytes an object has; None where there is none."""
+        """Return the size of an object in bytes; None if there is none."""
         ...
 
     def put(self, name: str, data: bytes) -> None:
-        """Write an object, whatever is there; when this returns, it is there for good.
+        """Write or replace an object durably.
 
         Raises:
-            TargetError: If it cannot be written; what was there before is there still.
+            TargetError: If it cannot be written; an existing object is kept.
         """
         ...
 
     def remove(self, name: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object if it exists."""
         ...
 
     def names(self, under: str) -> Iterator[str]:
@@ -85,24 +86,24 @@ class BackupStorage(Protocol):
         ...
 
     def tidy(self) -> None:
-        """Remove what writers that were killed left; nobody else may be writing."""
+        """Remove the temporary files of killed writers; no other writer may be active."""
         ...
 
     def close(self) -> None:
-        """Give back what is held open."""
+        """Close it."""
         ...
 
 
 class FolderStorage:
-    """A folder of this machine; what is made in it is its owner's alone.
+    """A folder of this machine; new files have mode 0600.
 
     Args:
         path: The folder.
-        create: Make it where there is none.
+        create: Create it if it is missing.
 
     Raises:
-        UnreadableError: If it is not there.
-        TargetError: If it cannot be made.
+        UnreadableError: If it does not exist.
+        TargetError: If it cannot be created.
         PathRefusedError: If it is a link.
     """
 
@@ -112,7 +113,7 @@ class FolderStorage:
         self._made = set[str]()
 
     def get(self, name: str, most: int) -> bytes | None:
-        """See ``Shelf``."""
+        """See ``BackupStorage``."""
         try:
             return self._folder.read(name, limit=most)
         except UnreadableError as error:
@@ -120,7 +121,7 @@ class FolderStorage:
             return None
 
     def size(self, name: str) -> int | None:
-        """See ``Shelf``."""
+        """See ``BackupStorage``."""
         try:
             with self._folder.open(name) as stream:
                 return stream.seek(0, 2)
@@ -129,7 +130,7 @@ class FolderStorage:
             return None
 
     def put(self, name: str, data: bytes) -> None:
-        """See ``Shelf``."""
+        """See ``BackupStorage``."""
         above, _, _ = name.rpartition("/")
         if above and above not in self._made:
             self._folder.make_folder(above)
@@ -137,14 +138,14 @@ class FolderStorage:
         self._folder.write(name, data)
 
     def remove(self, name: str) -> None:
-        """See ``Shelf``."""
+        """See ``BackupStorage``."""
         try:
             self._folder.remove(name)
         except (UnreadableError, TargetError) as error:
             _unless_missing(error)
 
     def names(self, under: str) -> Iterator[str]:
-        """See ``Shelf``."""
+        """See ``BackupStorage``."""
         yield from (name for name in self._walk(under) if not _is_draft(name))
 
     def _walk(self, under: str) -> Iterator[str]:
@@ -164,13 +165,13 @@ class FolderStorage:
                     yield name
 
     def tidy(self) -> None:
-        """See ``Shelf``."""
+        """See ``BackupStorage``."""
         for top in TOPS:
             for name in [name for name in self._walk(top) if _is_draft(name)]:
                 self.remove(name)
 
     def close(self) -> None:
-        """See ``Shelf``."""
+        """See ``BackupStorage``."""
         self._folder.close()
 
 
@@ -178,11 +179,11 @@ class ObjectStorage:
     """An object store.
 
     Args:
-        address: Where, such as ``s3://BUCKET/PREFIX``.
+        address: Address, such as ``s3://BUCKET/PREFIX``.
 
     Raises:
-        MissingExtraError: If what talks to it is not installed.
-        TargetError: If the address cannot be one.
+        MissingExtraError: If its library is not installed.
+        TargetError: If the address is invalid.
     """
 
     def __init__(self, address: str) -> None:
@@ -198,33 +199,33 @@ class ObjectStorage:
         return self._parts[top], rest
 
     def get(self, name: str, most: int) -> bytes | None:
-        """See ``Shelf``."""
+        """See ``BackupStorage``."""
         objects, rest = self._at(name)
         size = objects.size(rest)
         if size is None:
             return None
         if size > most:
             raise LimitError(f"the object has more than {most:,} bytes", file=f"{self.name}/{name}")
-        # It may be another by now: no more than asked for is read.
+        # It may have been replaced by now: no more than this size is read.
         return objects.part(rest, 0, size)
 
     def size(self, name: str) -> int | None:
-        """See ``Shelf``."""
+        """See ``BackupStorage``."""
         objects, rest = self._at(name)
         return objects.size(rest)
 
     def put(self, name: str, data: bytes) -> None:
-        """See ``Shelf``."""
+        """See ``BackupStorage``."""
         objects, rest = self._at(name)
         objects.put(rest, data)
 
     def remove(self, name: str) -> None:
-        """See ``Shelf``."""
+        """See ``BackupStorage``."""
         objects, rest = self._at(name)
         objects.remove(rest)
 
     def names(self, under: str) -> Iterator[str]:
-        """See ``Shelf``."""
+        """See ``BackupStorage``."""
         objects, rest = self._at(under)
         top = under.partition("/")[0]
         for name in objects.names():
@@ -232,19 +233,19 @@ class ObjectStorage:
                 yield f"{top}/{name}"
 
     def tidy(self) -> None:
-        """See ``Shelf``; an object store keeps nothing by halves."""
+        """See ``BackupStorage``; object stores have no partial objects."""
 
     def close(self) -> None:
-        """See ``Shelf``; nothing is held open."""
+        """See ``BackupStorage``; nothing is open."""
 
 
 def open_storage(destination: str, *, create: bool = False) -> BackupStorage:
     """Open a destination: the path of a folder, or the address of an object store.
 
     Raises:
-        UnreadableError: If there is no such folder, and it is not to be made.
-        TargetError: If it cannot be opened or made.
-        PathRefusedError: If it is none.
+        UnreadableError: If there is no such folder, and it is not to be created.
+        TargetError: If it cannot be opened or created.
+        PathRefusedError: If it is not a destination.
     """
     scheme, is_address, _ = destination.partition("://")
     if not is_address:
@@ -268,7 +269,7 @@ def open_storage(destination: str, *, create: bool = False) -> BackupStorage:
 
 
 def _is_draft(name: str) -> bool:
-    """Tell whether a file is what a writer that was killed left, or one writes now."""
+    """Return whether a file is the temporary file of a killed or active writer."""
     last = name.rpartition("/")[2]
     return last.startswith(".") and last.endswith(".tmp")
 
@@ -287,18 +288,18 @@ def _objects(address: str) -> Objects:
 
 
 MOST_PIECES = 500_000
-"""That an encrypted backup names: some hundred gigabytes."""
+"""Maximum number of packs of an encrypted backup: some hundred gigabytes."""
 
 _PIECE = struct.Struct(">32sQ")
 
 
 class PackEncryption:
-    """How what goes to a destination is encrypted, and opened again.
+    """Encryption and decryption of packs at a destination.
 
     Args:
-        unlocking: Where identities are.
-        recipients: For whom new things are encrypted, as age writes them; nobody for plain.
-        own: The recipient of the machine, for what is an index.
+        unlocking: Identities of this machine.
+        recipients: Recipients of new packs, as in age; none for unencrypted.
+        own: Recipient of this machine, for indexes.
     """
 
     def __init__(
@@ -311,14 +312,14 @@ class PackEncryption:
 
     @property
     def locks(self) -> bool:
-        """Whether new things are encrypted."""
+        """Whether new packs are encrypted."""
         return bool(self.recipients)
 
     def ready(self) -> None:
         """Find the identities of this machine.
 
         Raises:
-            UnreadableError, MalformedError, EncryptionError: If one that somebody named is none.
+            UnreadableError, MalformedError, EncryptionError: If a named one is invalid.
         """
         if self._identities is None:
             self._identities = list(dict.fromkeys(self._unlocking.identities()))
@@ -326,15 +327,15 @@ class PackEncryption:
     def closed(self, data: bytes, *, is_index: bool) -> bytes:
         """Return bytes encrypted.
 
-        They open for one more identity, which is thrown away with this object: so what was just
-        written is read again, whoever else may.
+        They are also encrypted to a temporary identity of this object, so that they can be read
+        back for verification.
 
         Args:
             data: The bytes.
-            is_index: Whether they say where things are, and open for the machine as well.
+            is_index: Whether they are an index, which this machine can decrypt, too.
 
         Raises:
-            MissingExtraError: If what encrypts is not installed.
+            MissingExtraError: If the extra for encryption is not installed.
         """
         if self._reader is None:
             self._reader = new_identity()
@@ -342,12 +343,12 @@ class PackEncryption:
         return encrypt_bytes(data, [*self.recipients, self._reader[1], *own])
 
     def opened(self, stored: bytes) -> bytes:
-        """Return what is in encrypted bytes.
+        """Return bytes decrypted.
 
         Raises:
-            EncryptionError: If nothing here opens them.
-            VerificationError: If they were altered, or are none.
-            UnreadableError, MalformedError: If an identity that somebody named is none.
+            EncryptionError: If no identity here decrypts them.
+            VerificationError: If they were altered, or are not encrypted.
+            UnreadableError, MalformedError: If a named identity is invalid.
         """
         self.ready()
         just = [self._reader[0]] if self._reader is not None else []
@@ -364,14 +365,14 @@ class PackEncryption:
 
 
 PLAIN = PackEncryption(Unlocker())
-"""Nothing is encrypted, and what the environment names opens what is."""
+"""New packs are unencrypted; existing ones are decrypted with identities in the environment."""
 
 
 def pieces_told(pieces: Mapping[str, int]) -> str:
-    """Return names of packs and how much each takes, as a text.
+    """Return names and sizes of packs as a text.
 
     Raises:
-        LimitError: If there are more than one backup may have.
+        LimitError: If there are more than a backup may have.
     """
     if len(pieces) > MOST_PIECES:
         raise LimitError(f"an encrypted backup can have at most {MOST_PIECES:,} pieces")
@@ -380,10 +381,10 @@ def pieces_told(pieces: Mapping[str, int]) -> str:
 
 
 def pieces_in(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the names of packs that a text tells of, and how much each takes.
+    """Yield the names and sizes of packs in a text.
 
     Raises:
-        VerificationError: If it is no such text.
+        VerificationError: If it cannot be parsed.
     """
     raw = unbased(text)
     if len(raw) % _PIECE.size:
@@ -393,10 +394,10 @@ def pieces_in(text: str) -> Iterator[tuple[str, int]]:
 
 
 def unbased(text: str) -> bytes:
-    """Return the bytes that base64 stands for.
+    """Return bytes decoded from base64.
 
     Raises:
-        VerificationError: If it is none.
+        VerificationError: If it is invalid.
     """
     try:
         return b64decode(text, validate=True)
@@ -407,11 +408,11 @@ def unbased(text: str) -> bytes:
 _GZIP_LEVEL, _ZSTD_LEVEL = 6, 9
 _AS_GZIP = 31
 _WINDOW = 27
-"""Of zstd, as a power of two: what reading a piece may take in memory, whatever it asks for."""
+"""Maximum window of zstd as a power of two, which bounds the memory for reading a pack."""
 
 
 class Compression(StrEnum):
-    """How a piece is compressed."""
+    """Compression of a pack."""
 
     GZIP = "gzip"
     ZSTD = "zstd"
@@ -419,12 +420,12 @@ class Compression(StrEnum):
 
     @property
     def letter(self) -> bytes:
-        """What stands for it in a piece."""
+        """Letter in the header of a pack."""
         return _LETTERS[self]
 
     @classmethod
     def of(cls, letter: bytes) -> Self | None:
-        """Return what a letter stands for."""
+        """Return the compression for a letter."""
         return next((one for one in cls if _LETTERS[one] == letter), None)
 
 
@@ -432,20 +433,20 @@ _LETTERS = {Compression.GZIP: b"g", Compression.ZSTD: b"z", Compression.NONE: b"
 
 
 def require_compression(how: Compression) -> None:
-    """Require that one can compress so here.
+    """Require that a compression is available.
 
     Raises:
-        MissingExtraError: If what does it is not installed.
+        MissingExtraError: If its library is not installed.
     """
     if how is Compression.ZSTD:
         _zstd()
 
 
 def compress(data: bytes, how: Compression) -> bytes:
-    """Return bytes compressed; the same bytes give the same.
+    """Return bytes compressed, deterministically.
 
     Raises:
-        MissingExtraError: If what compresses is not installed.
+        MissingExtraError: If its library is not installed.
     """
     if how is Compression.GZIP:
         return gzip.compress(data, _GZIP_LEVEL, mtime=0)
@@ -453,15 +454,15 @@ def compress(data: bytes, how: Compression) -> bytes:
 
 
 def decompress(body: memoryview, how: Compression, size: int) -> bytes | None:
-    """Return what is in compressed bytes; None where that is not all of so many bytes.
+    """Return bytes decompressed; None if they do not have exactly the given size.
 
     Args:
         body: The bytes.
-        how: How they are compressed.
-        size: How many come out; no more than one above that are made.
+        how: Their compression.
+        size: Expected size; at most one byte more is decompressed.
 
     Raises:
-        MissingExtraError: If what it was compressed with is not installed.
+        MissingExtraError: If the library is not installed.
     """
     if how is Compression.NONE:
         return bytes(body) if len(body) == size else None
@@ -483,7 +484,7 @@ def _unpacking(how: Compression) -> tuple[Any, type[Exception]]:
 
 def _zstd() -> Any:
     try:
-        from compression import zstd  # of Python itself
+        from compression import zstd  # part of Python
     except ImportError:
         try:
             from backports import zstd
@@ -496,10 +497,10 @@ def _zstd() -> Any:
 
 
 MOST_BYTES = 64 << 20
-"""What a pack may hold."""
+"""Maximum size of the contents of a pack in bytes."""
 
 PIECE_BYTES = 4 << 20
-"""Where what is larger is cut."""
+"""Size in bytes at which larger data is split."""
 
 _HEADER = struct.Struct(">4scQ")
 _MAGIC = b"SBP1"
@@ -510,52 +511,52 @@ Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", max_length=64)]
 
 
 class Ref(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A pack, as a backup names it."""
+    """Reference to a pack in a backup."""
 
     digest: Digest
-    """BLAKE3 of what is in it."""
+    """BLAKE3 of its contents."""
 
     bytes: Annotated[int, Meta(ge=0, le=MOST_BYTES)]
-    """How much is in it."""
+    """Size of its contents in bytes."""
 
     stored: Annotated[int, Meta(ge=0, le=_MOST_STORED)]
-    """How much it takes."""
+    """Stored size in bytes."""
 
     locked: Digest | None = None
-    """BLAKE3 of the encrypted bytes, where it is encrypted."""
+    """BLAKE3 of the encrypted bytes, if it is encrypted."""
 
     @property
     def name(self) -> str:
-        """What it is called on a shelf: the hash of what anybody may know."""
+        """Its name in the storage: the hash of the encrypted bytes, or of the contents."""
         return self.locked or self.digest
 
 
 def place_of(series: str, name: str) -> str:
-    """Return the name of a pack on a shelf."""
+    """Return the object name of a pack."""
     return f"packs/{series}/{name[:2]}/{name}"
 
 
 def digest_in(place: str) -> str | None:
-    """Return which pack is at a place on a shelf; None where it is no pack's."""
+    """Return the pack with an object name; None if it is not one of a pack."""
     name = place.rsplit("/", 1)[-1]
     return name if _DIGEST.fullmatch(name) else None
 
 
 def packed(data: bytes, how: Compression) -> bytes:
-    """Return a pack with some bytes; the same bytes give the same pack.
+    """Return a pack with the given contents, deterministically.
 
     Raises:
-        MissingExtraError: If what compresses is not installed.
+        MissingExtraError: If the library for compression is not installed.
     """
     return _HEADER.pack(_MAGIC, how.letter, len(data)) + compress(data, how)
 
 
 def unpacked(stored: bytes, digest: str) -> bytes:
-    """Return what is in a pack.
+    """Return the contents of a pack.
 
     Raises:
-        VerificationError: If it is not what its hash says, however it came about.
-        MissingExtraError: If what it was compressed with is not installed.
+        VerificationError: If they do not match the hash.
+        MissingExtraError: If the library for its compression is not installed.
     """
     try:
         magic, letter, size = _HEADER.unpack_from(stored)
@@ -571,14 +572,14 @@ def unpacked(stored: bytes, digest: str) -> bytes:
 
 
 class Packs:
-    """The packs of one series on a shelf.
+    """The packs of one series in a storage.
 
     Args:
-        shelf: Where they are.
-        series: Whose they are.
-        how: How new ones are compressed.
-        known: Packs that are there for sure: not written again.
-        locking: For whom new ones are encrypted, and what opens those that are.
+        shelf: The storage.
+        series: The series.
+        how: Compression of new packs.
+        known: Existing packs, which are not written again.
+        locking: Encrypts new packs, and decrypts existing ones.
     """
 
     def __init__(
@@ -593,19 +594,18 @@ class Packs:
         self._shelf, self._series, self._how, self._locking = shelf, series, how, locking
         self._known = {ref.digest: ref for ref in known}
         self.written = 0
-        """Packs that were written."""
+        """Number of packs written."""
 
         self.bytes_written = 0
         self.watch: Callable[[int], None] | None = None
-        """Is told of the bytes of each pack that is read or written."""
+        """Called with the size of each pack that is read or written."""
 
     def put(self, data: bytes, *, is_index: bool = False) -> Ref:
-        """Keep bytes, unless they are there, and return what names them.
+        """Write bytes as a pack, unless it exists, and return its reference.
 
         Args:
             data: The bytes.
-            is_index: Whether they say where things are, not what these are: that opens for the
-                machine that goes on with it as well.
+            is_index: Whether they are an index, which this machine can decrypt, too.
 
         Raises:
             TargetError: If they cannot be written.
@@ -625,11 +625,11 @@ class Packs:
         return found
 
     def get(self, ref: Ref) -> bytes:
-        """Return what was kept.
+        """Return the contents of a pack.
 
         Raises:
-            VerificationError: If it is gone, or is not what was kept.
-            EncryptionError: If it is what was written, and nothing here opens it.
+            VerificationError: If it is missing or altered.
+            EncryptionError: If it is intact, but no identity here decrypts it.
             TargetError: If it cannot be read.
         """
         stored = self.stored(ref.name, ref.stored, is_hash=ref.locked is not None)
@@ -642,15 +642,15 @@ class Packs:
         return data
 
     def stored(self, name: str, size: int, *, is_hash: bool = True) -> bytes:
-        """Return a pack as it is kept.
+        """Return the stored bytes of a pack.
 
         Args:
-            name: What it is called.
-            size: How many bytes it takes.
-            is_hash: Whether its name is the hash of these bytes, which are held to it.
+            name: Name of the pack.
+            size: Stored size in bytes.
+            is_hash: Whether its name is the hash of these bytes, which is verified then.
 
         Raises:
-            VerificationError: If it is gone, or is not what was written.
+            VerificationError: If it is missing or altered.
         """
         stored = self._shelf.get(place_of(self._series, name), _MOST_STORED)
         if stored is None:
@@ -660,10 +660,10 @@ class Packs:
         return stored
 
     def require(self, ref: Ref) -> None:
-        """Require that a pack is there in its size; it is not read.
+        """Require that a pack exists with the right size; it is not read.
 
         Raises:
-            VerificationError: If it is not.
+            VerificationError: If it does not.
         """
         if self._shelf.size(place_of(self._series, ref.name)) != ref.stored:
             raise VerificationError(

@@ -235,7 +235,7 @@ def hand_over_key(
     passphrase: str | None = None,
     signers: Owners = (),
 ) -> KeyHandover:
-    """Record in the banks of the store which keys a key replaced, unless they have it already.
+    """Record in the banks of the store which keys a key replaced, if they lack that record.
 
     For a store other than that of the rotation, or if the rotation was interrupted.
 
@@ -376,9 +376,9 @@ def revoke_key(
 ) -> KeyEndResult:
     """Revoke a key for good, here and in the banks where it is a key.
 
-    Files by it that were verified here before still count; other files by it do not, nor does any
-    token that it issued. In a bank, what its log has of the key stays, and nothing is added after;
-    another owner signs this: `--signing-key`.
+    Files that it signed stay valid only if they were verified on this machine before, and the
+    tokens that it issued are revoked. In a bank, its earlier records stay valid and later ones are
+    refused; another owner must sign the revocation: `--signing-key`.
 
     Args:
         settings: Settings with the key registry and the store.

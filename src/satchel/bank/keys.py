@@ -259,7 +259,7 @@ class _WriterReplacement:
     def record(self, store: Store, bank: str, authority: Authority) -> bool | None:
         """Record it in a bank; return None if none of the old keys was admitted."""
         old = [key for key in self.old if key in authority.writers]
-        ended = [key for key in self.old if authority.keys.ending(key) is not None]
+        ended = [key for key in self.old if authority.keys.last_end(key) is not None]
         if not old and not ended:
             return None
         if not old and self.writer.did in authority.writers:
@@ -401,7 +401,7 @@ class _KeyEnd:
 
     def record(self, store: Store, bank: str, authority: Authority) -> bool | None:
         """Record it in a bank; return None if the bank never had the key."""
-        known = authority.keys.ending(self.key)
+        known = authority.keys.last_end(self.key)
         if known is None and not authority.admits(self.key):
             return None
         if known is not None and (known.action == REVOKED or self.action == RETIRED):

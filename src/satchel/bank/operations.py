@@ -387,7 +387,7 @@ def correct(bank: OpenBank, options: UpdateOptions) -> MemoryUpdate:
     for_models=FEW_FOR_MODELS,
 )
 def forget(bank: OpenBank, options: ForgetOptions) -> list[MemoryChange]:
-    """Forget memories: they are no longer listed or recalled. All that are named, or none.
+    """Forget memories: they are no longer listed or recalled. All of the named ones, or none.
 
     Their text stays in the log for the history; `restore` reverses it, `erase` removes the text.
 
@@ -412,7 +412,7 @@ def forget(bank: OpenBank, options: ForgetOptions) -> list[MemoryChange]:
     absent=_OWNER_ONLY,
 )
 def restore(bank: OpenBank, options: ForgetOptions) -> list[MemoryChange]:
-    """Restore memories that were forgotten. All that are named, or none.
+    """Restore memories that were forgotten. All of the named ones, or none.
 
     Raises:
         UnknownMemoryError: If there is no such memory.

@@ -468,7 +468,7 @@ def _by_revoked_issuers(view: View) -> set[str]:
 
 def _state(token: SignedToken, seq: int, view: View, at: str) -> str:
     authority, issuer = view.authority, token.payload.issuer
-    until = authority.owner_until(issuer)
+    until = authority.unrevoked_end(issuer)
     is_issued = issuer in authority.owners or (until is not None and seq < until)
     if token.id in authority.revoked or not is_issued:
         return "revoked"

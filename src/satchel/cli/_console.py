@@ -39,7 +39,7 @@ _CLEARED = b"\r\x1b[K"
 
 
 class ProgressLine:
-    """The line of one command."""
+    """The progress line of a command."""
 
     def __init__(self) -> None:
         self._label = ""
@@ -113,7 +113,7 @@ class ProgressLine:
             return
         if now - self._began < _SHOWN_AFTER or now - self._drawn_at < _REDRAWN:
             return
-        self._is_drawing = True  # the timer may come in the middle
+        self._is_drawing = True  # the timer may interrupt the drawing
         try:
             width = shutil.get_terminal_size().columns
             encoding = sys.stderr.encoding or "ascii"
@@ -188,7 +188,7 @@ def _ticking(draw: Callable[[], None]) -> Iterator[None]:
 
 
 def _write_to_terminal(data: bytes) -> None:
-    with suppress(OSError, ValueError):  # a terminal that is gone
+    with suppress(OSError, ValueError):  # a closed terminal
         os.write(sys.stderr.fileno(), data)
 
 
@@ -293,7 +293,7 @@ class GlobalOptions:
 
 
 state = GlobalOptions()
-"""The progress line of the command that this process runs."""
+"""The global options of the command that this process runs."""
 
 
 def safe(text: object) -> "Text":
@@ -324,7 +324,7 @@ def print_json(value: Any) -> None:
 def _write(stream: TextIO, text: str) -> None:
     try:
         stream.write(text)
-    except BrokenPipeError:  # the framework would take it for a failure
+    except BrokenPipeError:  # click would report it as a failure
         raise ReaderGoneError from None
 
 
@@ -610,7 +610,7 @@ def _read_passphrase(path: Path | None) -> str | None:
 
         return os.environ.get(PASSPHRASE_VARIABLE) or None
     try:
-        with path.open("rb") as stream:  # a descriptor is no regular file
+        with path.open("rb") as stream:  # a descriptor is not a regular file
             data = stream.read(_MOST_PASSPHRASE_BYTES)
     except OSError as error:
         raise UnreadableError(f"cannot read: {error.strerror or error}", file=str(path)) from None

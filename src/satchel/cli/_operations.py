@@ -48,8 +48,8 @@ def command(
     With ``extra``, its options are one more argument of ``show``, ``context`` and ``bank``.
 
     Args:
-        group: What it is added to.
-        operation: What it does.
+        group: The group to add it to.
+        operation: The operation.
         show: Prints the result.
         context: Opens what the operation works on, given its options; the settings by default.
         bank: Opens the bank that the operation works on, given the value of ``--bank`` and the

@@ -1,8 +1,8 @@
-"""Reads a command line by ``commands.json``, and runs the command that it names.
+"""Parse a command line with ``commands.json``, and run the command.
 
-The file is made from the declarations of all commands (``python -m docs.generate``). Help, usage
-errors and completion take nothing else, so they import no command; a command imports its own module
-alone.
+The file is generated from the declarations of all commands (``python -m docs.generate``). Help,
+usage errors and completion need only this file and import no command; a command imports only its
+own module.
 """
 
 import json
@@ -23,7 +23,7 @@ from satchel.cli._tree import JSON, Command, Group, Parameter, Specification, sp
 from satchel.errors import SatchelError, UsageError
 
 COMPLETION = "_SATCHEL_COMPLETE"
-"""The variable by which a shell asks what completes a line."""
+"""Variable with which a shell requests completions."""
 
 INDEX = Path(__file__).with_name("commands.json")
 
@@ -46,7 +46,7 @@ MORE = {
     ),
     "Manage": ("completion",),
 }
-"""The other commands, by the same panels; the first screen names them only."""
+"""The other commands, by the same panels; the first screen only lists their names."""
 
 MODULES = (
     *("memories", "recall", "rehydrate"),
@@ -76,7 +76,7 @@ _SUGGESTED = {
     **dict.fromkeys(("copy", "clone"), "push"),
     **dict.fromkeys(("purge", "destroy"), "erase"),
 }
-"""What people type who know other programs."""
+"""Verbs of other programs, with the command to suggest."""
 
 _OF_GROUPS = {
     **dict.fromkeys(("create", "now", "start"), "run"),
@@ -94,7 +94,7 @@ _TYPES = {"integer": click.INT, "number": click.FLOAT, "switch": click.BOOL}
 
 
 def tree() -> Group:
-    """Return all commands; every module is imported."""
+    """Import all modules, and return their commands."""
     root = Group()
     for module in MODULES:
         import_module(f"satchel.cli.{module}").add_to(root)
@@ -102,7 +102,7 @@ def tree() -> Group:
 
 
 def made_index() -> str:
-    """Return what ``commands.json`` has to hold: one line for each command."""
+    """Return the text of ``commands.json``: one line for each command."""
     rows = dict[str, Specification]()
     for module in MODULES:
         group = Group()
@@ -160,11 +160,11 @@ class _Argument(click.Argument):
 
 
 class _Leaf(_Help):
-    """A command, imported once it is run."""
+    """A command, imported when it is run."""
 
 
 class _Branch(_Help, click.Group):
-    """A group; its commands are made as they are asked for."""
+    """A group, whose commands are made on demand."""
 
     words: tuple[str, ...] = ()
 
@@ -204,7 +204,7 @@ class _Branch(_Help, click.Group):
 
 
 def _suggestion(words: str, name: str, names: Sequence[str]) -> str:
-    """Return what a person may have meant by a command that is not there."""
+    """Return a hint for an unknown command."""
     known = (_SUGGESTED if words == "satchel" else _OF_GROUPS).get(name)
     close = [known] if known in names else get_close_matches(name, names, n=3)
     if close:
@@ -237,11 +237,11 @@ def _command(name: str) -> click.Command:
 
 
 def leaf(words: Sequence[str], record: Specification, load: Callable[[], Command]) -> click.Command:
-    """Return a command that is loaded once its command line was read.
+    """Return a command that is loaded after its command line is parsed.
 
     Args:
         words: Its name, with the words before it.
-        record: What it takes.
+        record: Its specification.
         load: Returns the command.
     """
     many = {each.name for each in record.parameters if each.is_many}
@@ -385,7 +385,7 @@ def _global(record: Parameter, *, hidden: bool = False) -> click.Parameter:
 
 
 def _set_later(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    """Take a global option that stands after the command."""
+    """Set a global option that is given after the command."""
     if value and not ctx.resilient_parsing:
         _set_state(**{(param.name or "").removeprefix(_AFTER): value})
 
@@ -456,11 +456,11 @@ def _root() -> click.Command:
 
 
 def run_command(arguments: Sequence[str]) -> Any:
-    """Run the command that arguments name, and return what it returns.
+    """Run a command line, and return the result of the command.
 
     Raises:
-        UsageError: If the arguments name none.
-        KeyboardInterrupt: If a person ended a prompt.
+        UsageError: If the arguments are not valid.
+        KeyboardInterrupt: If a prompt was interrupted.
     """
     words = list(arguments)
     if words[:1] == ["help"]:
@@ -485,7 +485,7 @@ def run_command(arguments: Sequence[str]) -> Any:
 
 
 def _usage_error(error: click.ClickException) -> UsageError:
-    """Return what was wrong with the command line, in one line."""
+    """Return an error of the command line as a ``UsageError`` of one line."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "satchel"
     text = error.format_message().rstrip(".")
@@ -500,7 +500,7 @@ def _usage_error(error: click.ClickException) -> UsageError:
 
 
 def values_of(kind: str) -> list[str]:
-    """Return the values that a person may mean; none where the store or home cannot be read.
+    """Return possible values for completion; none if the store or home cannot be read.
 
     Args:
         kind: ``bank``, ``format``, ``key``, ``destination``, or choices separated by ``|``.
@@ -543,4 +543,4 @@ _LISTED: dict[str, Callable[[], Iterable[str]]] = {
 }
 
 _OWNERS = {"bank", "key", "destination"}
-"""What the holder of a token is not told."""
+"""Kinds that the holder of a token may not list."""

@@ -1,4 +1,4 @@
-"""Standard input where a command takes a file."""
+"""Standard input and output in place of files."""
 
 import os
 import shutil
@@ -16,11 +16,11 @@ from satchel.runtime.scratch import CHUNK
 
 @contextmanager
 def stdin_as_file(source: Path) -> Iterator[Path | OpenFile]:
-    """Lay stdin out in a temporary file where ``-`` was named: a file is read more than once."""
+    """Copy stdin to a temporary file for the path ``-``, as files are read more than once."""
     if str(source) != "-":
         yield source
         return
-    with tempfile.TemporaryFile() as held:  # without a name: whoever is killed leaves none
+    with tempfile.TemporaryFile() as held:  # unnamed, so that a killed process leaves no file
         while data := sys.stdin.buffer.read(CHUNK):
             held.write(data)
         held.flush()
@@ -33,14 +33,14 @@ NAME = "-"
 
 @contextmanager
 def output_file(output: Path, format_: str | None = None) -> Iterator[Path]:
-    """Give the file to write; what is in it goes to standard output where ``-`` was named.
+    """Yield the file to write; for the path ``-``, it is copied to standard output afterwards.
 
-    Whatever else the command prints goes to standard error then. Nothing is printed of a file that
-    was not finished.
+    Everything else that the command prints goes to standard error then. An unfinished file is not
+    printed.
 
     Args:
-        output: As it was named.
-        format_: The format, where one was named; a folder is packed.
+        output: The given path.
+        format_: The given format; a folder is packed.
     """
     if str(output) != NAME:
         yield output
@@ -59,15 +59,15 @@ def output_file(output: Path, format_: str | None = None) -> Iterator[Path]:
 
 
 def file_or_none(output: Path | None) -> Path | None:
-    """Return the file to write; None for standard output, named or not."""
+    """Return the file to write; None for standard output."""
     return None if output is None or str(output) == NAME else output
 
 
 def path_or_address(text: str) -> Path:
-    """Return what was named as a path; an address is judged before it is made one.
+    """Return a path or address as a path; addresses are validated first.
 
     Raises:
-        UsageError: If it is an address of a folder that a path would take for another one.
+        UsageError: If it is an address that would name another folder as a path.
     """
     if "://" in text:
         from satchel.transfer.live_products import connector_for

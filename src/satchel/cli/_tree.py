@@ -1,9 +1,9 @@
-"""Commands and groups, as the modules of this folder declare them.
+"""Declarations of commands and groups.
 
-A command is a function whose parameters are annotated with ``Argument`` or ``Option``, or one that
-an operation declares (``_operations``). What a command line needs of it is its specification: plain
-data, which ``commands.json`` holds for all commands. So help, completion and usage errors import no
-command, and a command imports no other (``_parser``).
+A command is a function whose parameters are annotated with ``Argument`` or ``CommandOption``, or is
+made from an operation (``_operations``). The parser needs only its specification, plain data that
+``commands.json`` has for all commands. So help, completion and usage errors import no command, and
+a command imports no other (``_parser``).
 """
 
 import inspect
@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 TYPE_NAMES = {bool: "switch", int: "integer", float: "number", str: "text", Path: "path"}
-"""What a parameter's type is called in its specification."""
+"""Names of parameter types in specifications."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Parameter:
 
     help: str = ""
     flags: list[str] = field(default_factory=list)
-    """Of an option; an argument has none."""
+    """Flags of an option; an argument has none."""
 
     off: list[str] = field(default_factory=list)
     """Flags that turn a switch off."""
@@ -43,10 +43,10 @@ class Parameter:
     is_many: bool = False
     is_required: bool = False
     values: str = ""
-    """What completes it: ``bank``, ``format``, ``key``, ``destination``, ``file``, or choices."""
+    """Kind of completions: ``bank``, ``format``, ``key``, ``destination``, ``file``, or choices."""
 
     def plain(self) -> dict[str, Any]:
-        """Return what differs from the defaults, as JSON has it."""
+        """Return the members that differ from the defaults, for JSON."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         empty = {each.name: each.default for each in fields(self)}
         return {name: value for name, value in values.items() if value not in ([], empty[name])}
@@ -54,7 +54,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Specification:
-    """What the command line shows of a command or group, and reads for it."""
+    """Specification of a command or group: its help and parameters."""
 
     help: str
     module: str = ""
@@ -64,7 +64,7 @@ class Specification:
     is_group: bool = False
 
     def plain(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return it as plain data for JSON."""
         if self.is_group:
             return {"help": self.help, "module": self.module, "is_group": True}
         parameters = [each.plain() for each in self.parameters]
@@ -72,7 +72,7 @@ class Specification:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Specification":
-        """Return what JSON holds."""
+        """Return the specification of plain data."""
         parameters = [Parameter(**each) for each in plain.get("parameters", ())]
         return cls(**{**plain, "parameters": parameters})
 
@@ -84,11 +84,11 @@ class CommandOption:
     Args:
         flags: Such as ``--output`` and ``-o``, made from the parameter's name by default. Two
             separated by ``/`` turn a switch on and off.
-        help: For the help.
-        metavar: What the help shows for the value.
-        minimum: The least number.
-        maximum: The greatest number.
-        values: What completes it: ``bank``, ``format``, ``key``, ``destination``.
+        help: Help text.
+        metavar: Placeholder of the value in the help.
+        minimum: Least number.
+        maximum: Greatest number.
+        values: Kind of completions: ``bank``, ``format``, ``key``, ``destination``.
     """
 
     flags: tuple[str, ...]
@@ -131,20 +131,20 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: what it runs, and how the command line shows and reads it."""
+    """A command: its function, help and parameters."""
 
     run: Callable[..., Any]
     help: str
     parameters: tuple[Parameter, ...]
     convert: Callable[[dict[str, Any]], dict[str, Any]] = lambda values: values
-    """Turns what was read from a command line into what the function takes."""
+    """Converts parsed values to the arguments of the function."""
 
 
 class Group:
-    """Commands below a word.
+    """A group of commands.
 
     Args:
-        help: For the help.
+        help: Help text.
     """
 
     def __init__(self, help: str = "") -> None:  # noqa: A002 - as everybody names it
@@ -170,10 +170,10 @@ class Group:
         self.commands[name] = group
 
     def find(self, words: Iterable[str]) -> "Command | Group":
-        """Return what stands at some words.
+        """Return the command or group at some words.
 
         Raises:
-            KeyError: If nothing does.
+            KeyError: If there is none.
         """
         node: Command | Group = self
         for word in words:
@@ -195,7 +195,7 @@ BANK = Parameter(
 
 
 def specifications(group: Group, module: str, before: str = "") -> dict[str, Specification]:
-    """Return the specifications of all that is below a group, by the words of the command."""
+    """Return the specifications of all commands below a group, by their words."""
     result = {}
     for name, node in group.commands.items():
         words = f"{before} {name}".strip()
@@ -249,7 +249,7 @@ def _is_annotated(hint: Any) -> bool:
 
 
 def _kind(hint: Any) -> tuple[type, bool]:
-    """Return the type of one value, and whether there may be several."""
+    """Return the type of a value, and whether it can be repeated."""
     if get_origin(hint) in (Union, UnionType):
         (hint,) = (each for each in get_args(hint) if each is not NoneType)
     is_many = get_origin(hint) is list

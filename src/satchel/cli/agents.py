@@ -91,7 +91,7 @@ _CONFLICTS = {
 
 
 def show_imported(done: AgentImportResult) -> int:
-    """Print what became of an agent."""
+    """Print the result of an import."""
     if done.how == "known":
         line(f"{done.agent}: this file was imported before; nothing changed")
         return 0

@@ -35,7 +35,7 @@ ICONS = {
 _OTHER = "❓"
 _TITLE = 50
 _MEMORIES = 2
-"""Depth from which on memories are shown."""
+"""Least depth at which memories are shown."""
 
 
 def show_tree(result: MemoryTree) -> None:
@@ -57,8 +57,8 @@ def tree_lines(
     Args:
         backend: The kind of store.
         rows: Sessions with their memories.
-        counts: Memories of each agent; empty for no such branch.
-        depth: How deep, from 1; None for all of it.
+        counts: Number of memories of each agent; empty for no such branch.
+        depth: Greatest depth, from 1; None for no limit.
     """
     yield f"🧠 Memory Graph (Backend: {backend})"
     if not rows and not counts:
@@ -117,7 +117,7 @@ def show_cleaned(result: CleanResult) -> None:
 
 
 def show_exported(found: ExportResult) -> int:
-    """Print what was exported."""
+    """Print the result of an export."""
     line(f"Exported memory for agent '{found.agent_name}'")
     line(f"  Format: {found.format}")
     line(f"  Output: {found.output_path}")
@@ -131,7 +131,7 @@ def show_exported(found: ExportResult) -> int:
 
 
 def show_imported(found: ImportResult) -> int:
-    """Print what was imported."""
+    """Print the result of an import."""
     line("Would import memory into agent" if found.dry_run else "Imported memory into agent")
     line(f"  Agent: {found.agent_name}")
     line(f"  Format: {found.format}")
@@ -172,7 +172,7 @@ def _request() -> HookRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRequest(Options):
-    """What a host says on standard input."""
+    """Request of a host on standard input."""
 
     request: HookRequest = field(default_factory=_request)
 

@@ -37,7 +37,7 @@ from satchel.replication.copies import Relation
 
 
 def show_setup(setup: BackupSetup) -> None:
-    """Print the lines that turn backups on, and on standard error what they are for."""
+    """Print the configuration lines for backups, and their purpose on standard error."""
     for destination in setup.destinations:
         message("configured: ", destination)
     if setup.problem is not None:
@@ -49,7 +49,7 @@ def show_setup(setup: BackupSetup) -> None:
 
 
 def show_run(found: BackupRun) -> None:
-    """Print what became of a backup at each destination."""
+    """Print the result of a backup at each destination."""
     for one in found.made:
         if one.id is not None:
             line(_sentence(one))
@@ -76,7 +76,7 @@ def _sentence(one: DestinationResult) -> str:
 
 
 def listed(one: BackupLine) -> Iterator[str]:
-    """Yield what is to be said of a backup in a listing."""
+    """Yield the notes on a backup in a listing."""
     if one.reason:
         yield one.reason
     if one.agents:
@@ -92,7 +92,7 @@ def listed(one: BackupLine) -> Iterator[str]:
 
 
 def show_restored(found: RestoreResult) -> None:
-    """Print what was restored."""
+    """Print the result of a restore."""
     for one in found.banks:
         line(f"{one.name or one.bank}: {_restored(one, dry_run=found.dry_run)}")
         _notes(one.name or one.bank, one.notes)
@@ -151,7 +151,7 @@ def _restored(one: RestoredBank, *, dry_run: bool) -> str:
 
 
 def show_drill(found: Drill) -> None:
-    """Print how a test restore went."""
+    """Print the result of a test restore."""
     for one in found.banks:
         line(f"{one.name or one.bank}: {_drilled(one)}")
         _notes(one.name or one.bank, one.notes)

@@ -126,7 +126,7 @@ def _config_to_write(_: Any, of: OwnedBankOptions) -> AbstractContextManager[Ope
 
 
 def _read_values(given: dict[str, Any], _: OwnedBankOptions) -> None:
-    """Read values as JSON where they are; an empty one removes the setting."""
+    """Parse values that are JSON; an empty one removes the setting."""
     given["values"] = {name: _config_value(text) for name, text in given["values"].items()}
 
 
@@ -228,13 +228,13 @@ def _show_log(page: LogPage) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BankConfirmOptions(Options):
-    """Whether a person is asked."""
+    """Whether to ask for confirmation."""
 
     yes: Annotated[bool, Option("Do not ask for confirmation.")] = False
 
 
 def _confirm(given: dict[str, Any], confirmation: BankConfirmOptions) -> None:
-    """Ask a person whether a bank may be deleted; without a terminal it is refused."""
+    """Ask for confirmation to delete a bank; without a terminal, refuse it."""
     if confirmation.yes or given.get("dry_run"):
         return
     if state.json or not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -36,7 +36,7 @@ def show_trees(result: Sequence[CodeTree]) -> None:
 
 
 def show_dropped(result: CodeDropResult) -> None:
-    """Print what was removed, or would be."""
+    """Print what was or would be removed."""
     done = "would be removed" if result.dry_run else "removed"
     tree = result.tree
     message(f"{done}: {count(tree.files, 'file')}, {count(tree.symbols, 'symbol')}")
@@ -49,7 +49,7 @@ def _tree(tree: CodeTree) -> list[object]:
 
 
 def show_index(done: CodeIndexResult) -> None:
-    """Print what was read of a source tree."""
+    """Print the result of indexing a source tree."""
     tree = done.tree
     print_facts(
         [

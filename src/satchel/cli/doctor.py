@@ -1,4 +1,4 @@
-"""``formats``, ``doctor`` and ``config``: what is here and how it is set up."""
+"""``formats``, ``completion``, ``doctor`` and ``config``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def add_to(app: Group) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Length(Options):
-    """How much to show."""
+    """Options of the listing."""
 
     long: Annotated[bool, Option("Show versions and what each format cannot hold.")] = False
 
@@ -58,13 +58,13 @@ def _show_formats(found: list[dict[str, Any]], length: Length) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CompletionOptions(Options):
-    """For which shell."""
+    """The shell."""
 
     shell: Annotated[Literal["bash", "zsh", "fish"], Option("Shell.", argument=True)]
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
-    """A script that makes a shell complete commands."""
+    """A completion script of a shell."""
 
     shell: str
     script: str

@@ -1,4 +1,4 @@
-"""``satchel erase``, ``prune`` and ``everything``: what has to go, and what is known."""
+"""``satchel erase``, ``prune`` and ``everything``."""
 
 import sys
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def add_to(app: Group) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseConfirmOptions(Options):
-    """Whether a person is asked."""
+    """Whether to ask for confirmation."""
 
     yes: Annotated[bool, Option("Do not ask for confirmation.")] = False
 
@@ -56,7 +56,7 @@ class EraseConfirmOptions(Options):
 def _to_erase(
     bank: str | None, options: EraseOptions, confirmation: EraseConfirmOptions
 ) -> Iterator[OpenBank]:
-    """Open a bank, and ask a person whether what would be erased may be."""
+    """Open a bank, show what would be erased, and ask for confirmation."""
     is_asked = not confirmation.yes and not options.dry_run
     if is_asked:
         _require_person()
@@ -79,7 +79,7 @@ def _status(done: ErasureResult) -> int:
 
 
 def _require_person() -> None:
-    """Refuse to erase where nobody can be asked whether it may be."""
+    """Refuse to erase if nobody can confirm it."""
     if state.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("erasing needs a confirmation", hint="Add --yes, or see --dry-run.")
 

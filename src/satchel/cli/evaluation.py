@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class PageResult(Protocol):
-    """Where a page was written."""
+    """Result of writing a page."""
 
     @property
     def page(self) -> PathText | None:
@@ -26,7 +26,7 @@ class PageResult(Protocol):
 
 
 def show_recall(result: "Evaluation") -> None:
-    """Print how well recall does."""
+    """Print the measures of recall."""
     rows: list[list[object]] = []
     groups = {"what counts": result.main, "all": result.all, **result.kinds}
     for name, one in groups.items():
@@ -123,7 +123,7 @@ evaluate = Group("Measure recall, continuity and containment.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageOptions(Options):
-    """Where a page with plots is written."""
+    """Path of a page with plots."""
 
     page: Annotated[
         PathText | None,

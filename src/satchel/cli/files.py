@@ -100,7 +100,7 @@ def show_diff(result: FileDiff, _: object) -> None:
 
 
 def show_audit(result: FileAudit, _: object) -> None:
-    """Print events, or whether they verify."""
+    """Print events, or the result of verifying them."""
     if result.verified is not None:
         line(f"{count(result.verified, 'event')}, {'verified' if result.ok else 'not verified'}")
         for problem in result.problems:
@@ -120,7 +120,7 @@ def show_audit(result: FileAudit, _: object) -> None:
 
 
 def show_promoted(result: Sequence[PromotionDecision], _: object) -> None:
-    """Print which proposals were promoted, or would be."""
+    """Print which proposals were or would be promoted."""
     stay = [each for each in result if each.reason is not None]
     line(f"proposals allowed: {len(result) - len(stay):,} of {len(result):,}")
     for each in result:
@@ -170,7 +170,7 @@ _REFUSED = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStoreOptions(Options):
-    """Which file store is meant."""
+    """Which file store to use."""
 
     file_store: Annotated[
         str | None,
@@ -184,7 +184,7 @@ class FileStoreOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextOptions(FileStoreOptions):
-    """Where the text of a file is read from."""
+    """Source of the text of a file."""
 
     file: Annotated[PathText | None, Option("Read the text from this file.", values="file")] = None
 
@@ -229,7 +229,7 @@ def _name_output(values: dict[str, Any], _: FileStoreOptions) -> None:
 
 
 def _read_memories(values: dict[str, Any], _: FileStoreOptions) -> None:
-    """Read the memories before a file store is created for them."""
+    """Read and validate the memories before a file store is created."""
     values["memories"] = read_memories(state.settings, Path(values["file"]))
 
 
@@ -251,7 +251,7 @@ def _read_text(values: dict[str, Any], source: TextOptions) -> None:
 
 
 def _rest(result: FileSyncResult | FolderSyncResult) -> int:
-    """Return the exit status for what is not in sync."""
+    """Return the exit status for unsynchronized files."""
     if isinstance(result, FileSyncResult):
         return int(bool(result.refused))
     return int(bool(result.left_out or result.conflicts))

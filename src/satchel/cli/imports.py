@@ -50,7 +50,7 @@ _WORDS = {
     "vanished": "{} deleted, as the source no longer has them",
     "past": "{} older or deleted versions added to the history",
 }
-"""What is said of memories."""
+"""Texts for counts of memories."""
 
 _OF_OTHERS = {
     "conversations": ("conversation", "added"),
@@ -64,7 +64,7 @@ _OF_OTHERS = {
     "others_vanished": ("other record", "deleted, as the source no longer has them"),
     "unjoined": ("link", "skipped, as one end is missing"),
 }
-"""What is said of conversations, messages, links, sources and the like."""
+"""Texts for counts of conversations, messages, links, sources and the like."""
 
 
 def add_to(app: Group) -> None:
@@ -112,7 +112,7 @@ def _target(bank: str | None, *_: ImportRequest | Input) -> Iterator[ImportTarge
 
 
 def show_import(found: ImportSummary, _: Input | None = None) -> int:
-    """Print what an import did, and return its exit status."""
+    """Print the result of an import, and return its exit status."""
     would = "would import" if found.dry_run else "imported" if found.changed else "read"
     read = sum(one.done.read for one in found.banks)
     line(f"{would} {count(read, 'record')} from {found.input} ({found.source_format})")

@@ -45,12 +45,12 @@ def _new_passphrases(_: Any) -> Mapping[str, Any]:
 
 
 def _unlocked(name: str) -> str | None:
-    """Return the passphrase of a key, if it has one."""
+    """Return the passphrase of a protected key."""
     return key_passphrase(needed=state.settings.keyring.read(name).protected)
 
 
 def _other_owner(name: str | None, but: str) -> SigningKey | None:
-    """Return the key of an owner who signs about another key; None where there is none."""
+    """Return the key of an owner who signs a decision about another key; None if there is none."""
     settings = state.settings
     wanted = name or settings.options.keys.name
     if name is None and (wanted == but or wanted not in settings.keyring.names()):
@@ -111,7 +111,7 @@ def _show_keys(keys: Sequence[KeyLine]) -> None:
 
 def _show_exported(exported: KeyExport) -> None:
     if exported.output is None:
-        print_json(exported)  # JSON, asked for or not
+        print_json(exported)  # always JSON
     elif exported.output != NAME:
         message(f"written to {exported.output} (mode 0600)")
 
@@ -130,7 +130,7 @@ def _show_handed_over(handed: KeyHandover) -> int:
 
 
 def _show_banks(done: KeyRotation | KeyHandover | KeyEndResult, next_step: str) -> int:
-    """Print what became of the banks, and return the exit status."""
+    """Print the result for each bank, and return the exit status."""
     banks: Sequence[BankKeyResult] = done.banks
     for bank in banks:
         text = "recorded in its log" if bank.noted else bank.problem or "already in its log"

@@ -1,4 +1,4 @@
-"""The command line: how a command is found, and how errors leave."""
+"""Entry point of the command line: runs a command, prints errors, exits."""
 
 import gc
 import os
@@ -11,10 +11,10 @@ from satchel.cli._console import ReaderGoneError, print_error, state
 from satchel.errors import SatchelError, TargetError, UsageError
 
 GARBAGE_AFTER = 100_000
-"""Objects after which cycles are looked for.
+"""Objects after which the garbage collector runs.
 
-Records are trees that counting alone frees; the interpreter's own number, 700, would take a fifth
-of the time of a large conversion, and a third of that of a long listing.
+Records are trees without cycles, which reference counting frees. With the interpreter's default of
+700, the collector takes a fifth of the time of a large conversion, and a third of a long listing.
 """
 
 _INTERRUPTED = 130
@@ -27,9 +27,9 @@ def main() -> None:
     gc.set_threshold(GARBAGE_AFTER)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # an old locale shows escapes
+            stream.reconfigure(errors="backslashreplace")  # locales without UTF-8 show escapes
     status = run(sys.argv[1:])
-    gc.freeze()  # the interpreter's last looks for cycles take a tenth of a short command's time
+    gc.freeze()  # the last collections take a tenth of the time of a short command
     sys.exit(status)
 
 
@@ -44,10 +44,10 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return _interrupted()
     except (BrokenPipeError, ReaderGoneError):
-        # The reader went away, as `| head` does; nothing more can be said to it.
+        # The reader closed the pipe, as `| head` does.
         _drop_stdout()
         return _BROKEN_PIPE
-    except OSError as error:  # of a file that no action knows about, such as stdout
+    except OSError as error:  # of a file that no operation handles, such as stdout
         _drop_stdout()
         what = f"the system refused: {error.strerror or error}"
         return _failed(TargetError(what, file=error.filename))
@@ -79,8 +79,8 @@ def _failed(error: SatchelError) -> int:
 
 
 def _drop_stdout() -> None:
-    """Let the interpreter's own last flush go nowhere, so that it does not complain."""
-    with suppress(OSError, ValueError):  # stdout may be no real file
+    """Redirect the interpreter's last flush to null, so that it prints no error."""
+    with suppress(OSError, ValueError):  # stdout may not be a real file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

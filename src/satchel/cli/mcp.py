@@ -27,7 +27,7 @@ def add_to(app: Group) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpOptions(Options):
-    """How memory is served to an agent host."""
+    """Options of serving an agent host."""
 
     bank: Annotated[
         str | None,
@@ -51,7 +51,7 @@ class McpOptions(Options):
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that hosts are offered."""
+    """A tool of the server."""
 
     name: str
     description: str
@@ -105,7 +105,7 @@ def _show(tools: Sequence[Tool] | None) -> None:
 
 def _serve_streams(settings: Settings, bank: str | None, toolsets: tuple[str, ...]) -> None:
     """Serve the host that started this program, with the permissions of its user."""
-    gc.disable()  # the protocol's types live as long as the server: no look for cycles finds any
+    gc.disable()  # the protocol's types live as long as the server: the collector skips them
     from satchel.api.store import Satchel, open_store
     from satchel.mcp.principal import ToolCaller
     from satchel.mcp.sdk import for_streams
@@ -125,7 +125,7 @@ def _server(asker: Any, toolsets: tuple[str, ...]) -> Any:
 
 
 def _serve_http(settings: Settings, bank: str | None, port: int) -> None:
-    """Serve hosts of this machine by the gateway, which has nothing else behind it."""
+    """Serve hosts of this machine over HTTP, with MCP only."""
     require_owner(settings, "serve")
     require_gateway()
     from satchel.http.server import ServerOptions, address_of, open_sockets, serve
@@ -134,5 +134,5 @@ def _serve_http(settings: Settings, bank: str | None, port: int) -> None:
     sockets = open_sockets(asked)
     line(f"{address_of(asked, sockets)}mcp")
     message("Press Ctrl-C to stop.")
-    sys.stdout.flush()  # who reads it waits for it
+    sys.stdout.flush()  # a reader may wait for it
     serve(settings, asked, sockets)

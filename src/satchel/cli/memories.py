@@ -1,4 +1,4 @@
-"""Where commands read a memory from, besides their arguments."""
+"""``satchel remember``, ``list``, ``show``, ``update`` and the other commands on memories."""
 
 import io
 import sys
@@ -52,7 +52,7 @@ _OWNERS = ("user", "agent", "run", "app")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySourceOptions(Options):
-    """Where a memory is read from."""
+    """Sources of a memory."""
 
     file: Annotated[
         PathText | None, Option("Read the text from this file; - for standard input.")
@@ -65,7 +65,7 @@ class MemorySourceOptions(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeSourceOptions(MemorySourceOptions):
-    """Where the changes of a memory are read from."""
+    """Sources of the changes of a memory."""
 
     clear: Annotated[str | tuple[str, ...], Option("Remove this member. Repeatable.")] = ()
 
@@ -89,7 +89,7 @@ def read_new(values: dict[str, Any], source: MemorySourceOptions) -> None:
 
 
 def read_source(values: dict[str, Any], source: MemorySourceOptions) -> None:
-    """Read what is in files, or on standard input, into the values of a command's options.
+    """Read files or standard input into the values of a command's options.
 
     Raises:
         UsageError: If the text is given twice.
@@ -117,7 +117,7 @@ def read_source(values: dict[str, Any], source: MemorySourceOptions) -> None:
 
 
 def read_changes(values: dict[str, Any], source: ChangeSourceOptions) -> None:
-    """Read the source of a change, and note the members that are to be removed."""
+    """Read the source of a change, and add the members to remove."""
     read_source(values, source)
     for name in texts(source.clear):
         if name in _OWNERS:
@@ -164,7 +164,7 @@ def _bounded(stream: BinaryIO, name: str) -> bytes:
 
 
 def _decoded(data: bytes, name: str) -> str:
-    """Return text without the end of its last line, which `echo` and editors add."""
+    """Return text without the final newline that `echo` and editors add."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -235,7 +235,7 @@ def show_history(result: History) -> None:
 
 
 def show_stats(result: Stats) -> None:
-    """Print what a bank holds."""
+    """Print the counts of a bank."""
     _notes(result.notes)
     print_facts(_numbers(result))
 
@@ -250,12 +250,12 @@ def show_revised(result: MemoryUpdate, _: object = None) -> None:
 
 
 def show_forgotten(result: list[MemoryChange]) -> None:
-    """Print what was forgotten, or would be."""
+    """Print what was or would be forgotten."""
     _show_moved(result, "forgotten", "was forgotten already")
 
 
 def show_memories_restored(result: list[MemoryChange]) -> None:
-    """Print what was restored, or would be."""
+    """Print what was or would be restored."""
     _show_moved(result, "restored", "is current already")
 
 
@@ -267,7 +267,7 @@ def _show_moved(result: list[MemoryChange], changed: str, unchanged: str) -> Non
 
 
 def show_links(result: Neighbourhood) -> None:
-    """Print what a memory is linked to."""
+    """Print the links of a memory."""
     if result.things:
         rows = [
             [each.hops, _name(each), _how(each.by, each.id), _thing(each)] for each in result.things
@@ -307,7 +307,7 @@ def _notes(notes: list[str]) -> None:
 
 
 def _row(memory: Memory) -> list[object]:
-    """Return the columns of a memory in a listing; what can be long comes last."""
+    """Return the columns of a memory in a listing, the longest last."""
     marks = [f"#{tag}" for tag in memory.tags]
     said = safe(excerpt(memory.text))
     if marks:
@@ -391,7 +391,7 @@ def _most(counted: dict[str, int]) -> str:
 
 
 def _how(step: LinkStep, end: str) -> str:
-    """Return the type of a link, and the way that it leads to one of its ends."""
+    """Return the type of a link, with its direction."""
     if step.target == end:
         return f"{short(step.source)} {excerpt(step.type)} ->"
     return f"{short(step.target)} <- {excerpt(step.type)}"

@@ -28,7 +28,7 @@ def _opened(bank: str | None, options: RecallOptions) -> AbstractContextManager[
 
 
 def show_answer(answer: actions.Answer) -> None:
-    """Print the memories that were found, best first."""
+    """Print the results, best first."""
     _tell_time(answer.plan)
     if any(memory.why is not None for memory in answer.memories):
         _tell_plan(answer.plan)
@@ -130,5 +130,5 @@ def _tell_why(why: ScoreParts, terms: list[str]) -> None:
 
 
 def _cut(text: str) -> str:
-    """Return what of a text is shown to a person; all of it is in the JSON."""
+    """Return a text, truncated; the JSON has all of it."""
     return text if len(text) <= _SHOWN_TEXT else text[:_SHOWN_TEXT] + " ..."

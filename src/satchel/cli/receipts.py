@@ -1,4 +1,4 @@
-"""``satchel receipt``: what became of each transfer."""
+"""``satchel receipt``: receipts of transfers."""
 
 from satchel.cli._console import count, line, message, print_text, short, table
 from satchel.cli._operations import command

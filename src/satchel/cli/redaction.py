@@ -1,4 +1,4 @@
-"""``satchel redact`` and ``satchel recover``: personal data out of memories, and back for some."""
+"""``satchel redact`` and ``recover``: remove personal data from memories, and recover it."""
 
 from contextlib import AbstractContextManager
 from typing import Any
@@ -38,7 +38,7 @@ def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
 
 
 def _to_print(given: dict[str, Any]) -> None:
-    """Print the record where standard output is named, as without a file."""
+    """Print the record if the output is ``-``, as without a file."""
     if given.get("output") == NAME and not given.get("sealed"):
         del given["output"]
 

@@ -43,7 +43,7 @@ def show_quarantine(result: QuarantineList) -> None:
 
 
 def show_held(result: QuarantinedMemory) -> None:
-    """Print a quarantined memory, and what is found in it."""
+    """Print a quarantined memory, with the findings in it."""
     _show_head(result)
     for row in result.memory.text.splitlines():
         line("  ", row)
@@ -75,19 +75,19 @@ def show_scan(result: QuarantineScan) -> None:
 
 
 def show_added(result: list[MemoryChange]) -> None:
-    """Print which memories were quarantined, or would be."""
+    """Print which memories were or would be quarantined."""
     _show_moved(result, "quarantined", "is quarantined already, or not current")
 
 
 def show_released(result: list[MemoryChange]) -> None:
-    """Print which memories were released, or would be."""
+    """Print which memories were or would be released."""
     _show_moved(result, "released", "is not withheld")
     if not result:
         message("None of your own memories was quarantined on reading.")
 
 
 def show_rejected(result: list[MemoryChange]) -> None:
-    """Print which memories were rejected, or would be."""
+    """Print which memories were or would be rejected."""
     _show_moved(result, "rejected", "is not current")
 
 
@@ -99,7 +99,7 @@ def _show_moved(result: list[MemoryChange], changed: str, unchanged: str) -> Non
 
 
 def show_promoted(result: list[TrustPromotion]) -> None:
-    """Print how far each memory is trusted now, or would be."""
+    """Print the new trust of each memory."""
     for each in result:
         done = "would be trusted" if each.dry_run else "trusted"
         what = f"{done} as {each.after}, not {each.before}"
@@ -107,7 +107,7 @@ def show_promoted(result: list[TrustPromotion]) -> None:
 
 
 def show_context(result: RehydrateResult, *, explain: bool) -> None:
-    """Print text for a model; what is withheld goes to standard error."""
+    """Print text for a model; withheld memories are reported on standard error."""
     for row in result.text.split("\n") if result.text else []:
         line(row)
     if explain:
@@ -142,7 +142,7 @@ quarantine = Group(help="Review memories that are neither recalled nor provided 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOptions(Options):
-    """Where memory comes from besides a bank, and what is printed."""
+    """Another source of memory, and the output."""
 
     file: Annotated[
         PathText | None,

@@ -23,7 +23,7 @@ def add_to(app: Group) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions(Options):
-    """How a server is started."""
+    """Options of the server."""
 
     host: Annotated[str, Option("Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Option("Port to listen on.", minimum=0, maximum=65535)] = 8377
@@ -114,7 +114,7 @@ def serve(settings: Settings, options: ServeOptions) -> Mapping[str, Any] | None
     else:
         line(address)
         message("Press Ctrl-C to stop.")
-    sys.stdout.flush()  # who reads it waits for it
+    sys.stdout.flush()  # a reader may wait for it
     run(settings, asked, sockets)
     return None
 

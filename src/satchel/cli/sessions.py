@@ -53,7 +53,7 @@ _COLUMNS, _LEAST_NAME, _DEEPEST = 80, 8, 6
 
 
 def show_recorded(result: RecordResult, _: object = None) -> None:
-    """Print the ID of the conversation, and what was added to it."""
+    """Print the ID of the conversation, and the number of added messages."""
     line(result.session)
     more = f", {count(result.changes, 'change')} of state" if result.changes else ""
     message(f"added {count(result.messages, 'message')}{more}; total {result.total:,}")
@@ -92,7 +92,7 @@ def show_conversation(result: SessionSnapshot) -> None:
 
 
 def show_diff(result: SessionsDiff) -> None:
-    """Print where two conversations part."""
+    """Print where two conversations diverge."""
     line(f"in both: {count(result.common, 'message')}")
     for side in (result.one, result.other):
         name = side.session.name or ""
@@ -143,10 +143,10 @@ def show_checkpoint(result: CheckpointInfo) -> None:
 
 
 def show_tree(sessions: list[SessionInfo]) -> None:
-    """Print sessions, each fork below what it is from, with the message that it begins after.
+    """Print sessions, each fork below its source, with the message of the fork.
 
-    Names are cut to what a line has room for, 80 columns where there is no terminal; the rest
-    that a terminal has room for is when something was last said.
+    Names are truncated to the width of the terminal, or 80 columns. If there is room, the time of
+    the last message is shown.
     """
     from rich.cells import cell_len
 
@@ -186,7 +186,7 @@ def _row(one: SessionInfo) -> list[str]:
 
 
 def _fitted(text: str, room: int) -> str:
-    """Return as much of a text as so many columns show."""
+    """Return a text, truncated to a number of columns."""
     from rich.cells import cell_len, set_cell_size
 
     whole = safe(text).plain
@@ -194,7 +194,7 @@ def _fitted(text: str, room: int) -> str:
 
 
 def from_of(one: SessionInfo) -> str:
-    """Return where a fork begins, in words; empty for what is none."""
+    """Return the point of a fork in words; empty for other sessions."""
     if one.origin is None:
         return ""
     at = f"message {one.origin.number:,}" if one.origin.number else "its beginning"
@@ -214,7 +214,7 @@ def show_messages(messages: list[MessageInfo]) -> None:
 
 
 def said(one: MessageInfo) -> str:
-    """Return what a message says, or that it says it otherwise than in words."""
+    """Return the text of a message, or a description of its content."""
     content = one.content
     if content is None:
         return f"({', '.join(sorted(one.more))})" if one.more else ""
@@ -226,7 +226,7 @@ def said(one: MessageInfo) -> str:
 
 
 def show_state(state: StateInfo) -> None:
-    """Print what is kept beside messages, where there is something."""
+    """Print the state beside the messages, if there is any."""
     if state.thread_summary:
         line("summary: ", safe(excerpt(state.thread_summary)))
     if state.working_state is not None:
@@ -236,7 +236,7 @@ def show_state(state: StateInfo) -> None:
 
 
 def show_checkpoints(checkpoints: list[CheckpointInfo]) -> None:
-    """Print points that can be returned to."""
+    """Print checkpoints."""
     if not checkpoints:
         message("No checkpoints yet. Create one: satchel session checkpoint create SESSION")
         return
@@ -256,7 +256,7 @@ def show_checkpoints(checkpoints: list[CheckpointInfo]) -> None:
 
 
 def why_of(one: CheckpointInfo) -> str:
-    """Return why a checkpoint was made, in words."""
+    """Return why a checkpoint was created, in words."""
     number = (one.distillation or {}).get("number")
     return f"distillation {number}" if one.distillation is not None else one.why
 
@@ -270,10 +270,10 @@ _MOST, _END = 30, "e"
 
 
 def picked_session(bank: OpenBank) -> str:
-    """Have a person choose one of the newest sessions; nobody is asked who cannot answer.
+    """Prompt for one of the newest sessions, on a terminal.
 
     Raises:
-        UsageError: If nobody can be asked, or there is none.
+        UsageError: If there is no terminal, or no session.
         click.Abort: If nothing was chosen.
     """
     if state.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -292,7 +292,7 @@ def picked_session(bank: OpenBank) -> str:
 
 
 def picked_point(bank: OpenBank, session: str) -> str | None:
-    """Have a person choose a point: a checkpoint, a message by its number, or the end.
+    """Prompt for a point: a checkpoint, a message by its number, or the end.
 
     Raises:
         click.Abort: If nothing was chosen.
@@ -326,7 +326,7 @@ checkpoint = Group(help="Manage checkpoints: points of a conversation to return 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions(Options):
-    """Where messages are read from."""
+    """Source of messages."""
 
     file: Annotated[
         PathText,
@@ -353,7 +353,7 @@ def _to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
 
 
 def _read_messages(values: dict[str, Any], source: SourceOptions) -> None:
-    """Check all lines of the file, and have them read again when they are stored."""
+    """Validate all lines of the file, which is read again to store them."""
     file = state.held.enter_context(stdin_as_file(Path(source.file)))
     opened = state.held.enter_context(file_to_read(state.settings, file))
     messages = MessagesFile(opened, state.settings.options.limits)
@@ -362,7 +362,7 @@ def _read_messages(values: dict[str, Any], source: SourceOptions) -> None:
 
 
 def _choose(bank: OpenBank, options: ForkOptions) -> ForkOptions:
-    """Have a person choose a conversation and a point of it, where none is named."""
+    """Prompt for a conversation and a point of it, if none is given."""
     if options.session is not None:
         return options
     chosen = picked_session(bank)

@@ -1,4 +1,4 @@
-"""``satchel token``: what others may do with the memory of a bank."""
+"""``satchel token``: capability tokens of a bank."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ def add_to(app: Group) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntriesFile(Options):
-    """Where the IDs of entries may be read from."""
+    """Source of the IDs of entries."""
 
     entries_from: Annotated[
         PathText | None,

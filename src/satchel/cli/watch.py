@@ -1,4 +1,4 @@
-"""``satchel watch``: transcripts and memories of agent hosts, captured before they are deleted."""
+"""``satchel watch``: capture transcripts and memories of agent hosts before they are deleted."""
 
 from collections.abc import Mapping
 from typing import Any

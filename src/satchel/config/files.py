@@ -68,21 +68,25 @@ def to_toml(table: Mapping[str, Any]) -> str:
 
 
 def _write(table: Mapping[str, Any], path: tuple[str, ...], lines: list[str]) -> None:
-    tables = {name: held for name, held in table.items() if _is_table(held) or _are_tables(held)}
-    for name, held in table.items():
+    tables = {
+        name: value for name, value in table.items() if _is_table(value) or _are_tables(value)
+    }
+    for name, value in table.items():
         if name not in tables:
-            lines.append(f"{_name(name)} = {_value(held, (*path, name))}")
-    for name, held in tables.items():
+            lines.append(f"{_name(name)} = {_value(value, (*path, name))}")
+    for name, value in tables.items():
         inner = (*path, name)
         heading = ".".join(map(_name, inner))
-        if _is_table(held):
-            if not held or any(not (_is_table(one) or _are_tables(one)) for one in held.values()):
+        if _is_table(value):
+            if not value or any(
+                not (_is_table(item) or _are_tables(item)) for item in value.values()
+            ):
                 lines += ["", f"[{heading}]"]
-            _write(held, inner, lines)
+            _write(value, inner, lines)
             continue
-        for one in held:
+        for item in value:
             lines += ["", f"[[{heading}]]"]
-            _write(one, inner, lines)
+            _write(item, inner, lines)
 
 
 def _is_table(value: Any) -> bool:
@@ -140,32 +144,32 @@ def with_table(text: str, path: tuple[str, str], value: Mapping[str, Any] | None
             del wanted[path[0]]
     else:
         outer[path[1]] = value
-    made = _without_table(text, path).rstrip("\n")
-    made += "\n" if made else ""
+    edited = _without_table(text, path).rstrip("\n")
+    edited += "\n" if edited else ""
     if value is not None:
-        made += ("\n" if made else "") + to_toml({path[0]: {path[1]: value}})
+        edited += ("\n" if edited else "") + to_toml({path[0]: {path[1]: value}})
     try:
-        found = tomllib.loads(made)
+        parsed = tomllib.loads(edited)
     except tomllib.TOMLDecodeError:  # the table exists without a heading
-        found = {}
-    if value is None and not found.get(path[0], True):
-        del found[path[0]]
-    if found != wanted:
+        parsed = {}
+    if value is None and not parsed.get(path[0], True):
+        del parsed[path[0]]
+    if parsed != wanted:
         hint = f"Write it as a table of its own: [{path[0]}.{_name(path[1])}]."
         raise UsageError("this value cannot be edited in place", field=path[0], hint=hint)
-    return made
+    return edited
 
 
 def _without_table(text: str, path: tuple[str, str]) -> str:
-    kept, gone, start = list[str](), False, ".".join(path)
+    lines, gone, start = list[str](), False, ".".join(path)
     for line in text.splitlines(keepends=True):
         heading = _TABLE.match(line)
         if heading is not None:
             found = _path(heading[1])
             gone = found == start or found.startswith(start + ".")
         if not gone:
-            kept.append(line)
-    return "".join(kept)
+            lines.append(line)
+    return "".join(lines)
 
 
 YAML_ENDINGS = (".yaml", ".yml")
@@ -218,10 +222,10 @@ class ConfigFile:
     notes: list[str] = field(default_factory=list)
     """Notices for people, such as ignored keys."""
 
-    def wrong(self, what: str, path: str, hint: str | None = None) -> ConfigError:
+    def wrong(self, message: str, path: str, hint: str | None = None) -> ConfigError:
         """Return the error about a key."""
         return ConfigError(
-            what, file=str(self.path), line=self.line(path), field=path or None, hint=hint
+            message, file=str(self.path), line=self.line(path), field=path or None, hint=hint
         )
 
 
@@ -244,9 +248,9 @@ def read_file(path: Path) -> ConfigFile:
     try:
         text = data.decode()
         if is_yaml(path):
-            found = _from_yaml(text, path)
+            config = _from_yaml(text, path)
         else:
-            found = ConfigFile(path, tomllib.loads(text), lambda wanted: line_of(text, wanted))
+            config = ConfigFile(path, tomllib.loads(text), lambda wanted: line_of(text, wanted))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         what = "YAML" if is_yaml(path) else "TOML"
         raise ConfigError(f"not {what}: {error}", file=str(path)) from None
@@ -254,7 +258,7 @@ def read_file(path: Path) -> ConfigFile:
         raise ConfigError(
             error.message, file=error.file, line=error.line, hint=error.hint
         ) from None
-    return _translate_astrocyte(found)
+    return _translate_astrocyte(config)
 
 
 def _from_yaml(text: str, path: Path) -> ConfigFile:
@@ -265,82 +269,82 @@ def _from_yaml(text: str, path: Path) -> ConfigFile:
     return ConfigFile(path, value, lines.get)
 
 
-def _translate_astrocyte(found: ConfigFile) -> ConfigFile:
+def _translate_astrocyte(config: ConfigFile) -> ConfigFile:
     """Translate Astrocyte's keys, and remove those of its pipeline."""
-    table, left = dict(found.table), set[str]()
+    table, left = dict(config.table), set[str]()
     if "vector_store" in table:
         if "provider" in table:
-            raise found.wrong("both a provider and a vector store are configured", "vector_store")
+            raise config.wrong("both a provider and a vector store are configured", "vector_store")
         table["provider"] = f"astrocyte-{table.pop('vector_store')}"
         table["provider_config"] = table.pop("vector_store_config", {})
     elif table.get("provider_tier") == "storage" and "vector_store_config" in table:
-        raise found.wrong("no vector store is configured for this", "vector_store_config")
+        raise config.wrong("no vector store is configured for this", "vector_store_config")
     for name in sorted(_ASTROCYTES & set(table)):
         # `sources` may get a meaning here; in these files it belongs to Astrocyte.
-        if name == "agents" and _are_ours(found.path, table[name]):
+        if name == "agents" and _are_agent_settings(config.path, table[name]):
             continue
         del table[name]
         left.add(name)
     banks = table.get("banks")
     if isinstance(banks, dict):
-        table["banks"] = {name: _bank_of(name, held, left) for name, held in banks.items()}
+        table["banks"] = {name: _translate_bank(name, held, left) for name, held in banks.items()}
     known = table.get("profiles")
     if table.get("profile") in _ASTROCYTES_PROFILES and table["profile"] not in (known or {}):
         left.add(f"profile {table.pop('profile')}")
     if left:
-        found.notes.append(f"specific to Astrocyte, ignored here: {', '.join(sorted(left))}")
-    return ConfigFile(found.path, table, found.line, found.notes)
+        config.notes.append(f"specific to Astrocyte, ignored here: {', '.join(sorted(left))}")
+    return ConfigFile(config.path, table, config.line, config.notes)
 
 
-def _are_ours(path: Path, agents: Any) -> bool:
+def _are_agent_settings(path: Path, agents: Any) -> bool:
     """Return whether a table of agents is Satchel's: Astrocyte's is in YAML and has other keys."""
     members = {each.name for each in msgspec.structs.fields(AgentSettings)}
     tables = isinstance(agents, dict) and all(isinstance(one, dict) for one in agents.values())
     return not is_yaml(path) or (tables and all(set(one) <= members for one in agents.values()))
 
 
-def _bank_of(name: str, held: Any, left: set[str]) -> Any:
-    if not isinstance(held, dict):
-        return held
-    left.update(f"banks.{name}.{each}" for each in _ASTROCYTES_OF_A_BANK & set(held))
-    return {each: value for each, value in held.items() if each not in _ASTROCYTES_OF_A_BANK}
+def _translate_bank(name: str, table: Any, left: set[str]) -> Any:
+    if not isinstance(table, dict):
+        return table
+    left.update(f"banks.{name}.{each}" for each in _ASTROCYTES_OF_A_BANK & set(table))
+    return {each: value for each, value in table.items() if each not in _ASTROCYTES_OF_A_BANK}
 
 
-def require_known(found: ConfigFile, model: type[msgspec.Struct]) -> None:
+def require_known(config: ConfigFile, model: type[msgspec.Struct]) -> None:
     """Refuse a key that a model does not have, and suggest the nearest one.
 
     Raises:
         ConfigError: With the file, the key, and the line if known.
     """
-    _require(found, model, found.table, "")
+    _require(config, model, config.table, "")
 
 
-def _require(found: ConfigFile, kind: Any, value: Any, path: str) -> None:
+def _require(config: ConfigFile, kind: Any, value: Any, path: str) -> None:
     inner = get_args(kind)
     if _is_struct(kind):
-        _require_members(found, kind, value, path)
+        _require_members(config, kind, value, path)
     elif get_origin(kind) is dict and inner[1] is not Any:
         if not isinstance(value, dict):
-            raise found.wrong("must be a table", path)
-        for name, held in value.items():
-            _require(found, inner[1], held, f"{path}.{name}")
+            raise config.wrong("must be a table", path)
+        for name, item in value.items():
+            _require(config, inner[1], item, f"{path}.{name}")
     elif get_origin(kind) is tuple and _is_struct(inner[0]):
         if not isinstance(value, list):
-            raise found.wrong("must be a list of tables", path)
-        for held in value:
-            _require(found, inner[0], held, path)
+            raise config.wrong("must be a list of tables", path)
+        for item in value:
+            _require(config, inner[0], item, path)
 
 
-def _require_members(found: ConfigFile, kind: type[msgspec.Struct], value: Any, path: str) -> None:
+def _require_members(config: ConfigFile, kind: type[msgspec.Struct], value: Any, path: str) -> None:
     if not isinstance(value, dict):
-        raise found.wrong("must be a table", path)
+        raise config.wrong("must be a table", path)
     members = {each.encode_name: each.type for each in msgspec.structs.fields(kind)}
-    for name, held in value.items():
+    for name, item in value.items():
         where = f"{path}.{name}" if path else name
         if name not in members:
-            what = "no such section" if not path and isinstance(held, dict) else "no such key"
-            raise found.wrong(what, where, nearest(name, members))
-        _require(found, members[name], held, where)
+            what = "no such section" if not path and isinstance(item, dict) else "no such key"
+            raise config.wrong(what, where, nearest(name, members))
+        _require(config, members[name], item, where)
 
 
 def _is_struct(kind: Any) -> bool:
@@ -356,22 +360,22 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(names)}."
 
 
-def with_variables(value: Any, env: Mapping[str, str], found: ConfigFile, path: str) -> Any:
+def with_variables(value: Any, env: Mapping[str, str], config: ConfigFile, path: str) -> Any:
     """Return a value with ``${NAME}`` in its texts replaced from the environment.
 
     Raises:
         ConfigError: If the variable is not set.
     """
     if isinstance(value, dict):
-        return {name: with_variables(one, env, found, path) for name, one in value.items()}
+        return {name: with_variables(one, env, config, path) for name, one in value.items()}
     if isinstance(value, list):
-        return [with_variables(one, env, found, path) for one in value]
+        return [with_variables(one, env, config, path) for one in value]
     if not isinstance(value, str):
         return value
 
     def of(match: "re.Match[str]") -> str:
         if match[1] not in env:
-            raise found.wrong(f"the environment has no {match[1]}", path, "Set the variable.")
+            raise config.wrong(f"the environment has no {match[1]}", path, "Set the variable.")
         return env[match[1]]
 
     return _VARIABLE.sub(of, value)
@@ -457,17 +461,17 @@ class _YamlReader:
             return self._scalar(node)
         if node.id == "sequence":
             return [self.value(each, path, depth + 1) for each in node.value]
-        found = dict[str, Any]()
-        for key, held in node.value:
+        table = dict[str, Any]()
+        for key, node_value in node.value:
             name = key.value if key.id == "scalar" else None
             if name is None or key.tag == _TAG + "merge":
                 raise self._refused("not a valid key name", key)
-            if name in found:
+            if name in table:
                 raise self._refused(f"{name} occurs twice", key)
             where = f"{path}.{name}" if path else name
             self._lines[where] = key.start_mark.line + 1
-            found[name] = self.value(held, where, depth + 1)
-        return found
+            table[name] = self.value(node_value, where, depth + 1)
+        return table
 
     def _scalar(self, node: Any) -> Any:
         kind = node.tag.removeprefix(_TAG)
@@ -478,8 +482,8 @@ class _YamlReader:
             return self._loader.construct_object(node)
         return node.value
 
-    def _refused(self, what: str, node: Any) -> MalformedError:
-        return MalformedError(what, file=self._file, line=node.start_mark.line + 1)
+    def _refused(self, problem: str, node: Any) -> MalformedError:
+        return MalformedError(problem, file=self._file, line=node.start_mark.line + 1)
 
 
 class Activation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -523,12 +527,12 @@ def activate(new: Path, active: Path) -> Activation:
     if old == data:
         return Activation(file=str(active), changed=False)
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    kept = target.with_name(f"{target.name}.before-{moment}")
-    with atomic_write(kept, overwrite=False, mode=mode) as stream:
+    saved = target.with_name(f"{target.name}.before-{moment}")
+    with atomic_write(saved, overwrite=False, mode=mode) as stream:
         stream.write(old)
     with atomic_write(target, mode=mode) as stream:
         stream.write(data)
-    return Activation(file=str(active), kept=str(kept))
+    return Activation(file=str(active), kept=str(saved))
 
 
 def _content(new: Path, *, as_yaml: bool) -> bytes:
@@ -575,7 +579,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def store_address(
-    found: ConfigFile, provider: str, config: dict[str, Any], tier: Any = ""
+    source: ConfigFile, provider: str, config: dict[str, Any], tier: Any = ""
 ) -> str | None:
     """Return the address of the store that a provider is; None if it is not a store.
 
@@ -584,11 +588,11 @@ def store_address(
     """
     if not provider:
         if config:
-            raise found.wrong("no provider is configured for this", "provider_config")
+            raise source.wrong("no provider is configured for this", "provider_config")
         return None
     kind = "storage" if provider in STORES or provider.startswith("astrocyte-") else "engine"
     if tier not in ("", kind):
-        raise found.wrong(f"the provider {provider!r} is of the tier {kind}", "provider_tier")
+        raise source.wrong(f"the provider {provider!r} is of the tier {kind}", "provider_tier")
     if provider not in STORES:
         return None
     member = STORES[provider]
@@ -596,16 +600,16 @@ def store_address(
     unknown = [name for name in config if name not in known]
     if unknown:
         where = f"provider_config.{unknown[0]}"
-        raise found.wrong("no such key", where, f"Known: {', '.join(known)}.")
-    given = [name for name in known if config.get(name)]
-    if len(given) != 1 or not isinstance(config[given[0]], str):
-        raise found.wrong("the store's location is set twice", "provider_config", f"Set {member}.")
-    text: str = config[given[0]]
-    if given[0] == "path":
+        raise source.wrong("no such key", where, f"Known: {', '.join(known)}.")
+    present = [name for name in known if config.get(name)]
+    if len(present) != 1 or not isinstance(config[present[0]], str):
+        raise source.wrong("the store's location is set twice", "provider_config", f"Set {member}.")
+    text: str = config[present[0]]
+    if present[0] == "path":
         return f"{provider}:///{text}"
     if not text.startswith(f"{provider}://"):
-        where = f"provider_config.{given[0]}"
-        raise found.wrong(f"does not start with {provider}://", where)
+        where = f"provider_config.{present[0]}"
+        raise source.wrong(f"does not start with {provider}://", where)
     return text
 
 
@@ -614,8 +618,8 @@ def live_product(provider: str, config: dict[str, Any]) -> Provider | None:
     if not provider or provider in STORES:
         return None
     rest = dict(config)
-    there = str(rest.pop("path", ""))
+    location = str(rest.pop("path", ""))
     for name in _ADDRESSES:
-        if name in rest and not there:
-            there = str(rest.pop(name)).removeprefix(f"{provider}://").removeprefix("/")
-    return Provider(name=provider, there=there, config=rest)
+        if name in rest and not location:
+            location = str(rest.pop(name)).removeprefix(f"{provider}://").removeprefix("/")
+    return Provider(name=provider, there=location, config=rest)

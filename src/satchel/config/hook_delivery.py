@@ -47,12 +47,12 @@ def run_function(name: str, event: Event) -> None:
         ConfigError: If it does not exist.
     """
     module, _, path = name.partition(":")
-    found: Any = import_module(module)
+    target: Any = import_module(module)
     for part in path.split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
+        target = getattr(target, part, None)
+    if not callable(target):
         raise ConfigError(f"{name} is not a function")
-    found(event)
+    target(event)
 
 
 def run_command(
@@ -71,13 +71,13 @@ def run_command(
         for name, value in os.environ.items()
         if name in _GIVEN or name in variables or name.startswith(_GIVEN_KINDS)
     }
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as errors:
         try:
             process = subprocess.Popen(  # noqa: S603 - the operator's own configuration
                 list(command),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=errors,
                 env=environment,
                 start_new_session=True,
             )
@@ -91,8 +91,8 @@ def run_command(
             process.wait()
             raise TargetError(f"it did not finish within {seconds:g} seconds") from None
         if process.returncode:
-            said.seek(0)
-            words = said.read(_SHOWN).decode("utf-8", "replace").strip()
+            errors.seek(0)
+            words = errors.read(_SHOWN).decode("utf-8", "replace").strip()
             raise TargetError(f"status {process.returncode}{': ' if words else ''}{words}")
 
 
@@ -173,7 +173,7 @@ StuckOrNot = Callable[[bool], None]
 """Called with True if a call did not end in time, and with False once it ended."""
 
 
-def call(what: Callable[[], object], seconds: float, stuck: StuckOrNot) -> str | None:
+def call(function: Callable[[], object], seconds: float, stuck: StuckOrNot) -> str | None:
     """Call a function and wait for it for a limited time.
 
     A thread cannot be ended from outside: a call that does not end continues beside the program.
@@ -187,7 +187,7 @@ def call(what: Callable[[], object], seconds: float, stuck: StuckOrNot) -> str |
     def run() -> None:
         nonlocal decided
         try:
-            what()
+            function()
         except BaseException as error:  # noqa: BLE001 - code of others
             problems.append(f"{type(error).__name__}: {error}")
         with change:

@@ -56,9 +56,9 @@ class Hooks:
         self._listeners = {name: tuple(each) for name, each in listeners.items() if each}
         self._counts = {"delivered": 0, "failed": 0, "dropped": 0}
         self._open = 0
-        self._begin()
+        self._reset()
         if self._listeners:
-            in_child(self._begin)
+            in_child(self._reset)
 
     @classmethod
     def of(cls, table: HookTable) -> "Hooks":
@@ -66,13 +66,13 @@ class Hooks:
         found = {name: getattr(table, name) for name in EVENTS if getattr(table, name)}
         return cls(found) if found else NO_HOOKS
 
-    def and_(self, more: Mapping[str, Listener | Iterable[Listener]]) -> "Hooks":
+    def with_listeners(self, more: Mapping[str, Listener | Iterable[Listener]]) -> "Hooks":
         """Return these hooks with functions of this process added.
 
         Raises:
             UsageError: If an event does not exist, or a listener is not callable.
         """
-        found: dict[str, list[HookSettings | Listener]] = {
+        listeners: dict[str, list[HookSettings | Listener]] = {
             name: list(each) for name, each in self._listeners.items()
         }
         for name, given in more.items():
@@ -82,8 +82,8 @@ class Hooks:
                 raise UsageError(f"no event named {name!r}", field="hooks", hint=hint)
             if not all(map(callable, functions)):
                 raise UsageError("a hook must be a function", field=f"hooks.{name}")
-            found.setdefault(name, []).extend(functions)
-        return Hooks(found)
+            listeners.setdefault(name, []).extend(functions)
+        return Hooks(listeners)
 
     @property
     def counts(self) -> HookCounts:
@@ -111,7 +111,7 @@ class Hooks:
         listeners = self._listeners.get(event)
         if not listeners:
             return
-        told = Event(
+        message = Event(
             event=event,
             delivery=secrets.token_hex(16),
             at=now(),
@@ -121,12 +121,12 @@ class Hooks:
             counts=dict(counts or {}),
         )
         wants = any(isinstance(one, HookSettings) and one.include_content for one in listeners)
-        whole = told
+        whole = message
         if wants and content is not None:
-            whole = msgspec.structs.replace(told, content=content())
+            whole = msgspec.structs.replace(message, content=content())
         for listener in listeners:
             include = isinstance(listener, HookSettings) and listener.include_content
-            self._put(listener, whole if include else told)
+            self._put(listener, whole if include else message)
 
     def finish(self, patience: float = PATIENCE) -> None:
         """Wait until all events are delivered; after ``patience`` seconds the rest is dropped."""
@@ -137,7 +137,7 @@ class Hooks:
             self._counts["dropped"] += left
             _log.warning("%d events were not delivered in time", left)
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         """Start with an empty queue: after a fork it belongs to the parent's thread."""
         self._waiting: queue.Queue[tuple[HookSettings | Listener, Event]] = queue.Queue(
             MOST_WAITING
@@ -165,7 +165,7 @@ class Hooks:
     def _work(self) -> None:
         while True:
             listener, event = self._waiting.get()
-            problem = self._told(listener, event)
+            problem = self._call_listener(listener, event)
             self._counts["delivered" if problem is None else "failed"] += 1
             if problem is not None:
                 _log.warning("hook %s, %s: %s", event.event, _name(listener), _visible(problem))
@@ -173,20 +173,20 @@ class Hooks:
                 self._open = max(0, self._open - 1)
                 self._done.notify_all()
 
-    def _told(self, listener: HookSettings | Listener, event: Event) -> str | None:
+    def _call_listener(self, listener: HookSettings | Listener, event: Event) -> str | None:
         """Call one listener; return the problem."""
         from satchel.config.hook_delivery import call
 
         if id(listener) in self._stuck:
             return "still handling an earlier event"
         if not isinstance(listener, HookSettings):
-            return call(lambda: listener(event), PATIENCE, self._still(listener))
-        return self._by_settings(listener, event)
+            return call(lambda: listener(event), PATIENCE, self._stuck_callback(listener))
+        return self._call_configured(listener, event)
 
-    def _by_settings(self, hook: HookSettings, event: Event) -> str | None:
+    def _call_configured(self, hook: HookSettings, event: Event) -> str | None:
         from satchel.config.hook_delivery import call, post, run_command, run_function
 
-        stuck = self._still(hook)
+        stuck = self._stuck_callback(hook)
         if hook.function is not None:
             function = hook.function
             return call(lambda: run_function(function, event), hook.timeout, stuck)
@@ -200,7 +200,7 @@ class Hooks:
         address, secret = str(hook.webhook), hook.secret_env
         return post(address, event, timeout=hook.timeout, retries=hook.retries, secret=secret)
 
-    def _still(self, listener: object) -> Callable[[bool], None]:
+    def _stuck_callback(self, listener: object) -> Callable[[bool], None]:
         """Return the function that notes whether a listener is still running."""
 
         def note(is_stuck: bool) -> None:  # noqa: FBT001 - a callback

@@ -132,7 +132,9 @@ def is_contained(settings: Settings, permission: PathPermission = OWN) -> bool:
     return any(roots is not None for roots in said)
 
 
-def require_uncontained(settings: Settings, place: str, permission: PathPermission = OWN) -> None:
+def require_uncontained(
+    settings: Settings, location: str, permission: PathPermission = OWN
+) -> None:
     """Refuse the location of a live product if paths are limited to folders.
 
     The product's library opens files by name, so they cannot be contained.
@@ -140,11 +142,11 @@ def require_uncontained(settings: Settings, place: str, permission: PathPermissi
     Raises:
         ContainmentError: If no folder is allowed, or roots are set.
     """
-    if _roots(settings, place, permission) is not None:
+    if _roots(settings, location, permission) is not None:
         raise ContainmentError(
             "a live product cannot be restricted to folders, so it is not opened when roots "
             "are set",
-            file=repr(place),
+            file=repr(location),
             hint="Export from it into a root, or do this without roots.",
         )
 

@@ -68,7 +68,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True):
     """The environment variable that sets it; empty if it can be set in the file only."""
 
 
-def declared(found: ConfigFile, env: Mapping[str, str]) -> list[Value]:
+def declared(config: ConfigFile, env: Mapping[str, str]) -> list[Value]:
     """Return the values that are no plain settings.
 
     Raises:
@@ -84,10 +84,10 @@ def declared(found: ConfigFile, env: Mapping[str, str]) -> list[Value]:
             value, origin = env[variable], variable
             if name == "provider_config":
                 value = _object(value, variable)
-        elif name in found.table:
-            value, origin = found.table[name], "file"
+        elif name in config.table:
+            value, origin = config.table[name], "file"
         if name == "provider_config":
-            value = with_variables(value, env, found, name)
+            value = with_variables(value, env, config, name)
         values.append(Value(name=name, value=value, origin=origin, variable=variable))
     return values
 
@@ -102,35 +102,39 @@ def _object(text: str, variable: str) -> Any:
     return value
 
 
-def with_provider(values: list[Value], said: list[Value], found: ConfigFile) -> list[Value]:
+def with_provider(values: list[Value], settings: list[Value], source: ConfigFile) -> list[Value]:
     """Return plain settings with the store of the provider, if it is one.
 
     Args:
         values: Plain settings.
-        said: The result of ``declared``.
-        found: The file, for errors.
+        settings: The result of ``declared``.
+        source: The file, for errors.
 
     Raises:
         ConfigError: If the provider is invalid, or the file names another store as well.
     """
-    named = {one.name: one for one in said}
+    named = {setting.name: setting for setting in settings}
     provider = named["provider"]
     # Values that are certainly wrong are refused here; their types are verified with all others.
     config, tier = named["provider_config"].value, named["provider_tier"].value
     if not isinstance(provider.value, str) or not isinstance(config, dict):
         return values
-    address = store_address(found, provider.value, config, tier)
+    address = store_address(source, provider.value, config, tier)
     if address is None:
         return values
-    at, own = next((n, one) for n, one in enumerate(values) if one.name == "store.address")
+    at, own = next(
+        (n, setting) for n, setting in enumerate(values) if setting.name == "store.address"
+    )
     if own.origin in ("file", "default"):
         if own.origin == "file" and provider.origin == "file" and own.value:
-            raise found.wrong("a provider, which is a store itself, is configured", "store.address")
+            raise source.wrong(
+                "a provider, which is a store itself, is configured", "store.address"
+            )
         own = msgspec.structs.replace(own, value=address, origin=provider.origin)
     return [*values[:at], own, *values[at + 1 :]]
 
 
-def require_profiles(options: ConfigTables, found: ConfigFile) -> None:
+def require_profiles(options: ConfigTables, config: ConfigFile) -> None:
     """Refuse the name of a profile that does not exist.
 
     Raises:
@@ -141,58 +145,60 @@ def require_profiles(options: ConfigTables, found: ConfigFile) -> None:
     for where, name in named.items():
         if name is not None and name not in options.profiles:
             what = f"no profile named {name!r}"
-            raise found.wrong(what, where, nearest(name, options.profiles or ["none yet"]))
+            raise config.wrong(what, where, nearest(name, options.profiles or ["none yet"]))
 
 
-def require_shapes(said: list[Value], found: ConfigFile) -> None:
+def require_shapes(settings: list[Value], config: ConfigFile) -> None:
     """Refuse a bank or profile with a value of the wrong type.
 
     Raises:
         ConfigError: Naming it.
     """
-    for one in said:
+    for setting in settings:
         kind = {"banks": BankSettings, "profiles": BankProfile, "agents": AgentSettings}.get(
-            one.name
+            setting.name
         )
-        if kind is None or not isinstance(one.value, dict):
+        if kind is None or not isinstance(setting.value, dict):
             continue
-        for name, held in one.value.items():
+        for name, held in setting.value.items():
             try:
                 msgspec.convert(held, resolved(kind))
             except msgspec.ValidationError as error:
-                raise wrong_type_error(error, found, f"{one.name}.{name}") from None
+                raise wrong_type_error(error, config, f"{setting.name}.{name}") from None
 
 
 def wrong_type_error(
-    error: msgspec.ValidationError, found: ConfigFile, inside: str = ""
+    error: msgspec.ValidationError, config: ConfigFile, inside: str = ""
 ) -> ConfigError:
     """Return the error for a value of the wrong type in a table."""
     text = str(error)
     at = _AT.search(text)
     path = re.sub(r"\[(\d+|\.\.\.)\]", "", at[1]).strip(".") if at else ""
-    return found.wrong(text, ".".join(part for part in (inside, path) if part))
+    return config.wrong(text, ".".join(part for part in (inside, path) if part))
 
 
-def displayed(said: list[Value]) -> list[Value]:
+def displayed(settings: list[Value]) -> list[Value]:
     """Return settings to display: one line for each bank, profile and hook, without secrets.
 
     Passwords in addresses are hidden.
     """
     lines = list[Value]()
-    for one in said:
-        if isinstance(one.value, dict) and one.name != "provider_config":
-            for name, held in one.value.items():
+    for setting in settings:
+        if isinstance(setting.value, dict) and setting.name != "provider_config":
+            for name, held in setting.value.items():
                 if held:
-                    part = msgspec.structs.replace(one, name=f"{one.name}.{name}", value=held)
+                    part = msgspec.structs.replace(
+                        setting, name=f"{setting.name}.{name}", value=held
+                    )
                     lines.append(masked(part))
         else:
-            lines.append(masked(one))
+            lines.append(masked(setting))
     return lines
 
 
-def masked(one: Value) -> Value:
+def masked(setting: Value) -> Value:
     """Return a setting with its secrets hidden."""
-    return msgspec.structs.replace(one, value=_masked(one.value))
+    return msgspec.structs.replace(setting, value=_masked(setting.value))
 
 
 def _masked(value: Any, name: str = "") -> Any:
@@ -413,7 +419,7 @@ def load_settings(
     file = config or (
         Path(chosen) if chosen else default_file(platformdirs.user_config_path(_APP), FILE_NAME)
     )
-    found = _read(file, required=config is not None or bool(chosen))
+    source = _read(file, required=config is not None or bool(chosen))
     values = [
         Value(name="home", value=str(found_home), origin=home_origin, variable="SATCHEL_HOME"),
         Value(name="witness", value=str(state), origin=state_origin, variable="SATCHEL_WITNESS"),
@@ -429,14 +435,14 @@ def load_settings(
     plain = list[Value]()
     for section, fields in sections().items():
         for name, default in fields.items():
-            value = _value(section, name, default, found.table, env)
+            value = _value(section, name, default, source.table, env)
             given = {"store.address": store, "store.backend": backend}.get(value.name)
             if given is not None:
                 value = msgspec.structs.replace(value, value=given, origin=FLAG)
             plain.append(value)
-    said = declared(found, env)
-    plain = with_provider(plain, said, found)
-    options = _options(plain, said, found)
+    said = declared(source, env)
+    plain = with_provider(plain, said, source)
+    options = _options(plain, said, source)
     values += [*map(masked, plain), *displayed(said)]
     return Settings(
         home=found_home,
@@ -444,15 +450,15 @@ def load_settings(
         file=file,
         options=options,
         values=values,
-        notes=found.notes,
+        notes=source.notes,
         hooks=Hooks.of(options.hooks),
         token=presented,
-        selection=StoreSelection(found_home, _said(plain)),
+        selection=StoreSelection(found_home, _store_request(plain)),
         unlocking=Unlocker(folder=found_home / "identities"),
     )
 
 
-def _said(plain: list[Value]) -> StoreRequest:
+def _store_request(plain: list[Value]) -> StoreRequest:
     """Return the settings about the store."""
     named = {one.name: one for one in plain}
     address, backend = named["store.address"], named["store.backend"]
@@ -468,10 +474,10 @@ def _said(plain: list[Value]) -> StoreRequest:
 
 
 def _folder(
-    given: Path | None, env: Mapping[str, str], variable: str, default: Callable[[str], Path]
+    folder: Path | None, env: Mapping[str, str], variable: str, default: Callable[[str], Path]
 ) -> tuple[Path, str]:
-    if given is not None:
-        return given.expanduser(), FLAG
+    if folder is not None:
+        return folder.expanduser(), FLAG
     if env.get(variable):
         return Path(env[variable]).expanduser(), variable
     if not any(os.environ.get(name) for name in ("HOME", *_INSTEAD_OF_HOME[variable])):
@@ -485,7 +491,7 @@ def _folder(
 
 def _read(file: Path, *, required: bool) -> ConfigFile:
     try:
-        found = read_file(file)
+        config = read_file(file)
     except UnreadableError as error:
         if file.exists():
             raise ConfigError(error.message, file=str(file)) from error
@@ -496,8 +502,8 @@ def _read(file: Path, *, required: bool) -> ConfigFile:
             file=str(file),
             hint="Create it (it may be empty), or choose another: --config, or SATCHEL_CONFIG.",
         ) from error
-    require_known(found, ConfigContents)
-    return found
+    require_known(config, ConfigContents)
+    return config
 
 
 def sections() -> dict[str, dict[str, Any]]:
@@ -512,12 +518,12 @@ def _value(
     section: str, name: str, default: Any, table: dict[str, Any], env: Mapping[str, str]
 ) -> Value:
     variable = _SHORT.get((section, name), f"SATCHEL_{section}_{name}".upper())
-    for one in (variable, *_ALSO.get((section, name), ())):
-        if one in env:
+    for candidate in (variable, *_ALSO.get((section, name), ())):
+        if candidate in env:
             return Value(
                 name=f"{section}.{name}",
-                value=_from_text(env[one], default, one),
-                origin=one,
+                value=_from_text(env[candidate], default, candidate),
+                origin=candidate,
                 variable=variable,
             )
     if name in table.get(section, {}):
@@ -536,17 +542,17 @@ def _from_text(text: str, default: Any, variable: str) -> Any:
         raise ConfigError(f"{text!r} is not a {type(default).__name__}", field=variable) from None
 
 
-def _options(plain: list[Value], said: list[Value], found: ConfigFile) -> ConfigContents:
-    require_shapes(said, found)
-    merged: dict[str, Any] = {one.name: one.value for one in said}
+def _options(plain: list[Value], settings: list[Value], config: ConfigFile) -> ConfigContents:
+    require_shapes(settings, config)
+    merged: dict[str, Any] = {one.name: one.value for one in settings}
     for one in plain:
         section, _, name = one.name.partition(".")
         merged.setdefault(section, {})[name] = one.value
     try:
         options = msgspec.convert(merged, resolved(ConfigContents))
     except msgspec.ValidationError as error:
-        raise wrong_type_error(error, found) from None
-    require_profiles(options, found)
+        raise wrong_type_error(error, config) from None
+    require_profiles(options, config)
     if options.verify.threshold < 1:
         raise ConfigError("the threshold must be at least 1", field="verify.threshold")
     return options
@@ -602,17 +608,17 @@ def secret_variables(settings: Settings) -> list[str]:
     return [
         value.origin
         for value in settings.values
-        if _is_given(value) and value.origin != _FLAG and _portable_text(value) is None
+        if _is_set(value) and value.origin != _FLAG and _portable_text(value) is None
     ]
 
 
-def _is_given(value: Value) -> bool:
+def _is_set(value: Value) -> bool:
     return value.origin == _FLAG or (value.origin in os.environ and value.origin.isupper())
 
 
 def _portable_text(value: Value) -> str | None:
     """Return a value that was set, independent of the folder; None for a secret or a default."""
-    if not _is_given(value) or value.name in _NOT_IN_COMMANDS:
+    if not _is_set(value) or value.name in _NOT_IN_COMMANDS:
         return None
     text = str(value.value) if value.origin == _FLAG else os.environ[value.origin]
     shown = masked(Value(name=value.name, value=text, origin="", variable="")).value

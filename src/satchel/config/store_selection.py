@@ -156,11 +156,11 @@ def agents_in(home: Path) -> list[str]:
         PathRefusedError: If there is a link among them.
     """
     folder = home / HIERARCHY
-    found = list[str]()
+    agents = list[str]()
     for path in sorted(folder.iterdir()) if exists_without_link(folder) else []:
         if exists_without_link(path) and path.is_dir() and is_agent_name(path.name):
-            found.append(path.name)
-    return found
+            agents.append(path.name)
+    return agents
 
 
 def owners_in(home: Path) -> list[str]:
@@ -186,13 +186,13 @@ def own_stores(home: Path, agent: str) -> list[BackendChoice]:
     folder = home / HIERARCHY
     if not exists_without_link(folder):
         return []
-    found = [BackendChoice.GRAPH_DB] if has_graph(folder, agent) else []
+    stores = [BackendChoice.GRAPH_DB] if has_graph(folder, agent) else []
     older, _ = older_sqlite(folder, agent)
     if exists_without_link(agent_sqlite(folder, agent)) or (
         exists_without_link(older.parent) and exists_without_link(older)
     ):
-        found.append(BackendChoice.SQLITE)
-    return found
+        stores.append(BackendChoice.SQLITE)
+    return stores
 
 
 def own_path(home: Path, agent: str, kind: BackendChoice) -> Path:
@@ -250,12 +250,12 @@ def exists_without_link(path: Path) -> bool:
         PathRefusedError: If it is a link, also a dangling one, or its status cannot be read.
     """
     try:
-        found = path.lstat()
+        status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
         raise PathRefusedError(f"cannot be read: {error.strerror}", file=str(path)) from error
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         raise PathRefusedError(
             "the store path is a symbolic link",
             file=str(path),
@@ -318,9 +318,9 @@ class StoreSelection:
         said: The settings about the store.
     """
 
-    def __init__(self, home: Path, said: StoreRequest) -> None:
+    def __init__(self, home: Path, request: StoreRequest) -> None:
         self.home = home
-        self.said = said
+        self.said = request
 
     def with_address(self, address: str) -> "StoreSelection":
         """Return the selection with an address; an address that differs from the settings wins."""

@@ -343,13 +343,13 @@ class BackupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         Raises:
             ConfigError: If the environment's value is not a list.
         """
-        said = self.destination
-        if isinstance(said, tuple):
-            return said
-        if not said.startswith("["):
-            return (said,) if said else ()
+        destination = self.destination
+        if isinstance(destination, tuple):
+            return destination
+        if not destination.startswith("["):
+            return (destination,) if destination else ()
         try:
-            return msgspec.json.decode(said, type=tuple[str, ...])
+            return msgspec.json.decode(destination, type=tuple[str, ...])
         except msgspec.DecodeError:
             raise ConfigError("not a list of destinations", field="backup.destination") from None
 

@@ -430,9 +430,9 @@ def check_record(record: Model, size: int, limits: Limits) -> None:
         _bound("tags", len(record.tags), limits.tags)
 
 
-def _bound(member: str, held: int, bound: int) -> None:
-    if held > bound:
-        raise LimitError(f"{held} values are over the limit of {bound}", field=member)
+def _bound(member: str, count: int, bound: int) -> None:
+    if count > bound:
+        raise LimitError(f"{count} values are over the limit of {bound}", field=member)
 
 
 _encoder = msgspec.json.Encoder(order="sorted")
@@ -668,45 +668,45 @@ def _members_of(
 def _checks(cls: type[msgspec.Struct], shape: _Shape) -> _Checks:
     """Return the checks of members of these types, by position."""
     _, _, fields = _members_of(cls)
-    found = []
-    for place, (field, held) in enumerate(zip(fields, shape, strict=True)):
-        check = _check(field.type, held)
+    checks = []
+    for position, (field, value_type) in enumerate(zip(fields, shape, strict=True)):
+        check = _check(field.type, value_type)
         if check is not _passes:
             # An encoder writes an empty member that is omitted here, unless empty is its default.
-            left_out = field.default is None and held in (dict, list, tuple)
-            found.append((place, _filled(check) if left_out else check))
-    return tuple(found)
+            left_out = field.default is None and value_type in (dict, list, tuple)
+            checks.append((position, _filled(check) if left_out else check))
+    return tuple(checks)
 
 
-def _check(kind: inspect.Type, held: type) -> _Check:
+def _check(kind: inspect.Type, value_type: type) -> _Check:
     """Return the check of a member of an exact type."""
     if isinstance(kind, inspect.Metadata):
-        return _check(kind.type, held)
+        return _check(kind.type, value_type)
     if isinstance(kind, inspect.UnionType):
-        checks = (_check(part, held) for part in kind.types)
+        checks = (_check(part, value_type) for part in kind.types)
         return next((check for check in checks if check is not _fails), _fails)
     if isinstance(kind, inspect.AnyType):
-        return _passes if held is type(None) else is_plain
-    if held is tuple and isinstance(kind, inspect.VarTupleType):
+        return _passes if value_type is type(None) else is_plain
+    if value_type is tuple and isinstance(kind, inspect.VarTupleType):
         return _each(kind.item_type)
-    if isinstance(kind, inspect.StructType) and held is kind.cls:
+    if isinstance(kind, inspect.StructType) and value_type is kind.cls:
         return _part(kind)
-    return _scalar_check(kind, held)
+    return _scalar_check(kind, value_type)
 
 
-def _scalar_check(kind: inspect.Type, held: type) -> _Check:
+def _scalar_check(kind: inspect.Type, value_type: type) -> _Check:
     match kind:
-        case inspect.NoneType() if held is type(None):
+        case inspect.NoneType() if value_type is type(None):
             return _passes
-        case inspect.StrType(pattern=None) if held is str:
+        case inspect.StrType(pattern=None) if value_type is str:
             return _passes
-        case inspect.EnumType() if held is kind.cls:
+        case inspect.EnumType() if value_type is kind.cls:
             return _passes
-        case inspect.LiteralType() if held is str:
+        case inspect.LiteralType() if value_type is str:
             return kind.values.__contains__
-        case inspect.FloatType(ge=0, le=1) if held is float:
+        case inspect.FloatType(ge=0, le=1) if value_type is float:
             return _is_unit
-        case inspect.DictType() if held is dict:
+        case inspect.DictType() if value_type is dict:
             return is_plain
     return _fails
 

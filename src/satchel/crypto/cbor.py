@@ -153,12 +153,12 @@ class CborReader:
         if self._window.stream.read(1):
             self._fail("unexpected data after the end of the document")
 
-    def _parts(self, major: int, what: str) -> Iterator[None]:
+    def _parts(self, major: int, kind: str) -> Iterator[None]:
         """Yield once for each part of a map or array; a claimed length reserves no memory."""
         start, stream = self.byte, self._window.stream
         first = stream.read(1)
         if not first or first[0] >> 5 != major:
-            self._fail(f"expected {what}", byte=start)
+            self._fail(f"expected {kind}", byte=start)
         low = first[0] & 31
         if low == _INDEFINITE and self._again is None:
             while (following := stream.read(1)) != _BREAK:

@@ -115,31 +115,33 @@ class Unlocker:
             for path in sorted(self.folder.glob(f"*{IDENTITY_SUFFIX}")):
                 yield from self._in(path, asks=False)
 
-    def require_passphrase(self, what: str) -> str:
+    def require_passphrase(self, subject: str) -> str:
         """Return the passphrase for something.
 
         Raises:
             EncryptionError: If there is none.
         """
-        said = self.passphrase()
-        if not said:
+        passphrase = self.passphrase()
+        if not passphrase:
             raise EncryptionError(
-                f"{what} is protected by a passphrase",
+                f"{subject} is protected by a passphrase",
                 hint=f"Set {PASSPHRASE_VARIABLE}, or run it in a terminal to be asked.",
             )
-        return said
+        return passphrase
 
     def _in(self, path: Path, *, asks: bool) -> Iterator[str]:
         with open_input(path) as stream:
             require_secret(path, os.fstat(stream.fileno()), "this identity")
             data = stream.read(_MAX_FILE)
         if data.startswith(b"{"):
-            held = parse_identity_file(data)
-            if held.identity is not None:
-                yield held.identity
-            elif held.wrapped is not None and asks:
+            identity_file = parse_identity_file(data)
+            if identity_file.identity is not None:
+                yield identity_file.identity
+            elif identity_file.wrapped is not None and asks:
                 yield unwrap_identity(
-                    held.wrapped, held.recipient, self.require_passphrase(f"the identity in {path}")
+                    identity_file.wrapped,
+                    identity_file.recipient,
+                    self.require_passphrase(f"the identity in {path}"),
                 )
             return
         found = [line.strip() for line in data.split(b"\n") if line.strip()[:1] not in (b"", b"#")]
@@ -298,13 +300,17 @@ def decrypt(source: BinaryIO, sink: BinaryIO, unlocking: Unlocker) -> None:
     identities = None
     if _is_front(head):
         line, _, head = head.partition(b"\n")
-        held = parse_identity_file(line)
-        if held.wrapped is None:
+        identity_file = parse_identity_file(line)
+        if identity_file.wrapped is None:
             raise MalformedError(
                 "the identity before the encrypted data is not protected by a passphrase"
             )
         identities = [
-            unwrap_identity(held.wrapped, held.recipient, unlocking.require_passphrase("the file"))
+            unwrap_identity(
+                identity_file.wrapped,
+                identity_file.recipient,
+                unlocking.require_passphrase("the file"),
+            )
         ]
         source.seek(len(line) + 1)
     work = _scrypt_work(head)
@@ -598,7 +604,7 @@ def new_store_key(lock: Lock) -> StoreKey:
     return _noted(StoreKey(secret, held.getvalue()))
 
 
-def open_store_key(held: bytes, unlocking: Unlocker) -> StoreKey:
+def open_store_key(content: bytes, unlocking: Unlocker) -> StoreKey:
     """Return the key in the content of a file.
 
     Raises:
@@ -606,12 +612,12 @@ def open_store_key(held: bytes, unlocking: Unlocker) -> StoreKey:
         MalformedError: If it contains no key.
         MissingExtraError: If the encryption library is not installed.
     """
-    known = _opened.get(blake3(held).digest())
+    known = _opened.get(blake3(content).digest())
     if known is not None:
         return known
     opened = io.BytesIO()
     try:
-        decrypt(io.BytesIO(held), opened, unlocking)
+        decrypt(io.BytesIO(content), opened, unlocking)
     except EncryptionError as error:
         raise EncryptionError(
             error.message.replace("the encrypted file", _NAME).replace("the file", _NAME),
@@ -622,7 +628,7 @@ def open_store_key(held: bytes, unlocking: Unlocker) -> StoreKey:
         found = msgspec.convert(decode_canonical(opened.getvalue()), resolved(_StoredKey))
     except (msgspec.ValidationError, MalformedError):
         raise MalformedError("not a store key") from None
-    return _noted(StoreKey(bytes.fromhex(found.key), held))
+    return _noted(StoreKey(bytes.fromhex(found.key), content))
 
 
 def _noted(key: StoreKey) -> StoreKey:

@@ -247,9 +247,9 @@ class JsonReader:
         self._at += 1
         return char == closing
 
-    def _take(self, char: str, what: str) -> None:
+    def _take(self, char: str, expected: str) -> None:
         if self.peek() != char:
-            self._fail(f"expected {what}")
+            self._fail(f"expected {expected}")
         self._at += 1
 
     def _peek(self) -> str:
@@ -312,12 +312,12 @@ class JsonReader:
         return any(self._text.find(sign, start, end) >= 0 for sign in _DOLLARS)
 
     def _more_or_fail(self, want: int, position: int, problem: str, kind: str = "") -> None:
-        held = len(self._text) - self._at
+        available = len(self._text) - self._at
         at_edge = position >= len(self._text) - _NEAR_END or kind.startswith("Unterminated")
         if self._ended or not at_edge:
             self._at = min(position, len(self._text))
             self._fail(problem or "not JSON")
-        if held > self._item_bytes:
+        if available > self._item_bytes:
             raise LimitError(
                 f"a single value is larger than {self._item_bytes} characters",
                 file=self._name,
@@ -484,13 +484,13 @@ class ForeignReader(JsonReader):
             self._fill(_MOST)
         start = self._at
         end = self._text.rfind(joint, start, start + self._window) + 1
-        found = ordinary_values(self._text[start:end]) if end else None
-        if found is None:
+        values = ordinary_values(self._text[start:end]) if end else None
+        if values is None:
             self._window, self._singly = max(_LEAST, self._window // 4), _FEW
             return
         self._window = min(_MOST, self._window * 2)
         self._several, self._at = self._text[start:end], end
-        for self._index, value in enumerate(found):
+        for self._index, value in enumerate(values):
             yield value
 
 
@@ -570,12 +570,12 @@ _ALL = "float[]"
 _INTEGRAL = re.compile(r"-?[0-9]+\.0")
 
 
-def float_spellings(found: dict[str, Any]) -> dict[str, Any]:
+def float_spellings(row: dict[str, Any]) -> dict[str, Any]:
     """Return the member that records which numbers a source wrote as ``1.0``."""
     numbers = dict[str, str]()
-    if not has_odd_numbers(found.values()):  # most rows; only others need pointers
+    if not has_odd_numbers(row.values()):  # most rows; only others need pointers
         return {}
-    for name, part in found.items():
+    for name, part in row.items():
         if type(part) is float or type(part) is dict or type(part) is list:
             _note_numbers(part, _step(name), numbers)
     return {NUMBERS: numbers} if numbers else {}
@@ -633,7 +633,7 @@ def _note_numbers(value: Any, pointer: str, numbers: dict[str, str]) -> None:
 
 def _write_number(row: dict[str, Any], pointer: str, text: Any) -> None:
     """Restore a number if it has the same value; only the row is changed."""
-    steps = [one.replace("~1", "/").replace("~0", "~") for one in pointer.split("/")[1:]]
+    steps = [item.replace("~1", "/").replace("~0", "~") for item in pointer.split("/")[1:]]
     if type(text) is not str or not steps or not (text == _ALL or _INTEGRAL.fullmatch(text)):
         return
     holder: Any = row
@@ -647,7 +647,7 @@ def _write_number(row: dict[str, Any], pointer: str, text: Any) -> None:
         key = int(steps[-1]) if type(holder) is list else steps[-1]
         there = holder[key]
         if text == _ALL and type(there) is list:
-            holder[key] = [float(one) if type(one) is int else one for one in there]
+            holder[key] = [float(item) if type(item) is int else item for item in there]
         elif type(there) in (int, float) and there == float(text):
             holder[key] = float(text)
     except (KeyError, IndexError, TypeError, ValueError):

@@ -386,17 +386,17 @@ class KeyRing:
         Raises:
             TargetExistsError: If a key with the name exists.
         """
-        made = key or SigningKey.generate()
+        signing_key = key or SigningKey.generate()
         secret: dict[str, Any] = (
-            {"seed": base64.b64encode(made.seed).decode()}
+            {"seed": base64.b64encode(signing_key.seed).decode()}
             if passphrase is None
-            else {"wrapped": wrap(made.seed, made.did.encode(), passphrase)}
+            else {"wrapped": wrap(signing_key.seed, signing_key.did.encode(), passphrase)}
         )
         content = {
             "format": FORMAT,
             "name": name,
             "role": role,
-            "key": made.did,
+            "key": signing_key.did,
             "created_at": now(),
             **secret,
         }
@@ -411,7 +411,7 @@ class KeyRing:
                 file=str(path),
                 hint="Choose another name, or rotate this one: satchel key rotate.",
             ) from None
-        return made
+        return signing_key
 
     def read(self, name: str) -> KeyFile:
         """Return a key's file, without unlocking the secret.
@@ -441,12 +441,12 @@ class KeyRing:
             SigningKeyError: If it is missing, a passphrase is missing or wrong, or the secret
                 does not belong to the public key.
         """
-        held = self.read(name)
-        seed = _unwrap(held, passphrase) if held.wrapped else _base64(held.seed or "")
+        key_file = self.read(name)
+        seed = _unwrap(key_file, passphrase) if key_file.wrapped else _base64(key_file.seed or "")
         if len(seed) != SEED_BYTES:
             raise SigningKeyError("the secret has the wrong length", file=str(self._path(name)))
         key = SigningKey.from_seed(seed)
-        if key.did != held.key:
+        if key.did != key_file.key:
             raise SigningKeyError(
                 "the secret does not belong to the public key in the file",
                 file=str(self._path(name)),
@@ -536,8 +536,8 @@ def _parse(data: bytes) -> KeyFile:
         raise MalformedError(f"not a key file: {error}") from None
 
 
-def _refuse_exposed(path: Path, found: os.stat_result) -> None:
-    exposed = exposure(path, found)
+def _refuse_exposed(path: Path, status: os.stat_result) -> None:
+    exposed = exposure(path, status)
     if exposed is not None:
         raise SigningKeyError(
             f"this key is not safe: {exposed.problem}",
@@ -546,16 +546,16 @@ def _refuse_exposed(path: Path, found: os.stat_result) -> None:
         )
 
 
-def _unwrap(held: KeyFile, passphrase: str | None) -> bytes:
-    wrapped = held.wrapped
+def _unwrap(key_file: KeyFile, passphrase: str | None) -> bytes:
+    wrapped = key_file.wrapped
     if wrapped is None or passphrase is None:
         raise SigningKeyError(
-            f"the key {held.name!r} is protected by a passphrase",
+            f"the key {key_file.name!r} is protected by a passphrase",
             hint="Set SATCHEL_PASSPHRASE, or run it in a terminal to be asked.",
         )
-    seed = unwrap(wrapped, held.key.encode(), passphrase)
+    seed = unwrap(wrapped, key_file.key.encode(), passphrase)
     if seed is None:
-        raise SigningKeyError(f"the passphrase for {held.name!r} is wrong")
+        raise SigningKeyError(f"the passphrase for {key_file.name!r} is wrong")
     return seed
 
 

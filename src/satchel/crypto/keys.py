@@ -237,12 +237,12 @@ def parse_signatures(value: Any, limit: int) -> list[Signature]:
     if isinstance(value, list) and len(value) > limit:
         raise MalformedError(f"more than {limit} signatures", field="signatures")
     try:
-        found = msgspec.convert(value, resolved(list[Signature]))
+        signatures = msgspec.convert(value, resolved(list[Signature]))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not signatures: {error}", field="signatures") from None
-    if len({signature.key for signature in found}) != len(found):
+    if len({signature.key for signature in signatures}) != len(signatures):
         raise MalformedError("a key signed twice", field="signatures")
-    return found
+    return signatures
 
 
 SUCCEEDED = "key_succession"
@@ -306,11 +306,11 @@ class KeyState(NamedTuple):
     added: tuple[OwnerAddition, ...] = ()
     """Owners that others added, in log order."""
 
-    def enough(self, by: frozenset[str], *, but: str | None = None) -> bool:
+    def has_enough(self, by: frozenset[str], *, but: str | None = None) -> bool:
         """Return whether enough owners signed; the signature of ``but`` does not count."""
         return len(by & (self.owners - {but})) >= self.threshold
 
-    def ending(self, key: str) -> KeyEnd | None:
+    def last_end(self, key: str) -> KeyEnd | None:
         """Return the last end of a key; None if it has not ended."""
         return next((one for one in reversed(self.ended) if one.key == key), None)
 
@@ -319,18 +319,18 @@ class KeyState(NamedTuple):
         """The revoked keys."""
         return frozenset(one.key for one in self.ended if one.action == REVOKED)
 
-    def line_of(self, owner: str) -> frozenset[str]:
+    def lineage(self, owner: str) -> frozenset[str]:
         """Return an owner's key and its predecessors.
 
         Predecessors of a revoked key are excluded: its signature of a succession has no value for a
         reader that did not see it in time.
         """
         before = {one.heir: one.key for one in self.ended if one.action == SUCCEEDED}
-        found, revoked = {owner}, self.revoked
+        keys, revoked = {owner}, self.revoked
         while (key := before.get(owner)) is not None and key not in revoked:
-            found.add(key)
+            keys.add(key)
             owner = key
-        return frozenset(found)
+        return frozenset(keys)
 
     def trusted_with(self, known: frozenset[str]) -> frozenset[str]:
         """Return some keys with the owners that were added by owners who are all among them.
@@ -338,36 +338,36 @@ class KeyState(NamedTuple):
         A successor counts as its predecessor; additions by a key that was revoked since do not
         count.
         """
-        found, revoked = set(known), self.revoked
+        keys, revoked = set(known), self.revoked
         for one in self.added:
-            if not one.by & revoked and all(self.line_of(owner) & found for owner in one.owners):
-                found.add(one.key)
-        return frozenset(found)
+            if not one.by & revoked and all(self.lineage(owner) & keys for owner in one.owners):
+                keys.add(one.key)
+        return frozenset(keys)
 
 
 def keys_after(
-    keys: KeyState, place: int, said: tuple[str, Mapping[str, Any]], by: frozenset[str]
+    keys: KeyState, position: int, decision: tuple[str, Mapping[str, Any]], by: frozenset[str]
 ) -> KeyState:
     """Return the keys of a bank after a record that ends one; unchanged if it has no effect.
 
     Args:
         keys: The keys before it.
-        place: Its log position.
-        said: Its action, and its payload, which names the bank.
+        position: Its log position.
+        decision: Its action, and its payload, which names the bank.
         by: The keys with valid signatures.
     """
-    action, payload = said
+    action, payload = decision
     if not _MEMBERS[action] <= payload.keys() <= _MEMBERS[action] | {"reason"}:
         return keys
     if action == SUCCEEDED:
-        return _after_succession(keys, place, payload, by)
+        return _after_succession(keys, position, payload, by)
     key = payload["key"]
     if not is_key(key) or key in keys.revoked:
         return keys
-    if action == RETIRED and (key not in keys.owners | keys.writers or not keys.enough(by)):
+    if action == RETIRED and (key not in keys.owners | keys.writers or not keys.has_enough(by)):
         return keys
     # A key cannot revoke others by claiming that it was stolen: a thief could claim that, too.
-    if action == REVOKED and not keys.enough(by, but=key):
+    if action == REVOKED and not keys.has_enough(by, but=key):
         return keys
     owners = keys.owners - {key}
     if len(owners) < keys.threshold:  # no further decision would be possible
@@ -375,29 +375,29 @@ def keys_after(
     return keys._replace(
         owners=owners,
         writers=keys.writers - {key},
-        ended=(*keys.ended, KeyEnd(key, place, action)),
+        ended=(*keys.ended, KeyEnd(key, position, action)),
     )
 
 
 def _after_succession(
-    keys: KeyState, place: int, payload: Mapping[str, Any], by: frozenset[str]
+    keys: KeyState, position: int, payload: Mapping[str, Any], by: frozenset[str]
 ) -> KeyState:
     old, new = payload["old"], payload["new"]
     if not is_key(old) or not is_key(new) or old == new or not {old, new} <= by:
         return keys
-    found = KeyEnd(old, place, SUCCEEDED, new)
+    end = KeyEnd(old, position, SUCCEEDED, new)
     if old not in keys.owners:
         heirs = {one.heir for one in keys.ended if one.key == old and one.heir is not None}
-        return keys._replace(forked=(*keys.forked, found)) if heirs - {new} else keys
-    if not is_new(keys, new) or not keys.enough(by):
+        return keys._replace(forked=(*keys.forked, end)) if heirs - {new} else keys
+    if not is_new(keys, new) or not keys.has_enough(by):
         return keys
     owners = (keys.owners - {old}) | {new}
-    return keys._replace(owners=owners, ended=(*keys.ended, found))
+    return keys._replace(owners=owners, ended=(*keys.ended, end))
 
 
 def is_new(keys: KeyState, key: str) -> bool:
     """Return whether a key had no role in a bank: an ended key is not admitted again."""
-    return key not in keys.owners | keys.writers and keys.ending(key) is None
+    return key not in keys.owners | keys.writers and keys.last_end(key) is None
 
 
 def is_key(value: object) -> TypeGuard[str]:
@@ -411,7 +411,7 @@ def is_key(value: object) -> TypeGuard[str]:
     return True
 
 
-def honest_end(keys: KeyState, key: str, since: int) -> int | None:
+def unrevoked_end(keys: KeyState, key: str, since: int) -> int | None:
     """Return the log position up to which an unrevoked former key was an owner's; None otherwise.
 
     Args:
@@ -419,7 +419,7 @@ def honest_end(keys: KeyState, key: str, since: int) -> int | None:
         key: The key.
         since: Log position of the last adoption, before which others were owners; 0 for none.
     """
-    found = keys.ending(key)
+    found = keys.last_end(key)
     if found is None or found.action == REVOKED or found.place < since:
         return None
     return found.place
@@ -449,22 +449,22 @@ _ELSEWHERE = (
 
 
 def owners_after(
-    keys: KeyState, said: tuple[str, Mapping[str, Any]], by: frozenset[str]
+    keys: KeyState, decision: tuple[str, Mapping[str, Any]], by: frozenset[str]
 ) -> KeyState:
     """Return the keys of a bank after a record about its owners; unchanged if it has no effect.
 
     Args:
         keys: The keys before it.
-        said: Its action, and its payload, which names the bank.
+        decision: Its action, and its payload, which names the bank.
         by: The keys with valid signatures.
     """
-    action, payload = said
-    if payload.keys() - {"reason"} != _OWNER_MEMBERS[action] or not keys.enough(by):
+    action, payload = decision
+    if payload.keys() - {"reason"} != _OWNER_MEMBERS[action] or not keys.has_enough(by):
         return keys
     if action == OWNER_ADDED:
         key = payload["key"]
         # A writer may become an owner; an ended key may not.
-        fits = is_key(key) and key in by and key not in keys.owners and keys.ending(key) is None
+        fits = is_key(key) and key in by and key not in keys.owners and keys.last_end(key) is None
         if not fits or len(keys.owners) >= MOST_OWNERS:
             return keys
         took_in = OwnerAddition(key, by & keys.owners, keys.owners)
@@ -496,13 +496,13 @@ def require_enough(
     if isinstance(model := record.model, Config):
         action, key = model.action, str(model.payload.get("key"))
     but = key if action == REVOKED else None
-    if keys.enough(by, but=but):
+    if keys.has_enough(by, but=but):
         if action == OWNER_ADDED and key not in by:
             raise ThresholdError(
                 "a new owner must agree, and did not sign this",
                 field="key",
                 hint=_ELSEWHERE,
-                drawn=[one.body for one in drawn],
+                drawn=[item.body for item in drawn],
             )
         return
     there = len(by & (keys.owners - {but}))
@@ -511,5 +511,5 @@ def require_enough(
         f"{there} did",
         field="key",
         hint=f"Add more of their keys: --co-signer NAME. {_ELSEWHERE}",
-        drawn=[one.body for one in drawn],
+        drawn=[item.body for item in drawn],
     )

@@ -189,19 +189,19 @@ def position(node: Node) -> int:
     return leaf_position(((index + 1) << height) - 1) + height
 
 
-def leaf_position(place: int) -> int:
+def leaf_position(index: int) -> int:
     """Return the position of a leaf in the post-order, which is the number of nodes before it."""
-    return 2 * place - place.bit_count()
+    return 2 * index - index.bit_count()
 
 
 def peaks_of(size: int) -> list[Node]:
     """Return the perfect subtrees that form a tree of ``size`` leaves, largest first."""
-    found, start = [], 0
+    peaks, start = [], 0
     for height in reversed(range(size.bit_length())):
         if size >> height & 1:
-            found.append((height, start >> height))
+            peaks.append((height, start >> height))
             start += 1 << height
-    return found
+    return peaks
 
 
 def append_leaves(frontier: Frontier, leaves: Iterable[bytes]) -> list[bytes]:
@@ -244,12 +244,12 @@ class VerifiedTree:
         Raises:
             VerificationError: If one is not, naming the first position.
         """
-        if self._hold({(0, place): leaf for place, leaf in leaves.items()}):
+        if self._verify_nodes({(0, index): leaf for index, leaf in leaves.items()}):
             return
-        for place, leaf in sorted(leaves.items()):
-            if not self._hold({(0, place): leaf}):
+        for index, leaf in sorted(leaves.items()):
+            if not self._verify_nodes({(0, index): leaf}):
                 raise VerificationError(
-                    f"record {place} is not the record logged at this position",
+                    f"record {index} is not the record logged at this position",
                     hint="The store was changed by another program. See: satchel doctor.",
                 )
 
@@ -262,7 +262,7 @@ class VerifiedTree:
         nodes = peaks_of(size)
         stored = self.fetch([position(node) for node in nodes])
         peaks = {node: self._proved.get(node) or stored.get(position(node), b"") for node in nodes}
-        if not self._hold(peaks):
+        if not self._verify_nodes(peaks):
             raise VerificationError(f"the log's first {size} records cannot be verified")
         return Frontier(size, peaks.values()).root
 
@@ -275,22 +275,22 @@ class VerifiedTree:
         Raises:
             VerificationError: If a node is missing.
         """
-        ways = {place: self._way(place) for place in places}
+        ways = {index: self._siblings(index) for index in places}
         wanted = {position(node) for below, _ in ways.values() for node in below}
         stored = self.fetch(sorted(wanted)) if wanted else {}
-        found = dict[int, list[bytes]]()
-        for place, (below, beside) in ways.items():
+        paths = dict[int, list[bytes]]()
+        for index, (below, beside) in ways.items():
             nodes = [stored.get(position(node)) for node in below]
             if None in nodes:
-                raise VerificationError(f"the proof of record {place} is missing")
-            found[place] = [node for node in nodes if node is not None] + beside
-        return found
+                raise VerificationError(f"the proof of record {index} is missing")
+            paths[index] = [node for node in nodes if node is not None] + beside
+        return paths
 
-    def _way(self, place: int) -> tuple[list[Node], list[bytes]]:
+    def _siblings(self, index: int) -> tuple[list[Node], list[bytes]]:
         """Return the siblings on the way from a leaf to its peak, and the hashes after the peak."""
         peaks = peaks_of(self.size)
-        own = next(n for n, (height, i) in enumerate(peaks) if place >> height == i)
-        below = [(height, place >> height ^ 1) for height in range(peaks[own][0])]
+        own = next(n for n, (height, i) in enumerate(peaks) if index >> height == i)
+        below = [(height, index >> height ^ 1) for height in range(peaks[own][0])]
         after = [self._peaks[peak] for peak in peaks[own + 1 :]]
         beside = []
         if after:
@@ -300,43 +300,43 @@ class VerifiedTree:
             beside.append(node)
         return below, beside + [self._peaks[peak] for peak in reversed(peaks[:own])]
 
-    def _hold(self, given: dict[Node, bytes]) -> bool:
+    def _verify_nodes(self, nodes: dict[Node, bytes]) -> bool:
         """Return whether all given nodes are in the tree; they then count as verified.
 
         It goes height by height, so that the store is read once, and only for siblings.
         """
         if len(self._proved) > _MOST_KEPT:
             self._proved = dict(self._peaks)
-        found = [dict[int, bytes]() for _ in range(self.size.bit_length() + 1)]
-        for (height, index), node in given.items():
-            if height >= len(found):
+        levels = [dict[int, bytes]() for _ in range(self.size.bit_length() + 1)]
+        for (height, index), node in nodes.items():
+            if height >= len(levels):
                 return False
-            found[height][index] = node
-        stored = self._beside(found)
+            levels[height][index] = node
+        stored = self._fetch_siblings(levels)
         fresh = list[tuple[Node, bytes]]()
-        for height, level in enumerate(found):
+        for height, level in enumerate(levels):
             for index, node in level.items():
                 known = self._proved.get((height, index))
                 if known is None:
                     fresh.append(((height, index), node))
-                    if not self._climb(found, height, index, stored, fresh):
+                    if not self._add_parent(levels, height, index, stored, fresh):
                         return False
                 elif known != node:
                     return False
         self._proved.update(fresh)
         return True
 
-    def _climb(
+    def _add_parent(
         self,
-        found: list[dict[int, bytes]],
+        levels: list[dict[int, bytes]],
         height: int,
         index: int,
         stored: dict[int, bytes],
         fresh: list[tuple[Node, bytes]],
     ) -> bool:
-        """Add the parent of an unverified node to ``found``."""
-        level, beside = found[height], index ^ 1
-        if height + 1 == len(found):
+        """Add the parent of an unverified node to ``levels``."""
+        level, beside = levels[height], index ^ 1
+        if height + 1 == len(levels):
             return False
         node, other = level[index], self._proved.get((height, beside))
         if other is None and beside in level:
@@ -349,12 +349,12 @@ class VerifiedTree:
                 return False
             fresh.append(((height, beside), other))
         above = node_hash(other, node) if index & 1 else node_hash(node, other)
-        return found[height + 1].setdefault(index >> 1, above) == above
+        return levels[height + 1].setdefault(index >> 1, above) == above
 
-    def _beside(self, found: list[dict[int, bytes]]) -> dict[int, bytes]:
+    def _fetch_siblings(self, levels: list[dict[int, bytes]]) -> dict[int, bytes]:
         """Fetch the siblings on the ways from the found nodes to verified ones."""
         wanted, here = list[int](), set[int]()
-        for height, level in enumerate(found):
+        for height, level in enumerate(levels):
             here |= level.keys()
             here = {index for index in here if (height, index) not in self._proved}
             wanted += [
@@ -458,11 +458,11 @@ def parse_head(value: Any) -> SignedHead:
         MalformedError: If it is not a signed head.
     """
     try:
-        found = msgspec.convert(value, resolved(SignedHead))
+        head = msgspec.convert(value, resolved(SignedHead))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not a signed head: {error}", field="head") from None
     parse_signatures(value["signatures"], 1)
-    return found
+    return head
 
 
 def check_head(value: dict[str, Any], head: SignedHead) -> SignatureCheck:

@@ -135,10 +135,12 @@ def open_original(sealed: bytes, key: SigningKey) -> bytes:
     from nacl.public import PrivateKey, SealedBox
     from nacl.secret import SecretBox
 
-    found = _decode(sealed)
-    mine = found.keys.get(key.did)
+    original = _decode(sealed)
+    mine = original.keys.get(key.did)
     if mine is None:
-        others = f"These can open it: {', '.join(sorted(found.keys))}." if found.keys else None
+        others = (
+            f"These can open it: {', '.join(sorted(original.keys))}." if original.keys else None
+        )
         raise SigningKeyError(
             f"the original was not sealed for {key.did}",
             hint=others or "It is an age file: satchel --identity FILE recover.",
@@ -146,7 +148,7 @@ def open_original(sealed: bytes, key: SigningKey) -> bytes:
     pair = bindings.crypto_sign_seed_keypair(key.seed)[1]
     own = PrivateKey(bindings.crypto_sign_ed25519_sk_to_curve25519(pair))
     try:
-        return bytes(SecretBox(SealedBox(own).decrypt(mine)).decrypt(found.box))
+        return bytes(SecretBox(SealedBox(own).decrypt(mine)).decrypt(original.box))
     except (exceptions.CryptoError, ValueError, TypeError):
         raise MalformedError("the sealed original was changed") from None
 

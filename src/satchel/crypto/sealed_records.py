@@ -294,11 +294,11 @@ def _sealed_quickly(draft: Entry, nonce: str, limits: Limits) -> Sealed | None:
     """Return the record if the encoder's bytes are certainly canonical; None otherwise."""
     if not is_ordinary(draft):
         return None
-    made = copy(draft)
-    force_setattr(made, "nonce", nonce)  # on a private copy
-    force_setattr(made, "id", STAND_IN)
+    copied = copy(draft)
+    force_setattr(copied, "nonce", nonce)  # on a private copy
+    force_setattr(copied, "id", STAND_IN)
     try:
-        line = encode_sorted(made)
+        line = encode_sorted(copied)
     except UnicodeEncodeError:  # a lone surrogate
         return None
     check_record(draft, len(line), limits)
@@ -321,11 +321,11 @@ def _sealed_carefully(
         )
     try:
         # The members of a struct created in a program are not verified before.
-        made = _decode_typed(body)
+        model = _decode_typed(body)
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise ValueRefusedError(f"readers would reject this: {problem}", field=field) from None
-    check_record(made, len(body), limits)
+    check_record(model, len(body), limits)
     return Sealed(identity, value["type"], body)
 
 
@@ -363,11 +363,11 @@ def derive(
         raise UsageError(f"the type must be one of {', '.join(Component)}", field="type")
     if not parents or any(parent.type not in set(Component) for parent in parents):
         raise UsageError("an entry must derive from at least one entry", field="parent_ids")
-    made = {"created_at": now(), **fields, "parent_ids": [parent.id for parent in parents]}
+    entry_members = {"created_at": now(), **fields, "parent_ids": [parent.id for parent in parents]}
     cls = ENTRY_CLASSES[Component(component)]
     members = known_members(component)
-    known = {name: part for name, part in made.items() if name in members}
-    unknown = {name: part for name, part in made.items() if name not in members}
+    known = {name: part for name, part in entry_members.items() if name in members}
+    unknown = {name: part for name, part in entry_members.items() if name not in members}
     try:
         entry: Entry = msgspec.convert(known, resolved(cls))
     except msgspec.ValidationError as error:
@@ -465,7 +465,7 @@ def verify_entries(
     count = len(lines)
     places, models = _read(entry_codec(component), lines, batch)
     if len(places) < len(lines):
-        lines = [lines[place] for place in places]
+        lines = [lines[position] for position in places]
     hashes = list(map(_hash_of_the_rest, lines))
     proved = list(zip(models, hashes, places, strict=True))
     ordinary = is_ordinary_batch(batch)
@@ -482,8 +482,8 @@ def verify_entries(
         ]
     if not _have_valid_digits([model for model, _, _ in proved]):
         proved.clear()
-    held = {place for _, _, place in proved}
-    return VerifiedEntries(proved, [place for place in range(count) if place not in held])
+    held = {position for _, _, position in proved}
+    return VerifiedEntries(proved, [position for position in range(count) if position not in held])
 
 
 def open_many(
@@ -498,23 +498,23 @@ def open_many(
     """
     if len(records) < _LEAST:
         return [open_record(record.body, limits=limits) for record in records]
-    found: list[tuple[Sealed, Model] | None] = [None] * len(records)
+    results: list[tuple[Sealed, Model] | None] = [None] * len(records)
     by_type = dict[str, list[int]]()
-    for place, record in enumerate(records):
+    for position, record in enumerate(records):
         if record.type in _COMPONENTS:
-            by_type.setdefault(record.type, []).append(place)
+            by_type.setdefault(record.type, []).append(position)
     for component, places in by_type.items():
-        lines = [records[place].body for place in places]
+        lines = [records[position].body for position in places]
         if len(lines) < _LEAST or any(b"\n" in line for line in lines):
             continue
         for model, raw, at in verify_entries(
             component, lines, b"\n".join([*lines, b""]), limits
         ).proved:
             record = Sealed(PREFIX + raw.hex(), component, lines[at])
-            found[places[at]] = (record, model)
+            results[places[at]] = (record, model)
     return [
         one or open_record(record.body, limits=limits)
-        for one, record in zip(found, records, strict=True)
+        for one, record in zip(results, records, strict=True)
     ]
 
 
@@ -534,13 +534,13 @@ def _read(codec: _Codec, lines: list[bytes], batch: bytes) -> tuple[Sequence[int
 
 
 def _read_singly(codec: _Codec, lines: list[bytes]) -> Iterator[tuple[int, Entry]]:
-    for place, line in enumerate(lines):
+    for position, line in enumerate(lines):
         try:
             model = codec.one(line)
         except UNREADABLE:
             continue
         if encode_sorted(model) == line and have_plain_numbers([model]):
-            yield place, model
+            yield position, model
 
 
 def _hash_of_the_rest(line: bytes) -> bytes:
@@ -644,39 +644,39 @@ def seal_many(
         ValueRefusedError: As ``seal``.
         LimitError: As ``seal``.
     """
-    made = _with_nonces(drafts, nonces)
-    found: list[Sealed | None] = [None] * len(drafts)
+    prepared = _with_nonces(drafts, nonces)
+    results: list[Sealed | None] = [None] * len(drafts)
     for cls, places in _by_class(drafts).items():
-        named = [cast("Entry", made[place]) for place in places]
+        named = [cast("Entry", prepared[place]) for place in places]
         given = [drafts[place] for place in places]
         for place, record in zip(places, _sealed(_TAGS[cls], named, given, limits), strict=True):
-            found[place] = record
-    for record, draft in zip(found, made, strict=True):
+            results[place] = record
+    for record, draft in zip(results, prepared, strict=True):
         yield record or seal(_without_stand_in(draft), limits=limits)
 
 
 def _by_class(drafts: Sequence[Model]) -> dict[type[Model], list[int]]:
     """Return the positions of new entries by class, for classes with enough of them."""
-    found = dict[type[Model], list[int]]()
+    positions = dict[type[Model], list[int]]()
     for place, draft in enumerate(drafts):
         if type(draft) in _TAGS and draft.nonce is None and draft.id is None:
-            found.setdefault(type(draft), []).append(place)
-    return {cls: places for cls, places in found.items() if len(places) >= _LEAST}
+            positions.setdefault(type(draft), []).append(place)
+    return {cls: places for cls, places in positions.items() if len(places) >= _LEAST}
 
 
 def _with_nonces(drafts: Sequence[Model], nonces: Nonces) -> list[Model]:
     """Return copies of drafts with a nonce, and the stand-in for an ID."""
     needed = sum(draft.nonce is None for draft in drafts)
     drawn = iter(_drawn(nonces, needed))
-    made = []
+    named = []
     for draft in drafts:
-        one = copy(draft)
-        if one.nonce is None:
-            force_setattr(one, "nonce", next(drawn))  # on a private copy
-        if one.id is None:
-            force_setattr(one, "id", STAND_IN)
-        made.append(one)
-    return made
+        copied = copy(draft)
+        if copied.nonce is None:
+            force_setattr(copied, "nonce", next(drawn))  # on a private copy
+        if copied.id is None:
+            force_setattr(copied, "id", STAND_IN)
+        named.append(copied)
+    return named
 
 
 def _drawn(nonces: Nonces, count: int) -> Iterable[str]:
@@ -696,16 +696,16 @@ def _without_stand_in(draft: Model) -> Model:
 
 
 def _sealed(
-    tag: str, made: list[Entry], drafts: Sequence[Model], limits: Limits
+    tag: str, entries: list[Entry], drafts: Sequence[Model], limits: Limits
 ) -> list[Sealed | None]:
     """Return the records of one class; None for those that need the slow path."""
-    nothing: list[Sealed | None] = [None] * len(made)
+    nothing: list[Sealed | None] = [None] * len(entries)
     try:
-        text = encode_lines(made)
+        text = encode_lines(entries)
     except _UNENCODABLE:
         return nothing
     parts, hashed = text.split(_STAND_IN), text.replace(STAND_IN_MEMBER, b"").split(b"\n")
-    if len(parts) != len(made) + 1:
+    if len(parts) != len(entries) + 1:
         return nothing
     ids = [PREFIX + blake3(line).hexdigest() for line in hashed[:-1]]
     batch = b"".join(chain(*zip(parts, map(str.encode, ids), strict=False), parts[-1:]))
@@ -718,14 +718,14 @@ def _sealed(
             _read_back(tag, batch, lines), drafts, _content_getter(type(drafts[0]))
         )
     if len(alike) < len(lines):
-        batch = b"\n".join([*(lines[place] for place in alike), b""])
-    kept = [lines[place] for place in alike]
+        batch = b"\n".join([*(lines[position] for position in alike), b""])
+    kept = [lines[position] for position in alike]
     odd = set(_suspect_positions(batch, kept, list(alike.values()), limits))
-    found = nothing
-    for number, place in enumerate(alike):
+    results = nothing
+    for number, position in enumerate(alike):
         if number not in odd:
-            found[place] = Sealed(ids[place], tag, lines[place])
-    return found
+            results[position] = Sealed(ids[position], tag, lines[position])
+    return results
 
 
 def _read_back(tag: str, batch: bytes, lines: list[bytes]) -> list[Entry | None]:
@@ -735,34 +735,34 @@ def _read_back(tag: str, batch: bytes, lines: list[bytes]) -> list[Entry | None]
         return [*read.many(batch)]
     except UNREADABLE:
         pass
-    found: list[Entry | None] = []
+    results: list[Entry | None] = []
     for line in lines:
         try:
-            found.append(read.one(line))
+            results.append(read.one(line))
         except UNREADABLE:
-            found.append(None)
-    return found
+            results.append(None)
+    return results
 
 
 def _equal_entries(
     models: Sequence[Entry | None],
     drafts: Sequence[Model],
-    said: "attrgetter[tuple[Any, ...]]",
+    content_of: "attrgetter[tuple[Any, ...]]",
 ) -> dict[int, Entry]:
     """Return the entries that are equal to their drafts, by position.
 
     They are compared together; if that fails, one by one, so that a single ``1.0`` in a draft does
     not send its whole batch to the slow path.
     """
-    whole = {place: model for place, model in enumerate(models) if model is not None}
+    whole = {position: model for position, model in enumerate(models) if model is not None}
     found = [*whole.values()]
-    given = drafts if len(found) == len(drafts) else [drafts[place] for place in whole]
-    if [*map(said, found)] == [*map(said, given)] and have_plain_numbers(found):
+    given = drafts if len(found) == len(drafts) else [drafts[position] for position in whole]
+    if [*map(content_of, found)] == [*map(content_of, given)] and have_plain_numbers(found):
         return whole
     return {
-        place: model
-        for place, model in whole.items()
-        if said(model) == said(drafts[place]) and have_plain_numbers([model])
+        position: model
+        for position, model in whole.items()
+        if content_of(model) == content_of(drafts[position]) and have_plain_numbers([model])
     }
 
 
@@ -772,22 +772,22 @@ def _suspect_positions(
     """Yield the positions of entries that may exceed a limit, or not be canonical."""
     bound = unbounded_size(limits)
     if max(map(len, lines), default=0) > bound:
-        for place, (line, model) in enumerate(zip(lines, models, strict=True)):
+        for position, (line, model) in enumerate(zip(lines, models, strict=True)):
             if len(line) > bound and over_bounds(model, len(line), limits):
-                yield place
+                yield position
     flat = batch.translate(_FLAT_FIELDS, b"-")
     if not any(sign in flat for sign in _SIGNS) and are_shallow(lines):
         return
     if have_no_free_json(models, batch):
         return
     ordinary = is_ordinary_batch(batch)
-    for place, line in enumerate(lines):
+    for position, line in enumerate(lines):
         if (
             line.count(b"{") + line.count(b"[") > MAX_DEPTH
             or not (ordinary or has_plain_layout(line))
             or any(sign in line for sign in _EMPTY)
         ):
-            yield place
+            yield position
 
 
 @cache

@@ -195,12 +195,12 @@ def chain_from_value(value: Any) -> Chain:
     unknown = sorted(value.keys() - {"format", "lists", "tokens"})
     if unknown:
         raise MalformedError("a token file has no such member", field=unknown[0])
-    found = value.get("tokens")
-    if not isinstance(found, list) or not found:
+    envelopes = value.get("tokens")
+    if not isinstance(envelopes, list) or not envelopes:
         raise MalformedError("it contains no token", field="tokens")
-    if len(found) > MOST_TOKENS:
+    if len(envelopes) > MOST_TOKENS:
         raise LimitError(f"a chain can have at most {MOST_TOKENS} tokens", field="tokens")
-    return link_tokens(tuple(map(parse_token, found)), _lists(value.get("lists", {})))
+    return link_tokens(tuple(map(parse_token, envelopes)), _lists(value.get("lists", {})))
 
 
 def link_tokens(tokens: tuple[SignedToken, ...], lists: Lists) -> Chain:
@@ -210,13 +210,14 @@ def link_tokens(tokens: tuple[SignedToken, ...], lists: Lists) -> Chain:
         TokenError: Naming the first invalid one.
         MalformedError: If a list is not named by a token.
     """
-    for place, token in enumerate(tokens):
+    for position, token in enumerate(tokens):
         if not is_signed(token):
-            raise TokenError("the signature of a token is not valid", field=f"tokens/{place}")
-        before = tokens[place - 1] if place else None
+            raise TokenError("the signature of a token is not valid", field=f"tokens/{position}")
+        before = tokens[position - 1] if position else None
         if not _may_follow(token, before):
             raise TokenError(
-                "a token was not attenuated from the one before it", field=f"tokens/{place}/parent"
+                "a token was not attenuated from the one before it",
+                field=f"tokens/{position}/parent",
             )
     named = {
         clause.digest: clause.count
@@ -243,15 +244,15 @@ def _may_follow(token: SignedToken, before: SignedToken | None) -> bool:
 
 def _lists(value: Any) -> dict[str, list[str]]:
     try:
-        found = msgspec.convert(value, resolved(dict[Id, list[Id]]))
+        lists = msgspec.convert(value, resolved(dict[Id, list[Id]]))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not lists of IDs: {error}", field="lists") from None
-    for name, ids in found.items():
+    for name, ids in lists.items():
         if len(ids) > MOST_LISTED_IDS:
             raise LimitError(f"a list can have at most {MOST_LISTED_IDS:,} IDs", field="lists")
         if list_digest(ids) != name or ids != sorted(set(ids)):
             raise MalformedError("a list does not match its hash", field=f"lists/{name}")
-    return found
+    return lists
 
 
 def attenuate(chain: Chain, holder: SigningKey, grant: Grant, lists: Lists) -> Chain:
@@ -325,7 +326,11 @@ def http_proof_request(method: str, target: str, body: str) -> tuple[str, dict[s
 
 
 def prove(
-    chain: Chain, holder: SigningKey, verifier: str, at: str, asked: tuple[str, Any] = (SESSION, {})
+    chain: Chain,
+    holder: SigningKey,
+    verifier: str,
+    at: str,
+    request: tuple[str, Any] = (SESSION, {}),
 ) -> dict[str, Any]:
     """Return the proof that a holder sends with a request, as JSON.
 
@@ -334,10 +339,10 @@ def prove(
         holder: The key of its audience.
         verifier: The verifier's key.
         at: The current time.
-        asked: The action, and its arguments.
+        request: The action, and its arguments.
     """
-    action, args = asked
-    said = {
+    action, args = request
+    payload = {
         "v": 1,
         "action": action,
         "args": digest(canonical(args)),
@@ -347,8 +352,8 @@ def prove(
         "at": at,
         "nonce": random_nonce(),
     }
-    signatures = sign(PayloadType.REQUEST, said, [holder])
-    return {"payload": said, "signatures": msgspec.to_builtins(signatures)}
+    signatures = sign(PayloadType.REQUEST, payload, [holder])
+    return {"payload": payload, "signatures": msgspec.to_builtins(signatures)}
 
 
 def require_possession(
@@ -356,7 +361,7 @@ def require_possession(
     proof: Any,
     verifier: str,
     moment: str,
-    asked: tuple[str, Any] = (SESSION, {}),
+    expected: tuple[str, Any] = (SESSION, {}),
 ) -> ProofRequest:
     """Require that a proof was made by the audience of a chain, for this request, just now.
 
@@ -368,14 +373,14 @@ def require_possession(
         proof: The proof, from a strict reader.
         verifier: The verifier's own key.
         moment: The current time.
-        asked: The action, and its arguments.
+        expected: The action, and its arguments.
 
     Raises:
         MalformedError: If it is not a proof.
         TokenError: If it is invalid.
         TokenTimeError: If it is too old, or from the future.
     """
-    action, args = asked
+    action, args = expected
     found = verify_proof(chain, proof, verifier, moment, action)
     require_arguments(found, args)
     return found
@@ -389,21 +394,21 @@ def verify_proof(chain: Chain, proof: Any, verifier: str, moment: str, action: s
     if not isinstance(proof, dict) or proof.keys() != {"payload", "signatures"}:
         raise MalformedError("a proof has a payload and signatures", field="request")
     try:
-        found = msgspec.convert(proof["payload"], resolved(ProofRequest))
+        request = msgspec.convert(proof["payload"], resolved(ProofRequest))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise MalformedError(f"not a proof of possession: {problem}", field=field) from None
     expected = verifier, chain.bank, chain.leaf.id
-    if (found.audience, found.bank, found.token) != expected or found.action != action:
+    if (request.audience, request.bank, request.token) != expected or request.action != action:
         raise TokenError("the proof of possession is for another request", field="request")
-    if not shift_time(moment, -SKEW) <= found.at <= shift_time(moment, SKEW):
+    if not shift_time(moment, -SKEW) <= request.at <= shift_time(moment, SKEW):
         raise TokenTimeError("the proof of possession has expired", field="at")
     signatures = parse_signatures(proof["signatures"], 1)
     if [signature.key for signature in signatures] != [chain.audience]:
         raise TokenError("the proof of possession is not signed by the audience", field="audience")
     if not check(PayloadType.REQUEST, proof["payload"], signatures)[0].valid:
         raise TokenError("the signature of the proof is not valid", field="request")
-    return found
+    return request
 
 
 def require_arguments(request: ProofRequest, args: Any) -> None:
@@ -461,7 +466,7 @@ def signed_list(
         UsageError: If the values are invalid.
     """
     issued_at, expires_at = times
-    said = {
+    payload = {
         "v": 1,
         "bank": bank,
         "issuer": owner.did,
@@ -471,13 +476,15 @@ def signed_list(
         "tokens": sorted(set(tokens)),
     }
     try:
-        msgspec.convert(said, resolved(RevocationList))
+        msgspec.convert(payload, resolved(RevocationList))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise UsageError(f"not a valid revocation list: {problem}", field=field) from None
-    signatures = msgspec.to_builtins(sign(PayloadType.REVOCATIONS, said, [owner]))
+    signatures = msgspec.to_builtins(sign(PayloadType.REVOCATIONS, payload, [owner]))
     return (
-        canonical_checked({"format": REVOCATIONS_FORMAT, "payload": said, "signatures": signatures})
+        canonical_checked(
+            {"format": REVOCATIONS_FORMAT, "payload": payload, "signatures": signatures}
+        )
         + b"\n"
     )
 
@@ -508,19 +515,21 @@ def open_revocation_list(
     ):
         raise MalformedError("not a revocation list", field="format")
     try:
-        found = msgspec.convert(value["payload"], resolved(RevocationList))
+        revocations = msgspec.convert(value["payload"], resolved(RevocationList))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise MalformedError(f"not a revocation list: {problem}", field=field) from None
     signatures = parse_signatures(value["signatures"], 1)
-    if [signature.key for signature in signatures] != [found.issuer]:
+    if [signature.key for signature in signatures] != [revocations.issuer]:
         raise TokenError("the list is not signed by its issuer", field="signatures")
-    if found.bank != bank or found.issuer not in owners:
+    if revocations.bank != bank or revocations.issuer not in owners:
         raise TokenError("the list is not issued by an owner of this bank", field="issuer")
     if not check(PayloadType.REVOCATIONS, value["payload"], signatures)[0].valid:
         raise TokenError("the signature of the list is not valid", field="signatures")
-    if found.number < least:
+    if revocations.number < least:
         raise TokenError("a newer revocation list was seen here", field="number")
-    if found.issued_at > shift_time(moment, SKEW) or found.expires_at <= shift_time(moment, -SKEW):
+    if revocations.issued_at > shift_time(moment, SKEW) or revocations.expires_at <= shift_time(
+        moment, -SKEW
+    ):
         raise TokenTimeError("the revocation list is not valid now", field="expires_at")
-    return found
+    return revocations

@@ -117,11 +117,11 @@ class Tags(
 
     def fit(self, tags: Collection[str]) -> bool:
         """Return whether the tags of an entry match."""
-        there = frozenset(tags)
+        present = frozenset(tags)
         return (
-            (not self.any_of or not there.isdisjoint(self.any_of))
-            and there.issuperset(self.all_of)
-            and there.isdisjoint(self.none_of)
+            (not self.any_of or not present.isdisjoint(self.any_of))
+            and present.issuperset(self.all_of)
+            and present.isdisjoint(self.none_of)
         )
 
 
@@ -163,11 +163,11 @@ def scope_filter(scope: Sequence[Clause], lists: Lists) -> Covers:
         scope: The clauses.
         lists: The lists presented with the token; a missing one allows nothing.
     """
-    each = [_covering(clause, lists) for clause in scope]
+    each = [_clause_filter(clause, lists) for clause in scope]
     return lambda entry: all(covers(entry) for covers in each)
 
 
-def _covering(clause: Clause, lists: Lists) -> Covers:
+def _clause_filter(clause: Clause, lists: Lists) -> Covers:
     if isinstance(clause, Entries):
         listed = lists.get(clause.digest, ()) if clause.digest is not None else clause.ids
         named = frozenset(listed)
@@ -331,7 +331,7 @@ def signed_token(bank: str, key: SigningKey, grant: Grant, parent: str | None) -
     Raises:
         UsageError: As ``issue``.
     """
-    said = {
+    claims = {
         "v": 1,
         "bank": bank,
         "issuer": key.did,
@@ -344,13 +344,13 @@ def signed_token(bank: str, key: SigningKey, grant: Grant, parent: str | None) -
     }
     if grant.audience is not None:
         public_key(grant.audience)
-        said["audience"] = grant.audience
+        claims["audience"] = grant.audience
     if parent is not None:
-        said["parent"] = parent
+        claims["parent"] = parent
     if grant.root_hash is not None:
-        said["binding"] = {"root_hash": grant.root_hash}
+        claims["binding"] = {"root_hash": grant.root_hash}
     try:
-        payload = msgspec.convert(said, resolved(TokenPayload))
+        payload = msgspec.convert(claims, resolved(TokenPayload))
     except msgspec.ValidationError as error:
         problem, field = shape_problem(error)
         raise UsageError(f"not a valid token: {problem}", field=field) from None

@@ -1,9 +1,9 @@
-"""Erasing records: which go, with what hangs on them, everywhere, and the signed report of it.
+"""Erase records with everything that depends on them, everywhere, and sign a report of it.
 
-What goes is found in one pass over the whole log, which asks no index. Records that hang on others
-go first, a group at a time, each group whole or not at all: what a killed erasure leaves is found
-by asking for the same again. Then the store is rid of the bytes, and everything that can be reached
-is looked through for pieces of them. Source: docs/decisions/0041.
+The records are found in one pass over the whole log, without an index. Dependent records are erased
+first, in groups that are erased completely or not at all, so that a killed erasure is resumed by
+running it again. Then the bytes are removed from the store, and everything that can be reached is
+scanned for fragments. Source: docs/decisions/0041.
 """
 
 from collections import Counter
@@ -56,36 +56,36 @@ _SECRET_FOLDERS = frozenset({"keys", "identities"})
 
 
 class ErasureTarget(Protocol):
-    """One place outside the store that may hold what is erased."""
+    """A place outside the store that may hold erased content."""
 
     name: str
-    """What to call it in the report."""
+    """Name for the report."""
 
     def erase(self, gone: Sequence[VerifiedRecord]) -> int:
-        """Rid it of some records that are about to be erased; return how many things went.
+        """Remove records that are about to be erased; return the number of removed items.
 
-        Called again for the same records after a program was killed.
+        It is called again for the same records after a program was killed.
 
         Raises:
-            SatchelError: If it cannot; then the records are not erased either.
+            SatchelError: If it fails; the records are not erased then.
         """
         ...
 
     def laid_open(self) -> Iterator[Extent]:
-        """Yield all bytes in which it may hold something, compressed ones as they were."""
+        """Yield all bytes that may contain fragments, compressed ones as stored."""
         ...
 
     def out_of_reach(self) -> list[str]:
-        """Return in words where it may hold something that nobody here can look at."""
+        """Return descriptions of where it may hold content that cannot be scanned here."""
         ...
 
     def close(self) -> None:
-        """Give back what it has open."""
+        """Close it."""
         ...
 
 
 class MemoryFilesTarget:
-    """The memory files of a bank's name: a file goes with all its versions."""
+    """The memory files of a bank: a file is removed with all its versions."""
 
     name = "memory files"
 
@@ -95,7 +95,7 @@ class MemoryFilesTarget:
         self._store: MemoryStore | None = None
 
     def erase(self, gone: Sequence[VerifiedRecord]) -> int:
-        """See ``Holder``."""
+        """See the protocol."""
         paths = {
             one.model.path: one.model.metadata.get("store")
             for one in gone
@@ -111,13 +111,13 @@ class MemoryFilesTarget:
         return erased
 
     def laid_open(self) -> Iterator[Extent]:
-        """See ``Holder``."""
+        """See the protocol."""
         store = self._opened()
         if store is not None:
             yield from store.laid_open()
 
     def out_of_reach(self) -> list[str]:
-        """See ``Holder``."""
+        """See the protocol."""
         store = self._opened()
         if store is None:
             return []
@@ -132,7 +132,7 @@ class MemoryFilesTarget:
         return found
 
     def close(self) -> None:
-        """See ``Holder``."""
+        """See the protocol."""
         self._open.close()
 
     def _opened(self) -> MemoryStore | None:
@@ -147,7 +147,7 @@ class MemoryFilesTarget:
 
 
 class HomeTarget:
-    """What this machine keeps beside stores: receipts, journals, copies of older stores."""
+    """Files of this machine outside of stores: receipts, journals, copies of older stores."""
 
     name = "home folder"
 
@@ -155,19 +155,19 @@ class HomeTarget:
         self._bank = bank
 
     def erase(self, gone: Sequence[VerifiedRecord]) -> int:
-        """See ``Holder``; nothing there is of one record."""
+        """See the protocol; nothing there belongs to one record."""
         del gone
         return 0
 
     def laid_open(self) -> Iterator[Extent]:
-        """See ``Holder``; keys are not looked at."""
+        """See the protocol; keys are not scanned."""
         home = self._bank.settings.home
         for one in below(home):
             if Path(one.name).relative_to(home).parts[0] not in _SECRET_FOLDERS:
                 yield one
 
     def out_of_reach(self) -> list[str]:
-        """See ``Holder``; the files that were written of the bank, as far as receipts say."""
+        """See the protocol; the files that were exported from the bank, according to receipts."""
         bank, names = self._bank, dict[str, None]()
         with suppress(SatchelError, OSError):
             for receipt in recent_receipts(bank.settings, bank.id, limit=10_000):
@@ -180,7 +180,7 @@ class HomeTarget:
         return found
 
     def close(self) -> None:
-        """See ``Holder``."""
+        """See the protocol."""
 
 
 ERASURE_TARGETS: tuple[Callable[[OpenBank], ErasureTarget], ...] = (
@@ -188,11 +188,11 @@ ERASURE_TARGETS: tuple[Callable[[OpenBank], ErasureTarget], ...] = (
     BackupErasureTarget,
     HomeTarget,
 )
-"""Everybody who is asked, in this order."""
+"""All targets of an erasure, in order."""
 
 
 def _was_there(store: MemoryStore, path: str) -> bool:
-    """Tell whether a store has a path, or a version of what was there."""
+    """Return whether a store has a path, or an earlier version of it."""
     return store.exists(path) or bool(store.history(path))
 
 
@@ -203,24 +203,24 @@ ALWAYS_OUT_OF_REACH = (
     "backups, file system snapshots, and unused disk blocks",
     "data already sent to models and services",
 )
-"""What no program on this machine can look at."""
+"""What no program on this machine can scan."""
 
 Looked = Callable[[int], None]
-"""Told how many bytes more were looked at."""
+"""Called with the number of further bytes that were scanned."""
 
 
 class RemainingMentions(NamedTuple):
-    """What records that stay say, too."""
+    """Remaining records that contain the same fragments."""
 
     records: int
-    """How many at least: one is counted for a piece that no other one before it has."""
+    """Lower bound of their number: one for each distinct fragment."""
 
     examples: list[str]
-    """Bank and id of the first of them."""
+    """Bank and ID of the first of them."""
 
 
 class ScanSummary(NamedTuple):
-    """What a look at everything gave."""
+    """Result of scanning everything."""
 
     scanned: list[ScanResult]
     unreached: list[str]
@@ -229,9 +229,9 @@ class ScanSummary(NamedTuple):
 def find_remaining_mentions(
     store: Store, fragments: Fragments, looked: Looked
 ) -> RemainingMentions:
-    """Return which records of a store still say a piece of what was erased.
+    """Return the records of a store that still contain a fragment of the erased content.
 
-    Such a piece is not looked for any further: that it is there is no remnant.
+    Such a fragment is not searched any further: it is no remnant.
     """
     records, examples = 0, list[str]()
     with store.reading() as reader:
@@ -257,14 +257,14 @@ def scan(
     looked: Looked,
     inside: NestedFileScanner,
 ) -> list[ScanResult]:
-    """Look through the raw bytes of a store, and of others that hold something, each once.
+    """Scan the raw bytes of a store and of other places, each once.
 
     Args:
         store: The store.
-        extents: The bytes of the others; those that are packed or encrypted are looked into.
-        fragments: What to look for.
-        looked: Told of bytes.
-        inside: Looks into them, and notes what cannot be.
+        extents: Bytes of the other places; packed and encrypted ones are opened.
+        fragments: The fragments to search.
+        looked: Called with the number of scanned bytes.
+        inside: Opens packed and encrypted files, and notes which it cannot open.
     """
     found, seen = list[ScanResult](), set[str]()
     own = store.laid_open() if isinstance(store, InspectableStore) else ()
@@ -279,7 +279,7 @@ def scan(
 
 
 def unreached(store: Store, others: Iterable[str]) -> list[str]:
-    """Return in words what was not looked through."""
+    """Return descriptions of what was not scanned."""
     own = (
         store.out_of_reach() if isinstance(store, InspectableStore) else ["the store's own memory"]
     )
@@ -310,68 +310,68 @@ _UNFINISHED = "an interrupted erasure was completed; its texts were not scanned 
 _SCANNED = 2 << 20
 
 Progress = Callable[[int, int], None]
-"""Told how much is done of all there is to do, in no unit."""
+"""Called with the work done and the total, without a unit."""
 
 
 class ErasureResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was erased, or would be."""
+    """Result of an erasure, or of a dry run."""
 
     bank: str
     chosen: int
-    """Records that were asked for."""
+    """Number of selected records."""
 
     with_them: dict[str, int] = {}
-    """Records that are erased with them: ``version``, ``joins``, ``derived``."""
+    """Number of dependent records, by reason: ``version``, ``joins``, ``derived``."""
 
     erased: int
-    """All of them."""
+    """Number of all erased records."""
 
     types: dict[str, int] = {}
-    """How many of each type."""
+    """Number of erased records by type."""
 
     derived_left: int = 0
-    """Records that were drawn from what is erased, and stay: ``cascade`` takes them."""
+    """Number of derived records that are kept; ``cascade`` erases them."""
 
     derived_examples: list[str] = []
     arriving: int = 0
-    """Records of imports that are not complete: they cannot be erased yet."""
+    """Number of records of incomplete imports, which cannot be erased yet."""
 
     bytes: int = 0
-    """What these took in the log."""
+    """Their size in the log in bytes."""
 
     blobs: int = 0
     held: dict[str, int] = {}
-    """What others held of them, by who held it."""
+    """Number of removed items in other places, by place."""
 
     still_said: int = 0
-    """Remaining records, of any bank of the store, that contain a part of the text; or more."""
+    """Lower bound of the remaining records of the store with the same content."""
 
     still_said_examples: list[str] = []
     looked_for: int = 0
-    """Pieces of 16 bytes of the erased texts that were looked for in the end."""
+    """Number of 16-byte fragments that were searched."""
 
     too_short: int = 0
-    """Texts that are too short to be looked for."""
+    """Number of texts that are too short to be searched."""
 
     scanned: list[ScanResult] = []
     unreached: list[str] = []
     notes: list[str] = []
     receipt: str | None = None
-    """Id of the signed report."""
+    """ID of the signed report."""
 
     finished: bool = True
-    """Whether the store could be rid of the bytes; else it does so when asked again."""
+    """Whether the bytes were removed from the store; if not, run the erasure again."""
 
     dry_run: bool = False
 
     @property
     def found(self) -> int:
-        """In how many places there is still a piece of what was erased."""
+        """Number of positions with a remaining fragment."""
         return sum(one.found for one in self.scanned)
 
     @property
     def exit_status(self) -> int:
-        """1 when something of it is left, or could be."""
+        """1 if something remains or may remain, otherwise 0."""
         return int(bool(self.found or not self.finished or self.arriving))
 
 
@@ -394,11 +394,11 @@ def erase(bank: OpenBank, options: EraseOptions) -> ErasureResult:
         options: What to erase.
 
     Raises:
-        UsageError: If nothing is named, or an ID is ambiguous.
+        UsageError: If nothing is selected, or an ID is ambiguous.
         UnknownMemoryError: If there is no such record.
-        ReadOnlyStoreError: If no key may add to the bank here.
+        ReadOnlyStoreError: If no key here may append to the bank.
         VerificationError: If the store is not what was signed.
-        StoreError: If it cannot be written; groups that were erased before stay so.
+        StoreError: If it cannot be written; groups that were erased before stay erased.
     """
     require_owner(bank.settings, "erase")
     refuse_copy(bank.settings, _file(options.receipt))
@@ -429,7 +429,7 @@ class _EraseTask:
         self._total = 1
 
     def plan(self) -> ErasureResult:
-        """Find out what goes."""
+        """Find the records to erase."""
         wanted, kin = self._wanted, self._kin
         with self._bank.ledger.reading() as view:
             choice = EraseSelection(view, texts(wanted.ids), wanted.where)
@@ -463,7 +463,7 @@ class _EraseTask:
         )
 
     def carry_out(self, planned: ErasureResult) -> ErasureResult:
-        """Erase it, look whether it is gone, and report."""
+        """Erase the records, scan for remnants, and report."""
         bank, held = self._bank, dict[str, int]()
         notes = [_UNFINISHED] if is_unfinished(bank.store, bank.id) else []
         with ExitStack() as opened:
@@ -499,7 +499,7 @@ class _EraseTask:
         return self._reported(done)
 
     def _erase(self, holders: Sequence[ErasureTarget], held: dict[str, int]) -> int:
-        """Erase group by group, and return how many records that were."""
+        """Erase group by group, and return the number of records."""
         erased, by = 0, writer_key(self._bank.settings).did
         for ids in self._kin.going():
             with self._bank.ledger.reading() as view:
@@ -522,7 +522,7 @@ class _EraseTask:
         return erased
 
     def _records(self, found: Sequence[VerifiedRecord], by: str) -> Iterator[Sealed]:
-        """Yield what erases records, which are retired first where they are current."""
+        """Yield the records that erase others; current ones are retired first."""
         at, reason = now(), self._wanted.reason
         for logged in found:
             if logged.row.retired is None:
@@ -532,7 +532,7 @@ class _EraseTask:
             yield seal(Erasure(entry=logged.record.id, reason=reason, by=by, at=at))
 
     def _finish(self, notes: list[str]) -> tuple[int, bool]:
-        """Rid the store of the bytes; tell how many blobs went, and whether it could be done."""
+        """Remove the bytes from the store; return the number of blobs, and whether it succeeded."""
         try:
             return finish_erasure(self._bank.store, self._bank.id), True
         except StoreBusyError as error:
@@ -540,7 +540,7 @@ class _EraseTask:
             return 0, False
 
     def _reported(self, done: ErasureResult) -> ErasureResult:
-        """Sign the report and keep it."""
+        """Sign the report and store it."""
         bank, settings = self._bank, self._bank.settings
         with bank.ledger.reading() as view:
             end = _end(bank, view)
@@ -591,7 +591,7 @@ def _end(bank: OpenBank, view: View) -> TransferEnd:
 
 
 def _result_notes(done: ErasureResult) -> Iterator[str]:
-    """Yield what the report has to say in words, and nothing of what was erased."""
+    """Yield notes for the report, without erased content."""
     yield (
         f"{done.looked_for:,} pieces of 16 bytes were scanned for; {done.too_short:,} texts "
         "were too short to scan for (10 bytes or fewer)"

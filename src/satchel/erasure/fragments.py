@@ -1,12 +1,12 @@
-"""Pieces of erased texts, and finding them in raw bytes.
+"""Fragments of erased texts, and their search in raw bytes.
 
-A piece is 16 bytes, as a text has them in UTF-8, in JSON, in UTF-16 and in base64. Each text gives
-several, so that one that an engine keeps in two places is found by a piece of either. What is
-looked for is in memory, and nowhere else; how much that is, is bounded.
+A fragment is 16 bytes of a text in UTF-8, JSON, UTF-16 or base64. There are several for each text,
+so that a text that an engine splits is found by a fragment of either part. Fragments are only in
+memory, and their number is bounded.
 
-Bytes are looked through as whole words of eight, from every fourth on. A piece that stands anywhere
-has such a word within its first eleven bytes, so four words of each piece are known; that takes
-nanoseconds a byte, however many pieces there are. Source: docs/spec/7, SEAL-7.17.
+Bytes are scanned as words of 8 bytes at every fourth position. A fragment at any position contains
+such a word within its first eleven bytes, so four words of each fragment are indexed; scanning
+takes nanoseconds for a byte, for any number of fragments. Source: docs/spec/7, SEAL-7.17.
 """
 
 import base64
@@ -26,10 +26,10 @@ from satchel.ports.store import Extent
 from satchel.runtime.scratch import CHUNK
 
 LONG, LEAST = 16, 11
-"""Bytes of a piece; of a text that is shorter, which is a piece as a whole."""
+"""Size of a fragment in bytes; a shorter text is one fragment."""
 
 MOST = 200_000
-"""Pieces that are looked for at most. Half of them are kept for texts as they are."""
+"""Maximum number of fragments; half of them are reserved for plain texts."""
 
 _MOST_OF_TEXT = 32
 _WORD, _STEP = 8, 4
@@ -39,21 +39,21 @@ _REFERENCE, _DIGEST = "blake3:", 32
 
 
 class Fragments:
-    """What is looked for.
+    """The fragments to search.
 
     Args:
-        most: How many pieces at most.
+        most: Maximum number of fragments.
     """
 
     def __init__(self, most: int = MOST) -> None:
         self.texts = 0
-        """Texts that are looked for."""
+        """Number of texts that are searched."""
 
         self.too_short = 0
-        """Texts that are too short to tell anything by: words of everyday."""
+        """Number of texts that are too short: common words."""
 
         self.left_out = 0
-        """Pieces that are not looked for, since there are too many."""
+        """Number of fragments that are not searched, since there are too many."""
 
         self._most = most
         self._pieces = set[bytes]()
@@ -64,12 +64,12 @@ class Fragments:
         return len(self._pieces)
 
     def add(self, value: dict[str, Any]) -> None:
-        """Take the texts of a record that is about to be erased."""
+        """Add the texts of a record that is about to be erased."""
         for text in spoken(value):
             self.add_text(text)
 
     def add_text(self, text: str) -> None:
-        """Take a text."""
+        """Add a text."""
         data = text.encode("utf-8", "surrogatepass")
         if len(data) < LEAST:
             self.too_short += 1
@@ -79,23 +79,23 @@ class Fragments:
         self._take(_otherwise(text, data), self._most // 2)
 
     def in_bytes(self, data: bytes) -> set[bytes]:
-        """Return the pieces that are in some bytes."""
+        """Return the fragments in some bytes."""
         return {piece for piece, _ in self._hits(data)}
 
     def drop(self, pieces: Iterable[bytes]) -> None:
-        """Look no more for some: something else says them, too."""
+        """Remove fragments that remaining records also contain."""
         gone = self._pieces.intersection(pieces)
         if gone:
             self._pieces -= gone
             self._fresh = False
 
     def places_in(self, pieces: Iterable[bytes]) -> Iterator[int]:
-        """Yield where in a stretch of bytes there is one, in order.
+        """Yield the positions of fragments in a stream of bytes, in order.
 
         Args:
-            pieces: The stretch, some bytes at a time; cut anywhere.
+            pieces: The stream, split anywhere.
         """
-        before, start = b"", 0  # what the last bytes may be the beginning of
+        before, start = b"", 0  # the last bytes may be the start of a fragment
         for piece in _in_blocks(pieces):
             data, held = before + piece, len(before)
             hits = self._hits(data)
@@ -112,8 +112,8 @@ class Fragments:
                 self._words.update(_words_of(piece))
 
     def _hits(self, data: bytes) -> Iterator[tuple[bytes, int]]:
-        """Yield the pieces that are there, and where; one place may come twice."""
-        if not self._fresh:  # words that no piece has any more would be looked up in vain
+        """Yield fragments and their positions; a position may be repeated."""
+        if not self._fresh:  # remove the words that no fragment has any more
             self._words = {word for piece in self._pieces for word in _words_of(piece)}
             self._fresh = True
         for shift in (0, _STEP):
@@ -128,7 +128,7 @@ class Fragments:
                     yield from self._around(data, shift + at * _WORD)
 
     def _around(self, data: bytes, place: int) -> Iterator[tuple[bytes, int]]:
-        """Yield the pieces that have the word at a place among their first bytes."""
+        """Yield the fragments whose first bytes contain the word at a position."""
         for start in range(max(0, place - _STEP + 1), place + 1):
             for length in range(LEAST, LONG + 1):
                 piece = data[start : start + length]
@@ -137,9 +137,9 @@ class Fragments:
 
 
 def spoken(value: Any) -> Iterator[str]:
-    """Yield the texts that a record or a part of one says, without what is made of it.
+    """Yield the texts of a record or a part of one, without derived values.
 
-    Times and digests are left out, and paths, which the audit of memory files keeps.
+    Times and digests are omitted, and paths, which the audit of memory files retains.
     """
     if isinstance(value, str):
         if not (value.startswith(_REFERENCE) or is_canonical_time(value) or _is_digest(value)):
@@ -162,7 +162,7 @@ def _words_of(piece: bytes) -> list[int]:
 
 
 def _otherwise(text: str, data: bytes) -> Iterator[bytes]:
-    """Yield pieces of a text in the other ways in which it may be written down."""
+    """Yield fragments of a text in other encodings."""
     if len(data) < LONG:
         return
     written = json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "surrogatepass")
@@ -172,7 +172,9 @@ def _otherwise(text: str, data: bytes) -> Iterator[bytes]:
     if ascii_only != written:
         yield _middle(ascii_only)
     yield _middle(text.encode("utf-16-le", "surrogatepass"))
-    for shift in range(3):  # base64 takes three bytes at a time, from wherever the text begins
+    for shift in range(
+        3
+    ):  # base64 encodes groups of three bytes, and the text may start anywhere in a group
         rest = data[shift:]
         coded = base64.b64encode(rest[: len(rest) - len(rest) % 3])
         if len(coded) >= LONG:
@@ -180,7 +182,7 @@ def _otherwise(text: str, data: bytes) -> Iterator[bytes]:
 
 
 def _cut(data: bytes) -> Iterator[bytes]:
-    """Yield pieces that lie side by side; of a long text, some over all its length."""
+    """Yield adjacent fragments; for a long text, some spread over its length."""
     last = max(0, len(data) - LONG)
     step = max(LONG, -(-last // _MOST_OF_TEXT))
     yield from (data[at : at + LONG] for at in range(0, last, step))
@@ -193,7 +195,7 @@ def _middle(data: bytes) -> bytes:
 
 
 def _in_blocks(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes in parts that are small enough to be looked at at once."""
+    """Yield the same bytes in parts of bounded size."""
     for piece in pieces:
         for start in range(0, len(piece), _BLOCK):
             yield piece[start : start + _BLOCK]
@@ -205,22 +207,22 @@ _MOST_MEMBERS = 10_000
 
 
 class NestedFileScanner:
-    """Looks into files for others.
+    """Opens packed and encrypted files for a scan.
 
     Args:
-        unlocking: What to decrypt with; nobody is asked for a passphrase.
-        limits: How far something may expand.
+        unlocking: Identities for decryption, without prompting for a passphrase.
+        limits: Limits of expansion.
     """
 
     def __init__(self, unlocking: Unlocker, limits: Limits = DEFAULT_LIMITS) -> None:
         self._unlocking, self._limits = unlocking, limits
         self.closed = list[str]()
-        """In words, what could not be looked into."""
+        """Descriptions of what could not be opened."""
 
     def within(self, extent: Extent, deep: int = 0) -> Iterator[Extent]:
-        """Yield what is inside an extent, and inside that; each is gone when the next is asked for.
+        """Yield the contents of an extent, recursively; each is closed when the next is requested.
 
-        What cannot be looked into is noted, with the reason.
+        What cannot be opened is noted, with the reason.
         """
         try:
             head = next(iter(extent.pieces()), b"")[:HEAD_BYTES]
@@ -263,7 +265,7 @@ class NestedFileScanner:
                 size += len(found)
                 self._require_fits(size, taken)
                 data = inflate.unconsumed_tail
-                if inflate.eof:  # another member may follow, and zeros that pad
+                if inflate.eof:  # another member may follow, and zero padding
                     data = inflate.unused_data.lstrip(b"\0")
                     inflate = zlib.decompressobj(wbits=31)
 
@@ -283,7 +285,7 @@ class NestedFileScanner:
                             plain.write(piece)
                             size += len(piece)
                             self._require_fits(size, taken)
-                        # Not by its name, which may be what was erased.
+                        # Not its name, which may be erased content.
                         name = f"{extent.name} (member {place})"
                         inner = Extent(name, lambda plain=plain: _pieces(plain))  # type: ignore[misc]
                         yield inner

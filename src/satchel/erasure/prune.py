@@ -1,4 +1,4 @@
-"""Pruning: erasing what has not been current for long, each time with a record in the log."""
+"""Prune: erase records that have not been current for long, with a record of it in the log."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -24,49 +24,49 @@ from satchel.ports.operations import operation
 from satchel.ports.rows import Filter, Row
 
 GROUP = 1_000
-"""Records that are erased together."""
+"""Number of records in a group."""
 
 SUPERSEDED = frozenset({"superseded"})
 UNWANTED = frozenset({"superseded", "deleted", "expired", "rejected"})
-"""Why a record may be no longer current."""
+"""Reasons for which a record is no longer current."""
 
 _AGE = re.compile(r"(\d{1,6})([hdwy])")
 _HOURS = {"h": 1, "d": 24, "w": 7 * 24, "y": 365 * 24}
 
 Progress = Callable[[int, int], None]
-"""Told of the places of the log that were looked at, and how many there are."""
+"""Called with the number of log positions read, and the total."""
 
 
 class MemoryPruneResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What was erased, or would be."""
+    """Result of pruning, or of a dry run."""
 
     bank: str
     before: str
-    """What was no longer current before this moment."""
+    """Time before which the records were no longer current."""
 
     erased: int = 0
-    """Records."""
+    """Number of erased records."""
 
     bytes: int = 0
-    """What these took; columns and indexes come on top."""
+    """Their size in bytes, without columns and indexes."""
 
     blobs: int = 0
-    """Blobs that nobody names any more."""
+    """Number of blobs that no record names any more."""
 
     types: dict[str, int] = {}
-    """How many records of each type."""
+    """Number of records by type."""
 
     notes: list[str] = []
     dry_run: bool = False
 
 
 def moment_of(text: str) -> str:
-    """Return the moment that a date, a time or an age names: ``2026-01-31``, ``90d``, ``12h``.
+    """Return the time for a date, a time or an age: ``2026-01-31``, ``90d``, ``12h``.
 
     An age is a whole number of hours (h), days (d), weeks (w) or years of 365 days (y) from now.
 
     Raises:
-        UsageError: If it names none.
+        UsageError: If it is invalid.
     """
     age = _AGE.fullmatch(text.strip())
     try:
@@ -99,12 +99,12 @@ def prune_memories(bank: OpenBank, options: PruneMemoryOptions) -> MemoryPruneRe
 
     Args:
         bank: The bank, open for writing; or for reading, for a dry run.
-        options: Which.
+        options: Which versions.
 
     Raises:
-        UsageError: If the time is no time and no age.
+        UsageError: If the time is neither a time nor an age.
         VerificationError: If the store is not what was signed.
-        StoreError: If it cannot be written; groups that were erased before stay so.
+        StoreError: If it cannot be written; groups that were erased before stay erased.
     """
     require_owner(bank.settings, "prune")
     return prune(
@@ -126,23 +126,23 @@ def prune(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> MemoryPruneResult:
-    """Erase the records that were superseded before a moment, by when the log took note of it.
+    """Erase the records that were superseded before a time, according to the log.
 
-    A group at a time, each whole or not at all; when it is cut short, what is left is erased by
-    doing it again. At the end the store's files are rid of the bytes.
+    Each group is erased completely or not at all; an interrupted call is resumed by the next. At
+    the end, the bytes are removed from the files of the store.
 
     Args:
-        bank: The bank, open for writing, or for reading when nothing is to be done.
-        before: The moment, as ``moment_of`` gives it.
-        deleted: Whether those that were deleted, expired or rejected are erased as well.
-        reason: For whoever reads the log.
+        bank: The bank, open for writing; or for reading, for a dry run.
+        before: The time, from ``moment_of``.
+        deleted: Whether to erase deleted, expired and rejected records, too.
+        reason: Reason, for the log.
         dry_run: Only count.
-        progress: Told how far it is.
+        progress: Called with the progress.
 
     Raises:
-        ReadOnlyStoreError: If no key may add to the bank here.
+        ReadOnlyStoreError: If no key here may append to the bank.
         VerificationError: If the store is not what was signed.
-        StoreError: If it cannot be written; groups that were erased before stay so.
+        StoreError: If it cannot be written; groups that were erased before stay erased.
     """
     require_owner(bank.settings, "prune")
     states = UNWANTED if deleted else SUPERSEDED
@@ -182,7 +182,7 @@ def prune(
 def _next_group(
     view: View, before: str, states: frozenset[str], place: int, end: int
 ) -> tuple[list[VerifiedRecord], int]:
-    """Return what is to be erased next, and how far the log was looked at for it."""
+    """Return the next group of records to erase, and the log position reached."""
     found = list[VerifiedRecord]()
     wanted = Filter(types=ERASABLE, retired=True, held=True)
     for some in _together(view.scan(wanted, after=place), end):
@@ -195,7 +195,7 @@ def _next_group(
 
 
 def _together(records: Iterator[VerifiedRecord], end: int) -> Iterator[list[VerifiedRecord]]:
-    """Yield the retired ones of some records, some hundred at a time."""
+    """Yield the retired ones of some records, in batches."""
     some = list[VerifiedRecord]()
     for logged in records:
         if logged.seq >= end:
@@ -210,7 +210,7 @@ def _together(records: Iterator[VerifiedRecord], end: int) -> Iterator[list[Veri
 
 
 def _outdated(view: View, rows: Sequence[Row], before: str, states: frozenset[str]) -> set[int]:
-    """Return the places of what was retired for one of some reasons, before a moment."""
+    """Return the positions of records retired for given reasons before a time."""
     ended = [(row.seq, view.retirement(row)) for row in rows]
     asked = [(seq, one.place) for seq, one in ended if one is not None and one.state in states]
     at = view.log_records_at([place for _, place in asked])
@@ -226,7 +226,7 @@ def _erase(
 
 
 def _drop_damaged(bank: OpenBank, before: str, states: frozenset[str]) -> None:
-    """Drop what a repair set aside of records that would be erased now, were they not damaged."""
+    """Drop what a repair set aside of damaged records that would be erased now."""
     with bank.store.reading() as reader:
         aside = {int(name.removeprefix(DAMAGED)): name for name in reader.side(bank.id, DAMAGED)}
     if not aside:

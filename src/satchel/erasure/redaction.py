@@ -1,7 +1,7 @@
-"""Redacting memories: personal data replaced by typed tokens, the place and the lineage kept.
+"""Redact memories: replace personal data with typed placeholders, keeping position and lineage.
 
-The form takes the entry's place in the commit that logs the redaction; what was current stays so.
-All versions of what is named are redacted. Source: docs/decisions/0041.
+The redacted form replaces the entry in the commit that logs the redaction; current memories stay
+current. All versions of a memory are redacted. Source: docs/decisions/0041.
 """
 
 from collections import Counter
@@ -53,34 +53,34 @@ _ENTRIES = Filter(types=frozenset(Component), retired=True, held=True)
 _LEFT = "the owner has to remove the bytes from the store: satchel prune"
 
 Progress = Callable[[int, int], None]
-"""Told how many memories were looked at, and how many there are at most."""
+"""Called with the number of memories read, and the maximum."""
 
 
 class RedactedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One memory that was redacted, or would be."""
+    """Result for one memory."""
 
     id: str
     replaced: dict[str, int]
-    """How many values of each kind."""
+    """Number of replaced values by kind."""
 
     fields: list[str]
     kept: list[str] = []
-    """Where something stays that tells which record it is, or whose."""
+    """Pointers to remaining values that identify the record or its owner."""
 
 
 class RedactionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was redacted, or would be."""
+    """Result of a redaction, or of a dry run."""
 
     bank: str
     looked_at: int
     redacted: int
-    """Memories, old versions included."""
+    """Number of memories, including old versions."""
 
     kinds: dict[str, int] = {}
-    """Values that were replaced, by kind."""
+    """Number of replaced values by kind."""
 
     kept: int = 0
-    """Values that tell which record it is, or whose, and stay."""
+    """Number of remaining values that identify a record or its owner."""
 
     entries: list[RedactedEntry] = []
     """The first hundred."""
@@ -88,18 +88,18 @@ class RedactionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     recoverable_by: list[str] = []
     notes: list[str] = []
     finished: bool = True
-    """Whether the store could be rid of the old bytes."""
+    """Whether the old bytes were removed from the store."""
 
     dry_run: bool = False
 
     @property
     def exit_status(self) -> int:
-        """1 when the store may still hold the old bytes."""
+        """1 if the store may still hold the old bytes, otherwise 0."""
         return int(not self.finished)
 
 
 class _Form(NamedTuple):
-    """A memory and the form of it."""
+    """A memory and its redacted form."""
 
     logged: VerifiedRecord
     body: bytes
@@ -114,25 +114,25 @@ class _Form(NamedTuple):
     absent=NOT_FOR_MODELS,
 )
 def redact(bank: OpenBank, wanted: RedactOptions) -> RedactionResult:
-    """Redact personal data and secrets in memories: replace them by tokens of their kind.
+    """Redact personal data and secrets in memories: replace them with typed placeholders.
 
-    A token looks like `[REDACTED:email:1]`. IDs, parents and times stay, and the log still
-    verifies. All versions of a memory are redacted. Whose memory it is stays, unless `--field`
-    names it.
+    A placeholder looks like `[REDACTED:email:1]`. IDs, parents and times are kept, and the log
+    still verifies. All versions of a memory are redacted. The owner of a memory is kept, unless
+    `--field` names it.
 
     Args:
         bank: The bank, open for writing; or for reading, for a dry run.
         wanted: What to redact, and how.
 
     Raises:
-        UsageError: If nothing is named, a kind is unknown, or a pointer is none.
+        UsageError: If nothing is selected, a kind is unknown, or a pointer is invalid.
         UnknownMemoryError: If there is no such memory.
-        PermissionRefusedError: If a holder who may not read asks by conditions.
+        PermissionRefusedError: If conditions are used with a token that does not allow reading.
         RedactionRefusedError: If one of them was erased during the call.
         MissingExtraError: If the detector is not installed.
-        SigningKeyError: If one who is to recover has no key.
-        ReadOnlyStoreError: If no key may add to the bank here.
-        StoreError: If it cannot be written; groups that were redacted before stay so.
+        SigningKeyError: If a recipient of the originals has no key.
+        ReadOnlyStoreError: If no key here may append to the bank.
+        StoreError: If it cannot be written; groups that were redacted before stay redacted.
     """
     asked = bank.asked("redact")
     if wanted.where and not bank.shows("read"):
@@ -163,7 +163,7 @@ def redact(bank: OpenBank, wanted: RedactOptions) -> RedactionResult:
 
 
 class _RedactionReport:
-    """What is told of a redaction."""
+    """Counts and notes of a redaction."""
 
     def __init__(self, bank: str, dry_run: bool) -> None:  # noqa: FBT001 - as its option
         self._bank, self._dry_run = bank, dry_run
@@ -192,7 +192,7 @@ class _RedactionReport:
                 )
 
     def done(self, bank: OpenBank, keys: Sequence[str]) -> RedactionResult:
-        """Rid the store of the old bytes, and tell all of it."""
+        """Remove the old bytes from the store, and return the result."""
         notes, finished = self.notes, True
         if self._redacted and not self._dry_run:
             try:
@@ -220,7 +220,7 @@ class _RedactionReport:
 def _group(
     view: View, wanted: RedactOptions, after: int
 ) -> tuple[list[VerifiedRecord], int | None]:
-    """Return memories that are asked for, and after which place to go on; None at the end."""
+    """Return the next selected memories, and the position to continue from; None at the end."""
     if not wanted.where:
         if not wanted.ids:
             raise UsageError(
@@ -238,7 +238,7 @@ def _group(
 
 
 def _forms(logged: VerifiedRecord, kinds: Redactor, bank: OpenBank) -> Iterator[_Form]:
-    """Yield the form of a memory, where something in it is replaced."""
+    """Yield the redacted form of a memory, if something is replaced."""
     if not isinstance(logged.model, Entry):
         return
     value, replaced = kinds.form(logged.record.value)
@@ -265,14 +265,14 @@ def _forms(logged: VerifiedRecord, kinds: Redactor, bank: OpenBank) -> Iterator[
 
 
 def _log(bank: OpenBank, forms: Sequence[_Form], keys: Sequence[str], age: Sequence[str]) -> None:
-    """Put forms in the place of memories, and keep the originals for those who may recover them."""
+    """Replace memories with redacted forms, and seal the originals for their recipients."""
     kept = dict[str, bytes | None]()
     if bank.bearer is None:
         with bank.ledger.reading() as view:
             for form in forms:
                 name = f"{SEALED}{form.logged.seq}"
                 before = view.side(name).get(name)
-                if before is not None:  # it holds more than the form that is redacted again
+                if before is not None:  # it has more than the redacted form that is redacted again
                     kept[name] = before
                 elif keys or age:
                     kept[name] = seal_original(form.logged.record.body, keys, age)
@@ -281,7 +281,7 @@ def _log(bank: OpenBank, forms: Sequence[_Form], keys: Sequence[str], age: Seque
 
 
 def _people(texts: Sequence[str]) -> list[str]:
-    """Return the people that are named in some texts."""
+    """Return the names of people in texts."""
     found = extractor().extract(list(texts))
     return [one.name for some in found for one in some if one.type == "person"]
 
@@ -291,10 +291,10 @@ class RecoveredMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     id: str
     record: JsonObject = {}
-    """All of it, unless it was written to a file; its ID is the hash of the rest."""
+    """The record, unless it was written to a file; its ID is the hash of the rest."""
 
     output: str | None = None
-    """The file that was written."""
+    """The written file."""
 
 
 @operation(
@@ -306,21 +306,21 @@ class RecoveredMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 def recover(
     bank: OpenBank, options: RecoverOptions, *, owner: Callable[[], SigningKey] | None = None
 ) -> RecoveredMemory:
-    """Show the original of a redacted memory. This needs a key that it was sealed for.
+    """Show the original of a redacted memory. Requires a key that it was encrypted for.
 
     Nothing is restored: the bank keeps the redacted form. The original is verified by its ID. An
-    age file is opened by an identity that is stored here, or named before the command:
+    age file is decrypted with an identity that is stored here, or named before the command:
     `satchel --identity FILE recover`.
 
     Args:
         bank: The bank.
-        options: Which memory.
-        owner: Returns the key that it was sealed for, if no identity opens it.
+        options: The memory.
+        owner: Returns the key that it was sealed for, if no identity decrypts it.
 
     Raises:
         UnknownMemoryError: If there is no such memory.
-        SigningKeyError: If it is not redacted, nothing was kept of it, or not for this key.
-        VerificationError: If what was kept is not the original.
+        SigningKeyError: If it is not redacted, or its original was not sealed for this key.
+        VerificationError: If the sealed record is not the original.
     """
     output = path_text(options.output)
     if options.sealed:
@@ -350,17 +350,17 @@ def _written(
 
 
 def recover_by_key(bank: OpenBank, wanted: str, key: SigningKey) -> RecoveredMemory:
-    """Return the original of a redacted memory. Nothing is put back.
+    """Return the original of a redacted memory. Nothing is restored.
 
     Args:
         bank: The bank.
-        wanted: Id of the memory, or the first digits of it.
-        key: One of those for which it was sealed.
+        wanted: ID of the memory, or a prefix.
+        key: A key for which it was sealed.
 
     Raises:
         UnknownMemoryError: If there is no such memory.
-        SigningKeyError: If it is not redacted, nothing was kept of it, or not for this key.
-        VerificationError: If what was kept is not the original.
+        SigningKeyError: If it is not redacted, or its original was not sealed for this key.
+        VerificationError: If the sealed record is not the original.
     """
     require_owner(bank.settings, "recover")
     identity, sealed = _read_original(bank, wanted)
@@ -368,14 +368,14 @@ def recover_by_key(bank: OpenBank, wanted: str, key: SigningKey) -> RecoveredMem
 
 
 def recover_by_identity(bank: OpenBank, wanted: str) -> RecoveredMemory | None:
-    """Return the original of a redacted memory, by an age identity that is here or was named.
+    """Return the original of a redacted memory with an age identity that is stored or named.
 
-    None where it is no age file, or none of the identities opens it.
+    None if it is not an age file, or no identity decrypts it.
 
     Raises:
         UnknownMemoryError: If there is no such memory.
-        SigningKeyError: If it is not redacted, or nothing was kept of it.
-        EncryptionError: If what was kept was changed.
+        SigningKeyError: If it is not redacted, or its original was not sealed.
+        EncryptionError: If the sealed record was altered.
         VerificationError: If it is not the original.
     """
     require_owner(bank.settings, "recover")
@@ -387,11 +387,11 @@ def recover_by_identity(bank: OpenBank, wanted: str) -> RecoveredMemory | None:
 
 
 def kept_age_file(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
-    """Return the id of a redacted memory, and its original as the age file that was kept.
+    """Return the ID of a redacted memory, and its sealed original as an age file.
 
     Raises:
         UnknownMemoryError: If there is no such memory.
-        SigningKeyError: If it is not redacted, or nothing was kept of it for a recipient of age.
+        SigningKeyError: If it is not redacted, or its original was not sealed with age.
     """
     require_owner(bank.settings, "recover")
     identity, sealed = _read_original(bank, wanted)
@@ -406,7 +406,7 @@ def kept_age_file(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
 
 
 def _read_original(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
-    """Return the id of a redacted memory, and its original as it was sealed."""
+    """Return the ID of a redacted memory, and its sealed original."""
     with bank.ledger.reading() as view:
         logged = find_memory(view, wanted)
         identity, name = logged.record.id, f"{SEALED}{logged.seq}"

@@ -1,7 +1,7 @@
-"""Everything a bank holds about somebody, for whoever has a right to see it.
+"""Report everything that a bank holds about a person, for those with a right to access.
 
-The whole log is read, twice, and no index is asked: what names the person anywhere, and then the
-edges that join what was found. What is retired, in quarantine or still arriving is told as well.
+The whole log is read twice, without an index: first for records that name the person anywhere, then
+for edges between these. Retired, quarantined and incomplete records are included.
 """
 
 import json
@@ -36,11 +36,11 @@ from satchel.ports.rows import PENDING, Filter
 from satchel.stores.matching import Mentions
 
 Write = Callable[[str], object]
-"""Takes text, piece by piece."""
+"""Receives text in parts."""
 
 
 class StatusEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was said of a record later."""
+    """A later status of a record."""
 
     place: int
     at: str
@@ -51,7 +51,7 @@ class StatusEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class ImportOrigin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The import that a record came with."""
+    """The import of a record."""
 
     place: int
     provider: str
@@ -61,27 +61,27 @@ class ImportOrigin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class RecordReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One record, with everything that is known of it."""
+    """One record with its history and source."""
 
     place: int
-    """In the log of the bank."""
+    """Position in the log of the bank."""
 
     id: str
     type: str
     state: str
-    """``current``, what retired it, or ``arriving`` for a part of an import that is not done."""
+    """``current``, its final state, or ``arriving`` for a part of an incomplete import."""
 
     arrived: str
-    """When, in UTC."""
+    """Time in UTC."""
 
     held: bool = False
-    """Whether it is in quarantine."""
+    """Whether it is quarantined."""
 
     named_in: list[str] = []
-    """Where in it, as JSON pointers; none when it joins a record that is."""
+    """JSON pointers to the names; none for an edge to a record with names."""
 
     ends: dict[str, str] = {}
-    """Of an edge: what stands at its ends, in short."""
+    """Of an edge: short descriptions of its ends."""
 
     came_with: ImportOrigin | None = None
     said_of_it: list[StatusEntry] = []
@@ -89,11 +89,11 @@ class RecordReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A record whose text is gone."""
+    """An erased record."""
 
     id: str
     place: int | None = None
-    """None for one that was erased elsewhere, before it could come here."""
+    """None for one that was erased elsewhere before it was imported here."""
 
     type: str | None = None
     erased_at: str
@@ -102,10 +102,10 @@ class Tombstone(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ReportWriter(Protocol):
-    """A file that is written as it is read."""
+    """A report that is written while the log is read."""
 
     def begin(self, facts: dict[str, Any]) -> None:
-        """Say who is asked for and where."""
+        """Write the header: the names and the bank."""
         ...
 
     def tell(self, told: RecordReport) -> None:
@@ -113,16 +113,16 @@ class ReportWriter(Protocol):
         ...
 
     def bury(self, grave: Tombstone) -> None:
-        """Add what was erased; all records come before."""
+        """Add an erased record, after all other records."""
         ...
 
     def end(self, facts: dict[str, Any]) -> None:
-        """Say how much it was."""
+        """Write the counts."""
         ...
 
 
 class MarkdownReport:
-    """A file for people."""
+    """A report in Markdown."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -130,7 +130,7 @@ class MarkdownReport:
         self._graves = 0
 
     def begin(self, facts: dict[str, Any]) -> None:
-        """Say who is asked for and where."""
+        """Write the header: the names and the bank."""
         self._write("# Everything that a memory bank holds about a person\n")
         self._block(facts.items())
         self._write("\n## Records\n")
@@ -148,7 +148,7 @@ class MarkdownReport:
         self._block([*about, ("", None), *own])
 
     def bury(self, grave: Tombstone) -> None:
-        """Add what was erased."""
+        """Add an erased record."""
         if not self._graves:
             self._write(
                 "\n## Erased\n\nOf these records only the place in the log is left. Whether "
@@ -159,7 +159,7 @@ class MarkdownReport:
         self._write(f"    {'; '.join(f'{name} {_shown(part)}' for name, part in facts.items())}\n")
 
     def end(self, facts: dict[str, Any]) -> None:
-        """Say how much it was."""
+        """Write the counts."""
         if not self._records:
             self._write("\nNone.\n")
         self._write("\n## In all\n")
@@ -175,7 +175,7 @@ class MarkdownReport:
 
 
 class JsonReport:
-    """A file for programs: one object."""
+    """A report as one JSON object."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -183,7 +183,7 @@ class JsonReport:
         self._graves = 0
 
     def begin(self, facts: dict[str, Any]) -> None:
-        """Say who is asked for and where."""
+        """Write the header: the names and the bank."""
         self._write(f'{{"asked":{_as_json(facts)},\n"records":[')
 
     def tell(self, told: RecordReport) -> None:
@@ -192,19 +192,19 @@ class JsonReport:
         self._records += 1
 
     def bury(self, grave: Tombstone) -> None:
-        """Add what was erased."""
+        """Add an erased record."""
         before = "," if self._graves else '],\n"erased":['
         self._write(f"{before}\n{_as_json(msgspec.to_builtins(grave))}")
         self._graves += 1
 
     def end(self, facts: dict[str, Any]) -> None:
-        """Say how much it was."""
+        """Write the counts."""
         before = "" if self._graves else '],\n"erased":['
         self._write(f'{before}],\n"in_all":{_as_json(facts)}}}\n')
 
 
 def _lines(part: Any) -> list[str]:
-    """Return a value as the lines that it is shown in."""
+    """Return a value as lines of text."""
     if isinstance(part, str):
         return [_shown(line) for line in part.split("\n")]
     if isinstance(part, list) and part and all(isinstance(one, dict) for one in part):
@@ -213,7 +213,7 @@ def _lines(part: Any) -> list[str]:
 
 
 def _shown(text: object) -> str:
-    """Return text in which only what can be seen stands as itself."""
+    """Return text with invisible characters escaped."""
     said = str(text)
     if said.isprintable():
         return said
@@ -237,33 +237,33 @@ _SHORT = 80
 _MOST_KEPT = 1_000
 
 Progress = Callable[[int, int], None]
-"""Told of the records that were looked at, and how many there are; each is looked at twice."""
+"""Called with the number of records read, and twice the total."""
 
 
 class PersonReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How much was found."""
+    """Counts of a report."""
 
     bank: str
     asked: list[str]
     records: int
-    """All that are told, edges included."""
+    """Number of reported records, including edges."""
 
     joining: int
-    """Edges that name nobody, but join what does."""
+    """Number of edges that do not name the person, but connect records that do."""
 
     erased: int
-    """Records of the bank whose text was erased, of any person."""
+    """Number of erased records of the bank, about anyone."""
 
     blobs_not_searched: int
-    """Contents of files that are kept apart; they are not looked into."""
+    """Number of blobs with contents of files, which are not read."""
 
     output: str | None = None
-    """The file that was written."""
+    """The written file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonReportOptions(PathOptions, OutputOptions):
-    """About whom to report, and where to."""
+    """The person to report about, and the output."""
 
     about: Annotated[
         str | Sequence[str],
@@ -289,11 +289,11 @@ def report_everything(
 
     Args:
         bank: The bank.
-        options: About whom, and where to.
-        permission: Where the path may lead; as the options say by default.
+        options: The person and the output.
+        permission: Allowed paths; by default those of the options.
 
     Raises:
-        UsageError: If there is no name, or one that nothing can be found by.
+        UsageError: If there is no name, or an empty one.
         VerificationError: If the store is not what was signed.
         TargetError: If the file cannot be written.
     """
@@ -322,20 +322,20 @@ def tell_everything(
     as_json: bool = False,
     progress: Progress | None = None,
 ) -> PersonReport:
-    """Write everything a bank holds about somebody, as it is at one moment.
+    """Write everything that a bank holds about a person, from one consistent view.
 
-    Takes 16 bytes of memory for each record that names the person, and one for each other.
+    Uses 16 bytes of memory for each record that names the person, and one for each other record.
 
     Args:
         bank: The bank.
-        names: What the person is called: names, user ids, addresses. Any of them will do.
-        write: Takes the file, piece by piece.
-        as_json: For programs, instead of Markdown.
-        progress: Told how far it is.
+        names: Names, user IDs and addresses of the person; any of them matches.
+        write: Receives the report in parts.
+        as_json: Write JSON instead of Markdown.
+        progress: Called with the progress.
 
     Raises:
-        UsageError: If there is no name, or one that nothing can be found by.
-        VerificationError: If the store is not what was signed; what was written is not all then.
+        UsageError: If there is no name, or an empty one.
+        VerificationError: If the store is not what was signed; the report is incomplete then.
     """
     require_owner(bank.settings, "everything")
     mentions = Mentions(names)
@@ -373,20 +373,20 @@ def _asked(bank: OpenBank, view: View, names: Sequence[str]) -> dict[str, Any]:
 
 
 class _Steps:
-    """Counts what was looked at, for whoever waits."""
+    """Counts records for the progress."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress, self._total, self._done = progress, total, 0
 
     def one(self) -> None:
-        """Count one more."""
+        """Count a record."""
         self._done += 1
         if self._progress is not None and self._done % _TOGETHER == 0:
             self._progress(self._done, self._total)
 
 
 def _all(view: View, steps: _Steps) -> Iterator[VerifiedRecord]:
-    """Yield the whole log, and what is not visible in it yet."""
+    """Yield the whole log, including records that are not visible yet."""
     for logged in view.scan():
         steps.one()
         yield logged
@@ -397,7 +397,7 @@ def _all(view: View, steps: _Steps) -> Iterator[VerifiedRecord]:
 
 
 class _PersonMatches:
-    """What names the person, by place and by id; and the imports it came with."""
+    """Records that name the person, by position and ID, with their imports."""
 
     def __init__(self, mentions: Mentions, size: int) -> None:
         self.records = 0
@@ -408,18 +408,18 @@ class _PersonMatches:
         self._sources = dict[int, VerifiedRecord]()
 
     def look(self, logged: VerifiedRecord) -> None:
-        """Note whether a record names the person."""
+        """Add a record if it names the person."""
         if self._mentions.places_in(_spoken(logged)):
             self._places[logged.seq] = 1
             assert isinstance(self._ids, array)  # noqa: S101 - until it is closed
             self._ids.append(_short(logged.record.id))
 
     def close(self) -> None:
-        """Make ready to be asked."""
+        """Sort the IDs for lookups."""
         self._ids = array("Q", sorted(self._ids))
 
     def has(self, logged: VerifiedRecord) -> bool:
-        """Tell whether a record names the person, or joins what does."""
+        """Return whether a record names the person, or is an edge to one that does."""
         if self._places[logged.seq]:
             self.records += 1
             return True
@@ -431,7 +431,7 @@ class _PersonMatches:
         return False
 
     def told(self, view: View, logged: VerifiedRecord) -> RecordReport:
-        """Return a record with everything that is known of it."""
+        """Return a record with its history and source."""
         row = logged.row
         source = self._source(view, row.batch) if row.batch else None
         said = view.statuses_of(row.id) + (view.statuses_of(source.record.id) if source else [])
@@ -468,13 +468,13 @@ class _PersonMatches:
 
 
 def _spoken(logged: VerifiedRecord) -> dict[str, Any]:
-    """Return what a record says, without what is made of it."""
+    """Return the content of a record without derived values."""
     own = ("id", "nonce", "type", "signatures")
     return {name: part for name, part in logged.record.value.items() if name not in own}
 
 
 def _short(identity: str) -> int:
-    """Return 64 bits of an id: were two alike, an edge more would be told, and none less."""
+    """Return 64 bits of an ID; a collision could only add an edge to the report."""
     return int(identity[7:23], 16)
 
 
@@ -498,7 +498,7 @@ def _ends(view: View, model: Model) -> dict[str, str]:
 
 
 def _name(model: Model) -> str | None:
-    """Return what a person would call a record."""
+    """Return a short description of a record."""
     said = (getattr(model, name, None) for name in ("name", "text", "observation", "path"))
     return next((text for text in said if isinstance(text, str) and text), None)
 
@@ -530,7 +530,7 @@ def _arrival(source: VerifiedRecord | None) -> ImportOrigin | None:
 
 
 def _bury(view: View, account: ReportWriter) -> int:
-    """Tell of everything that was erased, and return how much that is."""
+    """Add all erased records, and return their number."""
     erasures, buried = view.scan(_ERASURES), 0
     while some := list(islice(erasures, _TOGETHER)):
         models = [(one, one.model) for one in some if isinstance(one.model, Erasure)]

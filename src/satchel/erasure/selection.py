@@ -1,4 +1,4 @@
-"""Which records a person wants erased: by id, or by what they say of themselves."""
+"""Options of erase, redact and prune, and the selection of records: by ID or by conditions."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -24,7 +24,7 @@ _PREFIX = "blake3:"
 
 
 def _member(path: str) -> Callable[[VerifiedRecord], Iterable[Any]]:
-    """Return what reads one member of a record; without it on the way, there is none."""
+    """Return a function that reads one member of a record; None if it is missing."""
     names = path.split(".")
 
     def read(logged: VerifiedRecord) -> Iterable[Any]:
@@ -61,16 +61,16 @@ CONDITIONS: dict[str, Callable[[VerifiedRecord], Iterable[Any]]] = {
     "account": _member("origin.source"),
     "origin": _member("origin.id"),
 }
-"""What a condition can be on, and how a record is asked; ``import`` is told by the log."""
+"""Readers of the members that conditions can use; ``import`` is read from the log."""
 
 IMPORT = "import"
 
 
 def conditions_of(said: Sequence[str]) -> dict[str, list[str]]:
-    """Return conditions from ``NAME=VALUE``; one name twice wants any of its values.
+    """Return conditions from texts ``NAME=VALUE``; a repeated name matches any of its values.
 
     Raises:
-        UsageError: If one is not of that form, or on what records do not say.
+        UsageError: If one is malformed, or its name is unknown.
     """
     found = dict[str, list[str]]()
     for one in said:
@@ -86,15 +86,15 @@ def conditions_of(said: Sequence[str]) -> dict[str, list[str]]:
 
 
 class EraseSelection:
-    """What is asked for.
+    """The selected records.
 
     Args:
-        view: Of the bank.
-        ids: Ids, or the first digits of them.
-        where: Conditions by name, all of which have to hold; one of the values each.
+        view: View of the bank.
+        ids: IDs or prefixes.
+        where: Conditions by name, all of which must match; each with alternative values.
 
     Raises:
-        UsageError: If nothing is asked for, or an id could be that of several, or of no memory.
+        UsageError: If nothing is selected, an ID is ambiguous, or is not of a memory.
         UnknownMemoryError: If there is no such record.
     """
 
@@ -119,7 +119,7 @@ class EraseSelection:
             )
 
     def takes(self, logged: VerifiedRecord) -> bool:
-        """Tell whether a record is asked for."""
+        """Return whether a record is selected."""
         if logged.record.id in self.ids:
             return True
         if not self._asked and self._imports is None:
@@ -142,7 +142,7 @@ class EraseSelection:
 
 
 def _named(view: View, wanted: str) -> str:
-    """Return the id that a person means, also of what is erased already."""
+    """Return the full ID for an ID or prefix, also of erased records."""
     digits = wanted.removeprefix(_PREFIX).lower()
     if is_id(_PREFIX + digits):
         found = [_PREFIX + digits]
@@ -183,21 +183,21 @@ _REFERENCE = "blake3:"
 
 
 class EraseReason(StrEnum):
-    """Why a record goes."""
+    """Why a record is erased."""
 
     CHOSEN = "chosen"
     VERSION = "version"
-    """It took the place of one that goes, or the other way round."""
+    """It superseded an erased record, or was superseded by one."""
 
     JOINS = "joins"
-    """It is a link, and an end of it goes."""
+    """It is an edge to an erased record."""
 
     DERIVED = "derived"
-    """It was drawn from one that goes, or is part of it."""
+    """It derives from an erased record, or is part of it."""
 
 
 class DerivedRecords(Scratch):
-    """What is chosen, and what hangs on it. SQLite's temporary database keeps it."""
+    """The selected records and those that depend on them, in a temporary SQLite database."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -209,7 +209,7 @@ class DerivedRecords(Scratch):
         )
 
     def add(self, model: Model) -> None:
-        """Take note of a record that is there, and of what it hangs on."""
+        """Add an existing record, and what it depends on."""
         identity = model.id or ""
         type_ = str(model.__struct_config__.tag)
         self._db.execute("INSERT OR IGNORE INTO record VALUES (?, ?)", (identity, type_))
@@ -218,17 +218,17 @@ class DerivedRecords(Scratch):
             self._db.executemany("INSERT OR IGNORE INTO link VALUES (?, ?, ?)", links)
 
     def choose(self, ids: Iterable[str]) -> None:
-        """Have records go, erased before or not."""
+        """Select records, whether already erased or not."""
         self._db.executemany(
             "INSERT OR IGNORE INTO gone VALUES (?, 'chosen', 0)", ((identity,) for identity in ids)
         )
 
     def spread(self, versions: Callable[[str], Iterable[str]], *, cascade: bool) -> None:
-        """Have everything go that hangs on what is chosen.
+        """Select everything that depends on the selected records.
 
         Args:
-            versions: Returns the ids of all versions of a memory.
-            cascade: Whether what was drawn from it goes, too.
+            versions: Returns the IDs of all versions of a memory.
+            cascade: Whether to select derived records, too.
         """
         depth = 0
         wanted = (
@@ -255,17 +255,17 @@ class DerivedRecords(Scratch):
             )
 
     def counts(self) -> dict[EraseReason, int]:
-        """Return how many records go that are there, by why."""
+        """Return the number of existing selected records by reason."""
         sql = "SELECT why, count(*) FROM gone JOIN record USING (id) GROUP BY why"
         return {EraseReason(why): number for why, number in self._db.execute(sql)}
 
     def types(self) -> dict[str, int]:
-        """Return how many records go that are there, by type."""
+        """Return the number of existing selected records by type."""
         sql = "SELECT type, count(*) FROM gone JOIN record USING (id) GROUP BY type ORDER BY type"
         return dict(self._db.execute(sql).fetchall())
 
     def left(self, most: int) -> tuple[int, list[str]]:
-        """Return what was drawn from what goes, and stays: how many, and the first ids."""
+        """Return the number of derived records that are kept, and the first IDs."""
         sql = (
             "SELECT DISTINCT link.id FROM gone JOIN link ON link.end = gone.id"
             " JOIN record ON record.id = link.id"
@@ -279,9 +279,9 @@ class DerivedRecords(Scratch):
         return number, ids
 
     def going(self) -> Iterator[list[str]]:
-        """Yield the ids of what goes and is there, what hangs on others first.
+        """Yield the IDs of existing selected records, dependent ones first.
 
-        So when it is cut short, all that is left still hangs on something that is left.
+        After an interruption, all remaining ones still depend on something that remains.
         """
         return self._ids("SELECT id FROM gone JOIN record USING (id) ORDER BY depth DESC, id")
 
@@ -292,7 +292,7 @@ class DerivedRecords(Scratch):
 
 
 def _links(model: Model, identity: str) -> Iterator[tuple[str, str, EraseReason]]:
-    """Yield what a record hangs on: the end, what hangs on it, and how."""
+    """Yield the dependencies of a record: the target, the dependent record and the reason."""
     if isinstance(model, Entry):
         events = model.source_event_ids if isinstance(model, Semantic) else ()
         sources = [source.id for source in model.sources]
@@ -450,7 +450,7 @@ class RedactOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class RecoverOptions(SigningOptions):
-    """Which memory to recover, and where to."""
+    """The memory to recover, and the output."""
 
     memory: Annotated[
         str, Option("ID of the memory, or an ID prefix.", argument=True, metavar="ID")

@@ -199,7 +199,7 @@ def measure_recall(settings: Settings, options: RecallMeasureOptions) -> "Evalua
     absent=_MEASURES,
 )
 def measure_framed(settings: Settings, options: FramedMeasureOptions) -> "FramedResult":
-    """Measure how much of what answers questions is in the final text that a model gets.
+    """Measure how much of the evidence for questions is in the final text for a model.
 
     Reads what `satchel evaluate recall` reads. Your banks are not changed.
     """
@@ -246,7 +246,7 @@ def measure_containment(
     absent=_MEASURES,
 )
 def measure_transfer(settings: Settings, options: TransferMeasureOptions) -> "TransferScore":
-    """Measure transfer continuity: the target's successes with transferred memory, by the source's.
+    """Measure task continuity (TCS): correct answers of the target, divided by those of the source.
 
     Memory is remembered, exported, signed, imported elsewhere and framed for each question. The
     reader is an agent without a model; others are named. Your banks are not changed.
@@ -267,7 +267,7 @@ def measure_transfer(settings: Settings, options: TransferMeasureOptions) -> "Tr
     absent=_MEASURES,
 )
 def measure_fidelity(settings: Settings, options: FidelityMeasureOptions) -> "Fidelity":
-    """Measure rehydration fidelity: how similar the answers of target and source are, by budget."""
+    """Measure rehydration fidelity (RHF): the similarity of both agents' answers, by budget."""
     from satchel.evaluation.continuity import LEVELS, evaluate_fidelity
     from satchel.evaluation.pages import fidelity_page
 
@@ -284,7 +284,7 @@ def measure_fidelity(settings: Settings, options: FidelityMeasureOptions) -> "Fi
     absent=_MEASURES,
 )
 def measure_paper(settings: Settings, options: PaperMeasureOptions) -> "Paper":
-    """Measure every table of the paper for this implementation. Takes minutes.
+    """Measure every table of the Portable Agent Memory paper. Takes minutes.
 
     Features, TCS, RHF, injection, tampering, tokens, sizes, latencies, several sessions, and the
     example of the appendix. Your banks are not changed.

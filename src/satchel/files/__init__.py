@@ -1,7 +1,7 @@
-"""Memory files: a transcript and text at paths, which many can write without losing anything.
+"""Memory files: a transcript and texts at paths, safe for concurrent writers.
 
-``MemoryStore`` has the names of ``flyte.ai.agents.memory``; code written against that runs by
-changing the import. Everything is loaded when first used.
+``MemoryStore`` has the API of ``flyte.ai.agents.memory``: existing code runs after a change of the
+import. Everything is loaded on first use.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
-"""Anthropic's memory stores: their memories as files, and files as their memories.
+"""Import from and export to Anthropic's memory stores.
 
-A memory there is a text at an absolute path with its sha; at most 100,000 bytes, at most 2,000 in a
-store (API of July 2026). What that form cannot hold is named, never cut.
+A memory there is a text at an absolute path with its SHA: at most 100,000 bytes, at most 2,000 in a
+store (API of July 2026). Files that do not fit are reported, never truncated.
 """
 
 import hashlib
@@ -23,12 +23,12 @@ MOST_PARTS = 20
 
 @dataclass
 class FileTransferResult:
-    """What was moved, and what could not be."""
+    """Result of an import or export."""
 
     moved: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
-    """With the reason."""
+    """Paths that were not transferred, with the reason."""
 
 
 def to_memories(
@@ -38,7 +38,7 @@ def to_memories(
 
     Args:
         store: The store.
-        result: Receives what was moved, and what that form cannot hold.
+        result: Receives the exported paths, and those that do not fit.
     """
     told = FileTransferResult() if result is None else result
     for path in store.list_paths():
@@ -64,12 +64,12 @@ def from_memories(
 ) -> FileTransferResult:
     """Write memories into a store as files.
 
-    One that is there with other text is not replaced: it is named, and stays.
+    An existing file with another text is not replaced, and is reported.
 
     Args:
         store: The store; the caller saves it.
         memories: As the API lists them, with their content.
-        actor: Who the audit says it was.
+        actor: Actor for the audit log.
     """
     told = FileTransferResult()
     for number, memory in enumerate(memories, 1):
@@ -91,10 +91,10 @@ def from_memories(
 
 
 def _said(memory: Any) -> tuple[str, str]:
-    """Return the path and text of a memory, which are what it says of them.
+    """Return the path and the text of a memory, verified by its SHA.
 
     Raises:
-        MemoryStoreError: If one is missing, or the sha is of other text.
+        MemoryStoreError: If one is missing, or the SHA does not match.
     """
     if not isinstance(memory, dict):
         raise MemoryStoreError("a memory must be an object")
@@ -129,14 +129,14 @@ def _unfit(path: str, data: bytes | None, moved: int) -> str | None:
 
 
 MOST_FILE_BYTES = 512 << 20
-"""Of such a file: more than twice what a store there can hold."""
+"""Size limit of such a file: more than twice the size of a full store."""
 
 
 def read_memories(settings: Settings, source: Path) -> list[Any]:
-    """Return the memories of a file: a JSON list, a page of the API, or one a line.
+    """Return the memories of a file: a JSON list, a page of the API, or JSON lines.
 
     Raises:
-        MalformedError: If it is no such file.
+        MalformedError: If the file has none of these forms.
         LimitError: If it is too large.
         UnreadableError: If it cannot be opened.
     """
@@ -150,10 +150,10 @@ def read_memories(settings: Settings, source: Path) -> list[Any]:
 def export_memories(
     settings: Settings, output: Path, store: MemoryStore, *, overwrite: bool = False
 ) -> FileTransferResult:
-    """Write the files of a store to a file as memories, a page of the API.
+    """Write the files of a store to a file, as memories in a page of the API.
 
     Raises:
-        TargetExistsError: If the file is there, and is not to be replaced.
+        TargetExistsError: If the file exists, and may not be replaced.
         TargetError: If it cannot be written. No partial file remains.
     """
     told = FileTransferResult()

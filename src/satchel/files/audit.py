@@ -30,7 +30,7 @@ class AuditResult(NamedTuple):
     """Number of lines in the manifest."""
 
     adopted_bytes: int
-    """Bytes of the log from before the store was ours; digested, not judged."""
+    """Bytes of the log from before the store was adopted; covered by the digest, not verified."""
 
     problems: tuple[str, ...]
 
@@ -41,7 +41,7 @@ class AuditResult(NamedTuple):
 
 
 def add_event(rows: ManifestRows, facts: dict[str, Any]) -> None:
-    """Add a line to the audit."""
+    """Append a line to the audit log."""
     seq = (rows.one("SELECT max(seq) FROM event") or 0) + 1
     line = json.dumps({**facts, "seq": seq, "prev": rows.fact("audit_head", "")}, sort_keys=True)
     ends = _ended(rows) + len(line) + 1
@@ -50,12 +50,12 @@ def add_event(rows: ManifestRows, facts: dict[str, Any]) -> None:
 
 
 def shortened(text: str) -> str:
-    """Return a text from outside as it is written into a line about a refusal."""
+    """Return untrusted text as it is written into the line of a refusal."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text):,} characters)"
 
 
 def adopt(rows: ManifestRows, tree: StoreFolder) -> str | None:
-    """Take over a log that is there already; return what had to be put right in it."""
+    """Adopt an existing log, and return the repairs."""
     repair = None
     digest, size, last = hashlib.sha256(), 0, b"\n"
     try:
@@ -78,7 +78,7 @@ def adopt(rows: ManifestRows, tree: StoreFolder) -> str | None:
 
 
 def write_out(rows: ManifestRows, tree: StoreFolder) -> str | None:
-    """Bring the log in the folder up to the manifest; return what had to be put right in it."""
+    """Update the log in the folder from the manifest, and return the repairs."""
     base, ends = rows.fact("audit_base", 0), _ended(rows)
     if ends == base:
         return None
@@ -99,14 +99,14 @@ def write_out(rows: ManifestRows, tree: StoreFolder) -> str | None:
         ):
             data = line.encode() + b"\n"
             start = end - len(data)
-            if size > start:  # a line that was cut by a crash or a full disk
+            if size > start:  # truncated by a crash or a full disk
                 repair = f"{LOG} ended in the middle of a line; it was rewritten"
             os.pwrite(handle, data, start)
     return repair
 
 
 def tail(manifest: FilesManifest, tree: StoreFolder, number: int) -> list[dict[str, Any]]:
-    """Return the last events, the newest last; in memory for these only."""
+    """Return the last events, oldest first, in memory for these only."""
     if number <= 0:
         return []
     with manifest.looking() as rows:
@@ -126,7 +126,7 @@ def tail(manifest: FilesManifest, tree: StoreFolder, number: int) -> list[dict[s
 
 
 def examine(manifest: FilesManifest, tree: StoreFolder) -> AuditResult:
-    """Hold the whole audit against its chain, and the log in the folder against both."""
+    """Verify the whole audit log against its chain, and the log in the folder against both."""
     problems: list[str] = []
     with manifest.looking() as rows:
         base, head = rows.fact("audit_base", 0), rows.fact("audit_head", "")
@@ -196,7 +196,7 @@ def _backwards(tree: StoreFolder, end: int) -> Iterator[bytes]:
                 rest = lines.pop(0)
                 yield from reversed([line for line in lines if line])
                 if len(rest) > _LONGEST_LINE:
-                    rest = b""  # no line that was written by anybody
+                    rest = b""  # not a line of the audit log
             if rest:
                 yield rest
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Which store of memory files a person means, opened."""
+"""Resolve and open memory files, and log their changes in a bank."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -53,7 +53,7 @@ READING = frozenset(
         *("verify_audit", "refresh"),
     }
 )
-"""What needs ``read`` alone."""
+"""Calls that require only ``read``."""
 
 CHANGING = frozenset(
     {
@@ -61,7 +61,7 @@ CHANGING = frozenset(
         *("rename", "restore", "flush_messages", "save", "sync", "change"),
     }
 )
-"""What needs ``write`` as well. Anything else is the owner's."""
+"""Calls that also require ``write``. All others are for the owner."""
 
 
 @contextmanager
@@ -92,12 +92,12 @@ def require_reading(bank: OpenBank) -> None:
         alone = find_bank(bank.store, bank.name) == bank.id
     except (UsageError, UnknownBankError):
         alone = False
-    if not alone:  # the files of a name that several have may be of another one
+    if not alone:  # with an ambiguous name, the files may be of another bank
         raise PermissionRefusedError("another bank has the same name")
 
 
 def hold(store: MemoryStore, bank: OpenBank) -> None:
-    """Have a store ask the token of a bank before each call, and name its holder as the actor."""
+    """Make a store check the token of a bank before each call, with its holder as the actor."""
     if bank.bearer is None:
         return
 
@@ -113,7 +113,7 @@ def hold(store: MemoryStore, bank: OpenBank) -> None:
 
 
 def only_read(store: MemoryStore) -> None:
-    """Have a store refuse whatever changes it."""
+    """Make a store refuse all changes."""
 
     def leave(name: str) -> None:
         if name not in READING:
@@ -130,36 +130,38 @@ _FILES = Filter(types=frozenset({"file_version"}))
 
 
 class FilesComparison(NamedTuple):
-    """The files of a store beside those that a bank's log says are current."""
+    """Differences between the files of a store and the current files of a bank's log."""
 
     missing: tuple[str, ...]
-    """In the store, and not in the log."""
+    """Paths in the store that are not in the log."""
 
     different: tuple[str, ...]
-    """In both, with other text."""
+    """Paths in both with different texts."""
 
     left_over: tuple[str, ...]
-    """In the log, and not in the store."""
+    """Paths in the log that are not in the store."""
 
     @property
     def same(self) -> bool:
-        """Whether both say the same."""
+        """Whether there are no differences."""
         return not any(self)
 
 
 def log_file_changes(settings: Settings, store: MemoryStore, name: str) -> int | None:
-    """Have the bank of a name log what changed in a store; return how many records it got.
+    """Log the changes of a store in the bank of a name, and return the number of new records.
 
-    None where there is no such bank.
+    None if there is no such bank.
 
     Raises:
-        StoreError: If the bank cannot be written to now.
-        VerificationError: If the bank is not what this machine saw of it.
+        StoreError: If the bank cannot be written now.
+        VerificationError: If the bank was rolled back.
     """
     if not has_store(settings):
         return None
     reached = store.revision
-    if store.noted(_TOLD, -1) == reached:  # most often; opening a bank takes longer than a read
+    if (
+        store.noted(_TOLD, -1) == reached
+    ):  # the usual case; opening a bank takes longer than this read
         return 0
     with configured_store(settings) as banks:
         try:
@@ -172,13 +174,13 @@ def log_file_changes(settings: Settings, store: MemoryStore, name: str) -> int |
 
 
 def follow_into(bank: OpenBank, store: MemoryStore) -> int:
-    """Log what changed in a store since the bank was last told; return how many records.
+    """Log the changes of a store since the last logged one, and return the number of records.
 
-    Of a store that is saved elsewhere that is what was saved, by whomever.
+    For a remote store, these are the saved changes of all writers.
 
     Raises:
         StoreError: As ``follow``.
-        TargetError: If the store is elsewhere, and its place does not answer.
+        TargetError: If the store is remote, and its place does not answer.
     """
     if not store.is_in_place:
         return _follow_saved(bank, store)
@@ -194,7 +196,7 @@ def follow_into(bank: OpenBank, store: MemoryStore) -> int:
 
 
 def _follow_saved(bank: OpenBank, store: MemoryStore) -> int:
-    """Log what was saved; how far is noted beside the log, since a working copy is thrown away."""
+    """Log saved changes; the position is stored beside the log, as a working copy is temporary."""
     known, reached, written = told_of(bank), (store.id, store.saved_revision), 0
     versions = store.saved_since(known[1] if known and known[0] == store.id else -1)
     while versions:
@@ -213,12 +215,12 @@ def told_of(bank: OpenBank) -> tuple[str, int] | None:
         found = view.side(_SAVED).get(_SAVED)
     try:
         return None if found is None else msgspec.json.decode(found, type=tuple[str, int])
-    except msgspec.DecodeError:  # nothing proves it; who was told too often logs nothing twice
+    except msgspec.DecodeError:  # not verified: a position that is too early logs nothing twice
         return None
 
 
 def compare(bank: OpenBank, store: MemoryStore) -> FilesComparison:
-    """Hold the files of a store against what a bank's log says they are."""
+    """Compare the files of a store with the current files of a bank's log."""
     with bank.ledger.reading() as view:
         logged = {
             record.path: record.metadata.get("sha256")
@@ -235,7 +237,7 @@ def compare(bank: OpenBank, store: MemoryStore) -> FilesComparison:
 
 
 def mark(bank: OpenBank) -> str:
-    """Return the name under which a store notes how far a bank was told."""
+    """Return the name under which a store stores the last change that a bank logged."""
     return f"logged:{bank.id}"
 
 
@@ -244,7 +246,7 @@ def _known(bank: OpenBank, store: MemoryStore) -> int:
 
 
 def _one_each(versions: list[StoredVersion]) -> list[StoredVersion]:
-    """Return the first versions, until a path comes a second time: its turn is the next one's."""
+    """Return versions up to the first repeated path, which starts the next group."""
     seen: set[str] = set()
     batch: list[StoredVersion] = []
     for version in versions:
@@ -277,7 +279,7 @@ def _records(
     screening: SecretScreener,
     replaced: list[VerifiedRecord],
 ) -> Iterator[Sealed]:
-    """Yield a version as a record, and that it takes the place of the one before."""
+    """Yield a version as a record, and the status record that supersedes its predecessor."""
     slot = slot_of(FileVersion(path=version.path))
     before = view.current(slot) if slot is not None else None
     if before is not None and _number(before) >= version.version:
@@ -326,10 +328,10 @@ DEFAULT_KEY = "default"
 
 
 def namespace_of(settings: Settings) -> Namespace:
-    """Return the folder that the keys of these settings are in.
+    """Return the folder of the keys of these settings.
 
     Raises:
-        MemoryStoreError: If the configuration names none that can be one.
+        MemoryStoreError: If the configured one is not valid.
     """
     files = settings.options.files
     return Namespace(
@@ -350,25 +352,24 @@ def opened_files(
     leaves: bool = False,
     read_only: bool = False,
 ) -> Iterator[MemoryStore]:
-    """Open the memory files that are meant, and close them after the block.
+    """Open memory files, and close them after the block.
 
-    What was changed is saved where they are, unless the block failed. The bank then logs it, and
-    what was changed from outside before.
+    Changes are saved to their place, unless the block failed. The bank then logs them, with earlier
+    changes by other programs.
 
     Args:
-        settings: Where keys are.
-        key: Name of the store; the bank that is meant when none is named, by default.
-        root: A folder that has a store, in place of a key.
-        create: Make one where there is none.
-        leaves: Whether files are going to leave the store for another place, so that the holder
-            of a token has to be allowed to export.
-        read_only: Whether nothing is changed: not the files, and not the log of the bank.
+        settings: The settings.
+        key: Name of the store; by default that of the default bank.
+        root: A folder with a store, instead of a key.
+        create: Whether to create a store if there is none.
+        leaves: Whether files are exported, for which the holder of a token needs permission.
+        read_only: Whether nothing may change: neither the files nor the log of the bank.
 
     Raises:
-        UsageError: If both are given.
-        MemoryStoreError: If there is none.
-        ContainmentError: If folders are set that paths may be in.
-        PermissionRefusedError, TokenError: If a token was presented that does not open them.
+        UsageError: If both ``key`` and ``root`` are given.
+        MemoryStoreError: If there is no store.
+        ContainmentError: If allowed folders are configured.
+        PermissionRefusedError, TokenError: If the token does not permit it.
     """
     if root is not None:
         require_owner(settings, "files")
@@ -401,16 +402,16 @@ def opened_files(
             if store.is_unsaved:
                 store.save()
         finally:
-            store.leave = None  # what follows is told by this machine
-            with suppress(StoreBusyError, LockedError, TargetError):  # who is next catches up
+            store.leave = None  # the bank logs on behalf of this machine
+            with suppress(StoreBusyError, LockedError, TargetError):  # the next call catches up
                 log_file_changes(replace(settings, token=None), store, name)
 
 
 def usual_key(settings: Settings) -> str:
-    """Return the key of the memory files that are meant when none is named.
+    """Return the key of the default memory files.
 
-    It is the bank that commands use: the configured one, or the only one there is. Files that an
-    earlier version wrote under another name are still meant where the bank has none.
+    It is the name of the default bank: the configured one, or the only one. If the bank has no
+    files, those that an earlier version wrote under another name are used.
     """
     if settings.options.store.bank or settings.token is not None:
         return settings.options.store.bank or DEFAULT_KEY
@@ -422,7 +423,7 @@ def usual_key(settings: Settings) -> str:
             older = MemoryStore.exists(**{**known, "key": DEFAULT_KEY})
             if name and (not older or MemoryStore.exists(**{**known, "key": name})):
                 return key_checked(name)
-    except RolledBackError:  # whose files are meant, only the store that vanished says
+    except RolledBackError:  # only the missing store knows the name
         raise
     except SatchelError:
         pass
@@ -430,10 +431,10 @@ def usual_key(settings: Settings) -> str:
 
 
 def _key_of_bank(settings: Settings, bank: str) -> str:
-    """Return the key of the memory files of a bank by its id: what it is called.
+    """Return the key of the memory files of a bank, given its ID: the name of the bank.
 
     Raises:
-        MemoryStoreError: If it has no name, or one that no folder can have.
+        MemoryStoreError: If it has no name, or the name cannot be a folder's.
     """
     with open_bank(settings, bank) as opened:
         if not opened.name:

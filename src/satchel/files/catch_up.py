@@ -20,7 +20,7 @@ _NOT_AGAIN = 60.0
 
 
 _silent = dict[str, float]()
-"""Places that did not answer, and until when they are not asked again."""
+"""Places that did not answer, and until when they are skipped."""
 
 
 def is_behind(bank: OpenBank) -> bool:
@@ -62,7 +62,7 @@ def _is_behind_saved(bank: OpenBank, address: str) -> bool:
         with suppress(SatchelError):
             answers.append(place_of(address).standing())
 
-    asking = Thread(target=ask, daemon=True)  # a service may keep one waiting for long
+    asking = Thread(target=ask, daemon=True)  # a service may take long to answer
     asking.start()
     asking.join(_PATIENCE)
     if not answers:
@@ -72,11 +72,10 @@ def _is_behind_saved(bank: OpenBank, address: str) -> bool:
 
 
 def log_pending_changes(bank: OpenBank) -> None:
-    """Have a bank log what changed in the memory files of its name since it was told last.
+    """Log the changes of a bank's memory files since the last logged one.
 
-    Nothing is done in a bank that is open for reading, for the holder of a token, or where another
-    bank has the name. Nothing that goes wrong with it hinders
-    anybody: what is missing is caught up later.
+    It does nothing for a bank that is open for reading, for the holder of a token, or if another
+    bank has the same name. Errors are ignored: a later call catches up.
     """
     from satchel.files.bank_files import store_of
 
@@ -88,7 +87,7 @@ def log_pending_changes(bank: OpenBank) -> None:
 
 
 def log_open_changes(bank: OpenBank, store: "MemoryStore") -> None:
-    """Have a bank log what changed in its memory files, which are open; as ``catch_up``."""
+    """Log the changes of a bank's open memory files; as ``catch_up``."""
     from satchel.files.bank_files import follow_into
 
     if bank.bearer is not None or not bank.ledger.writes:

@@ -41,7 +41,7 @@ class _Snapshot(NamedTuple):
 
 
 def adopt_versions(rows: ManifestRows, tree: StoreFolder) -> list[str]:
-    """Take over the versions in a folder whose store is new; return what could not be."""
+    """Adopt the versions in a folder whose store is new, and return those that were skipped."""
     repairs, events = list[str](), _events(tree)
     for folder in tree.names("versions"):
         path = decoded(folder)
@@ -78,7 +78,7 @@ def _snapshots(
 
 
 def _keep(rows: ManifestRows, path: str, found: list[_Snapshot], state: bytes | None) -> None:
-    """Have these as the first versions of a path, the last of them as what it is, if it is."""
+    """Store the first versions of a path; the last one is its present state, if it exists."""
     for number, one in enumerate(found, 1):
         revision = rows.fact("revision", 0) + 1
         rows.state("revision", revision)
@@ -91,7 +91,7 @@ def _keep(rows: ManifestRows, path: str, found: list[_Snapshot], state: bytes | 
 
 
 def _events(tree: StoreFolder) -> dict[str, tuple[int, dict[str, Any]]]:
-    """Return the events of the audit that name a version's file, each with its place."""
+    """Return the audit events that name the file of a version, with their positions."""
     found = dict[str, tuple[int, dict[str, Any]]]()
     try:
         with tree.opened(LOG, os.O_RDONLY) as handle:
@@ -115,7 +115,7 @@ _MOST_REPAIRS = 1_000
 
 
 class _Ticket:
-    """A change that waits, and what came of it."""
+    """A waiting change, and its result."""
 
     __slots__ = ("change", "done", "error", "result")
 
@@ -127,23 +127,23 @@ class _Ticket:
 
 
 class GroupCommit:
-    """The way into a store: everything that changes it goes through here.
+    """Commits all changes of a store.
 
     Args:
         root: The store's folder.
-        policy: The rules of a store that is new; one that is there keeps its own.
+        policy: The rules of a new store; an existing one keeps its own.
 
     Raises:
         MemoryStoreError: If the folder cannot be used.
-        StoreError: If the manifest cannot.
+        StoreError: If the manifest cannot be used.
     """
 
     def __init__(self, root: Path, policy: Policy) -> None:
         self.tree = StoreFolder(root)
         self.repairs: list[str] = []
-        """What had to be put right so far."""
+        """Repairs so far."""
         self.fetch: Fetch = _nowhere
-        """Gives the content with a digest that is only in the remote."""
+        """Returns the content of a digest that only the remote place has."""
         self._also = policy.read_only
         self._anew()
         in_child(self._anew)
@@ -166,29 +166,29 @@ class GroupCommit:
 
     @property
     def policy(self) -> Policy:
-        """The rules of the store, and what is read-only besides for this opener."""
+        """The rules of the store, with the further read-only prefixes of this instance."""
         with self.manifest.looking() as rows:
             return self._policy(rows)
 
     def close(self) -> None:
-        """Close the files; a second time does nothing."""
+        """Close the files. May be called more than once."""
         self.manifest.close()
         self.tree.close()
 
     def do(self, change: StoreChange) -> Any:
-        """Do a change, and return what comes of it once it is on the disk.
+        """Commit a change, and return its result after it is on the disk.
 
         Raises:
-            MemoryStoreError: If it was refused; nothing was changed, and the audit says so.
-            StoreError: If it could not be put on the disk.
+            MemoryStoreError: If it was refused; nothing changed, and the refusal is audited.
+            StoreError: If it could not be written to the disk.
         """
         return self.do_all([change])[0]
 
     def do_all(self, changes: list[StoreChange]) -> list[Any]:
-        """Do changes, in one commit as far as they fit, each on its own terms.
+        """Commit changes, as many as fit in one commit; each may be refused by itself.
 
         Raises:
-            MemoryStoreError: The first refusal; the others were done all the same.
+            MemoryStoreError: The first refusal; the other changes were committed.
             StoreError: As ``do``.
         """
         tickets = [_Ticket(change) for change in changes]
@@ -207,7 +207,7 @@ class GroupCommit:
         return [ticket.result for ticket in tickets]
 
     def _run(self, batch: list[_Ticket]) -> None:
-        """Do a batch; afterwards each of it has its result or its error."""
+        """Commit a batch; each change then has its result or error."""
         try:
             with lock_file(self._lock):
                 self._put_right()
@@ -235,7 +235,7 @@ class GroupCommit:
         return (found or _LOOSE).and_also(self._also)
 
     def _begin(self, policy: Policy) -> bool:
-        """Give a store that is new its rules; return whether it was."""
+        """Set the rules of a new store; return whether it was new."""
         with self.manifest.looking() as rows:
             if Policy.read(rows) is not None:
                 return False
@@ -248,7 +248,7 @@ class GroupCommit:
         return True
 
     def _copy(self, group: FileTransaction) -> None:
-        """Copy what was committed out to the folder, and note how far that is done."""
+        """Copy committed changes out to the folder, and record the progress."""
         with self.manifest.committing() as rows:
             whole = True
             for version in group.snapshots:
@@ -273,7 +273,7 @@ class GroupCommit:
         return True
 
     def _put_right(self) -> None:
-        """Copy out what a writer that was killed committed and did not copy."""
+        """Copy out what a killed writer had committed."""
         boot, done = self._marked()
         with self.manifest.looking() as rows:
             revision = rows.fact("revision", 0)
@@ -360,7 +360,7 @@ def _nowhere(sha: str, path: str) -> bytes | None:
 
 
 def _boot() -> str:
-    """Return what is another one each time the machine starts."""
+    """Return an ID of the present boot of the machine."""
     try:
         return _BOOT.read_text("ascii").strip()
     except OSError:
@@ -375,13 +375,13 @@ DAY = 86_400.0
 
 
 class CollectResult(NamedTuple):
-    """What a collection did."""
+    """Result of a garbage collection."""
 
     removed: int
-    """Packs that are gone."""
+    """Removed packs."""
 
     waiting: int
-    """Packs that nothing refers to, which go once readers had their time."""
+    """Unreferenced packs, which are removed after the grace period."""
 
     rewritten: int
-    """Packs whose wanted contents were copied, so that they could go."""
+    """Packs whose referenced contents were copied elsewhere."""

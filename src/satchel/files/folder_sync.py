@@ -1,9 +1,9 @@
-"""A plain folder of notes kept alike with a store: each side's changes reach the other.
+"""Two-way synchronization of a store with a plain folder of notes.
 
-Of each path the folder remembers what both sides last agreed on. What changed on one side goes to
-the other, under a precondition; what changed on both is kept twice, the folder's text beside under
-a name of its own. A folder that lost most of its files, or belongs to another store, propagates
-nothing. Hidden files are left alone (also ``.git``, so a repository of notes can be kept alike).
+The folder records the last common state of each path. A change on one side is applied to the other,
+under a precondition; for a change on both sides, both texts are kept, the folder's under a name of
+its own. A folder that lost most of its files, or belongs to another store, is refused. Hidden files
+are ignored (also ``.git``, so a repository of notes can be synchronized).
 """
 
 import hashlib
@@ -35,14 +35,14 @@ _MARKER_LIMIT = 64 << 20
 
 @dataclass
 class FolderSyncResult:
-    """What keeping a folder and a store alike did, by path."""
+    """Result of a synchronization, by path."""
 
     to_store: list[str] = field(default_factory=list)
     to_folder: list[str] = field(default_factory=list)
     deleted_in_store: list[str] = field(default_factory=list)
     deleted_in_folder: list[str] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
-    """Changed on both sides: the store's text is at the path, the folder's beside it."""
+    """Changed on both sides: the store's text is at the path, the folder's under another name."""
 
     left_out: list[str] = field(default_factory=list)
     """With the reason."""
@@ -57,21 +57,21 @@ def keep_alike(
     delete_many: bool = False,
     read_only: bool = False,
 ) -> FolderSyncResult:
-    """Bring the changes of a folder and of a store to each other, once.
+    """Synchronize a folder and a store once.
 
     Args:
         store: The store; the caller saves it.
-        folder: The folder; made when it is not there.
-        prefix: The folder in the store that is kept alike with it; all of it by default.
-        actor: Who the audit says it was.
-        delete_many: Delete in the store also where most of the folder's files are gone.
-        read_only: Only bring the store's changes to the folder.
+        folder: The folder, created if missing.
+        prefix: The folder in the store to synchronize with; all of it by default.
+        actor: Actor for the audit log.
+        delete_many: Whether to delete in the store even if most of the folder's files are gone.
+        read_only: Whether to apply only the store's changes to the folder.
 
     Raises:
-        ManyDeletedError: If more than half, and more than ten, of the files are gone there.
-        RefusedError: If the folder is kept alike with another store.
+        ManyDeletedError: If more than half, and more than ten, of the folder's files are gone.
+        RefusedError: If the folder is synchronized with another store.
         PathRefusedError: If the folder is a link.
-        TargetError: If the folder cannot be written to.
+        TargetError: If the folder cannot be written.
     """
     if not folder.exists():
         folder.mkdir(parents=True)
@@ -161,7 +161,7 @@ class _Pass:
         self._agree(path, meta.sha256)
 
     def _keep_both(self, path: str, theirs: str, ours: str) -> None:
-        if not theirs:  # deleted there, changed here: what was written last stays
+        if not theirs:  # deleted there, changed here: the change wins
             self._to_folder(path, ours, "", "")
             return
         data = self._folder.read(path, limit=LARGEST)
@@ -192,7 +192,7 @@ class _Pass:
         self._folder.write(path, data)
 
     def _listed(self, below: tuple[str, ...] = ()) -> dict[str, str]:
-        """Return the sha of each file in the folder."""
+        """Return the SHA of each file in the folder."""
         found: dict[str, str] = {}
         for name, kind in self._folder.listing(below):
             path = "/".join((*below, name))
@@ -245,6 +245,6 @@ class _Pass:
 
 
 def _beside(path: str, sha: str) -> str:
-    """Return the name of a text that is kept beside another of the same name."""
+    """Return the name of the second text of a conflict."""
     named = PurePosixPath(path)
     return str(named.with_name(f"{named.stem[:200]}.conflict-{sha[:8]}{named.suffix[:20]}"))

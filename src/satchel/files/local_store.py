@@ -1,4 +1,4 @@
-"""A store in a folder of this machine: opened where it is."""
+"""Memory files in a folder of this machine, opened in place."""
 
 import hashlib
 import json
@@ -18,11 +18,11 @@ from satchel.files.transaction import Erase, FileTransaction, SyncFromDisk
 
 
 class LocalFileStorage:
-    """A folder that has a store, or may get one.
+    """A folder with a store, or for a new one.
 
     Args:
-        address: What it is called.
-        folder: Where it is.
+        address: Its address.
+        folder: The path.
     """
 
     def __init__(self, address: str, folder: Path) -> None:
@@ -48,7 +48,7 @@ class LocalFileStorage:
             store.close()
 
     def _has_files(self) -> bool:
-        """Tell whether something else put files there; empty folders are those of a beginning."""
+        """Return whether the folder has files of other programs; empty folders do not count."""
         own = str(self._at / OWN)
         for folder, below, files in os.walk(self._at):
             below[:] = [name for name in below if os.path.join(folder, name) != own]  # noqa: PTH118
@@ -58,7 +58,7 @@ class LocalFileStorage:
         return False
 
     def create(self, policy: Policy) -> None:
-        """See ``Place``: who is first is decided under the lock of the folder."""
+        """See ``Place``; concurrent creations are serialized by the lock of the folder."""
         if not (self._at / OWN / FILE_NAME).exists() and self._has_files():
             raise StoreExistsError(self.address)
         store = GroupCommit(self._at, policy)
@@ -69,7 +69,7 @@ class LocalFileStorage:
             store.close()
 
     def load_into(self, store: GroupCommit, policy: Policy) -> None:
-        """See ``Place``: a working copy elsewhere gets the files as they are now."""
+        """See ``Place``; a working copy gets the present files."""
         del policy
         if self.exists():
             self._take(store, frozenset(), strict=False)
@@ -87,10 +87,9 @@ class LocalFileStorage:
 
     @contextmanager
     def _opened(self, store: GroupCommit, policy: Policy) -> Iterator[GroupCommit]:
-        """Give the store of the folder, after what was put there past it was taken in.
+        """Yield the store of the folder, after importing edits of other programs.
 
-        A save of this working copy that was done, and not noted here since its writer was killed,
-        is noted first.
+        A completed save of this working copy that a killed writer did not record is recorded first.
         """
         there = GroupCommit(self._at, policy)
         try:
@@ -139,12 +138,12 @@ class LocalFileStorage:
             there.close()
 
     def collect(self, grace: float = DAY) -> CollectResult:
-        """See ``Place``; a folder keeps nothing that nothing refers to."""
+        """See ``Place``; a folder has no unreferenced objects."""
         del grace
         return CollectResult(0, 0, 0)
 
     def laid_open(self) -> Iterator[tuple[str, bytes]]:
-        """See ``Place``; its bytes are those of the folder."""
+        """See ``Place``; the bytes are in the folder."""
         yield from ()
 
     def standing(self) -> tuple[str, int] | None:
@@ -152,7 +151,7 @@ class LocalFileStorage:
         return None
 
     def versions(self, since: int = -1) -> list[list[Any]]:
-        """See ``Place``: the folder has them itself."""
+        """See ``Place``; the folder has them."""
         del since
         return []
 
@@ -167,10 +166,10 @@ class LocalFileStorage:
 
 
 _SEEN = "place_revision"
-"""The number of the newest change of the folder that a working copy has."""
+"""Number of the newest change of the folder in a working copy."""
 
 _ATTEMPT = "place_attempt"
-"""The save that was begun last, by its nonce."""
+"""Nonce of the last save that was started."""
 
 
 def _texts(store: GroupCommit) -> dict[str, bytes]:
@@ -188,9 +187,9 @@ def _revision(store: GroupCommit) -> int:
 
 
 def _unsaved(rows: ManifestRows) -> dict[str, bool]:
-    """Return the paths changed here since the last save, each with whether by a writer.
+    """Return the paths changed here since the last save, and whether a writer changed them.
 
-    A file that was only found in the folder was changed by nobody here.
+    Files that were only found in the folder were changed by no writer.
     """
     statement = (
         "SELECT path, max(op <> 'sync') FROM version"
@@ -201,7 +200,7 @@ def _unsaved(rows: ManifestRows) -> dict[str, bool]:
 
 
 def _changed_there(store: GroupCommit, there: GroupCommit) -> frozenset[str]:
-    """Return the paths of a folder that were changed since a working copy saw it."""
+    """Return the paths of a folder that changed since the last pull of a working copy."""
     with store.manifest.looking() as rows:
         seen, base = rows.fact(_SEEN), dict(rows.all("SELECT path, sha FROM brought"))
     with there.manifest.looking() as rows:
@@ -223,7 +222,7 @@ class _Create:
     reason: str = ""
 
     def apply(self, group: FileTransaction) -> bool:
-        """Make the store; tell whether there was none."""
+        """Create the store; return whether there was none."""
         if group.rows.fact("created") or group.tree.files() or group.tree.read(TRANSCRIPT):
             return False
         group.rows.state("created", 1)
@@ -235,14 +234,14 @@ class _Create:
 
 @dataclass
 class _Load:
-    """The files of a folder, in place of those of a working copy that nobody changed there."""
+    """Replaces unchanged files of a working copy by those of a folder."""
 
     files: dict[str, bytes]
     changed: frozenset[str]
     revision: int
     discard: frozenset[str]
     strict: bool
-    """Whether a file that was changed in both is an error, or stays as it is here."""
+    """Whether a file that changed in both is an error; otherwise it stays as it is here."""
 
     op: str = "load"
     said: object = ""
@@ -275,7 +274,7 @@ class _Load:
 
 @dataclass
 class _Bring:
-    """The changes of a working copy, of files that nobody else changed since it saw them."""
+    """Changes of a working copy to files that did not change in the folder."""
 
     files: dict[str, bytes]
     unsaved: dict[str, bool]
@@ -283,7 +282,7 @@ class _Bring:
     base: dict[str, str]
     about: dict[str, tuple[str, str]]
     saved: list[str]
-    """Which working copy, and the nonce of this save."""
+    """ID of the working copy, and the nonce of this save."""
 
     op: str = "save"
     said: object = ""

@@ -1,8 +1,8 @@
-"""The manifest: what the files of a store are, were, and who asked for what.
+"""The manifest: files, versions, contents and the audit log of a store.
 
-One SQLite database in the store's folder, with the contents in it, once each, by their SHA-256. A
-commit here is the moment at which something holds; the folder is a copy. There are two connections,
-one that commits and one that looks, each used by one thread at a time.
+It is one SQLite database in the store's folder, with deduplicated contents by SHA-256. A change
+takes effect with its commit here; the folder is a copy. There are two connections, one for commits
+and one for reads, each used by one thread at a time.
 """
 
 import json
@@ -54,7 +54,7 @@ CREATE TABLE event (seq INTEGER PRIMARY KEY, line TEXT NOT NULL, ends INTEGER NO
 
 
 class FileRow(NamedTuple):
-    """A file that is there."""
+    """An existing file."""
 
     path: str
     sha: str
@@ -65,24 +65,24 @@ class FileRow(NamedTuple):
     actor: str
     reason: str
     away: int
-    """1 where the content is only in the remote so far."""
+    """1 if only the remote place has the content."""
 
 
 class StoredVersion(NamedTuple):
-    """One state that a path had."""
+    """One version of a path."""
 
     path: str
     version: int
-    """1 for the first; counts on when a path is deleted and made again."""
+    """From 1; continues when a path is deleted and created again."""
 
     revision: int
-    """Its place among all changes of the store."""
+    """Its number among all changes of the store."""
 
     op: str
     """``create``, ``update``, ``delete``, ``rename``, ``restore``, ``promote``, ``sync``."""
 
     sha: str
-    """Of the content; empty where the path was left empty."""
+    """SHA of the content; empty for a deletion."""
 
     bytes: int
     at: str
@@ -99,7 +99,7 @@ class FilesManifest:
         folder: The folder it is in.
 
     Raises:
-        StoreError: If it cannot be opened, or is not ours.
+        StoreError: If it cannot be opened, or is another program's.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -118,9 +118,9 @@ class FilesManifest:
     def _connected(self) -> apsw.Connection:
         connection = open_for_writing(self.path, busy_ms=_BUSY_MS, vfs=None)
         with self._say(connection):
-            connection.pragma("synchronous", 2)  # FULL: what is acknowledged is on the disk
+            connection.pragma("synchronous", 2)  # FULL: acknowledged commits are on the disk
             connection.pragma("wal_autocheckpoint", _LOG_PAGES)
-            connection.pragma("secure_delete", 1)  # what is dropped leaves no bytes in the file
+            connection.pragma("secure_delete", 1)  # deleted bytes are overwritten
         return connection
 
     def _settle(self) -> None:
@@ -142,9 +142,9 @@ class FilesManifest:
             )
 
     def empty_log(self) -> bool:
-        """Bring all that was committed into the file itself; tell whether no reader prevented it.
+        """Checkpoint the write-ahead log; return whether no reader prevented it.
 
-        Afterwards the log holds no bytes of what was dropped.
+        Afterwards the log has no deleted bytes.
         """
         self._here()
         with self._writing, self._say(self._writer), transaction():
@@ -152,7 +152,7 @@ class FilesManifest:
         return bool(row[0] == 0)
 
     def close(self) -> None:
-        """Close both connections; a second time does nothing."""
+        """Close both connections. May be called more than once."""
         if self._pid == os.getpid():
             with self._writing, self._reading:
                 for connection in (self._reader, self._writer):
@@ -172,7 +172,7 @@ class FilesManifest:
 
     @contextmanager
     def committing(self) -> Iterator["ManifestRows"]:
-        """Give what can be changed; it is on the disk when the block has ended without an error."""
+        """Yield rows for writing, committed to the disk when the block ends without an error."""
         self._here()
         with (
             self._writing,
@@ -184,7 +184,7 @@ class FilesManifest:
 
     @contextmanager
     def looking(self) -> Iterator["ManifestRows"]:
-        """Give what was committed."""
+        """Yield the committed rows."""
         self._here()
         with self._reading, self._say(self._reader), transaction():
             yield ManifestRows(self._reader)
@@ -201,29 +201,29 @@ class ManifestRows:
         self._connection = connection
 
     def all(self, statement: str, *values: Any) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows that a statement gives."""
+        """Yield the rows of a statement."""
         yield from self._connection.execute(statement, values)
 
     def one(self, statement: str, *values: Any) -> Any:
-        """Return the first value of the first row, None where there is none."""
+        """Return the first value of the first row; None if there is none."""
         return next((row[0] for row in self._connection.execute(statement, values)), None)
 
     def do(self, statement: str, *values: Any) -> int:
-        """Run a statement, and return how many rows it changed."""
+        """Run a statement, and return the number of changed rows."""
         self._connection.execute(statement, values)
         return self._connection.changes()
 
     def fact(self, name: str, default: Any = None) -> Any:
-        """Return what is kept under a name."""
+        """Return the value of a name."""
         found = self.one("SELECT value FROM fact WHERE name = ?", name)
         return default if found is None else found
 
     def state(self, name: str, value: Any) -> None:
-        """Keep a value under a name."""
+        """Set the value of a name."""
         self.do("INSERT OR REPLACE INTO fact VALUES (?, ?)", name, value)
 
     def file(self, path: str) -> FileRow | None:
-        """Return the row of a file that is there."""
+        """Return the row of an existing file."""
         found = self._connection.execute("SELECT * FROM file WHERE path = ?", (path,))
         return next((FileRow(*row) for row in found), None)
 
@@ -234,46 +234,46 @@ class ManifestRows:
         yield from (FileRow(*row) for row in rows)
 
     def away(self, folder: str = "") -> Iterator[FileRow]:
-        """Yield the rows of files whose content is only in the remote."""
+        """Yield the rows of files whose content only the remote place has."""
         rows = self.all("SELECT * FROM file WHERE away ORDER BY path")
         below = folder + "/" if folder else ""
         yield from (row for found in rows if (row := FileRow(*found)).path.startswith(below))
 
     def versions(self, path: str) -> Iterator[StoredVersion]:
-        """Yield the states a path had, the first first."""
+        """Yield the versions of a path, oldest first."""
         rows = self.all("SELECT * FROM version WHERE path = ? ORDER BY version", path)
         yield from (StoredVersion(*row) for row in rows)
 
     def version(self, path: str, number: int) -> StoredVersion | None:
-        """Return one state that a path had."""
+        """Return one version of a path."""
         rows = self.all("SELECT * FROM version WHERE path = ? AND version = ?", path, number)
         return next((StoredVersion(*row) for row in rows), None)
 
     def last_version(self, path: str) -> int:
-        """Return the number of the newest state of a path, 0 where it never was."""
+        """Return the number of the newest version of a path; 0 if it never existed."""
         last = self.one("SELECT max(version) FROM version WHERE path = ?", path) or 0
         now: int = self.one("SELECT version FROM file WHERE path = ?", path) or 0
         return max(last, now)
 
     def put(self, row: FileRow) -> None:
-        """Keep the row of a file."""
+        """Insert or replace the row of a file."""
         self.do("INSERT OR REPLACE INTO file VALUES (?,?,?,?,?,?,?,?,?)", *row)
 
     def add(self, version: StoredVersion) -> None:
-        """Keep a state that a path has now."""
+        """Insert a new version of a path."""
         self.do("INSERT INTO version VALUES (?,?,?,?,?,?,?,?,?,?)", *version)
 
     def content(self, sha: str) -> bytes | None:
-        """Return the bytes with a digest, None where they are not kept."""
+        """Return the bytes of a digest; None if they are not stored."""
         found: bytes | None = self.one("SELECT data FROM content WHERE sha = ?", sha)
         return found
 
     def keep(self, sha: str, data: bytes) -> None:
-        """Keep bytes under their digest."""
+        """Store bytes under their digest."""
         self.do("INSERT OR IGNORE INTO content VALUES (?, ?)", sha, data)
 
     def erase(self, path: str) -> None:
-        """Drop the bytes of all states of a path that no other path has."""
+        """Delete the bytes of all versions of a path that no other path has."""
         self.do(
             "DELETE FROM content WHERE sha IN (SELECT sha FROM version WHERE path = ?1)"
             " AND sha NOT IN (SELECT sha FROM version WHERE path <> ?1)"
@@ -282,7 +282,7 @@ class ManifestRows:
         )
 
     def drop_unused(self, sha: str, *, versions: bool) -> None:
-        """Drop bytes that no file has, and no version where these are kept."""
+        """Delete bytes that no file has, and no version if versions are kept."""
         if versions and self.one("SELECT 1 FROM version WHERE sha = ? LIMIT 1", sha):
             return
         if self.one("SELECT 1 FROM file WHERE sha = ? LIMIT 1", sha) is None:
@@ -296,11 +296,11 @@ _LARGEST_SIDECAR = 1 << 20
 
 @dataclass(frozen=True)
 class MemoryMeta:
-    """A memory file at one moment."""
+    """Metadata of a memory file."""
 
     path: str
     sha256: str
-    """Of its bytes, 64 lower-case hexadecimal digits."""
+    """SHA-256 of its bytes, 64 lower-case hexadecimal digits."""
 
     updated_at: str
     """UTC, ISO 8601 with microseconds; later changes of a store have later times."""
@@ -309,11 +309,11 @@ class MemoryMeta:
     reason: str
     bytes: int
     version: int | None = field(default=None, compare=False)
-    """The number of this state of the path, from 1; None where nobody counted."""
+    """Version number of the path, from 1; None if unknown."""
 
     @classmethod
     def of(cls, row: FileRow) -> "MemoryMeta":
-        """Return what the manifest knows."""
+        """Return the metadata of the manifest."""
         return cls(
             path=row.path,
             sha256=row.sha,
@@ -326,11 +326,11 @@ class MemoryMeta:
 
 
 def sidecar(meta: MemoryMeta, before: bytes | None) -> bytes:
-    """Return the sidecar of a file: the page's six fields, and what others wrote into it.
+    """Return the sidecar of a file: Flyte's six fields, and the members of other programs.
 
     Args:
-        meta: What it says.
-        before: The sidecar that there is; a damaged one is replaced.
+        meta: The metadata.
+        before: The present sidecar; a damaged one is replaced.
     """
     other = {k: v for k, v in _read(before).items() if k not in _FIELDS}
     said = {name: getattr(meta, name) for name in _FIELDS}
@@ -338,7 +338,7 @@ def sidecar(meta: MemoryMeta, before: bytes | None) -> bytes:
 
 
 def from_sidecar(data: bytes | None, path: str, sha: str) -> MemoryMeta | None:
-    """Return what a sidecar says of a file; None unless it is of this very content."""
+    """Return the metadata of a sidecar; None if it is for another content."""
     found = _read(data)
     if found.get("path") != path or found.get("sha256") != sha:
         return None
@@ -364,12 +364,12 @@ def _read(data: bytes | None) -> dict[str, Any]:
 
 
 def moment(microseconds: int) -> str:
-    """Return a time as it is written here; sorted as text they are sorted as times."""
+    """Return a time as text that sorts like the time."""
     return (_EPOCH + timedelta(microseconds=microseconds)).isoformat(timespec="microseconds")
 
 
 def version_name(at: str, sha: str) -> str:
-    """Return the name of a version's file."""
+    """Return the file name of a version."""
     return f"{at.replace(':', '-')}_{sha}.txt"
 
 
@@ -394,7 +394,7 @@ class Policy:
 
     @classmethod
     def read(cls, rows: ManifestRows) -> "Policy | None":
-        """Return the rules that a store has; None where it has none yet."""
+        """Return the rules of a store; None if it has none yet."""
         prefixes = rows.fact("policy_read_only")
         if prefixes is None:
             return None
@@ -409,12 +409,12 @@ class Policy:
         return json.dumps([sorted(self.read_only.paths), self.audit, self.keep_versions])
 
     def write(self, rows: ManifestRows) -> None:
-        """Give a store these rules."""
+        """Store these rules."""
         rows.state("policy_read_only", json.dumps(list(self.read_only.paths)))
         rows.state("policy_audit", int(self.audit))
         rows.state("policy_versions", int(self.keep_versions))
 
     def and_also(self, prefixes: Prefixes) -> "Policy":
-        """Return these rules with more that is read-only; nothing is taken away."""
+        """Return these rules with further read-only prefixes."""
         both = Prefixes((*self.read_only.paths, *prefixes.paths))
         return Policy(both, self.audit, self.keep_versions)

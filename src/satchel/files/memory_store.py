@@ -1,8 +1,8 @@
 """``MemoryStore``: a transcript and files at paths, with the names of ``flyte.ai.agents.memory``.
 
-What is different from there: a write that returned is on the disk; a precondition holds when the
-write happens, against threads, processes and machines; rules are kept in the store; refused
-attempts are in the audit; nothing follows a link; text comes back byte for byte.
+Differences from Flyte's class: a write is on the disk when it returns; preconditions are checked
+atomically with the write, across threads, processes and machines; rules are stored in the store;
+refusals are audited; links are never followed; texts are preserved byte for byte.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ _MOST_COMPARED = 4 << 20
 
 
 class FileMatch(NamedTuple):
-    """A line that holds what was searched for."""
+    """A line that contains the searched text."""
 
     path: str
     line: int
@@ -74,14 +74,14 @@ class FileMatch(NamedTuple):
 
 
 class MemoryStoreReader:
-    """The part of ``MemoryStore`` that changes nothing."""
+    """The read-only part of ``MemoryStore``."""
 
     _store: GroupCommit
     _place: FileStorage | None
     root: Path
 
     leave: Callable[[str], None] | None = None
-    """Asked by the name of each thing that is going to be done, and refuses what may not be."""
+    """Checks the permission for each call, given its name."""
 
     acting: str | None = None
     """Actor of all changes; None if each call names its own."""
@@ -95,11 +95,11 @@ class MemoryStoreReader:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether a write is at its place at once, so that ``save`` has nothing to bring."""
+        """Whether writes go directly to the store's place, so that ``save`` has nothing to do."""
         return self._place is None or self._place.is_at(self.root)
 
     def laid_open(self) -> Iterator[Extent]:
-        """Yield all bytes in which the store may have something, here and where it was saved.
+        """Yield all bytes of the store, here and at the remote place.
 
         Raises:
             TargetError: If the place does not answer.
@@ -110,23 +110,23 @@ class MemoryStoreReader:
             yield Extent(name, partial(iter, (data,)))
 
     def _load_history(self) -> None:
-        """Have the versions known that are only in the remote."""
+        """Read the versions that only the remote place has."""
         if self._place is not None:
             self._place.load_history(self._store)
 
     @sync_async
     def read_bytes(self, rel_path: str, default: bytes | None = None) -> bytes | None:
-        """Return the bytes of a file, ``default`` if it is not there.
+        """Return the bytes of a file; ``default`` if it does not exist.
 
         Raises:
-            MemoryStoreError: If the path is none, or what is there is no memory file.
-            AccessDenied: If the store keeps the name for itself.
+            MemoryStoreError: If the path is not valid, or not of a memory file.
+            AccessDenied: If the name is reserved.
         """
         data = self._bytes(check_public_path(rel_path))
         return default if data is None else data
 
     def _bytes(self, path: str) -> bytes | None:
-        """Return the bytes at a path, from the remote where they are only there."""
+        """Return the bytes at a path, from the remote place if necessary."""
         data = self._store.tree.read(path)
         if data is not None:
             return data
@@ -141,13 +141,13 @@ class MemoryStoreReader:
 
     @sync_async
     def current_sha(self, rel_path: str) -> str:
-        """Return the SHA-256 of the bytes of a file as they are, empty if it is not there."""
+        """Return the SHA-256 of the present bytes of a file; empty if it does not exist."""
         data = self._bytes(check_public_path(rel_path))
         return "" if data is None else hashlib.sha256(data).hexdigest()
 
     @sync_async
     def get_meta(self, rel_path: str) -> MemoryMeta | None:
-        """Return what is known of a file; None if it is not there or was put there by others."""
+        """Return the metadata of a file; None if it does not exist or is another program's."""
         path = check_public_path(rel_path)
         with self._store.manifest.looking() as rows:
             row = rows.file(path)
@@ -163,16 +163,16 @@ class MemoryStoreReader:
 
     @sync_async
     def list_paths(self, prefix: str = "") -> list[str]:
-        """Return the paths of the files in a folder and below, sorted; of all by default."""
+        """Return the sorted paths of the files below a folder; all by default."""
         return self._paths(prefix_of(prefix))
 
     @sync_async
     def read_text(self, rel_path: str, default: str = "") -> str:
-        """Return the text of a file, ``default`` if it is not there.
+        """Return the text of a file; ``default`` if it does not exist.
 
         Raises:
-            MemoryStoreError: If the path is none, or what is there is no UTF-8 text.
-            AccessDenied: If the store keeps the name for itself.
+            MemoryStoreError: If the path is not valid, or the file is not UTF-8 text.
+            AccessDenied: If the name is reserved.
         """
         path = check_public_path(rel_path)
         data = self._bytes(path)
@@ -180,10 +180,10 @@ class MemoryStoreReader:
 
     @sync_async
     def read_json(self, rel_path: str, default: Any = None) -> Any:
-        """Return the value that a file holds, ``default`` if it is not there or blank.
+        """Return the JSON value of a file; ``default`` if it does not exist or is blank.
 
         Raises:
-            MemoryStoreError: As ``read_text``, and if it is no JSON.
+            MemoryStoreError: As ``read_text``, and if the file is not JSON.
         """
         path = check_public_path(rel_path)
         data = self._bytes(path)
@@ -197,7 +197,7 @@ class MemoryStoreReader:
 
     @sync_async
     def glob(self, pattern: str) -> list[str]:
-        """Return the paths that a pattern fits: ``*`` within a part, ``**`` across parts, ``?``."""
+        """Return the paths that match a pattern with ``*`` within a part, ``**`` across, ``?``."""
         fits = fitting(pattern)
         return [path for path in self._paths("") if fits(path)]
 
@@ -235,7 +235,7 @@ class MemoryStoreReader:
 
     @sync_async
     def history(self, rel_path: str) -> list[StoredVersion]:
-        """Return the states that a path had, the oldest first; also of one that is deleted."""
+        """Return the versions of a path, oldest first, including deleted paths."""
         path = check_public_path(rel_path)
         self._load_history()
         with self._store.manifest.looking() as rows:
@@ -243,10 +243,10 @@ class MemoryStoreReader:
 
     @sync_async
     def read_version(self, rel_path: str, version: int) -> str:
-        """Return the text of a former state of a path.
+        """Return the text of a version of a path.
 
         Raises:
-            MemoryStoreError: If there was no such state, or its text was not kept.
+            MemoryStoreError: If there is no such version, or its text was not stored.
         """
         path = check_public_path(rel_path)
         return decoded_text(path, self._version(path, version))
@@ -264,7 +264,7 @@ class MemoryStoreReader:
         return content_of(content, path, number, version)
 
     def unmanaged(self) -> tuple[str, ...]:
-        """Return the files that something else wrote, changed or deleted; ``sync`` takes them in.
+        """Return the files that other programs wrote, changed or deleted; ``sync`` imports them.
 
         Reads every file.
         """
@@ -288,12 +288,12 @@ class MemoryStoreReader:
 
     @property
     def revision(self) -> int:
-        """How many changes the store has seen."""
+        """Number of changes of the store."""
         with self._store.manifest.looking() as rows:
             return int(rows.fact("revision", 0))
 
     def changes_since(self, revision: int, limit: int) -> list[StoredVersion]:
-        """Return the states that came after a change, in order; for what follows a store."""
+        """Return the versions after a change, in order."""
         with self._store.manifest.looking() as rows:
             found = rows.all(
                 "SELECT * FROM version WHERE revision > ? ORDER BY revision LIMIT ?",
@@ -304,7 +304,7 @@ class MemoryStoreReader:
 
     @property
     def is_unsaved(self) -> bool:
-        """Whether something was changed that ``save`` has to bring to the store's place."""
+        """Whether there are changes for ``save`` to write to the store's place."""
         if self.is_in_place:
             return False
         with self._store.manifest.looking() as rows:
@@ -312,12 +312,12 @@ class MemoryStoreReader:
 
     @property
     def saved_revision(self) -> int:
-        """Up to which change of its place the store knows what was saved; -1 for nothing."""
+        """Number of the last known change of the store's place; -1 for none."""
         with self._store.manifest.looking() as rows:
             return int(rows.fact("remote_revision", -1))
 
     def saved_since(self, revision: int) -> list[StoredVersion]:
-        """Return the states that were saved elsewhere after a change, as far as they are known.
+        """Return the known versions that were saved at the remote place after a change.
 
         Raises:
             TargetError: If the place does not answer.
@@ -329,10 +329,10 @@ class MemoryStoreReader:
         ]
 
     def text_of_version(self, version: StoredVersion) -> str | None:
-        """Return the text of a state; None for an absence, for no text, or where it is gone.
+        """Return the text of a version; None for a deletion, binary content, or a removed text.
 
         Raises:
-            TargetError: If it is elsewhere, and the place does not answer.
+            TargetError: If it is remote, and the place does not answer.
         """
         if not version.sha:
             return None
@@ -346,18 +346,18 @@ class MemoryStoreReader:
             return None
 
     def noted(self, name: str, default: int) -> int:
-        """Return a number that ``note`` kept."""
+        """Return a number that ``note`` stored."""
         with self._store.manifest.looking() as rows:
             return int(rows.fact(f"note:{name}", default))
 
     def note(self, name: str, value: int) -> None:
-        """Keep a number with the store, for what follows it."""
+        """Store a number with the store, for a follower of its changes."""
         with self._store.manifest.committing() as rows:
             rows.state(f"note:{name}", value)
 
     @sync_async
     def diff(self, rel_path: str, old: int, new: int | None = None) -> str:
-        """Return how two states of a path differ, as unified diff; the file itself by default."""
+        """Return a unified diff of two versions of a path; the present file by default."""
         path = check_public_path(rel_path)
         before = decoded_text(path, self._version(path, old))
         if new is None:
@@ -378,7 +378,7 @@ class MemoryStoreReader:
 
     @sync_async
     def verify_audit(self) -> AuditResult:
-        """Hold the whole audit against its chain, and the log in the folder against it."""
+        """Verify the whole audit log against its chain, and the log in the folder."""
         here = examine(self._store.manifest, self._store.tree)
         there = None if self._place is None else self._place.examine()
         if there is None:
@@ -387,11 +387,11 @@ class MemoryStoreReader:
 
     @property
     def repairs(self) -> list[str]:
-        """What had to be put right in the store since it was opened."""
+        """Repairs since the store was opened."""
         return list(self._store.repairs)
 
     def _paths(self, prefix: str) -> list[str]:
-        """Return the paths of the files in a folder, sorted."""
+        """Return the sorted paths of the files in a folder."""
         found = self._store.tree.files(prefix)
         with self._store.manifest.looking() as rows:
             away = [row.path for row in rows.away(prefix) if row.path != TRANSCRIPT]
@@ -399,17 +399,17 @@ class MemoryStoreReader:
 
 
 class FileSyncResult(NamedTuple):
-    """What taking in a folder did."""
+    """Result of importing the edits of other programs."""
 
     created: tuple[str, ...]
     changed: tuple[str, ...]
     deleted: tuple[str, ...]
     refused: tuple[str, ...]
-    """Names that cannot be paths, and files that cannot be memory files, with the reason."""
+    """Names that are not valid paths, and files that are not memory files, with the reason."""
 
 
 class MemoryStoreWriter(MemoryStoreReader):
-    """The part of ``MemoryStore`` that the page does not have."""
+    """The part of ``MemoryStore`` that Flyte's class does not have."""
 
     @sync_async
     def write_bytes(
@@ -440,7 +440,7 @@ class MemoryStoreWriter(MemoryStoreReader):
     def write_many(
         self, contents: Sequence[tuple[str, str]], actor: str = "agent", reason: str = ""
     ) -> list[MemoryMeta]:
-        """Write several files in one commit; one that is refused leaves the others written.
+        """Write several files in one commit; a refusal of one does not affect the others.
 
         Raises:
             MemoryStoreError: The first refusal.
@@ -461,12 +461,12 @@ class MemoryStoreWriter(MemoryStoreReader):
         expected_sha: str | None = None,
         expected_version: int | None = None,
     ) -> MemoryMeta:
-        """Add text at the end of a file, which is begun if it is not there.
+        """Append text to a file, which is created if missing.
 
-        Read and written in one step: two that append at once both have their text in it.
+        The read and the write are atomic: of concurrent appends, all texts are in the file.
 
         Raises:
-            ConcurrencyError: If the file is not as expected, where that was said.
+            ConcurrencyError: If the file is not as expected, if an expectation was given.
             MemoryStoreError: As ``write_text``.
         """
         return self._done(
@@ -492,11 +492,11 @@ class MemoryStoreWriter(MemoryStoreReader):
         reason: str = "",
         expected_sha: str | None = None,
     ) -> MemoryMeta:
-        """Replace a text that is in a file exactly ``count`` times.
+        """Replace a text that occurs exactly ``count`` times in a file.
 
         Raises:
-            MemoryStoreError: If it is there more or fewer times; nothing is changed.
-            ConcurrencyError: If the file is not as expected, where that was said.
+            MemoryStoreError: If it occurs more or fewer times; nothing changes then.
+            ConcurrencyError: If the file is not as expected, if an expectation was given.
         """
         return self._done(
             TransformChange(
@@ -519,12 +519,12 @@ class MemoryStoreWriter(MemoryStoreReader):
         expected_version: int | None = None,
         recursive: bool = False,
     ) -> list[str]:
-        """Delete a file, or a folder if ``recursive``; return the paths that are gone.
+        """Delete a file, or a folder if ``recursive``; return the deleted paths.
 
         Raises:
-            MemoryStoreError: If there is nothing.
+            MemoryStoreError: If there is no such file or folder.
             AccessDenied: If one of them is read-only; then none is deleted.
-            ConcurrencyError: If the file is not as expected, where that was said.
+            ConcurrencyError: If the file is not as expected, if an expectation was given.
         """
         change = Delete(
             said=rel_path,
@@ -599,12 +599,12 @@ class MemoryStoreWriter(MemoryStoreReader):
         expected_sha: str | None = None,
         overwrite: bool = False,
     ) -> list[str]:
-        """Give a file, or a folder with all in it, another path; return the new paths.
+        """Move a file, or a folder with its files, to another path; return the new paths.
 
         Raises:
-            MemoryStoreError: If there is nothing at the old path, or something at the new one.
+            MemoryStoreError: If the old path does not exist, or the new one does.
             AccessDenied: If one of the two is read-only.
-            ConcurrencyError: If the file is not as expected, where that was said.
+            ConcurrencyError: If the file is not as expected, if an expectation was given.
         """
         change = Rename(
             said=old_path,
@@ -625,11 +625,11 @@ class MemoryStoreWriter(MemoryStoreReader):
         reason: str = "",
         expected_sha: str | None = None,
     ) -> MemoryMeta:
-        """Write a former state of a path again, as a new version.
+        """Restore a version of a path, as a new version.
 
         Raises:
             MemoryStoreError: As ``read_version``.
-            ConcurrencyError: If the file is not as expected, where that was said.
+            ConcurrencyError: If the file is not as expected, if an expectation was given.
         """
         return self._done(
             Restore(
@@ -651,11 +651,11 @@ class MemoryStoreWriter(MemoryStoreReader):
         expected_sha: str | None = None,
         keep: bool = False,
     ) -> MemoryMeta:
-        """Make a proposal the text of a file that may be read-only: the way into those.
+        """Promote a proposal to a file, which may be read-only for direct writes.
 
         Raises:
             MemoryStoreError: If there is no such proposal.
-            ConcurrencyError: If it is not the text that was reviewed, where its sha was said.
+            ConcurrencyError: If it is not the reviewed text, if its SHA was given.
         """
         return self._done(
             Promote(
@@ -670,12 +670,12 @@ class MemoryStoreWriter(MemoryStoreReader):
 
     @sync_async
     def sync(self, actor: str = "outside", reason: str = "") -> FileSyncResult:
-        """Take in what was changed in the folder by something else.
+        """Import edits of other programs in the folder.
 
         Raises:
-            StoreError: If it could not be put on the disk.
+            StoreError: If they could not be written to the disk.
         """
-        by = actor if self.acting is None else "outside"  # whoever finds it did not write it
+        by = actor if self.acting is None else "outside"  # the finder is not the author
         odd: list[str] = []
         tree = self._store.tree
         paths = set(tree.files("", odd))
@@ -707,7 +707,7 @@ class MemoryStoreWriter(MemoryStoreReader):
         actor: str = "owner",
         reason: str = "",
     ) -> None:
-        """Give the store other rules, which the audit says; what is not named stays."""
+        """Change the rules of the store, which is audited; the others stay as they are."""
         now = self._store.policy
         policy = Policy.of(
             now.read_only.paths if read_only_prefixes is None else read_only_prefixes,
@@ -717,7 +717,7 @@ class MemoryStoreWriter(MemoryStoreReader):
         self._store.do(NewPolicy(said="", policy=policy, actor=self._who(actor), reason=reason))
 
     def change(self, change: PathChange) -> MemoryMeta:
-        """Do a change that gives a file its text; for what is built on a store.
+        """Commit a change of a file's text, for callers that define their own changes.
 
         Raises:
             MemoryStoreError: If it is refused.
@@ -733,10 +733,10 @@ class MemoryStoreWriter(MemoryStoreReader):
 
 
 class Existence(int):
-    """Whether there is a store: true or false as it is, and also when it is awaited.
+    """A truth value that can also be awaited.
 
-    Flyte's form is ``await MemoryStore.exists(...)``. Where no event loop runs, nobody can await,
-    and the answer is a plain ``bool``.
+    Flyte's form is ``await MemoryStore.exists(...)``. Without a running event loop, the result is a
+    plain ``bool``.
     """
 
     def __await__(self) -> Generator[Any, None, bool]:
@@ -750,7 +750,7 @@ class Existence(int):
 
 
 class ExistsMethod:
-    """Whether a key has a store, asked of the class; whether a file is there, of a store."""
+    """On the class, whether a key has a store; on a store, whether a file exists."""
 
     @overload
     def __get__(
@@ -807,18 +807,18 @@ def _path_exists(store: MemoryStoreReader, rel_path: str = "", **named: Any) -> 
 class MemoryStore(MemoryStoreWriter):
     """A conversation's transcript, and files at paths, in a folder or a remote place.
 
-    It may be used from several threads, and several may have one store open, in whatever process.
+    It is thread-safe, and several processes may have the same store open.
 
     Args:
-        messages: The transcript, where it is known already; it wins over the one in the store.
-        root: The folder. A temporary one, removed with the object, by default; for a key of a
-            place on this machine, the store's own folder.
+        messages: The transcript, if known; it takes precedence over the one in the store.
+        root: The folder. By default a temporary one, removed with the object; for a key of a local
+            place, the store's own folder.
         key: The name of the store; see ``create`` and ``get_or_create``.
-        remote_path: Where ``save`` brings it; for a key its place, by default.
-        read_only_prefixes: Folders and files that direct writes may not change. Kept in a store
-            that is new; for one that is there they hold besides its own.
-        audit: Whether a new store has an audit. One that is there keeps what it has.
-        keep_versions: Whether a new store keeps the text of every version.
+        remote_path: Destination of ``save``; by default the place of the key.
+        read_only_prefixes: Folders and files that direct writes may not change. Stored in a new
+            store; for an existing one, they apply in addition to its own.
+        audit: Whether a new store has an audit log. An existing one keeps its setting.
+        keep_versions: Whether a new store stores the text of every version.
 
     Raises:
         MemoryStoreError: If the folder, key or a prefix cannot be one.
@@ -874,7 +874,7 @@ class MemoryStore(MemoryStoreWriter):
             self._temporary.cleanup()
 
     def close(self) -> None:
-        """Close the store, and remove a temporary folder; a second time does nothing."""
+        """Close the store, and remove a temporary folder. May be called more than once."""
         self._finalizer()
 
     def __enter__(self) -> Self:
@@ -888,23 +888,23 @@ class MemoryStore(MemoryStoreWriter):
 
     @property
     def id(self) -> str:
-        """What tells this store from others, wherever it is opened."""
+        """ID of the store, the same wherever it is opened."""
         with self._store.manifest.looking() as rows:
             return str(rows.fact("remote_store") or rows.fact("store"))
 
     @property
     def read_only_prefixes(self) -> tuple[str, ...]:
-        """What direct writes may not change."""
+        """Read-only prefixes, which direct writes may not change."""
         return self._store.policy.read_only.paths
 
     @property
     def audit(self) -> bool:
-        """Whether the store has an audit."""
+        """Whether the store has an audit log."""
         return self._store.policy.audit
 
     @property
     def keep_versions(self) -> bool:
-        """Whether the store keeps the text of every version."""
+        """Whether the store stores the text of every version."""
         return self._store.policy.keep_versions
 
     @sync_async_classmethod
@@ -919,10 +919,10 @@ class MemoryStore(MemoryStoreWriter):
         keep_versions: bool = False,
         storage_root: str | None = None,
     ) -> "MemoryStore":
-        """Make the store of a key, which has none; of several that try at once, one succeeds.
+        """Create the store of a key; of concurrent calls, one succeeds.
 
         Raises:
-            MemoryStoreError: If there is one, or the key cannot be one.
+            MemoryStoreError: If the store exists, or the key is not valid.
         """
         place = place_of(namespace(org, project, domain, storage_root).path(key))
         policy = Policy.of(read_only_prefixes, audit=audit, keep_versions=keep_versions)
@@ -941,15 +941,15 @@ class MemoryStore(MemoryStoreWriter):
         keep_versions: bool = False,
         storage_root: str | None = None,
     ) -> "MemoryStore":
-        """Open the store of a key, and make it first where there is none.
+        """Open the store of a key, and create it if there is none.
 
         Raises:
-            MemoryStoreError: If the key cannot be one.
+            MemoryStoreError: If the key is not valid.
         """
         place = place_of(namespace(org, project, domain, storage_root).path(key))
         policy = Policy.of(read_only_prefixes, audit=audit, keep_versions=keep_versions)
         if not place.exists():
-            with suppress(StoreExistsError):  # somebody else was first
+            with suppress(StoreExistsError):  # a concurrent call created it
                 place.create(policy)
         return cls(
             key=key,
@@ -974,27 +974,27 @@ class MemoryStore(MemoryStoreWriter):
         """Return the place of a key's store.
 
         Raises:
-            MemoryStoreError: If the key, org, project or domain is no single plain name.
+            MemoryStoreError: If the key, org, project or domain is not a plain name.
         """
         return namespace(org, project, domain, storage_root).path(key)
 
     def append(self, message: dict[str, Any]) -> None:
-        """Add a message to the transcript; ``flush_messages`` or ``save`` keeps it.
+        """Add a message to the transcript; ``flush_messages`` or ``save`` stores it.
 
         Raises:
-            MemoryStoreError: If it is no dictionary.
+            MemoryStoreError: If it is not a dictionary.
         """
         self.extend([message])
 
     def extend(self, messages: Sequence[dict[str, Any]]) -> None:
-        """Add messages to the transcript; all of them or, if one cannot be one, none."""
+        """Add messages to the transcript; none if one is not valid."""
         added = list(messages)
         if not all(isinstance(one, dict) for one in added):
             raise MemoryStoreError("a message must be a dictionary", path=TRANSCRIPT)
         self.messages += added
 
     def flush_messages_sync(self) -> None:
-        """Save the transcript. Messages that others added since stay, before the new ones.
+        """Save the transcript. Messages that others added since are kept, before the new ones.
 
         Raises:
             ConcurrencyError: If others changed it and these messages do not continue what was read.
@@ -1010,7 +1010,7 @@ class MemoryStore(MemoryStoreWriter):
         return call_in_thread(self.flush_messages_sync)
 
     def audit_tail_sync(self, n: int = 20) -> list[dict[str, Any]]:
-        """Return the last ``n`` events, the newest last; none where there is no audit."""
+        """Return the last ``n`` events, oldest first; none without an audit log."""
         self._ask("audit_tail")
         if n <= 0 or not self.audit:
             return []
@@ -1031,21 +1031,21 @@ class MemoryStore(MemoryStoreWriter):
         expected_sha: str | None = None,
         expected_version: int | None = None,
     ) -> MemoryMeta:
-        """Write a text, which is on the disk when this returns.
+        """Write a text to the disk.
 
         Args:
-            rel_path: Where, relative to the store.
-            content: The text, kept byte for byte as UTF-8.
-            actor: Who writes it.
-            reason: Why, for people.
-            expected_sha: What the file has to be now; empty for "not there yet".
-            expected_version: Which number it has to have now; 0 for "not there yet". Unlike the
-                sha it differs when a text came back that was there before.
+            rel_path: Path relative to the store.
+            content: The text, stored byte for byte as UTF-8.
+            actor: Actor for the audit log.
+            reason: Reason for the audit log.
+            expected_sha: Required present SHA of the file; empty for a new file.
+            expected_version: Required present version; 0 for a new file. Unlike the SHA, it
+                differs if the file was changed and changed back.
 
         Raises:
             ConcurrencyError: If the file is not as expected.
             AccessDenied: If the path is reserved or read-only.
-            MemoryStoreError: If the path or the text cannot be one.
+            MemoryStoreError: If the path or the text is not valid.
         """
         return self._write(
             rel_path,
@@ -1098,13 +1098,13 @@ class MemoryStore(MemoryStoreWriter):
 
     @sync_async
     def refresh(self, discard: Sequence[str] = ()) -> None:
-        """Take in what others saved since; a folder of this machine is always up to date.
+        """Pull the saves of others; a store in a local folder is always up to date.
 
         Args:
-            discard: Files whose changes here are given up.
+            discard: Files whose changes here are discarded.
 
         Raises:
-            ConcurrencyError: If both changed another one; then nothing is taken in.
+            ConcurrencyError: If both changed another file; then nothing is pulled.
         """
         if self._place is not None and not self.is_in_place:
             self.flush_messages_sync()
@@ -1164,7 +1164,7 @@ class MemoryStore(MemoryStoreWriter):
         return Dir.of(place.address)
 
     def _is_own(self, place: FileStorage) -> bool:
-        """Tell whether a place is the one whose changes this store follows."""
+        """Return whether a place is the one whose changes this store follows."""
         if self._place is not None:
             return place.address == self._place.address
         with self._store.manifest.committing() as rows:
@@ -1207,7 +1207,7 @@ class MemoryStore(MemoryStoreWriter):
             rows.state(noted, json.dumps(shas))
 
     def _copied(self, path: str, there: str, actor: str, reason: str) -> Write | Delete:
-        """Return what gives a copy the file that is here, in place of the one it has."""
+        """Return the change that replaces a copy's file by the file here."""
         data = self._bytes(path)
         if data is None:
             return Delete(said=path, trusted=True, actor=actor, reason=reason, expected_sha=there)

@@ -1,9 +1,8 @@
-"""Claude's memory tool (``memory_20250818``) over memory files: six commands, their exact answers.
+"""Claude's memory tool (``memory_20250818``) over memory files: six commands, with exact texts.
 
-What models were trained on they are given word for word (anthropic 2.12.0). What is different from
-the package's own backend does not show in the words: a change is checked and made in one step, so
-two that insert at once both have their line; it is on the disk when it is answered; and rules,
-audit and versions of the store hold.
+The texts are those that models were trained on, word for word (anthropic 2.12.0). Unlike the
+package's own backend, a change is checked and made atomically, so concurrent inserts are all kept;
+it is on the disk before the response; and the rules, audit log and versions of the store apply.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -34,7 +33,7 @@ class MemoryTool:
     Args:
         store: The store.
         prefix: The folder in it that the model sees as ``/memories``; all of it by default.
-        actor: Who the audit says it was.
+        actor: Actor for the audit log.
     """
 
     def __init__(self, store: MemoryStore, prefix: str = "", actor: str = "claude") -> None:
@@ -43,10 +42,10 @@ class MemoryTool:
         self._actor = actor
 
     def __call__(self, command: dict[str, Any]) -> str:
-        """Do what a model's tool call says, and return the answer.
+        """Run a model's tool call, and return the response.
 
         Raises:
-            MemoryStoreError: With the answer for a command that fails.
+            MemoryStoreError: With the response for a failed command.
         """
         arguments = dict(command)
         name = arguments.pop("command", None)
@@ -58,7 +57,7 @@ class MemoryTool:
             raise MemoryStoreError(f"The arguments of {name} are not right") from None
 
     def view(self, path: str, view_range: Sequence[int] | None = None) -> str:
-        """Show a file with numbered lines, or what is in a folder."""
+        """Show a file with numbered lines, or list a folder."""
         inner = self._inner(path)
         data = self.store.read_bytes(inner) if self._is_file(inner) else None
         if data is None:
@@ -102,7 +101,7 @@ class MemoryTool:
         return meta.bytes if meta is not None else len(self.store.read_bytes(path, b"") or b"")
 
     def create(self, path: str, file_text: str) -> str:
-        """Make a file that is not there."""
+        """Create a new file."""
         inner = self._file(path)
         try:
             self.store.write_text(inner, file_text, actor=self._actor, expected_sha="")
@@ -112,7 +111,7 @@ class MemoryTool:
         return f"File created successfully at: {path}"
 
     def str_replace(self, path: str, old_str: str, new_str: str) -> str:
-        """Replace a text that is in a file once."""
+        """Replace a text that occurs once in a file."""
         inner = self._file(path)
         self._require_file(path, inner)
         snippet: list[str] = []
@@ -134,7 +133,7 @@ class MemoryTool:
         )
 
     def insert(self, path: str, insert_line: int, insert_text: str) -> str:
-        """Put text after a line; 0 is the top."""
+        """Insert text after a line; 0 is the top."""
         inner = self._file(path)
         self._require_file(path, inner)
 
@@ -155,7 +154,7 @@ class MemoryTool:
         return f"The file {path} has been edited."
 
     def delete(self, path: str) -> str:
-        """Delete a file, or a folder with all in it."""
+        """Delete a file, or a folder with its files."""
         inner = self._inner(path)
         if inner == self._prefix:
             raise MemoryStoreError(f"Cannot delete the {MOUNT} directory itself")
@@ -166,7 +165,7 @@ class MemoryTool:
         return f"Successfully deleted {path}"
 
     def rename(self, old_path: str, new_path: str) -> str:
-        """Give a file or folder another path."""
+        """Move a file or folder to another path."""
         old, new = self._inner(old_path), self._inner(new_path)
         if old == self._prefix:
             raise MemoryStoreError(f"Cannot rename the {MOUNT} directory itself")
@@ -179,7 +178,7 @@ class MemoryTool:
         return f"Successfully renamed {old_path} to {new_path}"
 
     def _inner(self, path: str) -> str:
-        """Return the path in the store; that of the folder itself is its prefix."""
+        """Return the path in the store; for the folder itself, its prefix."""
         if path != MOUNT and not path.startswith(MOUNT + "/"):
             raise MemoryStoreError(f"Path must start with {MOUNT}, got: {path}")
         rest = path[len(MOUNT) :].strip("/")
@@ -215,7 +214,7 @@ class MemoryTool:
         self._save(inner)
 
     def _save(self, *paths: str) -> None:
-        """Have a store that is elsewhere have it, too."""
+        """Save a remote store."""
         if self.store.is_in_place:
             return
         try:
@@ -298,7 +297,7 @@ def _require_once(content: str, wanted: str, path: str) -> None:
         lines.append(content.count("\n", 0, at) + 1)
         at = content.find(wanted, at + 1)
         if len(lines) > _SCALE:
-            break  # so many that their lines help nobody
+            break  # too many to list their lines
     if len(lines) > 1:
         raise MemoryStoreError(
             f"No replacement was performed. Multiple occurrences of old_str `{wanted}` in lines: "

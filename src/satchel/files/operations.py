@@ -462,10 +462,10 @@ def restore_file(files: OpenFiles, options: FileRestoreOptions) -> MemoryMeta:
     absent=_MANAGED,
 )
 def collect_files(files: OpenFiles, options: CollectOptions) -> CollectResult:
-    """Remove what nothing refers to any more where the files are saved, such as in S3.
+    """Remove data that nothing refers to from the storage of the files, such as S3.
 
-    Safe while others read and write. What is unused is removed by the first collection that many
-    hours later; texts of versions stay if the store keeps them. In a folder there is nothing to do.
+    Safe while others read and write. Unused data is removed by the first collection after
+    `--hours`; the texts of stored versions are not removed. In a folder there is nothing to do.
     """
     return files.store.collect(grace=options.hours * 3600)
 

@@ -15,31 +15,31 @@ from urllib.parse import quote, unquote, urlsplit
 from satchel.errors import AccessDenied, MemoryStoreError
 
 LONGEST_PART = 255
-"""Bytes of UTF-8 in one part of a path; file systems take no more."""
+"""Most bytes of UTF-8 in one part of a path, the limit of file systems."""
 
 LONGEST_PATH = 1_024
-"""Bytes of UTF-8 in a path."""
+"""Most bytes of UTF-8 in a path."""
 
 MOST_PARTS = 64
 
 TRANSCRIPT = "messages.json"
 
 OWN = "meta/.satchel"
-"""Where the manifest, the lock and what is being written are."""
+"""Folder of the manifest, the lock and temporary files."""
 
 _FOLDERS = frozenset({"audit", "meta", "versions"})
 _RESERVED = _FOLDERS | {TRANSCRIPT}
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-_LONGEST_SIDECAR = 250  # and ".json": together what a file system takes
+_LONGEST_SIDECAR = 250  # with ".json", the limit of file systems
 _SHOWN = 200
 
 
 def check_path(said: Any) -> str:
-    """Return a path as it is kept: parts joined by one ``/``, in composed form.
+    """Return a normalized path: parts joined by one ``/``, in NFC.
 
     Raises:
-        MemoryStoreError: If it is empty, absolute, has a part ``..``, is too long, or holds what no
-            path may.
+        MemoryStoreError: If it is empty, absolute, too long, or has a part ``..`` or a forbidden
+            character.
     """
     if isinstance(said, PurePosixPath):
         said = str(said)
@@ -68,11 +68,11 @@ def check_path(said: Any) -> str:
 
 
 def check_public_path(said: Any) -> str:
-    """Return a path as it is kept, which is not one of the store's own.
+    """Return a normalized path that is not reserved.
 
     Raises:
-        MemoryStoreError: As ``checked``.
-        AccessDenied: If it is the transcript or in a folder that the store keeps for itself.
+        MemoryStoreError: As ``check_path``.
+        AccessDenied: If it is the transcript, or in a reserved folder.
     """
     path = check_path(said)
     if is_reserved(path):
@@ -82,20 +82,20 @@ def check_public_path(said: Any) -> str:
 
 
 def is_reserved(path: str) -> bool:
-    """Tell whether the first part of a path is a name that the store keeps for itself."""
+    """Return whether the first part of a path is reserved, in any case of letters."""
     return _folded(path.split("/", 1)[0]) in _RESERVED
 
 
 def is_own(name: str) -> bool:
-    """Tell whether a name is exactly one that the store keeps for itself."""
+    """Return whether a name is exactly a reserved one."""
     return name in _RESERVED
 
 
 def prefix_of(said: Any) -> str:
-    """Return a folder's path, empty for the store itself.
+    """Return the normalized path of a folder; empty for the store itself.
 
     Raises:
-        MemoryStoreError: As ``checked``.
+        MemoryStoreError: As ``check_path``.
     """
     if isinstance(said, str) and said in {"", "."}:
         return ""
@@ -103,16 +103,16 @@ def prefix_of(said: Any) -> str:
 
 
 class Prefixes:
-    """Folders, and files, that direct writes may not be in.
+    """Folders and files that direct writes may not change.
 
-    Compared part by part and without case, so that neither ``Memory/x`` nor ``memory`` is a way
-    around ``memory/``, and ``memory2`` is not hit by it.
+    They are compared by part and ignoring case: ``memory/`` covers ``Memory/x`` and ``memory``, but
+    not ``memory2``.
 
     Args:
-        said: The prefixes; a single text is one prefix.
+        said: The prefixes; a string is one prefix.
 
     Raises:
-        MemoryStoreError: If one is absolute, empty, or no path.
+        MemoryStoreError: If one is absolute, empty, or not a path.
     """
 
     def __init__(self, said: Iterable[str] | str) -> None:
@@ -121,10 +121,10 @@ class Prefixes:
         self._parts = [tuple(map(_folded, path.split("/"))) for path in self.paths]
 
     def refuse(self, path: str) -> None:
-        """Refuse a path that is in one of them.
+        """Require that a path is in none of them.
 
         Raises:
-            AccessDenied: Which names the prefix.
+            AccessDenied: If it is; the error names the prefix.
         """
         parts = tuple(map(_folded, path.split("/")))
         for prefix, shown in zip(self._parts, self.paths, strict=True):
@@ -136,7 +136,7 @@ class Prefixes:
                 )
 
     def holds_some(self, folder: str) -> bool:
-        """Tell whether a folder has one of them in it, or is in one."""
+        """Return whether a folder contains one of them, or is in one."""
         parts = tuple(map(_folded, folder.split("/")))
         return any(
             parts[: len(prefix)] == prefix[: len(parts)] or parts == prefix[: len(parts)]
@@ -145,10 +145,10 @@ class Prefixes:
 
 
 def encoded(path: str) -> str:
-    """Return the name of a path in ``meta/`` and ``versions/``, without an ending.
+    """Return the name of a path in ``meta/`` and ``versions/``, without a suffix.
 
-    As the page has it, the whole path in one name; where that is longer than a name can be, the
-    digest of the path after a sign that no such name begins with.
+    As in Flyte, it is the whole path in one name; if that is too long, the digest of the path after
+    a character that no such name starts with.
     """
     name = quote(path, safe="")
     if len(name) > _LONGEST_SIDECAR:
@@ -157,15 +157,15 @@ def encoded(path: str) -> str:
 
 
 def decoded(name: str) -> str | None:
-    """Return the path of a name that ``encoded`` gave; None where it is only a digest."""
+    """Return the path of a name of ``encoded``; None if it is a digest."""
     return None if len(name) == 65 and name[0] == "%" else unquote(name)  # noqa: PLR2004
 
 
 def key_checked(said: Any, what: str = "key") -> str:
-    """Return one part of a store's place, as it was said.
+    """Return one part of a store's place, validated.
 
     Raises:
-        MemoryStoreError: If it is no single plain name.
+        MemoryStoreError: If it is not a plain name.
     """
     if not isinstance(said, str):
         raise MemoryStoreError(f"a {what} must be text, not {type(said).__name__}", path=what)
@@ -206,7 +206,7 @@ _Parts = list[re.Pattern[str] | None]
 
 
 def fitting(pattern: str) -> Callable[[str], bool]:
-    """Return what tells whether a path fits; in time that grows with the path alone."""
+    """Return a predicate for paths that match a pattern, in time linear in the path."""
     if not pattern or len(pattern) > 1_000:  # noqa: PLR2004
         raise MemoryStoreError("a pattern must be text of at most 1,000 characters")
     parts = [part for part in pattern.split("/") if part]
@@ -228,10 +228,10 @@ def fitting(pattern: str) -> Callable[[str], bool]:
 
 
 def _step(each: _Parts, at: int, name: str) -> set[int]:
-    """Return where in a pattern one may be after one more part of a path."""
+    """Return the reachable positions in a pattern after one more part of a path."""
     found = set()
     while at < len(each) and each[at] is None:
-        found.add(at)  # the stars take it
+        found.add(at)  # matched by the stars
         at += 1
     here = each[at] if at < len(each) else None
     if here is not None and here.match(name):
@@ -253,14 +253,14 @@ NAMESPACE = "agents/memory-store"
 SCHEMA_VERSION = "v0"
 
 SCHEMES = ("memory", "sqlite", "s3", "gs", "az")
-"""Remote places; a path, or ``file://``, is a folder of this machine."""
+"""Schemes of remote places; a path, or ``file://``, is a local folder."""
 
 _SCRATCH = re.compile(r"/+(?:rd|raw_data)/[^/]+/*$")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Namespace(NamedTuple):
-    """The folder that keys are in."""
+    """The folder of keys."""
 
     storage_root: str
     org: str
@@ -275,7 +275,7 @@ class Namespace(NamedTuple):
         )
 
     def unnamed(self) -> str:
-        """Return a place that nobody has, for a store without a key."""
+        """Return a unique place, for a store without a key."""
         return f"{self.storage_root}/{NAMESPACE}/unnamed/{secrets.token_hex(16)}"
 
 
@@ -285,11 +285,11 @@ def namespace(
     domain: str | None = None,
     storage_root: str | os.PathLike[str] | None = None,
 ) -> Namespace:
-    """Return the folder that is meant; what is not said comes from the configuration.
+    """Return the folder of keys; missing parts come from the configuration.
 
     Raises:
-        MemoryStoreError: If a part is no single plain name, or the root is no place.
-        ConfigError: If the configuration is wrong.
+        MemoryStoreError: If a part is not a plain name, or the root is not a place.
+        ConfigError: If the configuration is not valid.
     """
     said = (storage_root, org, project, domain)
     known = {} if all(one is not None for one in said) else _configured()
@@ -303,10 +303,10 @@ def namespace(
 
 
 def root_checked(said: str) -> str:
-    """Return a storage root, without the scratch folder of a run that it may end with.
+    """Return a storage root, without a trailing scratch folder of a run.
 
     Raises:
-        MemoryStoreError: If it is empty, relative to nothing known, or of an unknown scheme.
+        MemoryStoreError: If it is empty, has ``..``, or an unknown scheme.
     """
     if not said or _CONTROL.search(said):
         raise MemoryStoreError(f"not a storage root: {said!r}", path="storage_root")
@@ -324,10 +324,10 @@ def root_checked(said: str) -> str:
 
 
 def folder_of(place: str) -> Path | None:
-    """Return the folder that a place is on this machine; None for one elsewhere.
+    """Return the local folder of a place; None for a remote one.
 
     Raises:
-        MemoryStoreError: If it is no place.
+        MemoryStoreError: If it is not a place.
     """
     if "://" not in place:
         return Path(place).expanduser().absolute()
@@ -347,9 +347,9 @@ def folder_of(place: str) -> Path | None:
 
 
 def _configured() -> dict[str, Any]:
-    """Return what the person configured, which is read by a layer above this one.
+    """Return the configured parts, read by a higher layer.
 
-    So by its name: a program that says nothing gets what the command line would give it.
+    That layer is imported by name, so that programs get the same defaults as the command line.
     """
     settings = import_module("satchel.config.settings").load_settings()
     files = settings.options.files

@@ -1,4 +1,4 @@
-"""Where a store can be: a folder of this machine, or a remote place."""
+"""Places of stores: local folders and remote places."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from satchel.files.remote.store import RemoteFileStorage
 
 @dataclass(frozen=True)
 class Dir:
-    """Where a store was saved; the equal of Flyte's ``Dir``."""
+    """The place of a saved store, like Flyte's ``Dir``."""
 
     path: str
     name: str = ""
@@ -26,38 +26,38 @@ class Dir:
 
     @classmethod
     def of(cls, place: str) -> "Dir":
-        """Return what names a place."""
+        """Return the ``Dir`` of a place."""
         return cls(place, place.rstrip("/").rsplit("/", 1)[-1])
 
 
 class FileStorage(Protocol):
-    """Where a store is."""
+    """The place of a store."""
 
     address: str
     folder: Path | None
 
     def is_at(self, root: Path) -> bool:
-        """Tell whether the place is this folder, so that nothing has to be brought there."""
+        """Return whether the place is this folder, so that nothing has to be saved there."""
         ...
 
     def exists(self) -> bool:
-        """Tell whether there is a store, also one that something else made."""
+        """Return whether there is a store, also one of another program."""
         ...
 
     def create(self, policy: Policy) -> None:
-        """Make an empty store.
+        """Create an empty store.
 
         Raises:
-            MemoryStoreError: If there is one.
+            MemoryStoreError: If it exists.
         """
         ...
 
     def load_into(self, store: GroupCommit, policy: Policy) -> None:
-        """Have a working copy know what is there."""
+        """Update a working copy's knowledge of the place."""
         ...
 
     def refresh(self, store: GroupCommit, discard: frozenset[str]) -> None:
-        """Take in what others saved."""
+        """Pull the saves of others."""
         ...
 
     def bring(self, store: GroupCommit) -> None:
@@ -69,22 +69,22 @@ class FileStorage(Protocol):
         ...
 
     def erase(self, path: str, until: int) -> None:
-        """Leave nothing of the texts that a path had up to the version of a number.
+        """Erase the texts of a path up to the version with a number.
 
-        That it is deleted, or has another text since, was brought before.
+        Its deletion, or its later text, was saved before.
         """
         ...
 
     def collect(self, grace: float = DAY) -> CollectResult:
-        """Remove what nothing refers to, once readers had their time, in seconds."""
+        """Remove unreferenced objects after a grace period in seconds."""
         ...
 
     def laid_open(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the name and the bytes of everything that is not in the folder."""
+        """Yield the name and the bytes of each remote object."""
         ...
 
     def standing(self) -> tuple[str, int] | None:
-        """Return which store is there, and up to which change; None where it is a folder.
+        """Return the ID of the store and its last change; None for a folder.
 
         One request.
 
@@ -98,23 +98,23 @@ class FileStorage(Protocol):
         ...
 
     def load_history(self, store: GroupCommit) -> None:
-        """Have a working copy know the versions that were saved."""
+        """Read the saved versions into a working copy."""
         ...
 
     def examine(self) -> tuple[int, list[str]] | None:
-        """Return how many events there are, and what is wrong; None where it is a folder."""
+        """Return the number of events, and the problems; None for a folder."""
         ...
 
     def tail(self, store: GroupCommit, number: int) -> list[dict[str, Any]] | None:
-        """Return the last events; None where the working copy has them all."""
+        """Return the last events; None if the working copy has them all."""
         ...
 
 
 def place_of(address: str) -> FileStorage:
-    """Return the place that a name means.
+    """Return the place of an address.
 
     Raises:
-        MemoryStoreError: If it means none.
+        MemoryStoreError: If the address is not valid.
     """
     folder = folder_of(address)
     if folder is not None:
@@ -127,7 +127,7 @@ def _objects(address: str) -> Objects:
     if scheme == "memory":
         return MemoryObjects(address)
     if scheme == "sqlite":
-        # Of an absolute path, three slashes and four mean the same.
+        # Three and four slashes before an absolute path mean the same.
         rest = f"/{rest.lstrip('/')}" if rest.startswith("/") else rest
         file, found, prefix = unquote(rest).partition(".db/")
         if not found:

@@ -35,11 +35,11 @@ class PromotionRule:
     """Which proposals become memory.
 
     Args:
-        staged: The folder that they are in.
-        into: The folder that they become memory in, at the same path below.
-        actors: Who may have written them; anybody if empty.
-        most_bytes: The largest.
-        replace: Whether one may take the place of other text.
+        staged: The folder of the proposals.
+        into: The target folder, with the same paths below.
+        actors: Allowed authors; any if empty.
+        most_bytes: Greatest size.
+        replace: Whether a proposal may replace another text.
     """
 
     staged: str
@@ -49,10 +49,10 @@ class PromotionRule:
     replace: bool = False
 
     def decisions(self, store: MemoryStore) -> Iterable[PromotionDecision]:
-        """Yield what it says of each proposal.
+        """Yield the decision on each proposal.
 
         Raises:
-            MemoryStoreError: If a folder is no path, or one is in the other.
+            MemoryStoreError: If a folder is not a valid path, or one is in the other.
         """
         staged, into = check_path(self.staged), check_path(self.into)
         if f"{into}/".startswith(f"{staged}/") or f"{staged}/".startswith(f"{into}/"):
@@ -91,7 +91,7 @@ def _flawed(store: MemoryStore, path: str) -> str | None:
 def promote_all(
     store: MemoryStore, rule: PromotionRule, *, actor: str = "rule", dry_run: bool = False
 ) -> list[PromotionDecision]:
-    """Promote what a rule lets through, and return what it said of each proposal.
+    """Promote the proposals that a rule allows, and return all decisions.
 
     Raises:
         MemoryStoreError: As ``Rule.decisions``.

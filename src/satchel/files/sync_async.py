@@ -40,7 +40,7 @@ _threads = _Threads()
 
 
 async def call_in_thread(call: Callable[[], R]) -> R:
-    """Return what a call returns, made in another thread."""
+    """Call a function in another thread, and return its result."""
     loop, context = asyncio.get_running_loop(), contextvars.copy_context()
     return await loop.run_in_executor(
         _threads(), cast("Callable[[], R]", partial(context.run, call))
@@ -48,7 +48,7 @@ async def call_in_thread(call: Callable[[], R]) -> R:
 
 
 class SyncAsyncMethod(Generic[P, R]):
-    """A bound method in both forms."""
+    """A bound method that can be called or awaited."""
 
     __slots__ = ("__wrapped__", "_bound")
 
@@ -57,19 +57,19 @@ class SyncAsyncMethod(Generic[P, R]):
         self._bound = bound
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Do it now; the caller waits."""
+        """Call it in this thread."""
         leave = getattr(self._bound, "leave", None)
         if leave is not None:
             leave(self.__wrapped__.__name__)
         return self.__wrapped__(self._bound, *args, **kwargs)
 
     def aio(self, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
-        """Do it in another thread, and be awaited. One that is cancelled may still be done."""
+        """Await it in another thread. A cancelled call may still be completed."""
         return call_in_thread(lambda: self(*args, **kwargs))
 
 
 class sync_async(Generic[S, P, R]):  # noqa: N801 - a decorator
-    """Make a method one that also has ``.aio``."""
+    """Add ``.aio`` to a method."""
 
     def __init__(self, function: Callable[Concatenate[S, P], R]) -> None:
         self.function = function
@@ -83,7 +83,7 @@ class sync_async(Generic[S, P, R]):  # noqa: N801 - a decorator
 
 
 class sync_async_classmethod(Generic[S, P, R]):  # noqa: N801 - a decorator
-    """Make a class method one that also has ``.aio``."""
+    """Add ``.aio`` to a class method."""
 
     def __init__(self, function: Callable[Concatenate[type[S], P], R]) -> None:
         self.function = function

@@ -1,4 +1,4 @@
-"""One commit in the making: what its changes see of each other, and what to copy out afterwards."""
+"""The transaction of one commit: its changes, and what to copy out afterwards."""
 
 import hashlib
 import json
@@ -26,12 +26,12 @@ from satchel.files.tree import LARGEST, StoreFolder
 
 
 def version_file(version: StoredVersion) -> str:
-    """Return the path of the file that a version is copied to."""
+    """Return the path of the file of a version."""
     return f"versions/{encoded(version.path)}/{version_name(version.at, version.sha)}"
 
 
 def copy_out(rows: ManifestRows, tree: StoreFolder, path: str) -> None:
-    """Have a path in the folder, and its sidecar, as the manifest says."""
+    """Copy a path and its sidecar from the manifest to the folder."""
     row = rows.file(path)
     about = f"meta/{encoded(path)}.json"
     if row is None:
@@ -41,7 +41,7 @@ def copy_out(rows: ManifestRows, tree: StoreFolder, path: str) -> None:
         return
     data = rows.content(row.sha)
     if data is None:
-        if row.away:  # what was there is an older state
+        if row.away:  # it was an older version
             tree.remove(path)
         return
     tree.place(path, data)
@@ -50,7 +50,7 @@ def copy_out(rows: ManifestRows, tree: StoreFolder, path: str) -> None:
 
 
 def copy_version(rows: ManifestRows, tree: StoreFolder, version: StoredVersion) -> None:
-    """Have a version in the folder."""
+    """Copy a version to the folder."""
     data = rows.content(version.sha)
     if data is not None:
         tree.place(version_file(version), data)
@@ -66,11 +66,11 @@ MOST_REASON = 10_000
 
 
 class ChangeInfo(Protocol):
-    """Who does something to a store, and why."""
+    """Audit data of a request: operation, path, actor, reason."""
 
     @property
     def op(self) -> str:
-        """What is to be done, in a word."""
+        """The operation."""
         ...
 
     @property
@@ -80,12 +80,12 @@ class ChangeInfo(Protocol):
 
     @property
     def actor(self) -> str:
-        """Who wants it."""
+        """The actor."""
         ...
 
     @property
     def reason(self) -> str:
-        """Why."""
+        """The reason."""
         ...
 
 
@@ -93,40 +93,40 @@ class StoreChange(ChangeInfo, Protocol):
     """A requested change of a store."""
 
     def apply(self, group: "FileTransaction") -> object:
-        """Check that it may be done, do it, and return what came of it.
+        """Check and apply the change, and return its result.
 
         Raises:
-            MemoryStoreError: If it may not be done.
+            MemoryStoreError: If it is refused.
         """
         ...
 
 
 Fetch = Callable[[str, str], bytes | None]
-"""Gives the content with a digest, of the path it is wanted for; None where it is not known."""
+"""Returns the content of a digest, for a path; None if it is unknown."""
 
 
 class PathState(NamedTuple):
-    """A path as a change finds it."""
+    """The present state of a path."""
 
     data: bytes | None
-    """None where there is nothing."""
+    """None if it does not exist."""
 
     sha: str
-    """Empty where there is nothing."""
+    """Empty if it does not exist."""
 
     row: FileRow | None
-    """What the manifest says of it."""
+    """Its row in the manifest."""
 
     @property
     def version(self) -> int | None:
-        """The number of this state; 0 where there is nothing, None if it was changed outside."""
+        """Version number; 0 if it does not exist, None if another program changed it."""
         if self.data is None:
             return 0
         return self.row.version if self.row and self.row.sha == self.sha else None
 
     @property
     def outside(self) -> bool:
-        """Whether it is there, and not as the manifest says."""
+        """Whether it exists, and differs from the manifest."""
         return self.data is not None and self.version is None
 
 
@@ -147,19 +147,19 @@ class FileTransaction:
         self._fetch = fetch
         self._seen: dict[str, bytes | None] = {}
         self.changed: dict[str, None] = {}
-        """The paths to copy out, each once."""
+        """Unique paths to copy out."""
 
         self.snapshots: list[StoredVersion] = []
         """The versions to copy out."""
 
         self.erased: list[str] = []
-        """Paths of which nothing is to be left."""
+        """Paths to erase."""
 
         self.audited = False
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Have a change done wholly or not at all."""
+        """Apply a change atomically."""
         seen, changed, snapshots = dict(self._seen), dict(self.changed), len(self.snapshots)
         self.rows.do("SAVEPOINT change")
         try:
@@ -175,10 +175,10 @@ class FileTransaction:
                 self.rows.do("RELEASE change")
 
     def state(self, path: str) -> PathState:
-        """Return what there is at a path.
+        """Return the present state of a path.
 
         Raises:
-            MemoryStoreError: If there is something there that is no memory file.
+            MemoryStoreError: If it is not a memory file.
         """
         row = self.rows.file(path)
         if path in self._seen:
@@ -199,11 +199,11 @@ class FileTransaction:
         return PathState(data, "" if data is None else hashlib.sha256(data).hexdigest(), row)
 
     def found_as(self, path: str, data: bytes) -> None:
-        """Have the next change of a path follow these bytes, which its row has the digest of."""
+        """Set the present bytes of a path, whose digest is in its row, for the next change."""
         self._seen[path] = data
 
     def content(self, sha: str, path: str) -> bytes | None:
-        """Return the content with a digest, from the remote where it is only there."""
+        """Return the content of a digest, from the remote place if necessary."""
         data = self.rows.content(sha)
         return self._fetch(sha, path) if data is None else data
 
@@ -230,14 +230,14 @@ class FileTransaction:
     def put(
         self, path: str, data: bytes, change: StoreChange, *, op: str = "", other: str = ""
     ) -> MemoryMeta:
-        """Have these bytes at a path from now on."""
+        """Set the bytes of a path."""
         if len(data) > LARGEST:
             raise MemoryStoreError(f"a memory file can have at most {LARGEST:,} bytes", path=path)
         state = self.state(path)
         if state.data is None:
             self._refuse_folder(path)
         sha = hashlib.sha256(data).hexdigest()
-        if op != "sync":  # which takes in just that
+        if op != "sync":  # which imports exactly that
             self._keep_outside(path, state)
         self.rows.keep(sha, data)
         named = op or ("update" if state.data is not None else "create")
@@ -265,7 +265,7 @@ class FileTransaction:
     def take_away(
         self, path: str, change: StoreChange, *, op: str = "delete", other: str = ""
     ) -> None:
-        """Have nothing at a path from now on."""
+        """Delete a path."""
         state = self.state(path)
         self._keep_outside(path, state)
         version = self._version(path, op, "", 0, change, other)
@@ -273,16 +273,16 @@ class FileTransaction:
         self._dropped(state)
         self._seen[path] = None
         self.changed[path] = None
-        if op not in {"renamed", "promoted"}:  # which the event of the new path says
+        if op not in {"renamed", "promoted"}:  # recorded in the event of the new path
             self._event(version, state.sha)
 
     def set_aside(self, sha: str, data: bytes) -> None:
-        """Keep bytes that are about to be replaced and are no state of any file."""
+        """Store bytes that will be replaced and are not a version of any file."""
         self.rows.keep(sha, data)
         self.rows.state(f"set_aside:{sha}", TRANSCRIPT)
 
     def erase(self, path: str, change: StoreChange) -> None:
-        """Have nothing at a path, and no bytes of what was there; that it was stays said."""
+        """Erase a path and all its bytes; its events stay in the audit log."""
         if self.state(path).data is not None:
             self.take_away(path, change, op="erase")
         else:
@@ -293,7 +293,7 @@ class FileTransaction:
         self.erased.append(path)
 
     def refused(self, change: StoreChange, error: MemoryStoreError) -> None:
-        """Say in the audit what was refused."""
+        """Record a refusal in the audit log."""
         if not self.policy.audit:
             return
         said = change.said if isinstance(change.said, str) else type(change.said).__name__
@@ -311,14 +311,14 @@ class FileTransaction:
         self.audited = True
 
     def note(self, op: str, change: StoreChange, **facts: object) -> None:
-        """Add an event that is not about one path's content."""
+        """Add an event that is not about the content of one path."""
         if self.policy.audit:
             said = {"ts": self._now(), "op": op, "actor": change.actor, "reason": change.reason}
             audit.add_event(self.rows, {**said, **facts})
             self.audited = True
 
     def files_in(self, folder: str) -> list[str]:
-        """Return the paths of all files in a folder, sorted."""
+        """Return the sorted paths of all files in a folder."""
         found = set(self.tree.files(folder)) | {row.path for row in self.rows.files(folder)}
         below = folder + "/" if folder else ""
         found |= {path for path in self._seen if path.startswith(below)}
@@ -331,9 +331,9 @@ class FileTransaction:
         return bool(row and row.away) or self.tree.kind(path) == "file"
 
     def _refuse_folder(self, path: str) -> None:
-        """Refuse a path that is a folder, or in a file, of this very commit or of the remote.
+        """Refuse a path that is a folder, or below a file, in this commit or at the remote place.
 
-        What is in the folder was refused when the path was read.
+        Conflicts with the local folder were refused when the path was read.
         """
         below = path + "/"
         for depth in range(path.count("/")):
@@ -400,7 +400,7 @@ class FileTransaction:
         self.audited = True
 
     def _now(self) -> str:
-        """Return the time, later than that of the change before."""
+        """Return the present time, but later than that of the previous change."""
         clock = max(time.time_ns() // 1_000, self.rows.fact("clock", 0) + 1)
         self.rows.state("clock", clock)
         return moment(clock)
@@ -433,7 +433,7 @@ def _check_words(change: ChangeInfo, path: str) -> None:
 
 @dataclass(kw_only=True)
 class PathChange:
-    """Who wants a change, why, and what has to hold for it."""
+    """A change of one path, with its audit data and preconditions."""
 
     op: str = "write"
     said: Any
@@ -445,14 +445,14 @@ class PathChange:
     """Whether read-only prefixes may be written, for promotion and restore."""
 
     def target(self, group: FileTransaction) -> str:
-        """Return the path, which may be written."""
+        """Return the validated path, after checking that it may be written."""
         path = check_public_path(self.said)
         if not self.trusted:
             group.policy.read_only.refuse(path)
         return path
 
     def found(self, group: FileTransaction, path: str) -> PathState:
-        """Return what is there, which is as expected."""
+        """Return the present state, after checking the preconditions."""
         state = group.state(path)
         group.demand(path, state, self.expected_sha, self.expected_version)
         return state
@@ -460,7 +460,7 @@ class PathChange:
 
 @dataclass(kw_only=True)
 class Write(PathChange):
-    """Bytes that a path has from now on."""
+    """A write of bytes."""
 
     data: bytes
 
@@ -473,10 +473,10 @@ class Write(PathChange):
 
 @dataclass(kw_only=True)
 class TransformChange(PathChange):
-    """Bytes that follow from those that are there."""
+    """A write of bytes computed from the present ones."""
 
     make: Callable[[str, bytes | None], bytes]
-    """Of the path and its bytes; may raise ``MemoryStoreError``."""
+    """Function of the path and its bytes; may raise ``MemoryStoreError``."""
 
     def apply(self, group: FileTransaction) -> MemoryMeta:
         """See ``Change``."""
@@ -487,13 +487,13 @@ class TransformChange(PathChange):
 
 @dataclass(kw_only=True)
 class Delete(PathChange):
-    """Nothing at a path from now on."""
+    """A deletion."""
 
     op: str = "delete"
     recursive: bool = False
 
     def apply(self, group: FileTransaction) -> list[str]:
-        """See ``Change``; gives the paths that are gone."""
+        """See ``Change``; returns the deleted paths."""
         path = self.target(group)
         paths = _all_of(group, path, self) if self.recursive else [path]
         if paths == [path] and self.found(group, path).data is None:
@@ -505,14 +505,14 @@ class Delete(PathChange):
 
 @dataclass(kw_only=True)
 class Rename(PathChange):
-    """Another path for a file, or for a folder with all that is in it."""
+    """A move of a file, or of a folder with its files."""
 
     op: str = "rename"
     new: Any
     overwrite: bool = False
 
     def apply(self, group: FileTransaction) -> list[str]:
-        """See ``Change``; gives the new paths."""
+        """See ``Change``; returns the new paths."""
         old = self.target(group)
         new = check_public_path(self.new)
         if not self.trusted:
@@ -538,7 +538,7 @@ class Rename(PathChange):
 
 @dataclass(kw_only=True)
 class Restore(PathChange):
-    """A former state of a path, again."""
+    """A restore of a version."""
 
     op: str = "restore"
     version: int
@@ -555,12 +555,12 @@ class Restore(PathChange):
 
 @dataclass(kw_only=True)
 class Promote(PathChange):
-    """A proposal that becomes what only promotion may write."""
+    """A promotion of a proposal to a read-only path."""
 
     op: str = "promote"
     new: Any
     keep: bool = False
-    """Leave the proposal where it is."""
+    """Whether to keep the proposal."""
 
     def apply(self, group: FileTransaction) -> MemoryMeta:
         """See ``Change``."""
@@ -578,12 +578,12 @@ class Promote(PathChange):
 
 @dataclass(kw_only=True)
 class SyncFromDisk(PathChange):
-    """What was changed in the folder by something else, as the state of its path."""
+    """An import of an edit of another program."""
 
     op: str = "sync"
 
     def apply(self, group: FileTransaction) -> str | None:
-        """See ``Change``; tells what was done, None where there was nothing to do."""
+        """See ``Change``; returns what was done, None if nothing."""
         path = check_public_path(self.said)
         row = group.rows.file(path)
         if row is not None and row.away and group.tree.read(path) is None:
@@ -602,12 +602,12 @@ class SyncFromDisk(PathChange):
 
 @dataclass(kw_only=True)
 class Erase(PathChange):
-    """No bytes left of anything that a path ever held."""
+    """An erasure of a path and all its versions."""
 
     op: str = "erase"
 
     def apply(self, group: FileTransaction) -> int:
-        """See ``Change``; gives how many states there were."""
+        """See ``Change``; returns the number of erased versions."""
         path = check_public_path(self.said)
         self.found(group, path)
         states = group.rows.last_version(path)
@@ -619,7 +619,7 @@ class Erase(PathChange):
 
 @dataclass(kw_only=True)
 class NewPolicy(PathChange):
-    """Other rules for the store."""
+    """A change of the store's rules."""
 
     op: str = "policy"
     policy: Policy
@@ -632,7 +632,7 @@ class NewPolicy(PathChange):
             "audit": self.policy.audit,
             "keep_versions": self.policy.keep_versions,
         }
-        group.note("policy", self, **facts)  # also when it switches the audit off, or on
+        group.note("policy", self, **facts)  # also when it switches the audit log off or on
         self.policy.write(group.rows)
         if before is not None and not before.audit:
             group.policy = self.policy
@@ -648,7 +648,7 @@ def content_of(
     """Return the bytes of a version.
 
     Raises:
-        MemoryStoreError: If there is no such version, it is of a deletion, or its bytes are gone.
+        MemoryStoreError: If there is no such version, it is a deletion, or its bytes are gone.
     """
     if version is None:
         raise MemoryStoreError(f"the file has no version {number}", path=path)
@@ -665,7 +665,7 @@ def content_of(
 
 
 def edited(old: str, new: str, count: int) -> Callable[[str, bytes | None], bytes]:
-    """Return what replaces a text that is there exactly so many times."""
+    """Return a function that replaces a text with an exact number of occurrences."""
 
     def make(path: str, data: bytes | None) -> bytes:
         if not old:
@@ -684,15 +684,15 @@ def edited(old: str, new: str, count: int) -> Callable[[str, bytes | None], byte
 
 
 def appended(text: str) -> Callable[[str, bytes | None], bytes]:
-    """Return what adds a text at the end; a file that is not there is begun."""
+    """Return a function that appends a text; a missing file is created."""
     return lambda path, data: (data or b"") + encoded_text(path, text)
 
 
 def encoded_text(path: object, text: Any) -> bytes:
-    """Return a text as UTF-8, nothing else changed.
+    """Encode a text as UTF-8, otherwise unchanged.
 
     Raises:
-        MemoryStoreError: If it is no text.
+        MemoryStoreError: If it is not text.
     """
     where = path if isinstance(path, str) else None
     if not isinstance(text, str):
@@ -704,7 +704,7 @@ def encoded_text(path: object, text: Any) -> bytes:
 
 
 def decoded_text(path: str, data: bytes) -> str:
-    """Return bytes as text, nothing changed.
+    """Decode bytes as UTF-8, otherwise unchanged.
 
     Raises:
         MemoryStoreError: If they are not UTF-8.
@@ -718,12 +718,12 @@ def decoded_text(path: str, data: bytes) -> str:
 
 
 def encoded_json(path: object, value: Any) -> bytes:
-    """Return a value as JSON, in the page's form: indented, keys sorted.
+    """Return a value as JSON in Flyte's form: indented, with sorted keys.
 
-    Dates, paths, UUIDs and the like become text, as there; what would lose its meaning is refused.
+    Dates, paths, UUIDs and the like become strings, as there; ambiguous values are refused.
 
     Raises:
-        MemoryStoreError: If JSON has no form for it.
+        MemoryStoreError: If JSON cannot represent it.
     """
     where = path if isinstance(path, str) else None
     try:
@@ -745,7 +745,7 @@ def _plain(value: Any) -> str:
 
 
 def _all_of(group: FileTransaction, path: str, change: PathChange) -> list[str]:
-    """Return the files that a path means: itself, or all in the folder that it is."""
+    """Return the files of a path: itself, or all files in the folder."""
     if group.tree.kind(path) != "folder":
         row = group.rows.file(path)
         if row is not None or group.tree.kind(path) == "file":

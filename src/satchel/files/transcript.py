@@ -1,4 +1,4 @@
-"""The transcript: messages in ``messages.json``, which only grow as far as others are concerned."""
+"""The transcript: messages in ``messages.json``, with concurrent appends merged."""
 
 import json
 from typing import Any
@@ -11,10 +11,10 @@ Messages = list[dict[str, Any]]
 
 
 def encoded_messages(messages: Any) -> bytes:
-    """Return messages as they are kept.
+    """Encode messages.
 
     Raises:
-        MemoryStoreError: If they are not a list of objects that JSON has a form for.
+        MemoryStoreError: If they are not a list of objects that JSON can represent.
     """
     if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
         raise MemoryStoreError("messages must be a list of dictionaries", path=TRANSCRIPT)
@@ -28,7 +28,7 @@ def encoded_messages(messages: Any) -> bytes:
 
 
 def decoded_messages(data: bytes | None) -> Messages | None:
-    """Return the messages in a file; None where it is no list of messages."""
+    """Return the messages of a file; None if it is not a list of messages."""
     if data is None:
         return []
     try:
@@ -41,15 +41,15 @@ def decoded_messages(data: bytes | None) -> Messages | None:
 
 
 class Flush:
-    """The messages of one holder of a store, brought together with those of others.
+    """A save of one writer's messages, merged with those of others.
 
-    Who began with the same messages and added some adds them behind those of others. Who holds
-    other messages than it began with replaces them, but only if nobody else changed them.
+    If the writer only added messages to those that it read, they are appended to those of others.
+    If it changed them, they replace the file, but only if no other writer changed it.
 
     Args:
-        base: The bytes that the holder began with, None for no file.
-        messages: What it has now.
-        actor: Who it is.
+        base: The bytes that the writer read; None for no file.
+        messages: Its present messages.
+        actor: The writer.
     """
 
     op = "transcript"
@@ -62,13 +62,13 @@ class Flush:
         self.actor = actor
 
     def apply(self, group: FileTransaction) -> tuple[bytes | None, Messages]:
-        """See ``Change``; gives the bytes that are there now, and the messages in them."""
+        """See ``Change``; returns the new bytes, and their messages."""
         state = group.state(TRANSCRIPT)
         if state.data is not None and decoded_messages(state.data) is None:
-            group.set_aside(state.sha, state.data)  # damaged; not to be lost when it is replaced
+            group.set_aside(state.sha, state.data)  # damaged; stored before it is replaced
         messages = self._merged(state.data, state.sha)
         if messages is None:
-            if state.data is not None and state.row is None:  # one that something else wrote
+            if state.data is not None and state.row is None:  # of another program
                 group.put(TRANSCRIPT, state.data, self, op="sync")
             return state.data, self._messages
         data = encoded_messages(messages)
@@ -77,7 +77,7 @@ class Flush:
         return data, messages
 
     def _merged(self, there: bytes | None, sha: str) -> Messages | None:
-        """Return what to write; None where there is nothing to."""
+        """Return what to write; None if nothing."""
         if there == self._base:
             began = decoded_messages(there)
             if began == self._messages and there is not None:

@@ -29,13 +29,13 @@ _DRAFTS = f"{OWN}/drafts"
 
 
 class StoreFolder:
-    """A store's folder, held open. It may be used from several threads.
+    """A store's folder, held open. Thread-safe.
 
     Args:
-        root: The folder; made, its owner's alone, when it is not there.
+        root: The folder; created with access for its owner only if missing.
 
     Raises:
-        MemoryStoreError: If it, or what the store keeps in it, is a link or no folder.
+        MemoryStoreError: If it, or a folder of the store in it, is a link or not a folder.
     """
 
     def __init__(self, root: Path) -> None:
@@ -46,7 +46,7 @@ class StoreFolder:
             root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
             self._root = os.open(root, _DIRECTORY)
             os.close(self._folder(OWN.split("/"), make=True))
-            for folder in ("audit", "versions"):  # made when something is written to them
+            for folder in ("audit", "versions"):  # created by the first write
                 with suppress(FileNotFoundError):
                     os.close(self._folder([folder]))
             self._drafts = self._folder(_DRAFTS.split("/"), make=True)
@@ -58,18 +58,18 @@ class StoreFolder:
             raise
 
     def close(self) -> None:
-        """Give the descriptors back; a second time does nothing."""
+        """Close the descriptors. May be called more than once."""
         for handle in (self._root, self._drafts):
             if handle >= 0:
                 os.close(handle)
         self._root = self._drafts = -1
 
     def read(self, path: str) -> bytes | None:
-        """Return the bytes at a path, None where there is nothing.
+        """Return the bytes at a path; None if it does not exist.
 
         Raises:
-            MemoryStoreError: If there is a link on the way or at the end, a folder, or anything
-                but a file of one name; or if it is larger than a memory file can be.
+            MemoryStoreError: If a part of the path is a link, if it is not a regular file with one
+                hard link, or if it is too large for a memory file.
         """
         *above, name = _parts(path)
         try:
@@ -86,10 +86,10 @@ class StoreFolder:
             os.close(folder)
 
     def kind(self, path: str) -> str | None:
-        """Return ``file`` or ``folder``, None where there is nothing.
+        """Return ``file`` or ``folder``; None if the path does not exist.
 
         Raises:
-            MemoryStoreError: If there is a link on the way, or at the end something else.
+            MemoryStoreError: If a part of the path is a link, or it is something else.
         """
         *above, name = _parts(path)
         try:
@@ -109,7 +109,7 @@ class StoreFolder:
         raise MemoryStoreError(_OUTSIDE if stat.S_ISLNK(mode) else _ODD, path=path)
 
     def place(self, path: str, data: bytes) -> None:
-        """Have these bytes at a path, whole; who holds the store's lock may do this."""
+        """Replace the file at a path atomically. Requires the store's lock."""
         *above, name = _parts(path)
         draft = f"{os.getpid()}-{next(self._numbers)}-{secrets.token_hex(4)}"
         handle = os.open(draft, _NEW, PRIVATE_FILE, dir_fd=self._drafts)
@@ -131,7 +131,7 @@ class StoreFolder:
             raise
 
     def remove(self, path: str) -> None:
-        """Remove what is at a path, and folders above that are empty then."""
+        """Remove the file at a path, and parent folders that become empty."""
         parts = _parts(path)
         with suppress(OSError):
             folder = self._folder(parts[:-1])
@@ -150,7 +150,7 @@ class StoreFolder:
                 return
 
     def remove_folder(self, path: str) -> None:
-        """Remove a folder of files, and these; nothing else in it is touched."""
+        """Remove a folder and its files; subfolders are not touched."""
         with suppress(FileNotFoundError):
             folder = self._folder(_parts(path))
             try:
@@ -163,17 +163,17 @@ class StoreFolder:
             os.rmdir(name, dir_fd=above)
 
     def sweep(self) -> None:
-        """Remove what writers that were killed left; who holds the store's lock may do this."""
+        """Remove temporary files of killed writers. Requires the store's lock."""
         for name in os.listdir(self._drafts):  # noqa: PTH208 - a descriptor
             os.unlink(name, dir_fd=self._drafts)
 
     @contextmanager
     def within(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """Give the folder that holds a path, open, and the name in it.
+        """Yield the descriptor of a path's folder, and the name in it.
 
         Raises:
-            MemoryStoreError: If there is a link on the way.
-            FileNotFoundError: If there is no such folder, and none is to be made.
+            MemoryStoreError: If a part of the path is a link.
+            FileNotFoundError: If there is no such folder, and none may be created.
         """
         *above, name = _parts(path)
         folder = self._folder(above, make=make)
@@ -188,7 +188,7 @@ class StoreFolder:
 
         Raises:
             MemoryStoreError: As ``read``.
-            FileNotFoundError: If it is not there and ``flags`` do not make it.
+            FileNotFoundError: If it does not exist and ``flags`` do not create it.
         """
         with self.within(path, make=bool(flags & os.O_CREAT)) as (folder, name):
             try:
@@ -204,7 +204,7 @@ class StoreFolder:
             os.close(handle)
 
     def files(self, prefix: str = "", odd: list[str] | None = None) -> list[str]:
-        """Return the paths of all files in a folder and below, in no order.
+        """Return the paths of all files below a folder, unsorted.
 
         The store's own files, links, pipes and the like are skipped.
 
@@ -230,10 +230,10 @@ class StoreFolder:
         return found
 
     def names(self, folder: str) -> list[str]:
-        """Return the names in one of the store's own folders, sorted; none where it is not there.
+        """Return the sorted names in one of the store's own folders; none if it does not exist.
 
         Raises:
-            MemoryStoreError: If there is a link on the way, or a file.
+            MemoryStoreError: If a part of the path is a link or a file.
         """
         try:
             handle = self._folder(folder.split("/"))
@@ -248,7 +248,7 @@ class StoreFolder:
         """Return the descriptor of a folder, which the caller closes.
 
         Raises:
-            MemoryStoreError: If there is a link on the way, or a file.
+            MemoryStoreError: If a part of the path is a link or a file.
             FileNotFoundError: If there is none.
         """
         handle = os.open(".", _DIRECTORY, dir_fd=self._root)
@@ -323,14 +323,14 @@ def _write(handle: int, data: bytes) -> None:
 
 
 def _walk(handle: int, prefix: str, found: list[str], odd: list[str]) -> None:
-    """Add the files in an open folder, which is closed."""
+    """Add the files of an open folder, and close it."""
     folders: list[str] = []
     try:
         with os.scandir(handle) as entries:
             for entry in entries:
                 name = entry.name
                 if not prefix and is_reserved(name):
-                    if not is_own(name):  # of another case: no path, and not ours either
+                    if not is_own(name):  # differs in case: neither a path nor the store's own
                         odd.append(name)
                     continue
                 if entry.is_dir(follow_symlinks=False):
@@ -347,7 +347,7 @@ def _walk(handle: int, prefix: str, found: list[str], odd: list[str]) -> None:
 
 
 def is_plain(path: str) -> bool:
-    """Tell whether a name in the folder is a path as it is kept."""
+    """Return whether a name in the folder is a normalized path."""
     if path.isascii() and path.isprintable() and "\\" not in path:
         return True
     try:
@@ -357,7 +357,7 @@ def is_plain(path: str) -> bool:
 
 
 def _refused_folder(path: str, part: str, within: int, error: OSError) -> MemoryStoreError:
-    """Return the error for a part of a path that is no folder."""
+    """Return the error for a part of a path that is not a folder."""
     if error.errno in {errno.ENOTDIR, errno.ELOOP}:
         with suppress(OSError):
             mode = os.stat(part, dir_fd=within, follow_symlinks=False).st_mode

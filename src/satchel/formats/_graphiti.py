@@ -557,7 +557,7 @@ class GraphitiGraph:
         self._names = ScratchMap()
         self._strands = SpoolStreams()
         self._open_ends = 0
-        self._waiting = {name: self._strands.strand() for name in (FACTS, *LINKS)}
+        self._waiting = {name: self._strands.new_stream() for name in (FACTS, *LINKS)}
 
     def __enter__(self) -> Self:
         return self

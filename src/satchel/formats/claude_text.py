@@ -104,7 +104,7 @@ class ClaudeText:
         report = writing.report
         count_records(records, frozenset(Component), report)
         with closing(SpoolStreams()) as strands, target.open() as sink:
-            parts = {section.heading: strands.strand() for section in _SECTIONS}
+            parts = {section.heading: strands.new_stream() for section in _SECTIONS}
             for component in Component:
                 for record in records.of(component):
                     entry = cast("Entry", record.model)

@@ -374,7 +374,7 @@ class CogneeWriter:
             elif event.event == "message" and event.session is not None and event.role:
                 whose = names.get(event.session, event.session)
                 if whose not in turns:
-                    turns[whose] = self._turns.strand()
+                    turns[whose] = self._turns.new_stream()
                 turns[whose].write(msgspec.json.encode(row_of_turn(event)) + b"\n")
                 self._count_turn(record, event)
             else:

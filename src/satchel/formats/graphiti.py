@@ -240,7 +240,7 @@ class GraphitiWriter:
         self._used, self._ends, self._joined = ScratchMap(), ScratchMap(), ScratchMap()
         self._by_name, self._groups = ScratchMap(), ScratchMap()
         self._strands = SpoolStreams()
-        self._rows = {table: self._strands.strand() for table in TABLES}
+        self._rows = {table: self._strands.new_stream() for table in TABLES}
         self._counts = dict.fromkeys(TABLES, 0)
 
     def close(self) -> None:

@@ -6,10 +6,10 @@ from satchel.errors import MissingExtraError
 
 
 def require_extra() -> None:
-    """Require what the gateway needs besides.
+    """Require the packages of the gateway.
 
     Raises:
-        MissingExtraError: If it is not installed.
+        MissingExtraError: If one is not installed.
     """
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise MissingExtraError(

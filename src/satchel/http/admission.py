@@ -1,9 +1,8 @@
-"""What happens between a request's headers and its route: who asks, then what they send.
+"""Admission of requests: identify the caller, then read the body.
 
-Nothing of a body is read before it is known whose it is, and that they may use the route at all.
-How much a route takes is declared with it; what one caller has in memory, and how many of their
-requests are worked on, is bounded besides. Who has not said who they are gets no place at all: what
-is anybody's is in memory, and asks for none.
+A body is read only after its caller is identified and may use the route. Each route declares how
+large its body may be; the memory and the concurrent requests of one caller are limited as well.
+Unidentified callers get no slot: the routes without permission answer from memory and need none.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ from satchel.http.rate_limits import OPERATOR, Principal, Quota, RequestSlots
 _BEARER = "bearer "
 _JUDGES = 2
 _LARGE = 256 << 10
-"""Of bytes: what takes longer to parse is done in a thread."""
+"""Bytes; larger bodies are parsed in a thread."""
 
 _CALLER, _BODY, _VALUE = "satchel.caller", "satchel.body", "satchel.value"
 _NO_BODY, _SHOWN = "this request takes no body", 80
@@ -45,17 +44,17 @@ _PROBLEM: dict[str, Any] = {
 
 
 class Access(Enum):
-    """Who may use a route."""
+    """The callers that may use a route."""
 
     ANYBODY = "anybody"
     CALLER = "caller"
-    """The owner, or the holder of a token."""
+    """The owner, or the holder of a token for the bank."""
 
     OWNER = "owner"
 
 
 class BodyKind(Enum):
-    """What a route takes for a body; its bound is the ``Bounds`` member of the value."""
+    """The kind of a route's body; its limit is the field of ``ServerLimits`` with the value."""
 
     NOTHING = ""
     SMALL = "small_bytes"
@@ -63,14 +62,14 @@ class BodyKind(Enum):
     """JSON with the text of memories, files or conversations."""
 
     FILE = "upload_bytes"
-    """A file, which the route reads as it arrives."""
+    """A file, which the route reads as a stream."""
 
 
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 
 def takes(what: BodyKind) -> Callable[[_Endpoint], _Endpoint]:
-    """Declare what the body of a route is, where it is not small JSON."""
+    """Declare the kind of a route's body, if it is not small JSON."""
 
     def declared(endpoint: _Endpoint) -> _Endpoint:
         endpoint.takes = what  # type: ignore[attr-defined]
@@ -80,34 +79,34 @@ def takes(what: BodyKind) -> Callable[[_Endpoint], _Endpoint]:
 
 
 def long_lived(endpoint: _Endpoint) -> _Endpoint:
-    """Declare that a route answers for as long as something lasts."""
+    """Declare that a route streams an open-ended response."""
     endpoint.lasts = True  # type: ignore[attr-defined]
     return endpoint
 
 
 def caller_of(request: Request) -> Caller:
-    """Return on whose behalf a request acts, which was found out before."""
+    """Return the caller of an admitted request."""
     found = request.scope[_CALLER]
     assert isinstance(found, Caller)  # noqa: S101 - each route with it is a ``Route``
     return found
 
 
 def owner_of(request: Request) -> Caller:
-    """Return the owner who asks: nobody else gets to a route with it."""
+    """Return the owner; other callers are refused before the route."""
     return caller_of(request)
 
 
 def body_of(request: Request) -> bytes:
-    """Return the body of a request, which was read before."""
+    """Return the body of an admitted request."""
     found: bytes = request.scope[_BODY]
     return found
 
 
 class RefusedBodyError(Exception):
-    """A body is larger than it may be, or does not arrive.
+    """A body is too large, or does not arrive.
 
     Args:
-        response: What is answered.
+        response: The response.
     """
 
     def __init__(self, response: Response) -> None:
@@ -117,7 +116,7 @@ class RefusedBodyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Admitted:
-    """Who asks."""
+    """The caller."""
 
     caller: Caller
     who: Principal
@@ -125,12 +124,12 @@ class _Admitted:
 
 
 class Admission:
-    """Lets requests in to the routes of one server.
+    """Admits requests to the routes of one server.
 
     Args:
-        gateway: Tells who asks.
+        gateway: Identifies callers.
         bounds: The limits.
-        connections: Is told whose connection is whose.
+        connections: Records which connections are identified.
     """
 
     def __init__(
@@ -146,7 +145,7 @@ class Admission:
         self._judged = 0
 
     def is_operator(self, scope: Scope) -> bool:
-        """Tell whether the operator asks, who presents no token besides."""
+        """Return whether the caller is the operator, and presents no other token."""
         headers = Headers(scope=scope)
         client = scope.get("client")
         return TOKEN not in headers and self._gateway.is_operator(
@@ -218,7 +217,7 @@ class Admission:
             places.release(who)
 
     async def _admitted(self, route: "Route", scope: Scope) -> _Admitted | None:
-        """Find out who asks; None where too many tokens are being judged."""
+        """Identify the caller; None if too many tokens are being verified."""
         self._gateway.look_again()
         headers = Headers(scope=scope)
         token, client = headers.get(TOKEN), scope.get("client")
@@ -227,7 +226,7 @@ class Admission:
                 return None
             self._judged += 1
             try:
-                # In a thread: what was presented is noted on disk, which takes its time.
+                # In a thread: used proofs are recorded on disk.
                 judge = functools.partial(
                     self._gateway.holder, token, headers.get(PROOF), scope["method"], _target(scope)
                 )
@@ -255,13 +254,13 @@ class Admission:
         return most if who.is_operator else min(most, self._bounds.holder_bytes)
 
     def _require_announced(self, scope: Scope, most: int) -> None:
-        """Refuse a body by what the headers say of it."""
+        """Refuse a body by its headers."""
         length = Headers(scope=scope).get("content-length", "0")
         if (most == 0 and announces_body(scope)) or (length.isdigit() and int(length) > most):
             raise RefusedBodyError(_too_large(most))
 
     async def _parts(self, receive: Receive, most: int) -> Any:
-        """Yield the parts of a body as they arrive, if they do so in time."""
+        """Yield the parts of a body as they arrive, with a timeout."""
         began, size, more = time.monotonic(), 0, True
         while more:
             patience, rate = self._bounds.body_seconds, self._bounds.body_rate
@@ -280,7 +279,7 @@ class Admission:
             yield part
 
     def _bounded(self, receive: Receive, most: int) -> Receive:
-        """Return what gives a body to a route that reads it itself."""
+        """Return the receive function for a route that reads the body itself."""
         parts = self._parts(receive, most)
 
         async def bounded() -> Message:
@@ -291,7 +290,7 @@ class Admission:
         return bounded
 
     def _read(self, admitted: _Admitted, scope: Scope, body: bytes, receive: Receive) -> Receive:
-        """Judge a body that was read, and return what gives it to the route."""
+        """Check a body, and return the receive function that passes it to the route."""
         if admitted.holder is not None:
             admitted.holder.require_body(body)
         scope[_BODY], given = body, False
@@ -307,7 +306,7 @@ class Admission:
 
 
 class Route(APIRoute):
-    """A route that is let in to by an ``Admission``: the one way to have one in this gateway."""
+    """A route behind an ``Admission``; all routes of the gateway are."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **more: Any) -> None:
         super().__init__(path, endpoint, **more)
@@ -321,7 +320,7 @@ class Route(APIRoute):
         elif caller_of in calls:
             self.access = Access.CALLER
         if self.takes is BodyKind.FILE and self.access is not Access.OWNER:
-            # A proof covers the body, which is not known before it was taken in.
+            # A proof covers the body, which must be read first.
             raise TypeError(f"{path}: only the owner may upload a file")
         self._query = {
             field.alias: get_origin(field.field_info.annotation) is list
@@ -330,7 +329,7 @@ class Route(APIRoute):
         }
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in, or refuse it."""
+        """Admit a request, or refuse it."""
         if self.methods and scope["method"] not in self.methods:
             await super().handle(scope, receive, send)
             return
@@ -338,7 +337,7 @@ class Route(APIRoute):
         await admission.serve(self, scope, receive, send, super().handle)
 
     def get_route_handler(self) -> Callable[[Request], Any]:
-        """Return what answers a request, of which the body was read and parsed."""
+        """Return the handler of a request whose body was read and parsed."""
         usual = super().get_route_handler()
 
         async def handler(request: Request) -> Response:
@@ -347,10 +346,10 @@ class Route(APIRoute):
         return handler
 
     def require_known(self, query: QueryParams) -> None:
-        """Require that a query names what this route knows, each once that is not a list.
+        """Require that a query has only known parameters, and repeats only lists.
 
         Raises:
-            UsageError: If it does not: a filter that is passed over lets everything through.
+            UsageError: If it does not: an ignored filter would return everything.
         """
         for name in query:
             is_list = self._query.get(name)
@@ -367,15 +366,15 @@ class Route(APIRoute):
 
 
 class _Parsed(Request):
-    """A request whose body was parsed by a strict reader."""
+    """A request with a strictly parsed body."""
 
     async def json(self) -> Any:
-        """Return what the body says."""
+        """Return the parsed body."""
         return self.scope[_VALUE]
 
 
 def routes(**more: Any) -> APIRouter:
-    """Return a router of such routes."""
+    """Return a router for admitted routes."""
     return APIRouter(route_class=Route, responses={"4XX": _PROBLEM, "5XX": _PROBLEM}, **more)
 
 
@@ -397,13 +396,13 @@ async def _parse(scope: Scope) -> None:
 
 
 async def _none() -> Any:
-    """Yield no parts of a body."""
+    """Yield nothing, for an absent body."""
     for part in tuple[bytes, ...]():
         yield part
 
 
 def _target(scope: Scope) -> str:
-    """Return the path and query of a request, as they were sent."""
+    """Return the raw path and query of a request."""
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     query: bytes = scope["query_string"]
     return (path + (b"?" + query if query else b"")).decode("latin-1")
@@ -425,7 +424,7 @@ def _busy(why: str) -> Response:
 
 
 def gateway_of(request: Request) -> Gateway:
-    """Return what the server has open."""
+    """Return the gateway of the server."""
     found = request.app.state.gateway
     assert isinstance(found, Gateway)  # noqa: S101 - whoever made the application has set it
     return found

@@ -1,4 +1,4 @@
-"""Answers: values as JSON, and errors as problem documents (RFC 9457)."""
+"""Responses: values as JSON, and errors as problem documents (RFC 9457)."""
 
 import errno
 import re
@@ -17,7 +17,7 @@ _SAID = {
     "Use --overwrite (overwrite=True) to replace it.": 'Say "overwrite": true to replace it.',
     "Use --overwrite (overwrite=True) to replace both.": 'Say "overwrite": true to replace both.',
 }
-"""What a request says where a command has an option."""
+"""Hints for requests, in place of those that name an option."""
 
 _NO_TARGET = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES}
@@ -46,10 +46,10 @@ def problem(
     """Return a problem document.
 
     Args:
-        status: Of the answer.
-        code: Stable, as in ``satchel.errors``.
-        title: What is wrong, in one sentence.
-        headers: Further ones.
+        status: HTTP status.
+        code: Stable code, as in ``satchel.errors``.
+        title: The message, one sentence.
+        headers: Further headers.
         **more: Further members, such as ``field`` and ``hint``.
     """
     said = {"type": _TYPE + code, "title": title, "status": status, "code": code, **more}
@@ -57,11 +57,11 @@ def problem(
 
 
 def problem_of(error: SatchelError, *, trusted: bool) -> Response:
-    """Return what was raised as a problem document.
+    """Return an error as a problem document.
 
     Args:
-        error: What was raised.
-        trusted: Whether who asked may know names of this machine's, and what its operator can do.
+        error: The error.
+        trusted: Whether the caller may see names of this machine, and hints for its operator.
     """
     said = error.problem() if trusted else error.public()
     if "hint" in said:
@@ -74,7 +74,7 @@ def problem_of(error: SatchelError, *, trusted: bool) -> Response:
 
 
 def _status(error: SatchelError) -> int:
-    """Return the status of an answer: a target that cannot be is what was asked for."""
+    """Return the HTTP status of an error; an impossible target is the caller's error."""
     cause = error.__cause__
     if isinstance(error, TargetError) and isinstance(cause, OSError) and cause.errno in _NO_TARGET:
         return 422
@@ -82,17 +82,17 @@ def _status(error: SatchelError) -> int:
 
 
 def _for_requests(hint: str) -> str:
-    """Return a hint as who asks over HTTP can follow it: without the options of commands."""
+    """Return a hint without the sentences that name options of commands."""
     sentences = re.split(r"(?<=[.!?])\s+", hint)
     said = [_SAID.get(one, one) for one in sentences]
     return " ".join(one for one in said if not _OPTION.search(one))
 
 
 async def received(request: Request, name: str) -> PrivateFolder:
-    """Return a request's body as a file.
+    """Store a request's body in a private file.
 
     Raises:
-        EmptyInputError: If there is none.
+        EmptyInputError: If the body is empty.
     """
     private, size = PrivateFolder(name), 0
     try:

@@ -74,7 +74,7 @@ def application(
         version=versions()["satchel"],
         summary="Portable, verifiable memory for AI agents.",
         lifespan=_lifespan,
-        docs_url=None,  # its page loads scripts from elsewhere
+        docs_url=None,  # its page loads scripts from other origins
         redoc_url=None,
         openapi_url=None,  # ours is built once and cached
     )

@@ -1,7 +1,7 @@
-"""What a server has open, and on whose behalf a request acts.
+"""The open store of a server, and the callers of its requests.
 
-The owner acts from this machine, or shows the operator's token. Anybody else presents a capability
-token in each request, with a proof that it is theirs: a signature over this very request, good for
+The owner is a local caller, or presents the operator's token. Other callers present a capability
+token in each request, with a proof of possession: a signature over this request that is valid for
 a minute, for this server, once.
 """
 
@@ -62,13 +62,13 @@ _LONGEST_PROOF = 8192
 
 
 class Caller:
-    """Who asks, and what is open for them.
+    """A caller, with the store opened for it.
 
     Args:
-        satchel: The store, as they may use it.
-        settings: The surroundings, with the token that is presented.
-        owner: Whether they are its owner.
-        chain: The token, whose signatures hold; None for the owner.
+        satchel: The store, with the permissions of the caller.
+        settings: The settings, with the presented token.
+        owner: Whether the caller is the owner.
+        chain: The token, with verified signatures; None for the owner.
     """
 
     def __init__(
@@ -102,50 +102,50 @@ class Caller:
         return found
 
     def run(self, bank: str, operation: Operation[Any, _O, ..., _R], options: _O) -> _R:
-        """Run an operation on a bank that is there.
+        """Run an operation on an existing bank.
 
         Raises:
-            UnknownBankError: If it is not.
-            TokenError: If the token is for another one.
+            UnknownBankError: If there is no such bank.
+            TokenError: If the token is for another bank.
         """
         return run_on(self.bank(bank), operation, options)
 
     def require_valid(self) -> None:
-        """Require that the token holds now, for a bank that is here, whatever it allows.
+        """Require that the token is valid now, for a bank of this store, whatever it permits.
 
         Raises:
-            TokenError: If it does not.
+            TokenError: If it is not.
         """
         if self.chain is not None:
             require_token(self.bank(self.chain.bank))
 
     def forget(self) -> None:
-        """Let go of the banks: one has another name now, or is gone."""
+        """Close the open banks, after one was renamed or deleted."""
         with self._lock:
             self._banks.clear()
 
 
 @dataclass(frozen=True, slots=True)
 class TokenHolder:
-    """Who presented a token with a request, of which the body was not read yet."""
+    """The holder of a token, before the body of the request is read."""
 
     caller: Caller
     chain: Chain
     request: ProofRequest | None
-    """What they signed; None where anybody may use the token."""
+    """The signed proof; None for a bearer token."""
 
     target: str
 
     @property
     def principal(self) -> Principal:
-        """On whose account the request is."""
+        """The principal whose limits apply."""
         return Principal(self.chain.tokens[0].id)
 
     def require_body(self, body: bytes) -> None:
-        """Require that the request was signed with this body.
+        """Require that the proof covers this body.
 
         Raises:
-            TokenError: If it was not.
+            TokenError: If it does not.
         """
         if self.request is not None:
             _, args = http_proof_request("", self.target, blake3(body).hexdigest())
@@ -153,13 +153,13 @@ class TokenHolder:
 
 
 class Gateway:
-    """An open store with all who use it.
+    """An open store, and its callers.
 
     Args:
-        satchel: The store, opened for its owner; it is closed with this.
-        settings: The surroundings.
-        verifier: The key that proofs are made for: this server's, or what several go by.
-        admin_token: What an operator shows; None for owners on this machine only.
+        satchel: The store, opened for its owner; closed with the gateway.
+        settings: The settings.
+        verifier: The key that proofs are made for: this server's, or one that servers share.
+        admin_token: The operator's token; None if the owner is every local caller.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class Gateway:
         self._admin = admin_token
         self.owner = Caller(satchel, settings, owner=True)
         self.bank: str | None = None
-        """The bank that agent hosts mean when they name none; the configured one when None."""
+        """The default bank of agent hosts; the configured one if None."""
 
         self._lock = threading.Lock()
         self._holders = OrderedDict[str, Caller]()
@@ -256,12 +256,12 @@ class Gateway:
         return not self._board.shared
 
     async def require_readable(self) -> None:
-        """Require that the store can be read; what was found within a second counts.
+        """Require that the store can be read; the result is cached for a second.
 
-        However many ask, one thread looks.
+        Concurrent calls share one check.
 
         Raises:
-            StoreError: If it cannot.
+            StoreError: If it cannot be read.
         """
         async with self._looking:
             if time.monotonic() - self._read_at > 1:
@@ -280,21 +280,21 @@ class Gateway:
             caller.forget()
 
     def close(self) -> None:
-        """Close the store, when the calls and the work under way have ended."""
+        """Close the store, after running calls and jobs have ended."""
         self.works.close()
         self._board.close()
         self.owner.satchel.close()
 
 
 def _stamp(path: Path) -> Stamp | None:
-    """Return what tells that a file is unchanged; None for one that is new, or not there."""
+    """Return the stamp of an unchanged file; None if it is too recent, or does not exist."""
     with suppress(OSError):
         return stable_stamp(path.lstat())
     return None
 
 
 def asked_of(method: str, target: str, body: bytes) -> tuple[str, dict[str, str]]:
-    """Return what a proof is made for: the action and arguments of a request."""
+    """Return the action and arguments that a proof of a request covers."""
     return http_proof_request(method, target, blake3(body).hexdigest())
 
 

@@ -34,59 +34,59 @@ class ServerLimits:
     """Limits of a server."""
 
     small_bytes: int = 2 << 20
-    """Of a request's body, where a route declares nothing else; see ``satchel...admission``."""
+    """Bytes of a body, unless its route declares otherwise; see ``satchel.http.admission``."""
 
     body_bytes: int = 16 << 20
-    """Of a body with the text of memories, files or conversations."""
+    """Bytes of a body with the text of memories, files or conversations."""
 
     upload_bytes: int = 4 << 30
-    """Of a file that is uploaded."""
+    """Bytes of an uploaded file."""
 
     holder_bytes: int = 4 << 20
-    """Of a body of the holder of a token, whatever the route."""
+    """Bytes of a body of the holder of a token, whatever the route."""
 
     buffered_bytes: int = 256 << 20
-    """Of all bodies in memory."""
+    """Bytes of all bodies in memory."""
 
     at_once: int = 64
     """Concurrent requests; more wait, first come, first served. Holders of tokens may use a part of
     them; unidentified callers none."""
 
     judged: int = 32
-    """Tokens that wait to be judged, of all that were presented and not judged yet."""
+    """Presented tokens that wait for verification."""
 
     unknown: int = 2048
-    """Connections of those who have not shown who they are."""
+    """Connections of unidentified clients."""
 
     head_bytes: int = 64 << 10
-    """Of all headers of a request."""
+    """Bytes of all headers of a request."""
 
     headers: int = 100
     """Headers of a request."""
 
     waiting: int = 1024
-    """Requests that wait; more are told to come again at once."""
+    """Waiting requests; more are refused immediately, to be retried."""
 
     patience: float = 5.0
-    """Seconds that one waits until it is told to come again."""
+    """Seconds that a request waits before it is refused, to be retried."""
 
     per_second: float = 200.0
-    """Requests of one address, on the average of ten seconds; 0 for any number."""
+    """Requests a second of one address, averaged over ten seconds; 0 for no limit."""
 
     body_seconds: float = 30.0
-    """How long a client may take for the next part of a body."""
+    """Seconds between two parts of a body."""
 
     body_rate: int = 16 << 10
-    """Bytes of a body that have to arrive in a second on the average, once that time is over."""
+    """Least average bytes a second of a body, after that time."""
 
     head_seconds: float = 20.0
-    """How long a client may take from one answer to all headers of its next request."""
+    """Seconds from a response to the complete headers of the next request."""
 
     take_seconds: float = 30.0
-    """How long a client may take for the next part of an answer."""
+    """Seconds for which a client may not read a response."""
 
     hosts: frozenset[str] = field(default_factory=frozenset)
-    """Names that this server is asked for by, besides those of this machine's own loopback."""
+    """Accepted host names, besides those of the loopback addresses."""
 
 
 def is_loopback(address: str | None) -> bool:
@@ -192,7 +192,7 @@ async def _read_rest(scope: Scope, receive: Receive) -> None:
     """Read the unread rest of a small body.
 
     A connection that is closed while parts of the body still arrive is reset, and the client
-    may lose the answer that says why it was refused.
+    may lose the response that states why it was refused.
     """
     headers = dict(scope["headers"])
     length = headers.get(b"content-length", b"").decode("latin-1")
@@ -255,7 +255,7 @@ class ClientConnections:
         self._unknown.pop(client, None)
 
     def closed(self, client: Any) -> None:
-        """Forget a connection."""
+        """Remove a closed connection."""
         self._unknown.pop(client, None)
 
     def __len__(self) -> int:

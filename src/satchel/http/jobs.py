@@ -36,7 +36,7 @@ _Options = TypeVar("_Options")
 
 
 def with_progress(options: _Options, tell: ReportProgress) -> _Options:
-    """Return options of an operation whose progress a piece of work reports."""
+    """Return options of an operation with a progress callback."""
     report = {"progress": lambda done, total: tell(done, total, None)}
     return cast("_Options", replace(cast("Any", options), **report))
 
@@ -46,7 +46,7 @@ class JobCancelledError(Exception):
 
 
 class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A piece of work, as it is told."""
+    """State of a job."""
 
     id: str
     kind: str
@@ -61,12 +61,12 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, in one way or another."""
+        """Whether it has ended."""
         return self.state not in ("waiting", "running")
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """What is put up of a piece of work."""
+    """Entry of a job in the registry."""
 
     sign: float
     """When its worker last reported, in seconds."""
@@ -75,11 +75,11 @@ class _Note(msgspec.Struct, frozen=True):
 
 
 class ServerJob:
-    """One piece of work.
+    """A job.
 
     Args:
-        kind: What it is.
-        call: Does it; is given what tells of its steps.
+        kind: Name of the operation.
+        call: Runs it, given the function that reports progress.
     """
 
     def __init__(self, kind: str, call: Callable[[ReportProgress], Any]) -> None:
@@ -96,7 +96,7 @@ class ServerJob:
         self.future: Future[None] | None = None
 
     def run(self) -> None:
-        """Do it, in a thread."""
+        """Run the job, in a thread."""
         state: State = "failed"
         try:
             self._require_wanted()
@@ -112,11 +112,11 @@ class ServerJob:
             self._state = state
 
     def call_off(self) -> None:
-        """Have it stop at its next step; what it wrote by then nobody sees."""
+        """Cancel the job at its next step; nothing that it wrote becomes visible."""
         self._off.set()
 
     def shown(self) -> JobStatus:
-        """Return how it stands."""
+        """Return its state."""
         state = self._state
         done, total, record = self._step
         error, problem = self._error, None
@@ -137,7 +137,7 @@ class ServerJob:
         )
 
     async def result(self) -> Any:
-        """Wait for it, and return what it returned, or raise what it raised."""
+        """Wait for its end, and return its result or raise its error."""
         if self.future is not None:
             await asyncio.shield(asyncio.wrap_future(self.future))
         if self._error is not None:
@@ -154,10 +154,10 @@ class ServerJob:
 
 
 class JobQueue:
-    """All long work on a store; what ended a while ago is forgotten.
+    """The jobs of a store; those that ended some time ago are dropped.
 
     Args:
-        board: Where it is put up for other servers of the store.
+        board: The registry that other servers of the store read.
     """
 
     def __init__(self, board: JobRegistry) -> None:
@@ -169,11 +169,11 @@ class JobQueue:
         self._lets_go = False
 
     def begin(self, kind: str, call: Callable[[ReportProgress], Any]) -> ServerJob:
-        """Have something done, as soon as others are.
+        """Queue a job.
 
         Raises:
-            LockedError: If too much is waiting.
-            StoreError: If it cannot be put up.
+            LockedError: If too many jobs wait.
+            StoreError: If it cannot be registered.
         """
         work = ServerJob(kind, call)
         with self._lock:
@@ -191,7 +191,7 @@ class JobQueue:
         return work
 
     def listed(self) -> list[JobStatus]:
-        """Return all that is known, the newest first."""
+        """Return all jobs, newest first."""
         found = {name.removeprefix(_JOB): note for name, note in self._board.notes(_JOB).items()}
         with self._lock:
             own = {name: work.shown() for name, work in self._own.items()}
@@ -199,10 +199,10 @@ class JobQueue:
         return sorted(there.values(), key=lambda one: (one.began, one.id), reverse=True)
 
     def find(self, name: str) -> JobStatus:
-        """Return how a piece of work stands, whichever server does it.
+        """Return the state of a job of any server.
 
         Raises:
-            UnknownJobError: If there is none.
+            UnknownJobError: If there is no such job.
         """
         with self._lock:
             own = self._own.get(name)
@@ -214,10 +214,10 @@ class JobQueue:
         return _read(note)
 
     def call_off(self, name: str) -> JobStatus:
-        """Have a piece of work stop at its next step, whichever server does it.
+        """Cancel a job of any server at its next step.
 
         Raises:
-            UnknownJobError: If there is none.
+            UnknownJobError: If there is no such job.
         """
         found = self.find(name)
         with self._lock:
@@ -229,7 +229,7 @@ class JobQueue:
         return found
 
     async def events(self, name: str) -> AsyncIterator[bytes]:
-        """Yield how it stands whenever that has changed, as server-sent events, to its end.
+        """Yield each change of its state as a server-sent event, until it ends.
 
         Or to the server's: who follows would keep it from ending for as long as the work lasts.
         """
@@ -324,17 +324,17 @@ def start_job(works: JobQueue, kind: str, call: Callable[[ReportProgress], Any])
     """Begin a piece of work, and return the answer that says so, and where to ask for it.
 
     Raises:
-        LockedError: If too much is waiting.
+        LockedError: If too many jobs wait.
     """
     work = works.begin(kind, call)
     return answer(work.shown(), 202, {"Location": f"/v1/jobs/{work.id}"})
 
 
 def retry_while_locked(call: Callable[[], Any], tell: ReportProgress) -> Any:
-    """Return what a call returns, once another one that it cannot be beside has ended.
+    """Call a function, after a call that excludes it has ended, and return its result.
 
     Raises:
-        LockedError: If that takes very long.
+        LockedError: If that takes too long.
     """
     until = time.monotonic() + _FREE_SECONDS
     while True:
@@ -352,7 +352,7 @@ def _read(note: bytes) -> JobStatus:
 
 
 def _as_it_is(note: _Note) -> JobStatus:
-    """Return what was put up; of work that nobody is at any more, that it failed."""
+    """Return a registry entry; a job without a live worker has failed."""
     if note.shown.is_over or note.sign > time.time() - _LOST_SECONDS:
         return note.shown
     problem = {

@@ -1,4 +1,4 @@
-"""What a server counts and logs of requests: never what is in them."""
+"""Metrics and log of requests, without their contents."""
 
 import asyncio
 import os
@@ -18,14 +18,14 @@ _SHARE_SECONDS = 1.0
 
 
 class _Counts(msgspec.Struct):
-    """Numbers that can be added to those of others."""
+    """Counters that can be added."""
 
     requests: dict[str, dict[str, dict[int, int]]] = {}
     """By route, method and status."""
 
     seconds: dict[str, float] = {}
     buckets: dict[str, list[int]] = {}
-    """By route, how many took no longer than each of the bounds."""
+    """By route, the requests within each of the bounds."""
 
     def add(self, route: str, method: str, status: int, seconds: float) -> None:
         by_status = self.requests.setdefault(route, {}).setdefault(method, {})
@@ -50,9 +50,9 @@ class RequestMetrics:
     """Requests by route and status, for Prometheus and for a log of lines of JSON.
 
     Args:
-        log: Where the lines go; None for none.
-        folder: Where the workers of a server let each other know what they counted; None for one
-            that is alone. What another one counted is known to a second.
+        log: Receives the lines; None for no log.
+        folder: Folder in which the workers of a server share their counters; None for a single
+            worker. Counters of others are up to a second old.
     """
 
     def __init__(self, log: TextIO | None = None, folder: Path | None = None) -> None:
@@ -63,7 +63,7 @@ class RequestMetrics:
         self._is_going_to_share = False
 
     def request(self, scope: Any, status: int, seconds: float) -> None:
-        """Take note of an answer."""
+        """Count and log a response."""
         route = getattr(scope.get("route"), "path", None) or "other"
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         with self._lock:
@@ -72,7 +72,7 @@ class RequestMetrics:
             self._is_going_to_share = True
             asyncio.get_running_loop().call_later(_SHARE_SECONDS, self.share)
         if self._log is not None:
-            # Names in a path (of banks, of files) are what somebody wrote: the route is enough.
+            # Names in a path (of banks, of files) are private: only the route is counted.
             line = {
                 "at": now(),
                 "method": method,
@@ -84,14 +84,14 @@ class RequestMetrics:
             self._log.flush()
 
     def share(self) -> None:
-        """Let the other workers know what was counted here."""
+        """Share the counters with the other workers."""
         self._is_going_to_share = False
         if self._folder is None:
             return
         with self._lock:
             data = msgspec.json.encode(self._counts)
         new = self._folder / f"{os.getpid()}.new"
-        with suppress(OSError):  # a full disk must not keep anybody from an answer
+        with suppress(OSError):  # a full disk must not fail a response
             new.write_bytes(data)
             new.replace(self._folder / f"{os.getpid()}.json")
 
@@ -122,7 +122,7 @@ class RequestMetrics:
         return "\n".join(lines) + "\n"
 
     def _all(self) -> _Counts:
-        """Return what was counted here, and by the other workers."""
+        """Return the sum of the counters of all workers."""
         found = _Counts()
         with self._lock:
             found.add_all(self._counts)
@@ -136,5 +136,5 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 def to_standard_error(folder: Path | None = None) -> RequestMetrics:
-    """Return what writes its log there."""
+    """Return the metrics with their log on standard error."""
     return RequestMetrics(sys.stderr, folder)

@@ -20,12 +20,12 @@ from satchel.ports.operations import Field, Operation, Options, operation
 
 
 class RequestBody(BaseModel):
-    """What is not known is refused."""
+    """A JSON body; unknown members are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
     def said(self, *but: str) -> dict[str, Any]:
-        """Return what was said, without what was not."""
+        """Return the given members, except some."""
         return {
             name: value
             for name, value in self.model_dump(exclude_unset=True).items()
@@ -50,7 +50,7 @@ def body(
 
     Args:
         operation: The operation.
-        supplied: Options that are given for the caller, with their values.
+        supplied: Values of options that the caller cannot set.
         **in_path: Options that the path has, each with the name of the path's parameter.
     """
     name = "".join(word.title() for word in operation.name.replace("-", " ").split())
@@ -79,7 +79,7 @@ def query(
 
     Args:
         operation: The operation.
-        supplied: Options that are given for the caller, with their values.
+        supplied: Values of options that the caller cannot set.
         **names: Options that have another name in the request, such as that of the path's
             parameter.
 
@@ -109,7 +109,7 @@ def query(
 
 
 def serves(operation: Operation[Any, Any, ..., Any]) -> Callable[[_Endpoint], _Endpoint]:
-    """Declare that a route is of an operation all of whose options are in its path."""
+    """Declare the operation of a route whose options are all in its path."""
 
     def mark(endpoint: _Endpoint) -> _Endpoint:
         endpoint.__operation__ = operation  # type: ignore[attr-defined]
@@ -172,7 +172,7 @@ def _type(field: Field) -> Any:
 
 
 def _in_query(field: Field) -> Any:
-    """Return the type of a query parameter: a list is repeated, and empty where it is not given."""
+    """Return the type of a query parameter; a list is repeated, and empty by default."""
     return _type(replace(field, is_optional=False)) if field.is_many else _type(field)
 
 
@@ -215,20 +215,20 @@ _BANK = "bank"
 _WITHOUT_BODY = ("GET", "DELETE")
 
 Run = Callable[[Caller, str, Operation[Any, Any, ..., Any], Any], Any]
-"""Runs an operation for a caller on the bank, or the like, of a name."""
+"""Runs an operation for a caller on the bank, or other object, of a name."""
 
 
 def on_bank(
     caller: Caller, bank: str, operation: Operation[Any, Any, ..., Any], options: Any
 ) -> Any:
-    """Run an operation on a bank that is there."""
+    """Run an operation on an existing bank."""
     return caller.run(bank, operation, options)
 
 
 def on_store(
     caller: Caller, bank: str, operation: Operation[Any, Any, ..., Any], options: Any
 ) -> Any:
-    """Run an operation on the store; what is open of its banks is opened again afterwards."""
+    """Run an operation on the store; its banks are reopened afterwards."""
     del bank
     result = operation.run(caller.settings, options)
     caller.forget()
@@ -238,7 +238,7 @@ def on_store(
 def first_on_bank(
     caller: Caller, bank: str, operation: Operation[Any, Any, ..., Any], options: Any
 ) -> Any:
-    """Run an operation on a list of memories of which the path names one; return its result."""
+    """Run an operation on a list with the memory in the path; return its result."""
     return caller.run(bank, operation, options)[0]
 
 
@@ -255,21 +255,21 @@ def add_route(  # noqa: PLR0913 - what a route is
     named: str = _BANK,
     **names: str,
 ) -> None:
-    """Add the route of an operation whose answer is its result.
+    """Add the route of an operation that returns its result.
 
-    The options are read from the path and the query, or from the path and a JSON body; the text in
-    the document is that of the operation.
+    The options are read from the path and the query, or from the path and a JSON body; the
+    description in the OpenAPI document is that of the operation.
 
     Args:
-        router: What it is added to; its path has the bank.
+        router: The router; its path has the bank.
         method: Such as ``GET``.
-        path: After that of the router.
+        path: Path below that of the router.
         operation: The operation.
-        caller: Who may ask: ``Owner`` or ``Asking``.
-        status: Of the answer.
-        body_size: How large the body may be, where it is not small.
+        caller: Permitted callers: ``Owner`` or ``AnyCaller``.
+        status: HTTP status of the response.
+        body_size: Kind of the body, if it is not small.
         run: Runs the operation.
-        named: Name of the path's parameter for the bank, or the like.
+        named: Name of the path's parameter for the bank, or other object.
         **names: Options that have another name in the request.
     """
 
@@ -294,14 +294,14 @@ def add_job(
     check: Callable[[Any], object] | None = None,
     **names: str,
 ) -> None:
-    """Add the route of an operation that takes long: a job of the owner's, which is answered first.
+    """Add the route of a long operation, which runs as a job of the owner; its state is returned.
 
     Args:
         router: As ``add_route``.
-        path: After that of the router.
+        path: Path below that of the router.
         operation: The operation.
-        run: Runs it.
-        check: Raises an error for options that are refused before the job begins.
+        run: Runs the operation.
+        check: Raises an error for options that are refused before the job starts.
         **names: Options that have another name in the request.
     """
 
@@ -327,7 +327,7 @@ def _endpoint_parameters(
     names: Mapping[str, str],
     others: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the parameters of an endpoint with their types: the options, and others."""
+    """Return the parameters of an endpoint, with their types."""
     in_path = {name: name for name in _PARAMETER.findall(path) if name not in names.values()}
     read: Callable[..., Any] = query if method in _WITHOUT_BODY else body
     return {"options": Annotated[Any, read(operation, **in_path, **names)], **others}
@@ -338,7 +338,7 @@ def _described(
     operation: Operation[Any, Any, ..., Any],
     parameters: Mapping[str, Any],
 ) -> Any:
-    """Give an endpoint its parameters, and the name and the summary of an operation."""
+    """Set the parameters of an endpoint, and the name and summary of its operation."""
     made: Any = endpoint
     made.__signature__ = inspect.Signature(
         [
@@ -368,23 +368,23 @@ _PATH_EXAMPLES: dict[str, Any] = {
     "job": "0" * 32,
     "receipt": _ID,
 }
-"""What has to be said in a path or a query, by its name."""
+"""Examples of required parameters, by name."""
 
 
 def takes_file() -> dict[str, Any]:
-    """Return what the document says of a route whose body is a file, as it is."""
+    """Return the OpenAPI description of a route with a file as its body."""
     said = {"schema": {"type": "string", "format": "binary"}}
     return {"requestBody": {"required": True, "content": {BYTES: said}}}
 
 
 def gives_file(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    """Return what the document says of a route that answers with a file, of one of some kinds."""
+    """Return the OpenAPI description of a route that returns a file, by media type."""
     said = {"schema": {"type": "string", "format": "binary"}}
     return {200: {"description": "The file.", "content": dict.fromkeys(kinds, said)}}
 
 
 def with_examples(document: dict[str, Any]) -> dict[str, Any]:
-    """Return an OpenAPI document in which each request has an example; it is changed."""
+    """Add an example to each request of an OpenAPI document, in place."""
     schemas = document.get("components", {}).get("schemas", {})
     for methods in document["paths"].values():
         for described in methods.values():
@@ -399,7 +399,7 @@ def with_examples(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _body_example(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return what the fields of a body have for examples."""
+    """Return the examples of the fields of a body."""
     return {
         name: said["examples"][0]
         for name, said in schema.get("properties", {}).items()

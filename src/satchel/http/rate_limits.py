@@ -19,7 +19,7 @@ from blake3 import blake3
 
 _SECONDS = 10
 _GROUPS, _SLOTS = 1024, 8
-_SLOT = struct.Struct("=16sdd")  # who, how much is left, when that was
+_SLOT = struct.Struct("=16sdd")  # address, rest, time of the last request
 _NOBODY = bytes(16)
 
 
@@ -84,17 +84,17 @@ _TOGETHER, _EACH = 3 / 4, 1 / 8
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """On whose account a request is."""
+    """The principal whose limits apply to a request."""
 
     token: str | None = None
-    """The owner's token that the presented one was made from; None for the operator.
+    """The owner's token that the presented one was derived from; None for the operator.
 
-    What its holder hands on is on the same account: else each could make any number of them.
+    Derived tokens share the limits: otherwise each holder could make any number of them.
     """
 
     @property
     def is_operator(self) -> bool:
-        """Whether the store is theirs."""
+        """Whether it is the operator."""
         return self.token is None
 
 
@@ -102,10 +102,10 @@ OPERATOR = Principal()
 
 
 class Quota:
-    """So much of something, and who has how much of it.
+    """A shared amount, and the parts that principals use.
 
     Args:
-        total: How much there is.
+        total: The whole amount.
     """
 
     def __init__(self, total: int) -> None:
@@ -125,7 +125,7 @@ class Quota:
         return together + amount <= self._together and self._taken[who] + amount <= self._each
 
     def take(self, who: Principal, amount: int = 1) -> bool:
-        """Take so much, if it may be had, and tell whether it could."""
+        """Take an amount, if it is available; return whether it was."""
         if not self.fits(who, amount):
             return False
         self._taken[who] += amount
@@ -133,7 +133,7 @@ class Quota:
         return True
 
     def release(self, who: Principal, amount: int = 1) -> None:
-        """Give so much back."""
+        """Return an amount."""
         self._taken[who] -= amount
         self._all -= amount
         if not self._taken[who]:
@@ -158,8 +158,8 @@ class RequestSlots:
         self._line = deque[tuple[Principal, asyncio.Future[None]]]()
 
     async def take(self, who: Principal) -> bool:
-        """Wait for a place, and tell whether there was one in time."""
-        if self._places.take(who):  # whoever waits could not have it
+        """Wait for a slot, and return whether there was one in time."""
+        if self._places.take(who):  # waiting requests may not have it
             return True
         if not self._waiting.take(who):
             return False

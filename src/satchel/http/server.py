@@ -36,7 +36,7 @@ from satchel.http.rate_limits import RateLimiter
 from satchel.runtime.files import open_input
 
 _LEAST_SECONDS, _MOST_FAILURES = 5.0, 3
-_PATIENCE_SECONDS = 45.0  # longer than a worker gives what is under way
+_PATIENCE_SECONDS = 45.0  # longer than a worker waits for running requests
 _LOOK_SECONDS = 0.2
 
 
@@ -62,11 +62,11 @@ class Workers:
         self._failures = 0
 
     def run(self) -> None:
-        """Begin them, and wait until they are told to end and have done so.
+        """Start the workers, and wait for their end.
 
         Raises:
-            KeyboardInterrupt: If it was Ctrl-C that ended them.
-            TargetError: If they die as soon as they have begun.
+            KeyboardInterrupt: If Ctrl-C ended them.
+            TargetError: If they die immediately after their start.
         """
         before = {one: signal.signal(one, self._end) for one in (signal.SIGTERM, signal.SIGINT)}
         try:
@@ -90,14 +90,14 @@ class Workers:
 
     def _begin(self, number: int) -> None:
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()  # or both would write it
+            stream.flush()  # otherwise both would write it
         pid = os.fork()
         if pid == 0:
             self._be(number)
         self._there[pid] = number, time.monotonic()
 
     def _be(self, number: int) -> NoReturn:
-        """Be a worker, from here to its end."""
+        """Run a worker to its end."""
         status = 1
         try:
             for one in (signal.SIGTERM, signal.SIGINT):
@@ -136,7 +136,7 @@ class Workers:
         return found
 
     def _end_all(self) -> None:
-        """Have them end what is under way; who does not in time is killed."""
+        """Stop the workers after their running requests; kill those that take too long."""
         for how, patience in ((signal.SIGTERM, _PATIENCE_SECONDS), (signal.SIGKILL, 5.0)):
             for pid in self._there:
                 with suppress(ProcessLookupError):
@@ -158,20 +158,20 @@ _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """How a server is started."""
+    """Options of a server."""
 
     host: str = "127.0.0.1"
     port: int = 8377
     workers: int = 1
-    """Processes that serve."""
+    """Number of worker processes."""
 
     names: tuple[str, ...] = ()
-    """Host names that clients ask for it by."""
+    """Host names that clients use."""
 
     admin_token_file: Path | None = None
     verifier: str | None = None
-    """What proofs of possession are made for, where servers on several machines have one address;
-    this machine's own key when None."""
+    """The key that proofs of possession are made for, if servers on several machines share an
+    address; this machine's own key if None."""
 
     certificate: Path | None = None
     certificate_key: Path | None = None
@@ -179,25 +179,25 @@ class ServerOptions:
     """Concurrent requests of all workers."""
 
     per_second: float = 200.0
-    """Requests of one address; 0 for any number."""
+    """Requests a second of one address; 0 for no limit."""
 
     log: bool = True
     only_mcp: bool = False
-    """Whether agent hosts are served and nobody else."""
+    """Whether to serve MCP only."""
 
     bank: str | None = None
-    """The bank that agent hosts mean when they name none; the configured one when None."""
+    """The default bank of agent hosts; the configured one if None."""
 
     opens: bool = False
-    """Whether the page is shown in this machine's browser once it can be."""
+    """Whether to open the page in a browser."""
 
 
 def open_gateway(satchel: Satchel, settings: Settings, asked: ServerOptions) -> Gateway:
-    """Return an open store, ready to be served.
+    """Return the gateway of an opened store.
 
     Raises:
-        ConfigError: If others could reach it, and nothing says who the operator is; or if requests
-            to it could be made again at another one.
+        ConfigError: If the address is not local, and no operator's token is set; or if requests
+            could be replayed at another server.
     """
     admin = admin_token(asked.admin_token_file, os.environ)
     if admin is None and not is_loopback(asked.host) and asked.host != "localhost":
@@ -218,24 +218,24 @@ def open_gateway(satchel: Satchel, settings: Settings, asked: ServerOptions) -> 
 
 
 def serve(settings: Settings, asked: ServerOptions, sockets: Sequence[socket.socket]) -> None:
-    """Serve a store until it is interrupted; what is under way is finished then.
+    """Serve a store until an interrupt; running requests are finished then.
 
     Args:
-        settings: Where the store and the keys are.
-        asked: How.
-        sockets: From ``listening``; they are closed.
+        settings: The store and keys.
+        asked: The options of the server.
+        sockets: The listening sockets; they are closed.
 
     Raises:
         ConfigError: As ``served``.
-        UsageError: If several processes cannot write the store.
-        StoreError: If it cannot be opened.
+        UsageError: If several processes cannot write to the store.
+        StoreError: If the store cannot be opened.
     """
     with ExitStack() as stack:
         stack.callback(_close, sockets)
         require_servable(settings, asked.workers)
         open_gateway(
             open_store(Satchel, settings), settings, asked
-        ).close()  # what is wrong is said at once
+        ).close()  # errors are raised before the start
         _allow_files()
         rates = RateLimiter(asked.per_second)
         if asked.workers == 1:
@@ -248,10 +248,10 @@ def serve(settings: Settings, asked: ServerOptions, sockets: Sequence[socket.soc
 
 
 def open_sockets(asked: ServerOptions) -> list[socket.socket]:
-    """Return sockets that listen at the address that is asked for.
+    """Return sockets that listen at an address.
 
     Raises:
-        TargetError: If it is taken, or none of this machine's.
+        TargetError: If the address is in use, or not of this machine.
     """
     found, failed = list[socket.socket](), None
     try:
@@ -268,7 +268,7 @@ def open_sockets(asked: ServerOptions) -> list[socket.socket]:
             else:
                 made.set_inheritable(True)
                 found.append(made)
-            if found and not asked.port:  # the next one would have another port
+            if found and not asked.port:  # the next socket would have another port
                 break
         if not found and failed is not None:
             raise failed
@@ -283,16 +283,16 @@ def open_sockets(asked: ServerOptions) -> list[socket.socket]:
 
 
 def address_of(asked: ServerOptions, sockets: Sequence[socket.socket]) -> str:
-    """Return where the page of a server is, seen from this machine."""
+    """Return the URL of the page of a server, for this machine."""
     host, port, *_ = sockets[0].getsockname()
     return page_address("https" if asked.certificate else "http", host, port)
 
 
 def admin_token(path: Path | None, environment: Mapping[str, str]) -> str | None:
-    """Return the operator's token: from a file, or the environment; None where none is set.
+    """Return the operator's token from a file or the environment; None if it is not set.
 
     Raises:
-        UsageError: If it is too short to be a secret.
+        UsageError: If it is too short.
         UnreadableError: If there is no such file.
     """
     found = environment.get(_ADMIN) or None
@@ -323,7 +323,7 @@ def _serve_as_one(
     folder: Path,
     number: int,
 ) -> None:
-    """Be one of several workers."""
+    """Run one of several workers."""
     counting = to_standard_error(folder) if asked.log else RequestMetrics(folder=folder)
     _run(settings, asked, sockets, (rates, counting), first=number == 0)
 
@@ -336,7 +336,7 @@ def _run(
     *,
     first: bool = True,
 ) -> None:
-    """Serve in this process until it is told to end."""
+    """Serve in this process until a signal ends it."""
     gateway = open_gateway(open_store(Satchel, settings), settings, asked)
     gateway.bank = asked.bank
     rates, counting = noted
@@ -365,7 +365,7 @@ def _run(
         "access_log": False,
         "log_level": "warning",
         "server_header": False,
-        "proxy_headers": False,  # who is asked by a proxy says so by its own token
+        "proxy_headers": False,  # behind a proxy, the operator presents a token
         "timeout_keep_alive": _KEEP_SECONDS,
         "timeout_graceful_shutdown": _GRACE_SECONDS,
         "ssl_certfile": asked.certificate,
@@ -374,7 +374,7 @@ def _run(
     server = _Server(uvicorn.Config(app, **config))
     if asked.opens and first:
         server.page = address_of(asked, sockets)
-    # The one thread that talks to all clients waits for those that work: not long, with this.
+    # The event loop's thread competes with working threads: a shorter switch interval.
     sys.setswitchinterval(_SWITCH_SECONDS)
     with _ending_quietly():
         server.run(sockets=list(sockets))
@@ -384,7 +384,7 @@ def _run(
 
 
 def _unknown_connections(most: int) -> int:
-    """Return how many connections of nobody there may be: half of what this process can open."""
+    """Return the limit of unidentified connections: half of the files the process can open."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(1, min(most, files // 2))
 
@@ -405,18 +405,18 @@ def _ending_quietly() -> Iterator[None]:
 
 
 def _allow_files() -> None:
-    """Have as many files open as this user may: each connection is one."""
+    """Raise the limit of open files, as each connection is one."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 class _Server(uvicorn.Server):
-    """Shows the page in a browser, where that is asked for, as soon as it can be fetched."""
+    """A uvicorn server that opens the page in a browser after its start, on request."""
 
     page: str | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to end; what is under way is waited for."""
+        """Start the shutdown, which waits for running requests."""
         begin_to_end(self.config.app)  # type: ignore[arg-type]  # it is ours
         super().handle_exit(sig, frame)
 
@@ -424,12 +424,12 @@ class _Server(uvicorn.Server):
         """Listen."""
         await super().startup(sockets=sockets)
         if self.page is not None and self.started:
-            # In a thread: some browsers in a terminal run until they are left.
+            # In a thread: some browsers run in the terminal until they are closed.
             Thread(target=webbrowser.open, args=(self.page,), daemon=True).start()
 
 
 def page_address(scheme: str, host: str, port: int) -> str:
-    """Return where the page of a server that listens on an address is, seen from this machine."""
+    """Return the URL of the page of a server that listens on an address, for this machine."""
     here = "localhost" if ip_address(host).is_unspecified else _bracketed(host)
     return f"{scheme}://{here}:{port}/"
 

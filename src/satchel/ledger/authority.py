@@ -29,12 +29,12 @@ from satchel.crypto.keys import (
     PayloadType,
     SigningKey,
     check,
-    honest_end,
     keys_after,
     owners_after,
     parse_signatures,
     sign,
     signed_part,
+    unrevoked_end,
 )
 from satchel.crypto.keys import REVOKED as KEY_REVOKED
 from satchel.crypto.log import Head
@@ -184,20 +184,20 @@ class Authority:
         """Return whether every owner is in ``known``, succeeds one, or was added by them."""
         keys = self.keys
         believed = keys.trusted_with(known)
-        return all(keys.line_of(owner) & believed for owner in self.owners)
+        return all(keys.lineage(owner) & believed for owner in self.owners)
 
-    def owner_until(self, key: str) -> int | None:
+    def unrevoked_end(self, key: str) -> int | None:
         """Return the log position at which a key ended unrevoked; None if it did not."""
         newest = self.adoption
-        return honest_end(self.keys, key, 0 if newest is None else newest.resumed.size)
+        return unrevoked_end(self.keys, key, 0 if newest is None else newest.resumed.size)
 
-    def why_not(self, key: str) -> str:
+    def refusal_reason(self, key: str) -> str:
         """Return why the heads of a key are not valid, in words."""
-        found = self.keys.ending(key)
-        if found is None:
+        end = self.keys.last_end(key)
+        if end is None:
             return "which no owner admitted"
-        how = "revoked" if found.action == KEY_REVOKED else "retired"
-        return f"which record {found.place} of the log {how}"
+        how = "revoked" if end.action == KEY_REVOKED else "retired"
+        return f"which record {end.place} of the log {how}"
 
 
 def starts_epoch(record: Sealed) -> bool:
@@ -262,14 +262,14 @@ def _apply_config(authority: Authority, seq: int, record: Sealed, model: Config)
     value = model.payload.get(member) if member is not None else None
     by = signers(record)
     # One owner alone may revoke a token.
-    said_by = by & authority.owners if model.action == REVOKED else authority.keys.enough(by)
+    said_by = by & authority.owners if model.action == REVOKED else authority.keys.has_enough(by)
     if not isinstance(value, str) or not said_by:
         return authority
     if model.action == RENAMED:
         return replace(authority, name=value)
     if model.action == REVOKED:
         return replace(authority, revoked=authority.revoked | {value})
-    if authority.keys.ending(value) is not None:  # an ended key is not admitted again
+    if authority.keys.last_end(value) is not None:  # an ended key is not admitted again
         return authority
     return replace(authority, writers=authority.writers | {value})
 
@@ -279,17 +279,17 @@ def parse_decision(model: Config) -> EpochDecision | None:
     if model.action not in DECISIONS:
         return None
     try:
-        found = msgspec.convert(model.payload, resolved(EpochDecision))
+        decision = msgspec.convert(model.payload, resolved(EpochDecision))
     except msgspec.ValidationError:
         return None
-    adopts, gives_up = found.key is not None, found.abandoned is not None
+    adopts, gives_up = decision.key is not None, decision.abandoned is not None
     whole = adopts is (model.action == ADOPTED) and (gives_up or model.action != ACCEPTED)
-    return found if whole else None
+    return decision if whole else None
 
 
 def _may_decide(authority: Authority, decision: EpochDecision, by: frozenset[str]) -> bool:
     # Anybody can adopt a copy; each reader decides whether to trust the adopter (``heads.judge``).
-    return authority.keys.enough(by) if decision.key is None else decision.key in by
+    return authority.keys.has_enough(by) if decision.key is None else decision.key in by
 
 
 def _apply_decision(authority: Authority, decided: RecordedDecision) -> Authority:

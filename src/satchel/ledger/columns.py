@@ -285,14 +285,14 @@ class VerifiedColumns:
 
     def _compare_rows(self, view: ColumnSource, names: Sequence[str], compared: range) -> None:
         known = self._remembered(view.head.epoch)
-        asked = {name for name in names if name not in (LINKS, _STANDING)}
+        columns = {name for name in names if name not in (LINKS, _STANDING)}
         # Reading the records of a block verified all of its columns.
-        lacks = _lacks(known.blocks, asked, compared)
+        lacks = _lacks(known.blocks, columns, compared)
         comparing = _ColumnComparison(
             view=view,
             known=known,
-            asked=asked,
-            columns=sorted(asked | _FILTERED) if lacks else sorted(asked),
+            asked=columns,
+            columns=sorted(columns | _FILTERED) if lacks else sorted(columns),
             links=_links(view) if LINKS in names else None,
             marked=[] if _STANDING in names else None,
         )
@@ -309,11 +309,11 @@ class VerifiedColumns:
 
     def _read(self, epoch: int) -> "_Known":
         """Return the cached digests; none of an earlier epoch, since its log may be another one."""
-        kept = self._file.read(_CachedDigests)
-        said = None if kept is None else (kept.format, kept.bank, kept.epoch)
-        if kept is None or said != (_FORMAT, self._bank, epoch):
+        cached = self._file.read(_CachedDigests)
+        said = None if cached is None else (cached.format, cached.bank, cached.epoch)
+        if cached is None or said != (_FORMAT, self._bank, epoch):
             return _Known(defaultdict(dict), defaultdict(dict))
-        return _Known(_unpacked(kept.digests), _unpacked(kept.stretches))
+        return _Known(_unpacked(cached.digests), _unpacked(cached.stretches))
 
     def _write(self, epoch: int, known: "_Known") -> None:
         self._file.write(
@@ -461,25 +461,25 @@ class _ColumnComparison:
         stored = iter(
             self.view.column_blocks(names, numbers.start, end, bits=bits, marked=marked is not None)
         )
-        found = next(stored, None)
+        block = next(stored, None)
         for number in numbers:
             places = range(number << bits, min((number + 1) << bits, size))
             digests = dict.fromkeys(names, b"")
-            if found is not None and found.number == number:
+            if block is not None and block.number == number:
                 if marked is not None:
-                    marked += found.marked
-                there = (found.rows, found.first, found.last)
+                    marked += block.marked
+                there = (block.rows, block.first, block.last)
                 if names and there == (len(places), places.start, places[-1]):
-                    digests = dict(zip(names, map(_digest, found.values), strict=True))
-                found = next(stored, None)
+                    digests = dict(zip(names, map(_digest, block.values), strict=True))
+                block = next(stored, None)
             if self.links is not None:
                 links = sorted(self.links[number])
                 digests[LINKS] = _digest(msgspec.msgpack.encode(links))
             yield _Block(number, places, digests)
-        while found is not None:
+        while block is not None:
             if marked is not None:
-                marked += found.marked
-            found = next(stored, None)
+                marked += block.marked
+            block = next(stored, None)
 
 
 def _lacks(known: Digests, names: Iterable[str], compared: range) -> bool:

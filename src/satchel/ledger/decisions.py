@@ -102,11 +102,11 @@ class Decider:
             VerificationError: If the store differs from what was signed, or lost the bank.
         """
 
-        def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
-            compared = self._as_owner(found, tree)
+        def draw(trusted: TrustedHead, tree: VerifiedTree) -> Drawn:
+            compared = self._as_owner(trusted, tree)
             if compared.lost is None:
                 return [], compared.given_up
-            return self._taken_up(ACCEPTED, found, compared.lost, reason)
+            return self._epoch_records(ACCEPTED, trusted, compared.lost, reason)
 
         after = self._decide(self.writer, draw)
         self._erase_again()
@@ -118,9 +118,9 @@ class Decider:
         A backup may lack records that other machines saw, so this always starts an epoch.
         """
 
-        def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
-            compared = self._as_owner(found, tree)
-            records, given_up = self._taken_up(RESTORED, found, compared.lost, reason)
+        def draw(trusted: TrustedHead, tree: VerifiedTree) -> Drawn:
+            compared = self._as_owner(trusted, tree)
+            records, given_up = self._epoch_records(RESTORED, trusted, compared.lost, reason)
             return records, given_up or compared.given_up
 
         after = self._decide(self.writer, draw)
@@ -146,19 +146,19 @@ class Decider:
             VerificationError: If the store differs from what was signed.
         """
 
-        def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
-            adoption = found.authority.adoption
+        def draw(trusted: TrustedHead, tree: VerifiedTree) -> Drawn:
+            adoption = trusted.authority.adoption
             if adoption is not None and adoption.key == self.owner.did:
-                return self._admitting(found, tree, self.writer.did)
-            if self.owner.did in found.authority.owners:
+                return self._admission_records(trusted, tree, self.writer.did)
+            if self.owner.did in trusted.authority.owners:
                 raise UsageError(
                     "the key already belongs to an owner of the bank",
                     hint="It is not lost, so it can admit this machine: satchel bank admit.",
                 )
-            compared = self._compared(found, tree, None)
+            compared = self._compare_with_witness(trusted, tree, None)
             if compared.refusal is not None and not with_loss:
                 raise compared.refusal
-            return self._taken_up(ADOPTED, found, compared.lost, reason)
+            return self._epoch_records(ADOPTED, trusted, compared.lost, reason)
 
         examined = examine(self.store, self.bank)
         if not examined.is_sound:
@@ -184,7 +184,9 @@ class Decider:
                 signed.
         """
         admitted = self.writer.did if key is None else key
-        self._decide(self.owner, lambda found, tree: self._admitting(found, tree, admitted))
+        self._decide(
+            self.owner, lambda trusted, tree: self._admission_records(trusted, tree, admitted)
+        )
 
     def rename(self, name: str) -> None:
         """Rename the bank; nothing happens if it has the name.
@@ -195,11 +197,11 @@ class Decider:
                 signed.
         """
 
-        def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
-            compared = self._as_owner(found, tree)
+        def draw(trusted: TrustedHead, tree: VerifiedTree) -> Drawn:
+            compared = self._as_owner(trusted, tree)
             if compared.refusal is not None:
                 raise compared.refusal
-            if found.authority.name == name:
+            if trusted.authority.name == name:
                 return [], compared.given_up
             record = rename_record(self.bank, name, self.owner, self.clock(), *self.also)
             return [record], compared.given_up
@@ -229,49 +231,49 @@ class Decider:
     def _decide(self, signer: SigningKey, draw: Drawing) -> TrustedHead:
         """Log the records of a decision, if enough owners signed it."""
 
-        def enough(found: TrustedHead, tree: VerifiedTree) -> Drawn:
-            records, given_up = draw(found, tree)
-            self._require_enough(found, records)
+        def enough(trusted: TrustedHead, tree: VerifiedTree) -> Drawn:
+            records, given_up = draw(trusted, tree)
+            self._require_enough(trusted, records)
             return records, given_up
 
         return self._ledger(signer).decide(enough)
 
-    def _require_enough(self, found: TrustedHead, records: Sequence[Sealed]) -> None:
-        authority, size, root = found.authority, found.head.size, found.head.root
-        for place, record in enumerate(records, size):
+    def _require_enough(self, trusted: TrustedHead, records: Sequence[Sealed]) -> None:
+        authority, size, root = trusted.authority, trusted.head.size, trusted.head.root
+        for position, record in enumerate(records, size):
             decision = parse_decision(record.model) if isinstance(record.model, Config) else None
             if decision is None or decision.key is None:  # anybody may adopt
                 require_enough(authority.keys, record, signers(record), records)
             authority = apply_configs(
-                authority, self.bank, [(place, record)], lambda at: root if at == size else ""
+                authority, self.bank, [(position, record)], lambda at: root if at == size else ""
             )
 
-    def _as_owner(self, found: TrustedHead, tree: VerifiedTree) -> _WitnessComparison:
-        owners = found.authority.owners
+    def _as_owner(self, trusted: TrustedHead, tree: VerifiedTree) -> _WitnessComparison:
+        owners = trusted.authority.owners
         for key in (self.owner, *self.also):
             if key.did not in owners:
                 raise SigningKeyError(
                     f"{key.did} is not an owner of the bank",
                     hint=f"Its owners are {', '.join(sorted(owners))}.",
                 )
-        return self._compared(found, tree, owners)
+        return self._compare_with_witness(trusted, tree, owners)
 
-    def _compared(
-        self, found: TrustedHead, tree: VerifiedTree, trusted: frozenset[str] | None
+    def _compare_with_witness(
+        self, current: TrustedHead, tree: VerifiedTree, trusted: frozenset[str] | None
     ) -> _WitnessComparison:
         last = self.witness.last(self.bank)
         seen = [] if last is None else [SeenHead(last.head, "this machine", witnessed=True)]
         try:
-            verdict = judge(found.head, found.authority, tree, seen, trusted)
+            verdict = judge(current.head, current.authority, tree, seen, trusted)
         except (RolledBackError, ForkedError) as error:
             return _WitnessComparison(lost=seen[0].head, refusal=error)
         return _WitnessComparison(given_up=verdict.given_up)
 
-    def _taken_up(
-        self, action: str, found: TrustedHead, lost: Head | None, reason: str | None
+    def _epoch_records(
+        self, action: str, trusted: TrustedHead, lost: Head | None, reason: str | None
     ) -> Drawn:
         """Return the records that start an epoch on top of a head."""
-        head, at = found.head, self.clock()
+        head, at = trusted.head, self.clock()
         decision = EpochDecision(
             bank=self.bank,
             epoch=1 + max(head.epoch, lost.epoch if lost is not None else 0),
@@ -282,15 +284,15 @@ class Decider:
         )
         also = () if action == ADOPTED else self.also
         records = [decision_record(action, decision, self.owner, at, *also)]
-        if action == ADOPTED or not found.authority.admits(self.writer.did):
+        if action == ADOPTED or not trusted.authority.admits(self.writer.did):
             records.append(admission_record(self.bank, self.writer.did, self.owner, at, *also))
         return records, AcceptedRollback(lost.epoch, head.size) if lost is not None else None
 
-    def _admitting(self, found: TrustedHead, tree: VerifiedTree, key: str) -> Drawn:
-        compared = self._as_owner(found, tree)
+    def _admission_records(self, trusted: TrustedHead, tree: VerifiedTree, key: str) -> Drawn:
+        compared = self._as_owner(trusted, tree)
         if compared.refusal is not None:
             raise compared.refusal
-        if found.authority.admits(key):
+        if trusted.authority.admits(key):
             return [], compared.given_up
         record = admission_record(self.bank, key, self.owner, self.clock(), *self.also)
         return [record], compared.given_up
@@ -336,11 +338,11 @@ class KeyDecider(Decider):
                 signed.
         """
 
-        def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
-            given_up = self._required_owner(found, tree)
+        def draw(trusted: TrustedHead, tree: VerifiedTree) -> Drawn:
+            given_up = self._required_owner(trusted, tree)
             records, old = list[Sealed](), self.owner
             for new in heirs:
-                if not is_new(found.authority.keys, new.did):
+                if not is_new(trusted.authority.keys, new.did):
                     raise UsageError(f"{new.did} already had a role in the bank", field="key")
                 records.append(succession_record(self.bank, old, new, self.clock(), *self.also))
                 old = new
@@ -364,10 +366,10 @@ class KeyDecider(Decider):
         """
         drawn = list[Sealed]()
 
-        def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
-            given_up = self._required_owner(found, tree)
-            keys = found.authority.keys
-            there = keys.ending(key)
+        def draw(trusted: TrustedHead, tree: VerifiedTree) -> Drawn:
+            given_up = self._required_owner(trusted, tree)
+            keys = trusted.authority.keys
+            there = keys.last_end(key)
             if there is None or (there.action != REVOKED and action == REVOKED):
                 if key == self.owner.did and (action == REVOKED or keys.owners == {key}):
                     raise UsageError(
@@ -410,9 +412,9 @@ class KeyDecider(Decider):
         """
         drawn = list[Sealed]()
 
-        def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
-            given_up = self._required_owner(found, tree)
-            keys = found.authority.keys
+        def draw(trusted: TrustedHead, tree: VerifiedTree) -> Drawn:
+            given_up = self._required_owner(trusted, tree)
+            keys = trusted.authority.keys
             if key not in keys.owners:
                 _require_room(keys, key)
                 by = (self.owner, *self.also, *([newcomer] if newcomer is not None else []))
@@ -434,9 +436,9 @@ class KeyDecider(Decider):
         """
         drawn = list[Sealed]()
 
-        def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
-            given_up = self._required_owner(found, tree)
-            keys = found.authority.keys
+        def draw(trusted: TrustedHead, tree: VerifiedTree) -> Drawn:
+            given_up = self._required_owner(trusted, tree)
+            keys = trusted.authority.keys
             if not 1 <= threshold <= len(keys.owners):
                 raise UsageError(
                     f"the bank has {len(keys.owners)} owners, so the threshold must be between "
@@ -464,43 +466,45 @@ class KeyDecider(Decider):
         """
         fresh = list[Sealed]()
 
-        def draw(found: TrustedHead, tree: VerifiedTree) -> Drawn:
-            compared = self._compared(found, tree, found.authority.owners)
+        def draw(trusted: TrustedHead, tree: VerifiedTree) -> Drawn:
+            compared = self._compare_with_witness(trusted, tree, trusted.authority.owners)
             given_up = compared.given_up
-            self._require_enough(found, records)
-            fresh.extend(self._changing(found, records))
-            if any(starts_epoch(one) for one in fresh):
+            self._require_enough(trusted, records)
+            fresh.extend(self._effective_records(trusted, records))
+            if any(starts_epoch(record) for record in fresh):
                 if compared.lost is not None:
-                    given_up = AcceptedRollback(compared.lost.epoch, found.head.size)
+                    given_up = AcceptedRollback(compared.lost.epoch, trusted.head.size)
             elif compared.refusal is not None:
                 raise compared.refusal
             return fresh, given_up
 
         self._decide(self.writer, draw)
-        if any(starts_epoch(one) for one in fresh):
+        if any(starts_epoch(record) for record in fresh):
             self._erase_again()
         return bool(fresh)
 
-    def _required_owner(self, found: TrustedHead, tree: VerifiedTree) -> AcceptedRollback | None:
+    def _required_owner(self, trusted: TrustedHead, tree: VerifiedTree) -> AcceptedRollback | None:
         """Require an owner's key and an unchanged store, and return what was abandoned."""
-        compared = self._as_owner(found, tree)
+        compared = self._as_owner(trusted, tree)
         if compared.refusal is not None:
             raise compared.refusal
         return compared.given_up
 
-    def _changing(self, found: TrustedHead, records: Sequence[Sealed]) -> Iterator[Sealed]:
+    def _effective_records(
+        self, trusted: TrustedHead, records: Sequence[Sealed]
+    ) -> Iterator[Sealed]:
         """Yield the records that change the authority."""
-        authority, size, root = found.authority, found.head.size, found.head.root
-        place = size
+        authority, size, root = trusted.authority, trusted.head.size, trusted.head.root
+        position = size
         for record in records:
             model = record.model
             after = apply_configs(
-                authority, self.bank, [(place, record)], lambda at: root if at == size else ""
+                authority, self.bank, [(position, record)], lambda at: root if at == size else ""
             )
             decision = parse_decision(model) if isinstance(model, Config) else None
             if after != authority:
                 yield record
-                authority, place = after, place + 1
+                authority, position = after, position + 1
             elif decision is not None and all(
                 decision != one.decision for one in authority.decided
             ):
@@ -510,7 +514,7 @@ class KeyDecider(Decider):
 
 
 def _require_room(keys: KeyState, key: str) -> None:
-    if keys.ending(key) is not None:
+    if keys.last_end(key) is not None:
         raise UsageError(
             "the key was retired or revoked in this bank, and cannot be reinstated", field="key"
         )

@@ -180,15 +180,15 @@ def finish_erasure(store: Store, bank: str) -> int:
 
 def _drop_blobs(writing: Writer, bank: str) -> int:
     """Drop blobs that erased records named and no other record names."""
-    asked = {name.removeprefix(BLOB) for name in writing.side(bank, BLOB)}
-    unnamed = set(asked)
-    for row in writing.scan(bank, _ALL) if asked else ():
+    digests = {name.removeprefix(BLOB) for name in writing.side(bank, BLOB)}
+    unnamed = set(digests)
+    for row in writing.scan(bank, _ALL) if digests else ():
         unnamed -= blob_digests_in(row.body or b"")
         if not unnamed:
             break
     for blob in sorted(unnamed):
         writing.blobs.drop(bank, blob)
-    writing.put_side(bank, dict.fromkeys((BLOB + blob for blob in asked), None))
+    writing.put_side(bank, dict.fromkeys((BLOB + blob for blob in digests), None))
     return len(unnamed)
 
 
@@ -220,20 +220,20 @@ def redact_rows(  # noqa: PLR0913 - as targets.emptied_by, and the forms
             differs from the record.
     """
     before = fold.size - len(records)
-    said, brought = dict[str, Redaction](), list[str]()
-    for place, one in enumerate(records, before):
-        if isinstance(one.model, Redaction):
+    redactions, brought = dict[str, Redaction](), list[str]()
+    for place, pending in enumerate(records, before):
+        if isinstance(pending.model, Redaction):
             if fold.batch_number(place):
-                brought.append(one.model.entry)
+                brought.append(pending.model.entry)
             else:
-                said[one.model.entry] = one.model
+                redactions[pending.model.entry] = pending.model
     _require_imported(writing, bank, fold, records, brought)
-    if said.keys() != forms.keys():
+    if redactions.keys() != forms.keys():
         raise RedactionRefusedError("a redaction must be logged with its redacted form")
-    if not said:
+    if not redactions:
         return []
-    rows = [] if tree is None else writing.get(bank, list(said))
-    if tree is None or len(rows) < len(said):
+    rows = [] if tree is None else writing.get(bank, list(redactions))
+    if tree is None or len(rows) < len(redactions):
         raise RedactionRefusedError("the record to redact is not in the log")
     require_leaves(tree, bank, rows)
     for row in rows:
@@ -243,7 +243,7 @@ def redact_rows(  # noqa: PLR0913 - as targets.emptied_by, and the forms
             )
     emptied.places.extend(row.seq for row in rows)
     emptied.side.update(cleanup_values(writing, bank, rows))
-    return [_replaced(fold, row, forms[row.id], said[row.id], before) for row in rows]
+    return [_redact_row(fold, row, forms[row.id], redactions[row.id], before) for row in rows]
 
 
 def merge_side_values(
@@ -273,13 +273,15 @@ def _require_imported(
             )
 
 
-def _require_returned(fold: Fold, row: Row, model: Model, said: Redaction, before: int) -> None:
+def _require_restorable(
+    fold: Fold, row: Row, model: Model, redaction: Redaction, before: int
+) -> None:
     """Require that a whole entry may replace its redacted form: only an imported one.
 
     Its ID shows that it is the logged entry. Entries that were redacted here stay redacted.
     """
     last = fold.redaction(row.id, before)
-    if said.fields or last is None or not fold.batch_number(last[0]):
+    if redaction.fields or last is None or not fold.batch_number(last[0]):
         raise RedactionRefusedError(
             "a full memory can replace a redacted one only if an import brought that one",
             field=row.id,
@@ -290,16 +292,16 @@ def _require_returned(fold: Fold, row: Row, model: Model, said: Redaction, befor
         )
 
 
-def _replaced(fold: Fold, row: Row, body: bytes, said: Redaction, before: int) -> Row:
+def _redact_row(fold: Fold, row: Row, body: bytes, redaction: Redaction, before: int) -> Row:
     opened = open_body(row, fold.redacted(row.id, before))
     if opened is None:
         raise RedactionRefusedError("the bytes of the entry do not verify", field=row.id)
     try:
-        _, model = open_redacted_form(body, said.result)
+        _, model = open_redacted_form(body, redaction.result)
         if model.nonce is None:
             require_form_of(model, opened[1])
         else:
-            _require_returned(fold, row, model, said, before)
+            _require_restorable(fold, row, model, redaction, before)
     except MalformedError as error:
         raise RedactionRefusedError(error.message, field=error.field) from None
     own = derive_row(model, seq=row.seq, at=row.at, body=body, batch=fold.batch_number(row.seq))

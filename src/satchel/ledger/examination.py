@@ -104,7 +104,7 @@ class Examination:
         """Whether there is no problem."""
         return not self.counts
 
-    def note(self, flaw: Flaw, message: str, seq: int | None = None) -> None:
+    def add_finding(self, flaw: Flaw, message: str, seq: int | None = None) -> None:
         """Add a problem."""
         self.counts[flaw] += 1
         if seq is not None:
@@ -112,7 +112,7 @@ class Examination:
         if len(self.shown) < _MOST_SHOWN:
             self.shown.append(LogFinding(flaw, seq, message))
 
-    def withdraw(self, flaw: Flaw) -> None:
+    def remove_findings(self, flaw: Flaw) -> None:
         """Remove all problems of one kind."""
         self.counts.pop(flaw, None)
         self.places.pop(flaw, None)
@@ -126,9 +126,9 @@ def examine(store: Store, bank: str, *, progress: Progress | None = None) -> Exa
         UnknownBankError: If the store does not have the bank.
         StoreBusyError: If it cannot be read now.
     """
-    found = Examination(bank)
+    examination = Examination(bank)
     for message in store.check():
-        found.note(Flaw.STRUCTURE, message)
+        examination.add_finding(Flaw.STRUCTURE, message)
     with store.reading() as reader:
         stored = reader.head(bank)
         if stored is None:
@@ -136,30 +136,34 @@ def examine(store: Store, bank: str, *, progress: Progress | None = None) -> Exa
         try:
             head, frontier = verified_head(bank, stored)
         except VerificationError as error:
-            found.note(Flaw.HEAD, error.message)
-            return found
-        found.size = head.size
+            examination.add_finding(Flaw.HEAD, error.message)
+            return examination
+        examination.size = head.size
         tell = progress or (lambda _done, _all: None)
         try:
-            log = _Log(reader, head, frontier, found)
+            log = _Log(reader, head, frontier, examination)
             for places, rows in row_blocks(reader, bank, range(head.size)):
-                log.look(places, rows)
+                log.examine_rows(places, rows)
                 tell(places.stop, 2 * head.size)
             fold = log.finish()
             if fold is not None:
-                made = Counter[LoggedLink]()
+                derived_links = Counter[LoggedLink]()
                 for pairs in derived_blocks(reader, head, fold, range(head.size)):
-                    _examine_derived(reader, pairs, found)
-                    made.update(
+                    _examine_derived(reader, pairs, examination)
+                    derived_links.update(
                         {LoggedLink(own.seq, link) for _, own in pairs for link in own.links}
                     )
                     tell(head.size + pairs[-1][0].seq + 1, 2 * head.size)
                 there = Counter(reader.every_link(bank))
-                for seq in sorted({one.place for one in (there - made) + (made - there)}):
-                    found.note(Flaw.INDEX, "the index has other links than the record", seq)
+                for seq in sorted(
+                    {one.place for one in (there - derived_links) + (derived_links - there)}
+                ):
+                    examination.add_finding(
+                        Flaw.INDEX, "the index has other links than the record", seq
+                    )
         except StoreError as error:
-            found.note(Flaw.STRUCTURE, error.message)
-    return found
+            examination.add_finding(Flaw.STRUCTURE, error.message)
+    return examination
 
 
 def row_blocks(reader: Reader, bank: str, places: range) -> Iterator[tuple[range, dict[int, Row]]]:
@@ -197,10 +201,12 @@ class _Log:
         found: Receives the problems.
     """
 
-    def __init__(self, reader: Reader, head: Head, frontier: Frontier, found: Examination) -> None:
+    def __init__(
+        self, reader: Reader, head: Head, frontier: Frontier, examination: Examination
+    ) -> None:
         self._reader = reader
         self._head = head
-        self._found = found
+        self._found = examination
         self._tree = VerifiedTree(frontier, node_fetcher(reader, head.bank))
         self._again = Frontier()
         self._whole = True
@@ -209,12 +215,12 @@ class _Log:
         self._damaged = list[tuple[int, str, str]]()
         self._facts = list[LogFact]()
 
-    def look(self, places: range, rows: dict[int, Row]) -> None:
+    def examine_rows(self, places: range, rows: dict[int, Row]) -> None:
         """Examine a range; ranges come in order."""
         bank = self._head.bank
         for seq in places:
             if seq not in rows:
-                self._found.note(Flaw.MISSING, "a record is missing", seq)
+                self._found.add_finding(Flaw.MISSING, "a record is missing", seq)
                 self._whole = False
         some = [rows[seq] for seq in places if seq in rows]
         leaves = [record_leaf(bank, row.seq, row.type, row.id, row.at) for row in some]
@@ -223,26 +229,30 @@ class _Log:
             self._wrong_nodes += _wrong_nodes(self._reader, bank, places.start, nodes)
         for row, leaf in zip(some, leaves, strict=True):
             if not has_leaf(self._tree, row.seq, leaf):
-                self._found.note(Flaw.LEAF, "not the record logged at this position", row.seq)
+                self._found.add_finding(
+                    Flaw.LEAF, "not the record logged at this position", row.seq
+                )
             self._look_at_body(row)
 
     def finish(self) -> Fold | None:
         """Return the state of the log, if all records that define it are intact."""
-        found, head = self._found, self._head
+        examination, head = self._found, self._head
         if self._whole and PREFIX + self._again.root.hex() == head.root:
             # All leaves are right, so a node that fails to prove one is wrong.
-            found.withdraw(Flaw.LEAF)
+            examination.remove_findings(Flaw.LEAF)
             if self._wrong_nodes:
-                found.note(Flaw.NODE, f"{self._wrong_nodes} stored nodes of the tree are wrong")
+                examination.add_finding(
+                    Flaw.NODE, f"{self._wrong_nodes} stored nodes of the tree are wrong"
+                )
         fold = Fold()
         fold.take(self._facts, head.size)
         for seq, identity in self._empty:
             if not fold.is_erased(identity, head.size):
-                found.note(Flaw.BODY, "it is empty, but no erasure is logged", seq)
+                examination.add_finding(Flaw.BODY, "it is empty, but no erasure is logged", seq)
         for seq, identity, found_there in self._damaged:
             form = fold.redacted(identity, head.size)
             if not fold.is_erased(identity, head.size) and form != found_there:
-                found.note(Flaw.BODY, "the bytes were changed", seq)
+                examination.add_finding(Flaw.BODY, "the bytes were changed", seq)
         said = sum(head.counts.get(name, 0) for name in FOLDED)
         return fold if len(self._facts) == said else None
 
@@ -294,18 +304,22 @@ def derived_blocks(
             yield pairs
 
 
-def _examine_derived(reader: Reader, pairs: list[tuple[Row, Row]], found: Examination) -> None:
-    misindexed = set(reader.misindexed(found.bank, [own for _, own in pairs]))
-    by_id = {row.id: row.seq for row in reader.get(found.bank, [own.id for _, own in pairs])}
+def _examine_derived(
+    reader: Reader, pairs: list[tuple[Row, Row]], examination: Examination
+) -> None:
+    misindexed = set(reader.misindexed(examination.bank, [own for _, own in pairs]))
+    by_id = {row.id: row.seq for row in reader.get(examination.bank, [own.id for _, own in pairs])}
     for stored, own in pairs:
         if own.body is None and stored.body is not None:
-            found.note(Flaw.RETURNED, "it was erased or redacted, but has its bytes again", own.seq)
+            examination.add_finding(
+                Flaw.RETURNED, "it was erased or redacted, but has its bytes again", own.seq
+            )
         elif stored.columns() != own.columns():
-            found.note(Flaw.COLUMN, "a column differs from the log", own.seq)
+            examination.add_finding(Flaw.COLUMN, "a column differs from the log", own.seq)
         if by_id.get(own.id) != own.seq:
-            found.note(Flaw.INDEX, "it cannot be found by its ID", own.seq)
-        elif own.seq in misindexed or not reader.is_indexed(found.bank, own):
-            found.note(Flaw.INDEX, "it cannot be found by its links or words", own.seq)
+            examination.add_finding(Flaw.INDEX, "it cannot be found by its ID", own.seq)
+        elif own.seq in misindexed or not reader.is_indexed(examination.bank, own):
+            examination.add_finding(Flaw.INDEX, "it cannot be found by its links or words", own.seq)
 
 
 _BLOCK = 1 << BLOCK_BITS

@@ -195,9 +195,9 @@ def _standing(
     return BankStanding.UNTRUSTED
 
 
-def _forked(one: KeyEnd) -> str:
+def _forked(end: KeyEnd) -> str:
     return (
-        f"record {one.place} is a second succession of {one.key}, to {one.heir}, and is ignored."
+        f"record {end.place} is a second succession of {end.key}, to {end.heir}, and is ignored."
         " Its author has the old key: satchel key revoke"
     )
 
@@ -267,18 +267,18 @@ def load_trusted_head(
     require_counts(reader, head)
     tree = VerifiedTree(frontier, node_fetcher(reader, bank))
     if before is None or not contains(tree, before.head):
-        authority, start, said = _founded(reader, bank, tree), 0, dict[str, int]()
+        authority, start, counts = _founded(reader, bank, tree), 0, dict[str, int]()
         known = remembered.read(tree) if remembered is not None else KnownFold(Fold(), 0, {})
     else:
-        authority, start, said = before.authority, before.head.size, before.head.counts
-        known, remembered = KnownFold(before.fold, start, said), None
-    configs = _read_facts(reader, head, tree, start, said, _CONFIGS)
-    told = _read_facts(reader, head, tree, known.size, known.counts, FOLDED)
+        authority, start, counts = before.authority, before.head.size, before.head.counts
+        known, remembered = KnownFold(before.fold, start, counts), None
+    configs = _read_facts(reader, head, tree, start, counts, _CONFIGS)
+    facts = _read_facts(reader, head, tree, known.size, known.counts, FOLDED)
     decisions = [(seq, record) for seq, record, _ in configs]
     authority = apply_configs(authority, bank, decisions, partial(_root_at, tree))
     if not authority.admits(head.key):
         raise VerificationError(
-            f"the head is signed by {head.key}, {authority.why_not(head.key)}", hint=_DOCTOR
+            f"the head is signed by {head.key}, {authority.refusal_reason(head.key)}", hint=_DOCTOR
         )
     if head.epoch != authority.epoch:
         raise VerificationError(
@@ -286,7 +286,7 @@ def load_trusted_head(
             hint="A new epoch starts with a signed decision in the log. " + _DOCTOR,
         )
     verdict = judging(head, authority, tree)
-    known.fold.take([LogFact(seq, record.id, model) for seq, record, model in told], head.size)
+    known.fold.take([LogFact(seq, record.id, model) for seq, record, model in facts], head.size)
     if remembered is not None:
         remembered.write(head, known.fold, known)
     return TrustedHead(stored, head, frontier, authority, known.fold, verdict)
@@ -351,11 +351,12 @@ def require_counts(reader: Reader, head: Head) -> None:
     Raises:
         VerificationError: Naming the first type with another number.
     """
-    there, said = reader.counts(head.bank), head.counts
-    for name in sorted(there.keys() | said.keys()):
-        if there.get(name, 0) != said.get(name, 0):
+    stored_counts, counted = reader.counts(head.bank), head.counts
+    for name in sorted(stored_counts.keys() | counted.keys()):
+        stored, logged = stored_counts.get(name, 0), counted.get(name, 0)
+        if stored != logged:
             raise VerificationError(
-                f"there are {there.get(name, 0)} records of type {name}, not {said.get(name, 0)}",
+                f"there are {stored} records of type {name}, not {logged}",
                 hint=_DOCTOR,
             )
 
@@ -367,11 +368,11 @@ def require_types(reader: Reader, head: Head, tree: VerifiedTree, types: frozens
         VerificationError: If one is missing or differs.
     """
     rows = reader.scan(head.bank, Filter(types=types, retired=True, held=True))
-    there = 0
+    total = 0
     while some := list(islice(rows, _TOGETHER)):
         require_leaves(tree, head.bank, some)
-        there += len(some)
-    if there != sum(head.counts.get(name, 0) for name in types):
+        total += len(some)
+    if total != sum(head.counts.get(name, 0) for name in types):
         raise VerificationError(
             f"records of type {', '.join(sorted(types))} are hidden", hint=_DOCTOR
         )
@@ -468,17 +469,17 @@ def _read_facts(
     head: Head,
     tree: VerifiedTree,
     start: int,
-    said: Mapping[str, int],
+    counts: Mapping[str, int],
     types: frozenset[str],
 ) -> list[tuple[int, Sealed, Model]]:
     """Return the records that define the state of the log, from a position on.
 
     The counts of the heads show that none is missing.
     """
-    bank, found = head.bank, list[tuple[int, Sealed, Model]]()
-    hidden = sum(head.counts.get(name, 0) - said.get(name, 0) for name in types)
+    bank, facts = head.bank, list[tuple[int, Sealed, Model]]()
+    hidden = sum(head.counts.get(name, 0) - counts.get(name, 0) for name in types)
     if not hidden:
-        return found
+        return facts
     rows = reader.scan(bank, Filter(types=types, retired=True, held=True), after=start - 1)
     while some := list(islice(rows, _TOGETHER)):
         hidden -= len(some)
@@ -487,10 +488,10 @@ def _read_facts(
                 raise VerificationError(
                     f"record {row.seq} is empty, but its type is never erased erased", hint=_DOCTOR
                 )
-            found.append((row.seq, *logged))
+            facts.append((row.seq, *logged))
     if hidden:
         raise VerificationError("records about other records are hidden", hint=_DOCTOR)
-    return found
+    return facts
 
 
 def _parsed(stored: StoredHead, bank: str) -> Head:

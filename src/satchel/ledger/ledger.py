@@ -104,8 +104,8 @@ class Ledger:
         remembered = None if witness is None else witness.columns_path(bank)
         self._columns = VerifiedColumns(bank, remembered)
         self._folds = FoldCache(bank, None if witness is None else witness.fold_path(bank))
-        self._begin()
-        in_child(self._begin)
+        self._reset()
+        in_child(self._reset)
 
     @classmethod
     def create(
@@ -147,7 +147,7 @@ class Ledger:
             yield ledger, made
         ledger._acknowledge(made.after)
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         """Start without pending work: after a fork it belongs to the parent."""
         self._lock = threading.Lock()
         self._queue: list[Ticket] = []
@@ -211,19 +211,19 @@ class Ledger:
             StoreError: If the store cannot be written.
         """
         with self._lock:
-            witnessed, found = self._witnessed(), None
+            witnessed, trusted = self._witnessed(), None
             try:
                 with self._store.writing() as writing:
-                    found = self._writable(writing, witnessed)
-                    _require_known(found)
-                    made = _Transaction(self, writing, found)
-                    yield made
+                    trusted = self._writable(writing, witnessed)
+                    _require_known(trusted)
+                    transaction = _Transaction(self, writing, trusted)
+                    yield transaction
             except BaseException:  # also if the commit fails at the end
-                if found is not None:
-                    found.fold.forget_from(found.head.size)
+                if trusted is not None:
+                    trusted.fold.forget_from(trusted.head.size)
                 raise
-            if made.after is not found:
-                self._acknowledge(made.after)
+            if transaction.after is not trusted:
+                self._acknowledge(transaction.after)
 
     def _appended(self, ticket: Ticket) -> list[int]:
         self._queue.append(ticket)
@@ -250,11 +250,11 @@ class Ledger:
         witnessed = self._witnessed()
         removed = self._witness.positions(self.bank) if self._witness is not None else ()
         with self._store.reading() as reader:
-            found = self._trusted(reader, witnessed, fresh=fresh)
-            tree = self._tree(reader, found)
+            trusted = self._trusted(reader, witnessed, fresh=fresh)
+            tree = self._tree(reader, trusted)
             if witnessed is not None and self._witness is not None:
-                self._witness.note_here(self.bank, found.authority.name)
-            yield View(reader, found, tree, removed, self._columns, self._local.stamp)
+                self._witness.note_here(self.bank, trusted.authority.name)
+            yield View(reader, trusted, tree, removed, self._columns, self._local.stamp)
 
     def audit(self, progress: Progress | None = None) -> View:
         """Compare all that the store contains of the bank with its log; see ``examination.audit``.
@@ -325,30 +325,32 @@ class Ledger:
             ticket.error = error
 
     def _commit_together(self, waiting: list[Ticket]) -> None:
-        witnessed, found = self._witnessed(), None
+        witnessed, trusted = self._witnessed(), None
         try:
             with self._store.writing() as writing:
-                found = self._writable(writing, witnessed)
-                _require_known(found)
-                require_precondition(found, waiting, writing)
-                after = self._commit(writing, found, waiting)
+                trusted = self._writable(writing, witnessed)
+                _require_known(trusted)
+                require_precondition(trusted, waiting, writing)
+                after = self._commit(writing, trusted, waiting)
         except BaseException:  # also if the commit fails at the end
-            if found is not None:
-                found.fold.forget_from(found.head.size)
+            if trusted is not None:
+                trusted.fold.forget_from(trusted.head.size)
             raise
         self._acknowledge(after, waiting[0].emptied)
 
     def _commit(
         self,
         writing: Writer,
-        found: TrustedHead | None,
+        trusted: TrustedHead | None,
         waiting: Sequence[Ticket],
         stored_here: StoredDigest | None = None,
     ) -> TrustedHead:
         """Append the records of waiting tickets under a new head."""
         at = self._clock()
-        frontier = Frontier(found.frontier.size, found.frontier.peaks) if found else Frontier()
-        fold, before = found.fold if found else Fold(), frontier.size
+        frontier = (
+            Frontier(trusted.frontier.size, trusted.frontier.peaks) if trusted else Frontier()
+        )
+        fold, before = trusted.fold if trusted else Fold(), frontier.size
         records = list[PendingRecord]()
         for ticket in waiting:
             if ticket.batch is not None:
@@ -357,11 +359,13 @@ class Ledger:
             start = before + len(records)
             ticket.places = list(range(start, start + len(ticket.records)))
             records += ticket.records
-        authority = self._authority_after(found, [one.record for one in records])
+        authority = self._authority_after(trusted, [one.record for one in records])
         writer = self._admitted(authority)
         visible = waiting[0].visible
-        rows, changes, sweeps = self._folded(writing, fold, before, records, at, visible=visible)
-        tree = self._tree(writing, found) if found else None
+        rows, changes, sweeps = self._fold_records(
+            writing, fold, before, records, at, visible=visible
+        )
+        tree = self._tree(writing, trusted) if trusted else None
         emptied = erasure_effect(writing, self.bank, tree, fold, records)
         forms = dict(chain.from_iterable(ticket.forms.items() for ticket in waiting))
         replaced = redact_rows(writing, self.bank, tree, fold, records, forms, emptied)
@@ -370,7 +374,7 @@ class Ledger:
         )
         if stored_here is not None:
             stored_here.add(rows, nodes)
-        counts = _counts_with(Counter(row.type for row in rows), found)
+        counts = _counts_with(Counter(row.type for row in rows), trusted)
         head, stored = self._head(authority, writer, frontier, counts, at)
         commit = Commit(
             rows=rows,
@@ -390,7 +394,7 @@ class Ledger:
         # Records that an import redacted and that are whole again were not removed here.
         returned = {row.seq for row in replaced if not is_redacted_form(row.body or b"")}
         waiting[0].emptied = [place for place in emptied.places if place not in returned]
-        verdict = found.verdict if found else OWN
+        verdict = trusted.verdict if trusted else OWN
         return TrustedHead(stored, head, frontier, authority, fold, verdict)
 
     def _admitted(self, authority: Authority) -> SigningKey:
@@ -419,39 +423,39 @@ class Ledger:
         )
         return head, StoredHead(signed_head(head, writer), b"".join(frontier.peaks))
 
-    def _begun(self, found: TrustedHead) -> UnnamedImport:
+    def _begin_import(self, trusted: TrustedHead) -> UnnamedImport:
         """Begin an import in a transaction, at the end of the log."""
-        self._admitted(found.authority)
-        frontier = Frontier(found.frontier.size, found.frontier.peaks)
+        self._admitted(trusted.authority)
+        frontier = Frontier(trusted.frontier.size, trusted.frontier.peaks)
         return UnnamedImport(self.bank, frontier, self._clock())
 
-    def _named(
-        self, writing: Writer, found: TrustedHead, begun: UnnamedImport, source: Sealed
+    def _name_import(
+        self, writing: Writer, trusted: TrustedHead, begun: UnnamedImport, source: Sealed
     ) -> TrustedHead:
         """Append the records that name an import, under a new head."""
         (rows, facts), size, at = begun.named(source), begun.size, self._clock()
-        found.fold.take(facts, size)
+        trusted.fold.take(facts, size)
         begun.put_nodes(writing)
-        counts, frontier = _counts_with(begun.counts, found), begun.frontier
-        writer = self._admitted(found.authority)
-        head, stored = self._head(found.authority, writer, frontier, counts, at)
+        counts, frontier = _counts_with(begun.counts, trusted), begun.frontier
+        writer = self._admitted(trusted.authority)
+        head, stored = self._head(trusted.authority, writer, frontier, counts, at)
         writing.append(self.bank, Commit(rows=rows, nodes=(), head=stored))
-        return TrustedHead(stored, head, frontier, found.authority, found.fold, found.verdict)
+        return TrustedHead(stored, head, frontier, trusted.authority, trusted.fold, trusted.verdict)
 
     def _authority_after(
-        self, found: TrustedHead | None, records: Sequence[Sealed | None]
+        self, trusted: TrustedHead | None, records: Sequence[Sealed | None]
     ) -> Authority:
         """Return the authority after new records."""
-        start, root = (found.head.size, found.head.root) if found else (0, "")
+        start, root = (trusted.head.size, trusted.head.root) if trusted else (0, "")
         new = ((seq, one) for seq, one in enumerate(records, start) if one is not None)
         return apply_configs(
-            found.authority if found else founding_authority(_first(records)),
+            trusted.authority if trusted else founding_authority(_first(records)),
             self.bank,
             [(place, record) for place, record in new if record.type == "config"],
             lambda size: root if size == start else "",  # a decision comes first
         )
 
-    def _folded(
+    def _fold_records(
         self,
         reader: Reader,
         fold: Fold,
@@ -464,32 +468,32 @@ class Ledger:
         """Return the rows of new records as logged, and the changes of existing ones."""
         size = before + len(records)
         facts = [
-            LogFact(seq, one.row.id, one.model)
-            for seq, one in enumerate(records, before)
-            if one.model is not None and one.row.type in FOLDED
+            LogFact(seq, pending.row.id, pending.model)
+            for seq, pending in enumerate(records, before)
+            if pending.model is not None and pending.row.type in FOLDED
         ]
         effect = fold.take(facts, size)
         rows = [
-            one.row.placed(
+            pending.row.placed(
                 *(seq, at, fold.batch_number(seq)),
-                VISIBLE if visible else fold.standing(one.row.id, seq, size),
+                VISIBLE if visible else fold.standing(pending.row.id, seq, size),
             )
-            for seq, one in enumerate(records, before)
+            for seq, pending in enumerate(records, before)
         ]
         there = reader.get(self.bank, effect.targets) if before and effect.targets else []
         old = (row for row in there if row.seq < before)
         changes = [ColumnChange(row.seq, *fold.standing(row.id, row.seq, size)) for row in old]
         return rows, changes, effect.sweeps
 
-    def _acknowledge(self, found: TrustedHead, emptied: Sequence[int] = ()) -> None:
+    def _acknowledge(self, trusted: TrustedHead, emptied: Sequence[int] = ()) -> None:
         """Record a durable head in the witness."""
         if self._witness is not None:
             if emptied:
                 self._witness.note_removed(self.bank, emptied)
-            new = WitnessedHead(head=found.head, signed=found.stored.signed)
-            self._witness.record_verified(new, given_up=found.verdict.given_up)
-            self._witness.note_here(self.bank, found.authority.name)
-        self._latest = found
+            new = WitnessedHead(head=trusted.head, signed=trusted.stored.signed)
+            self._witness.record_verified(new, given_up=trusted.verdict.given_up)
+            self._witness.note_here(self.bank, trusted.authority.name)
+        self._latest = trusted
 
     # -- verifying the head ---------------------------------------------------------------
 
@@ -513,17 +517,17 @@ class Ledger:
             if stamp != getattr(self._local, "stamp", None):
                 require_counts(reader, latest.head)
             verdict = judge(latest.head, latest.authority, tree, seen, self._trusted_owners)
-            found = latest if verdict == latest.verdict else replace(latest, verdict=verdict)
+            trusted = latest if verdict == latest.verdict else replace(latest, verdict=verdict)
         else:
             if latest is not None:
                 own = latest.verdict.standing is BankStanding.OWN
                 seen.append(SeenHead(latest.head, "this program", own=own))
             judging = partial(judge, seen=seen, trusted=self._trusted_owners)
             before, remembered = (None, None) if fresh else (latest, self._folds)
-            found = load_trusted_head(reader, self.bank, stored, judging, before, remembered)
+            trusted = load_trusted_head(reader, self.bank, stored, judging, before, remembered)
         self._local.stamp = stamp
-        self._latest = found
-        return found
+        self._latest = trusted
+        return trusted
 
     def _writable(self, writing: Writer, witnessed: Head | None) -> TrustedHead:
         """Return the head as ``_trusted`` does, with the standing of all rows verified.
@@ -535,13 +539,16 @@ class Ledger:
         self._columns.require_standing(writing, found.head, found.fold, tree, self._local.stamp)
         return found
 
-    def _tree(self, reader: Reader, found: TrustedHead) -> VerifiedTree:
+    def _tree(self, reader: Reader, trusted: TrustedHead) -> VerifiedTree:
         """Return this thread's tree of a head, which reads from a view."""
-        held = getattr(self._local, "tree", None)
-        if held is None or held[0] != found.stored:
-            held = (found.stored, VerifiedTree(found.frontier, node_fetcher(reader, self.bank)))
-            self._local.tree = held
-        tree: VerifiedTree = held[1]
+        cached = getattr(self._local, "tree", None)
+        if cached is None or cached[0] != trusted.stored:
+            cached = (
+                trusted.stored,
+                VerifiedTree(trusted.frontier, node_fetcher(reader, self.bank)),
+            )
+            self._local.tree = cached
+        tree: VerifiedTree = cached[1]
         tree.fetch = node_fetcher(reader, self.bank)
         return tree
 
@@ -549,11 +556,11 @@ class Ledger:
 class _Transaction:
     """Several appends to one bank, in one transaction of its store."""
 
-    def __init__(self, ledger: Ledger, writing: Writer, found: TrustedHead) -> None:
-        self.after = found
+    def __init__(self, ledger: Ledger, writing: Writer, trusted: TrustedHead) -> None:
+        self.after = trusted
         self._ledger = ledger
         self._writing = writing
-        self._start = found.head.size
+        self._start = trusted.head.size
         self._digest = StoredDigest()
         self._import: UnnamedImport | None = None
 
@@ -573,7 +580,7 @@ class _Transaction:
     def begin_import(self, size: int | None = None) -> None:
         if size not in (None, self.after.head.size):
             raise ChangedError("it was changed by another process", hint="Read it again.")
-        self._import = self._ledger._begun(self.after)  # noqa: SLF001 - part of the ledger
+        self._import = self._ledger._begin_import(self.after)  # noqa: SLF001 - part of the ledger
 
     def append_unnamed(self, rows: Sequence[Row]) -> None:
         assert self._import is not None  # noqa: S101 - it was begun
@@ -584,7 +591,7 @@ class _Transaction:
 
     def name_import(self, source: Sealed) -> int:
         assert self._import is not None  # noqa: S101 - it was begun
-        self.after = self._ledger._named(self._writing, self.after, self._import, source)  # noqa: SLF001 - part of the ledger
+        self.after = self._ledger._name_import(self._writing, self.after, self._import, source)  # noqa: SLF001 - part of the ledger
         return self._start
 
     def require_stored(self) -> None:
@@ -602,9 +609,9 @@ class _Transaction:
             )
 
 
-def _counts_with(new: Counter[str], found: TrustedHead | None) -> dict[str, int]:
+def _counts_with(new: Counter[str], trusted: TrustedHead | None) -> dict[str, int]:
     """Return the number of records of each type in a log with new records."""
-    counts = new + Counter(found.head.counts if found else {})
+    counts = new + Counter(trusted.head.counts if trusted else {})
     return dict(sorted(counts.items()))
 
 
@@ -614,8 +621,8 @@ def _first(records: Sequence[Sealed | None]) -> Sealed:
     return first
 
 
-def _require_known(found: TrustedHead) -> None:
-    if found.verdict.standing is BankStanding.UNTRUSTED:
+def _require_known(trusted: TrustedHead) -> None:
+    if trusted.verdict.standing is BankStanding.UNTRUSTED:
         raise ReadOnlyStoreError(
             "the bank is untrusted: its owners' keys are not trusted on this machine",
             hint="Trust its owner, or adopt it: satchel key trust, satchel bank adopt.",

@@ -247,8 +247,8 @@ class Fold:
         """Return the state of the first ``size`` records, for ``restored``."""
         with self._lock:
             events = dict(self._saved)
-            for target, said in list(self._events.items()):
-                counted = [_SavedEvent.of(event) for event in said if event.seq < size]
+            for target, changes in list(self._events.items()):
+                counted = [_SavedEvent.of(event) for event in changes if event.seq < size]
                 events.pop(target, None)
                 if counted:
                     events[target] = msgspec.Raw(msgspec.msgpack.encode(counted))
@@ -267,8 +267,8 @@ class Fold:
                 ],
                 erased={name: seq for name, seq in self._erased.items() if seq < size},
                 redacted={
-                    name: [one for one in said if one[0] < size]
-                    for name, said in self._redacted.items()
+                    name: [one for one in changes if one[0] < size]
+                    for name, changes in self._redacted.items()
                 },
             )
 
@@ -279,12 +279,12 @@ class Fold:
         fold.size = size
         fold._saved, fold._replaced = saved.events, saved.replaced
         fold._erased, fold._redacted = saved.erased, saved.redacted
-        for one in saved.batches:
-            batch = LogBatch(one.source, one.number, one.spans, one.closed)
-            fold._batches[one.source] = batch
-            fold._spans += [(last, batch) for _, last in one.spans]
+        for imported in saved.batches:
+            batch = LogBatch(imported.source, imported.number, imported.spans, imported.closed)
+            fold._batches[imported.source] = batch
+            fold._spans += [(last, batch) for _, last in imported.spans]
         fold._spans.sort(key=lambda span: span[0])
-        fold._starts = sorted(first for one in saved.batches for first, _ in one.spans)
+        fold._starts = sorted(first for imported in saved.batches for first, _ in imported.spans)
         return fold
 
     def _events_of(self, identity: str) -> tuple[_Event, ...]:
@@ -325,11 +325,11 @@ class Fold:
     def forget_from(self, size: int) -> None:
         """Forget the records from a log position on, because they were not committed."""
         with self._lock:
-            kept = {
+            remaining = {
                 target: tuple(event for event in events if event.seq < size)
                 for target, events in list(self._events.items())
             }
-            self._events = {target: events for target, events in kept.items() if events}
+            self._events = {target: events for target, events in remaining.items() if events}
             self._erased = {name: seq for name, seq in self._erased.items() if seq < size}
             for name, said in list(self._redacted.items()):
                 self._redacted[name] = [one for one in said if one[0] < size]
@@ -366,22 +366,22 @@ class Fold:
         batch = self._batch_at(seq)
         if batch is not None:
             events += self._events_of(batch.source)
-        found = (
+        result = (
             StatusEvent(event.place() or 0, event.seq, event.state, event.by) for event in events
         )
         counted = {(place, seq) for place, seq, _ in self._counted(events, size)}
-        return sorted(said for said in found if said[:2] in counted)
+        return sorted(said for said in result if said[:2] in counted)
 
     def versions(self, identity: str, size: int) -> set[str]:
         """Return the IDs of all versions of a record, earlier and later ones included."""
-        found, waiting = {identity}, [identity]
+        result, waiting = {identity}, [identity]
         while waiting:
             one = waiting.pop()
             before = [each for each in self._replaced.get(one, ()) if one in self._by(each, size)]
-            new = {*before, *self._by(one, size)} - found
-            found |= new
+            new = {*before, *self._by(one, size)} - result
+            result |= new
             waiting += new
-        return found
+        return result
 
     def _by(self, identity: str, size: int) -> set[str]:
         """Return the records that replaced a record."""
@@ -420,13 +420,13 @@ class Fold:
 
         The newest status comes first. An import that was undone is named by its source record.
         """
-        found = {
+        result = {
             target: event.seq
             for target, events in self._all_said()
             for event in events
             if event.state in RETIRING and not self._counts(event, size)
         }
-        return sorted(found, key=lambda target: -found[target])
+        return sorted(result, key=lambda target: -result[target])
 
     def batch_number(self, seq: int) -> int:
         """Return the number of the batch at a log position; 0 if there is none."""
@@ -475,13 +475,13 @@ class Fold:
 
     def retirement(self, identity: str, seq: int, size: int) -> StatusEvent | None:
         """Return the event that retired a record as of ``size`` records; None if it was current."""
-        found = None
+        retired = None
         for said in self.status_events(identity, seq, size):
             if said.state in RETIRING:
-                found = found or said
+                retired = retired or said
             elif said.state == "restored":
-                found = None
-        return found
+                retired = None
+        return retired
 
     def status_positions(self, identity: str, size: int) -> list[int]:
         """Return the log positions of the status records about a record, where they apply."""
@@ -492,13 +492,13 @@ class Fold:
 
         The receipts between two groups of one import are included.
         """
-        found: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         for (last, batch), first in zip(self._spans, self._starts, strict=True):
             if first < size and batch.is_open(size):
-                if found and found[-1][1] == first - 2:
-                    first = found.pop()[0]  # noqa: PLW2901 - one span
-                found.append((first, last))
-        return found
+                if spans and spans[-1][1] == first - 2:
+                    first = spans.pop()[0]  # noqa: PLW2901 - one span
+                spans.append((first, last))
+        return spans
 
     def _all_events(self, identity: str, seq: int) -> tuple[_Event, ...]:
         """Return the events of a record, and of the import that contains it."""
@@ -683,16 +683,16 @@ class FoldCache:
 
     def read(self, tree: VerifiedTree) -> KnownFold:
         """Return the cached state, if the log under a head starts with it."""
-        kept = self._file.read(_CachedFold)
-        if kept is None or (kept.format, kept.bank) != (_FORMAT, self._bank):
+        cached = self._file.read(_CachedFold)
+        if cached is None or (cached.format, cached.bank) != (_FORMAT, self._bank):
             return KnownFold(Fold(), 0, {})
         try:
-            is_start = kept.size <= tree.size and _root_at(tree, kept.size) == kept.root
+            is_start = cached.size <= tree.size and _root_at(tree, cached.size) == cached.root
         except VerificationError:
             is_start = False
         if not is_start:
             return KnownFold(Fold(), 0, {})
-        return KnownFold(Fold.restored(kept.fold, kept.size), kept.size, kept.counts)
+        return KnownFold(Fold.restored(cached.fold, cached.size), cached.size, cached.counts)
 
     def write(self, head: Head, fold: Fold, known: KnownFold) -> None:
         """Write the state of a log, if it is much larger than the cached one.

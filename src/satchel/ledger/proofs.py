@@ -36,11 +36,11 @@ class ErasedRecords:
         removed: Sorted log positions of the records that this machine erased, from its witness.
     """
 
-    def __init__(self, found: TrustedHead, removed: Sequence[int]) -> None:
-        self._fold, self._size = found.fold, found.head.size
+    def __init__(self, trusted: TrustedHead, removed: Sequence[int]) -> None:
+        self._fold, self._size = trusted.fold, trusted.head.size
         # From the position at which the log was resumed it has other records, which were not
         # erased.
-        given_up = found.verdict.given_up
+        given_up = trusted.verdict.given_up
         end = given_up.size if given_up is not None else self._size
         self.removed = removed[: bisect_left(removed, end)]
 
@@ -96,29 +96,29 @@ class VerifiedRows:
     def __init__(
         self,
         reader: Reader,
-        found: TrustedHead,
+        trusted: TrustedHead,
         tree: VerifiedTree,
         removed: Sequence[int],
         columns: VerifiedColumns,
         stamp: int,
     ) -> None:
-        self.head: Final = found.head
+        self.head: Final = trusted.head
         """The head that everything is verified against."""
-        self.signed: Final = found.stored.signed
+        self.signed: Final = trusted.stored.signed
         """The same head with its signature, as canonical JSON."""
-        self.standing: Final = found.verdict.standing
+        self.standing: Final = trusted.verdict.standing
         """Whether the bank is this machine's own, or untrusted."""
-        self.notes: Final = found.verdict.notes
+        self.notes: Final = trusted.verdict.notes
         """Notices for the reader: states of the bank that were seen here and abandoned."""
-        self.authority: Final = found.authority
+        self.authority: Final = trusted.authority
         """The owners of the bank, and their decisions."""
         self._reader = reader
         self._tree = tree
-        self._fold = found.fold
-        self._bank = found.head.bank
+        self._fold = trusted.fold
+        self._bank = trusted.head.bank
         self._sources: dict[int, VerifiedRecord | None] = {}
         self._linked: dict[int, tuple[RecordLink, ...]] = {}
-        self._erased = ErasedRecords(found, removed)
+        self._erased = ErasedRecords(trusted, removed)
         self._columns = columns
         self._stamp = stamp
 
@@ -132,7 +132,7 @@ class VerifiedRows:
         for row in rows:
             if row.id not in wanted:  # the index of IDs points to another record
                 raise column_mismatch(row)
-        return {logged.record.id: logged for logged in self._proved(rows)}
+        return {logged.record.id: logged for logged in self._verify_rows(rows)}
 
     def at(self, places: Sequence[int]) -> list[VerifiedRecord]:
         """Return the records at log positions, in log order; invisible ones are omitted.
@@ -141,7 +141,7 @@ class VerifiedRows:
             VerificationError: If one differs from the logged record.
         """
         rows = self._reader.at(self._bank, places)
-        return self._proved(sorted(rows, key=attrgetter("seq")))
+        return self._verify_rows(sorted(rows, key=attrgetter("seq")))
 
     def scan(
         self,
@@ -170,15 +170,15 @@ class VerifiedRows:
         """
         if complete and not wanted.is_plain:
             self._require_columns(wanted, first=after + 1, by_bytes=likely is not None)
-        rows, place = self._reader.scan(self._bank, wanted, after=after), max(after + 1, 0)
+        rows, position = self._reader.scan(self._bank, wanted, after=after), max(after + 1, 0)
         if likely is not None:
             rows = (row for row in rows if not is_unlikely(row, likely))
         while some := list(islice(rows, _TOGETHER)):
             if wanted.is_plain:
                 there, end = {row.seq for row in some}, some[-1].seq
-                self._explain([seq for seq in range(place, end) if seq not in there], wanted)
-                place = end + 1
-            for logged in self._proved(some):
+                self._explain([seq for seq in range(position, end) if seq not in there], wanted)
+                position = end + 1
+            for logged in self._verify_rows(some):
                 shown = self._as_of(logged, wanted)
                 if wanted.matches(shown.row) and shown.row.retired != PENDING:
                     yield shown
@@ -186,13 +186,13 @@ class VerifiedRows:
                     raise column_mismatch(logged.row)
         if wanted.is_plain:
             end = self.head.size if wanted.as_of is None else min(wanted.as_of, self.head.size)
-            self._explain(range(place, end), wanted)
+            self._explain(range(position, end), wanted)
 
     def current(self, slot: str) -> VerifiedRecord | None:
         """Return the current record of a slot."""
         self.require_columns("slot")
         row = self._reader.current(self._bank, slot)
-        found = [] if row is None else self._proved([row])
+        found = [] if row is None else self._verify_rows([row])
         if found and (found[0].row.slot != slot or found[0].row.retired is not None):
             raise column_mismatch(found[0].row)
         return found[0] if found else None
@@ -204,7 +204,7 @@ class VerifiedRows:
         before.
         """
         rows = list(self._reader.neighbours(self._bank, end, incoming=incoming))
-        for logged in self._proved(rows):
+        for logged in self._verify_rows(rows):
             ends = [link.target if incoming else link.source for link in logged.row.links]
             if end not in ends:
                 raise column_mismatch(logged.row)
@@ -227,12 +227,12 @@ class VerifiedRows:
         if self._columns.skips_standing(self, self._stamp) and not self._has_links(ends, incoming):
             return []  # whatever the standing of records is
         self.require_columns()
-        found = self._reader.links(self._bank, ends, incoming=incoming, kinds=kinds, limit=limit)
-        made = self._links_made({linked.place for linked in found})
-        for place, link in found:
+        links = self._reader.links(self._bank, ends, incoming=incoming, kinds=kinds, limit=limit)
+        made = self._verified_links({linked.place for linked in links})
+        for place, link in links:
             if link not in made.get(place, ()):
-                raise _mislinked(place)
-        return found
+                raise _link_mismatch(place)
+        return links
 
     def _has_links(self, ends: Sequence[str], incoming: bool) -> bool:  # noqa: FBT001 - as there
         neighbours = partial(self._reader.neighbours, self._bank, incoming=incoming)
@@ -334,7 +334,7 @@ class VerifiedRows:
         own = list[Row]()
         for row, logged in zip(rows, open_records(rows, self._redacted), strict=True):
             if logged is not None:
-                own.append(self._derived(row, *logged))
+                own.append(self._derive_row(row, *logged))
                 continue
             self._erased.require_reason(row)
             empty = row_replace(row.erased(), batch=self._fold.batch_number(row.seq))
@@ -344,7 +344,7 @@ class VerifiedRows:
             own.append(empty)
         return own
 
-    def _links_made(self, places: set[int]) -> dict[int, tuple[RecordLink, ...]]:
+    def _verified_links(self, places: set[int]) -> dict[int, tuple[RecordLink, ...]]:
         """Return the verified links of current records; a traversal meets each from both ends."""
         if len(self._linked) + len(places) > _MOST_LINKED:
             self._linked.clear()
@@ -354,7 +354,7 @@ class VerifiedRows:
             self._linked[logged.seq] = logged.row.links if is_current else ()
         return self._linked
 
-    def _proved(self, rows: list[Row], *, pending: bool = False) -> list[VerifiedRecord]:
+    def _verify_rows(self, rows: list[Row], *, pending: bool = False) -> list[VerifiedRecord]:
         """Verify rows, and omit the invisible ones."""
         found = require_logged(self._tree, self._bank, rows, self._redacted)
         proved = []
@@ -363,7 +363,7 @@ class VerifiedRows:
                 self._erased.require_reason(row)
                 continue
             self._erased.require_kept(row)
-            own = self._derived(row, *logged)
+            own = self._derive_row(row, *logged)
             if pending or own.retired != PENDING:
                 proved.append(VerifiedRecord(*logged, own))
         return proved
@@ -371,7 +371,7 @@ class VerifiedRows:
     def _redacted(self, row: Row) -> str | None:
         return self._fold.redacted(row.id, self.head.size)
 
-    def _derived(self, row: Row, record: Sealed, model: Model) -> Row:
+    def _derive_row(self, row: Row, record: Sealed, model: Model) -> Row:
         """Return the derived columns of a record, and refuse a store with others."""
         batch = self._fold.batch_number(row.seq)
         own = derive_row(model, seq=row.seq, at=row.at, body=record.body, batch=batch)
@@ -414,8 +414,8 @@ def is_unlikely(row: Row, likely: Likely) -> bool:
     return row.id == PREFIX + hash_without_id(row.body, row.id).hex()
 
 
-def _mislinked(place: int) -> VerificationError:
+def _link_mismatch(position: int) -> VerificationError:
     return VerificationError(
-        f"the index has links that record {place} does not have",
+        f"the index has links that record {position} does not have",
         hint="The store was changed by another program. See: satchel doctor.",
     )

@@ -84,17 +84,17 @@ def repair(
 
 
 def _derive_again(
-    store: Store, writing: Writer, bank: str, found: Examination
+    store: Store, writing: Writer, bank: str, examination: Examination
 ) -> tuple[Head, Fold]:
     stored = writing.head(bank)
     if stored is None:
         raise _hopeless(store, "it is missing")
     head, frontier = verified_head(bank, stored)
     tree = VerifiedTree(frontier, node_fetcher(writing, bank))
-    if found.counts[Flaw.NODE]:
+    if examination.counts[Flaw.NODE]:
         _put_nodes(writing, head)
         tree = VerifiedTree(frontier, node_fetcher(writing, bank))
-    if wrong := found.places.get(Flaw.LEAF):
+    if wrong := examination.places.get(Flaw.LEAF):
         logged = [row for seq in wrong for row in _as_logged(writing, tree, bank, seq)]
         writing.rewrite(bank, logged)
     facts = [

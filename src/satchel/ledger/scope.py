@@ -63,26 +63,28 @@ class ScopedView(View):
     def has(self, ids: Iterable[str]) -> set[str]:
         """Return the given IDs of visible entries."""
         wanted = list(dict.fromkeys(ids))
-        unknown = [one for one in wanted if one not in self._known and is_id(one)]
+        unknown = [
+            identity for identity in wanted if identity not in self._known and is_id(identity)
+        ]
         if unknown:
             found = self._all.get(unknown)
-            for one in unknown:
-                model = found[one].model if one in found else None
-                self._known[one] = isinstance(model, Entry) and self._covers(model)
-        return {one for one in wanted if self._known.get(one, False)}
+            for identity in unknown:
+                model = found[identity].model if identity in found else None
+                self._known[identity] = isinstance(model, Entry) and self._covers(model)
+        return {identity for identity in wanted if self._known.get(identity, False)}
 
-    def _proved(self, rows: list[Row], *, pending: bool = False) -> list[VerifiedRecord]:
-        found = super()._proved(rows, pending=pending)
+    def _verify_rows(self, rows: list[Row], *, pending: bool = False) -> list[VerifiedRecord]:
+        found = super()._verify_rows(rows, pending=pending)
         ends = {end for logged in found for end in ends_of(logged.model)}
         there = self.has(ends) if ends else set()
         return [logged for logged in found if self._shows(logged.model, there)]
 
-    def _shows(self, model: Model, there: set[str]) -> bool:
+    def _shows(self, model: Model, present: set[str]) -> bool:
         if isinstance(model, Entry):
             return self._covers(model)
         if isinstance(model, Status | Edge):
             ends = ends_of(model)
-            return bool(ends) and ends <= there
+            return bool(ends) and ends <= present
         if isinstance(model, Config):
             return model.action == ADMISSION or model.action in DECISIONS
         return isinstance(model, Bank)
@@ -118,11 +120,11 @@ class ScopedView(View):
         """As ``View.nominees``, of the types that can be in the scope."""
         if self._types is None:
             return super().nominees(text, limit=limit, wanted=wanted)
-        asked = wanted or _CURRENT
-        types = self._types if asked.types is None else self._types & asked.types
+        condition = wanted or _CURRENT
+        types = self._types if condition.types is None else self._types & condition.types
         if not types:
             return {}
-        return super().nominees(text, limit=limit, wanted=replace(asked, types=types))
+        return super().nominees(text, limit=limit, wanted=replace(condition, types=types))
 
     def nominal(self, places: Sequence[int]) -> dict[int, Row]:
         """As ``View.nominal``, of visible records, so that a rank does not reveal others."""
@@ -218,7 +220,7 @@ def issuers(view: View, chain: Chain) -> frozenset[str]:
 
 def _former(view: View, root: SignedToken) -> frozenset[str]:
     issuer = root.payload.issuer
-    until = view.authority.owner_until(issuer)
+    until = view.authority.unrevoked_end(issuer)
     if until is None or issuer in view.authority.owners:
         return frozenset()
     for logged in view.newest(_TOKENS):
@@ -282,12 +284,12 @@ class ScopedLedger(Ledger):
     """
 
     def __init__(
-        self, inner: Ledger, held: VerifiedChain, needed: frozenset[Permission] | None
+        self, inner: Ledger, chain: VerifiedChain, needed: frozenset[Permission] | None
     ) -> None:
         self.bank = inner.bank
         self.inner = inner
         """The bank with its owner's access."""
-        self._held = held
+        self._held = chain
         self._needed = needed
 
     @contextmanager
@@ -346,11 +348,11 @@ class _AppendVerification:
     """Verification of all records that a holder is about to append."""
 
     def __init__(
-        self, held: VerifiedChain, view: ScopedView, records: Sequence[Sealed], *, redacts: bool
+        self, chain: VerifiedChain, view: ScopedView, records: Sequence[Sealed], *, redacts: bool
     ) -> None:
         self._view = view
         self._redacts = redacts
-        self._allowed = held.chain.permissions
+        self._allowed = chain.chain.permissions
         self._models: list[Model] = [record.model for record in records]
         self._new = {each.id for each in self._models if isinstance(each, Entry)}
 
@@ -420,9 +422,9 @@ class _AppendVerification:
 
 
 def _types_of(chain: Chain) -> frozenset[str] | None:
-    found = frozenset(map(str, Component))
+    types = frozenset(map(str, Component))
     for token in chain.tokens:
         for clause in token.payload.scope:
             if isinstance(clause, Components):
-                found &= {part.value for part in clause.components}
-    return None if len(found) == len(Component) else found
+                types &= {part.value for part in clause.components}
+    return None if len(types) == len(Component) else types

@@ -167,12 +167,12 @@ class UnnamedImport:
             self._digests.append(RowsDigest())
             self._leaves += bytes(_HASH)
         places = enumerate(rows, self.size)
-        found = [row.placed(seq, at, self._start, VISIBLE) for seq, row in places]
-        leaves = [record_leaf(self._bank, row.seq, row.type, row.id, at) for row in found]
+        placed = [row.placed(seq, at, self._start, VISIBLE) for seq, row in places]
+        leaves = [record_leaf(self._bank, row.seq, row.type, row.id, at) for row in placed]
         self._leaves += b"".join(leaves)
-        self._digests[-1].add(list(map(_said, found)))
+        self._digests[-1].add(list(map(_said, placed)))
         self.counts.update(row.type for row in rows)
-        return found
+        return placed
 
     def named(self, source: Sealed) -> tuple[list[Row], list[LogFact]]:
         """Return the rows of the reserved positions, and their facts."""
@@ -306,7 +306,7 @@ def require_appendable(records: Sequence[Sealed], batch: str | None) -> None:
         raise UsageError("a decision about the whole bank cannot be appended like a record")
 
 
-def require_precondition(found: TrustedHead, waiting: Sequence[Ticket], reader: Reader) -> None:
+def require_precondition(trusted: TrustedHead, waiting: Sequence[Ticket], reader: Reader) -> None:
     """Refuse an append that is based on a changed state, also if changed in the same commit.
 
     Raises:
@@ -314,11 +314,14 @@ def require_precondition(found: TrustedHead, waiting: Sequence[Ticket], reader: 
     """
     changing, growing = set[str](), set[str]()
     for ticket in waiting:
-        given = ticket.given
-        if given is not None and not (
-            found.fold.is_same(given, found.head.size, changing)
-            and growing.isdisjoint(given.sessions)
-            and not any(_has_grown(reader, found, name, given.size) for name in given.sessions)
+        precondition = ticket.given
+        if precondition is not None and not (
+            trusted.fold.is_same(precondition, trusted.head.size, changing)
+            and growing.isdisjoint(precondition.sessions)
+            and not any(
+                _has_grown(reader, trusted, name, precondition.size)
+                for name in precondition.sessions
+            )
         ):
             raise ChangedError("it was changed by another process", hint="Read it again.")
         models = [one.model for one in ticket.records]
@@ -326,11 +329,11 @@ def require_precondition(found: TrustedHead, waiting: Sequence[Ticket], reader: 
         growing.update(each.session or "" for each in models if isinstance(each, SessionEvent))
 
 
-def _has_grown(reader: Reader, found: TrustedHead, session: str, size: int) -> bool:
+def _has_grown(reader: Reader, trusted: TrustedHead, session: str, size: int) -> bool:
     """Return whether a session has records beyond its first ``size``."""
     wanted = Filter(session=session, retired=True, held=True)
-    new = reader.scan(found.head.bank, wanted, after=size - 1)
-    return found.head.size > size and next(iter(new), None) is not None
+    new = reader.scan(trusted.head.bank, wanted, after=size - 1)
+    return trusted.head.size > size and next(iter(new), None) is not None
 
 
 def reopen_records(records: Sequence[Sealed], batch: str | None = None) -> list[PendingRecord]:
@@ -344,16 +347,16 @@ def reopen_records(records: Sequence[Sealed], batch: str | None = None) -> list[
     """
     results = _redacted(records) if batch is not None else {}
     forms = {
-        one.id: open_redacted_form(one.body, results[one.id])
-        for one in records
-        if one.id in results
+        item.id: open_redacted_form(item.body, results[item.id])
+        for item in records
+        if item.id in results
     }
-    whole = iter(open_many([one for one in records if one.id not in forms]))
-    opened = [forms.get(one.id) or next(whole) for one in records]
+    whole = iter(open_many([item for item in records if item.id not in forms]))
+    opened = [forms.get(item.id) or next(whole) for item in records]
     for (found, _), record in zip(opened, records, strict=True):
         if found.id != record.id or found.type != record.type:
             raise MalformedError("the bytes belong to another record", field="id")
-    return [_logging(*one) for one in opened]
+    return [_logging(*item) for item in opened]
 
 
 def pending_from_rows(rows: Sequence[Row]) -> list[PendingRecord]:
@@ -362,11 +365,11 @@ def pending_from_rows(rows: Sequence[Row]) -> list[PendingRecord]:
     Raises:
         UsageError: If one may not be appended.
     """
-    others = {place: row for place, row in enumerate(rows) if row.type not in ENTRY_TYPES}
-    opened = {place: open_record(row.body or b"") for place, row in others.items()}
+    others = {position: row for position, row in enumerate(rows) if row.type not in ENTRY_TYPES}
+    opened = {position: open_record(row.body or b"") for position, row in others.items()}
     require_appendable([record for record, _ in opened.values()], None)
     nothing = (None, None)
-    return [PendingRecord(row, *opened.get(place, nothing)) for place, row in enumerate(rows)]
+    return [PendingRecord(row, *opened.get(position, nothing)) for position, row in enumerate(rows)]
 
 
 def _redacted(records: Sequence[Sealed]) -> dict[str, str]:
@@ -386,10 +389,10 @@ def with_models(records: Sequence[Sealed]) -> list[PendingRecord]:
 
 def read_only_error(authority: Authority, writer: SigningKey | None) -> ReadOnlyStoreError:
     """Return the error for a machine whose key may not sign heads of the bank."""
-    if writer is not None and authority.keys.ending(writer.did) is not None:
+    if writer is not None and authority.keys.last_end(writer.did) is not None:
         return ReadOnlyStoreError(
             f"this machine's key may not add to the bank: {writer.did},"
-            f" {authority.why_not(writer.did)}",
+            f" {authority.refusal_reason(writer.did)}",
             hint="It cannot be reinstated. Create a new writer key: satchel key rotate writer.",
         )
     return ReadOnlyStoreError(

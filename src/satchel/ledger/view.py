@@ -59,11 +59,11 @@ class View(VerifiedRows):
                 the store has other IDs than the log.
         """
         self.require_columns("id")
-        found = self.get(self._reader.ids(self._bank, digits, limit=limit))
-        for identity, logged in found.items():
+        records = self.get(self._reader.ids(self._bank, digits, limit=limit))
+        for identity, logged in records.items():
             if not identity.startswith(PREFIX + digits):
                 raise column_mismatch(logged.row)
-        return list(found.values())
+        return list(records.values())
 
     def ids_with_prefix(self, digits: str, *, limit: int) -> list[str]:
         """Return IDs with a prefix, erased ones included; ``places`` verifies that they exist."""
@@ -98,7 +98,7 @@ class View(VerifiedRows):
         for first, last in spans:
             for start in range(max(first, after + 1), min(last + 1, self.head.size), _TOGETHER):
                 places = range(start, min(last + 1, start + _TOGETHER))
-                yield from self._proved(self._at(places), pending=True)
+                yield from self._verify_rows(self._at(places), pending=True)
 
     def pending_rows(self, source: str) -> Iterator[Row]:
         """Yield the rows of an unfinished import, in log order.
@@ -129,7 +129,7 @@ class View(VerifiedRows):
             VerificationError: If one is missing, or differs from the logged record.
         """
         rows = self._at(sorted(set(places)))
-        return {logged.seq: logged for logged in self._proved(rows, pending=True)}
+        return {logged.seq: logged for logged in self._verify_rows(rows, pending=True)}
 
     def statuses_of(self, identity: str, as_of: int | None = None) -> list[VerifiedRecord]:
         """Return the status records in force about a record, in the order in which they apply."""
@@ -152,11 +152,11 @@ class View(VerifiedRows):
 
     def erasure(self, identity: str) -> VerifiedRecord | None:
         """Return the erasure record of a record, which may also be a tombstone from elsewhere."""
-        place = self._fold.erased_at(identity)
+        position = self._fold.erased_at(identity)
         return (
             None
-            if place is None or place >= self.head.size
-            else self.log_records_at([place])[place]
+            if position is None or position >= self.head.size
+            else self.log_records_at([position])[position]
         )
 
     def open_imports(self) -> list[str]:
@@ -168,12 +168,12 @@ class View(VerifiedRows):
 
         That happens if a store is restored from before the erasure.
         """
-        found = list[tuple[int, str]]()
+        result = list[tuple[int, str]]()
         for start in range(0, len(self._erased.removed), _TOGETHER):
             rows = self._at(self._erased.removed[start : start + _TOGETHER])
             back = (row for row in rows if row.body is not None and row not in self._erased)
-            found += [(row.seq, row.id) for row in back if self._redacted(row) is None]
-        return found
+            result += [(row.seq, row.id) for row in back if self._redacted(row) is None]
+        return result
 
     def imports(self) -> list[LogImport]:
         """Return the imports of the bank, oldest first."""
@@ -196,7 +196,7 @@ class View(VerifiedRows):
         for first, last in batch.spans if batch is not None else ():
             for start in range(first, min(last + 1, self.head.size), _TOGETHER):
                 places = range(start, min(last + 1, start + _TOGETHER, self.head.size))
-                yield from self._proved(self._at(places))
+                yield from self._verify_rows(self._at(places))
 
     def side(self, prefix: str) -> dict[str, bytes]:
         """Return unlogged values by name; they are not verified."""
@@ -254,7 +254,7 @@ class View(VerifiedRows):
             wanted: A filter on the records.
         """
         for some in _growing(scores):
-            proved = {one.seq: one for one in self._proved(self._reader.at(self._bank, some))}
+            proved = {one.seq: one for one in self._verify_rows(self._reader.at(self._bank, some))}
             for logged in (proved[seq] for seq in some if seq in proved):
                 shown = self._as_of(logged, wanted or _CURRENT)
                 if _CURRENT.matches(logged.row) and (wanted or _CURRENT).matches(shown.row):
@@ -300,7 +300,7 @@ class View(VerifiedRows):
             first = max(end, self._ahead(some[-1].seq)) if len(some) == count else end
             self._require_columns(wanted, first=first, by_bytes=by_bytes)
             count = min(2 * count, _TOGETHER)
-            for logged in self._proved(some):
+            for logged in self._verify_rows(some):
                 shown = self._as_of(logged, wanted)
                 if wanted.matches(shown.row):
                     yield shown
@@ -346,14 +346,14 @@ class View(VerifiedRows):
                     yield shown
 
     def _visible(self, position: int) -> VerifiedRecord:
-        found = self.at([position]) if 0 <= position < self.head.size else []
-        if not found:
+        records = self.at([position]) if 0 <= position < self.head.size else []
+        if not records:
             raise UsageError(
                 f"no record at position {position:,}",
                 field="after",
                 hint="Start again from the first page.",
             )
-        return found[0]
+        return records[0]
 
     def _ahead(self, position: int) -> int:
         """Return the position up to which a backward read verifies: a quarter more each time."""
@@ -405,7 +405,9 @@ class View(VerifiedRows):
         batch = self._fold.batch(identity)
         for first, last in batch.spans if batch is not None else ():
             for start in range(first, min(last + 1, self.head.size), _TOGETHER):
-                yield from self._proved(self._at(range(start, min(last + 1, start + _TOGETHER))))
+                yield from self._verify_rows(
+                    self._at(range(start, min(last + 1, start + _TOGETHER)))
+                )
 
     def size_at(self, moment: str) -> int:
         """Return the number of records in the log at a moment, by their arrival.
@@ -421,9 +423,9 @@ class View(VerifiedRows):
                 high = middle
         return low
 
-    def arrival(self, place: int) -> str:
+    def arrival(self, position: int) -> str:
         """Return the arrival time of the record at a log position."""
-        return self._at([place])[0].at
+        return self._at([position])[0].at
 
     def source_of(self, logged: VerifiedRecord) -> VerifiedRecord | None:
         """Return the source record of the import of a record; None if it was not imported."""
@@ -432,7 +434,7 @@ class View(VerifiedRows):
     def source_at(self, batch: int) -> VerifiedRecord | None:
         """Return the source record of an import by the import's number; None if it was erased."""
         if batch not in self._sources:
-            self._sources[batch] = next(iter(self._proved(self._at([batch]))), None)
+            self._sources[batch] = next(iter(self._verify_rows(self._at([batch]))), None)
         return self._sources[batch]
 
     def promotions(self, identity: str) -> list[Promotion]:
@@ -473,15 +475,15 @@ class View(VerifiedRows):
         rows = self._reader.get(self._bank, ids)
         require_leaves(self._tree, self._bank, rows)
         paths = self._tree.paths([row.seq for row in rows])
-        root, found = bytes.fromhex(self.head.root.removeprefix(PREFIX)), dict[str, LeafProof]()
+        root, result = bytes.fromhex(self.head.root.removeprefix(PREFIX)), dict[str, LeafProof]()
         for row in rows:
             path = [node.hex() for node in paths[row.seq]]
             proof = LeafProof(id=row.id, seq=row.seq, type=row.type, at=row.at, path=path)
             leaf = proof.leaf(self._bank)
             if not verify_audit_path(leaf, row.seq, self.head.size, paths[row.seq], root):
                 raise VerificationError(f"the stored tree does not verify record {row.seq}")
-            found[row.id] = proof
-        return found
+            result[row.id] = proof
+        return result
 
     def blob(self, digest: str) -> Iterator[bytes]:
         """Yield the chunks of a blob; the last one only if all of them have the digest.

@@ -117,12 +117,12 @@ def drop_sighting(folder: Path, bank: str) -> bool:
 
 def banks_elsewhere(folder: Path) -> set[str]:
     """Return the banks that were seen in other stores."""
-    found = set[str]()
+    banks = set[str]()
     with suppress(OSError):
         for other in folder.parent.iterdir():
             if other != folder:
-                found.update(one.bank for one in sightings(other))
-    return found
+                banks.update(one.bank for one in sightings(other))
+    return banks
 
 
 _HEADS, _REMOVED, _LOCK = ".heads", ".removed", ".lock"
@@ -173,11 +173,11 @@ class Witness:
     def available(self) -> bool:
         """Whether a witness exists that can record new heads."""
         try:
-            found = self.folder.lstat()
+            status = self.folder.lstat()
         except OSError:
             return False
         may = os.R_OK | os.W_OK | os.X_OK
-        return stat.S_ISDIR(found.st_mode) and os.access(self.folder, may)
+        return stat.S_ISDIR(status.st_mode) and os.access(self.folder, may)
 
     def record(
         self, signed_head: dict[str, Any], *, given_up: AcceptedRollback | None = None
@@ -221,7 +221,7 @@ class Witness:
             try:
                 with self._locked(bank) as folder:
                     if given_up is not None:
-                        self._give_up(path, bank, given_up)
+                        self._discard_removed(path, bank, given_up)
                     done = self._advance(path, folder, new, line)
                     if done is WitnessOutcome.WRITTEN:
                         # Without a stamp the file is read again, but its last line is known.
@@ -241,7 +241,7 @@ class Witness:
             MalformedError: If ``bank`` is not an ID.
             WitnessError: If the file is damaged, cannot be read, or belongs to another user.
         """
-        return self._look(bank).newest
+        return self._read_newest(bank).newest
 
     def cached_last(self, bank: str) -> WitnessedHead | None:
         """Return the result of ``last``, with one ``stat`` if nothing changed.
@@ -250,11 +250,11 @@ class Witness:
             MalformedError: As ``last``.
             WitnessError: As ``last``.
         """
-        held = self._held.get(bank)
-        if held is not None and is_unchanged(self._path(bank, _HEADS), held.stamp):
-            return held.newest
-        self._held[bank] = held = self._look(bank)
-        return held.newest
+        cached = self._held.get(bank)
+        if cached is not None and is_unchanged(self._path(bank, _HEADS), cached.stamp):
+            return cached.newest
+        self._held[bank] = cached = self._read_newest(bank)
+        return cached.newest
 
     def heads(self, bank: str) -> list[WitnessedHead]:
         """Return all recorded heads of a bank, oldest first, each verified.
@@ -391,12 +391,12 @@ class Witness:
         new = set(positions)
         if min(new, default=0) < 0:
             raise ValueError("positions start at 0")
-        return self._change_removed(bank, lambda held: held | new)
+        return self._change_removed(bank, lambda noted: noted | new)
 
     def _advance(self, path: Path, folder: int, new: WitnessedHead, line: bytes) -> WitnessOutcome:
         with open_unshared(path, os.O_RDWR | os.O_CREAT, within=folder) as handle:
             newest = read_tail(handle)
-            if covers(handle, newest, self._told(newest.line, new.head.bank), new):
+            if covers(handle, newest, self._parse_newest(newest.line, new.head.bank), new):
                 os.fdatasync(handle)  # its writer may have died before it was on disk
                 return WitnessOutcome.COVERED
             if not newest.end:
@@ -409,25 +409,27 @@ class Witness:
                 compact(path, new.head.bank)
         return WitnessOutcome.WRITTEN
 
-    def _give_up(self, path: Path, bank: str, given_up: AcceptedRollback) -> None:
+    def _discard_removed(self, path: Path, bank: str, given_up: AcceptedRollback) -> None:
         # Before the head is recorded, so that both are repeated if one is interrupted.
         with suppress(FileNotFoundError), open_unshared(path, os.O_RDONLY) as handle:
             newest = read_tail(handle).line
             if newest and parse_line(newest, bank).head.epoch == given_up.epoch:
                 removed = self._path(bank, _REMOVED)
                 _rewrite_removed(
-                    removed, bank, lambda held: {seq for seq in held if seq < given_up.size}
+                    removed,
+                    bank,
+                    lambda positions: {seq for seq in positions if seq < given_up.size},
                 )
 
     def _compare(self, path: Path, new: WitnessedHead) -> WitnessOutcome | None:
         absent = suppress(FileNotFoundError, NotADirectoryError)
         with read_errors(path), absent, open_unshared(path, os.O_RDONLY) as handle:
             newest = read_tail(handle)
-            last = self._told(newest.line, new.head.bank)
+            last = self._parse_newest(newest.line, new.head.bank)
             return WitnessOutcome.COVERED if covers(handle, newest, last, new) else None
         return None
 
-    def _look(self, bank: str) -> _LockedFile:
+    def _read_newest(self, bank: str) -> _LockedFile:
         path = self._path(bank, _HEADS)
 
         def read() -> _LockedFile:
@@ -435,12 +437,12 @@ class Witness:
                 with open_unshared(path, os.O_RDONLY) as handle:
                     stamp = stable_stamp(os.fstat(handle))  # first: a later change changes it
                     line = read_tail(handle).line
-                return _LockedFile(stamp, line, self._told(line, bank))
+                return _LockedFile(stamp, line, self._parse_newest(line, bank))
             return _LockedFile(None, b"", None)
 
         return self._twice(bank, read)
 
-    def _told(self, line: bytes, bank: str) -> WitnessedHead | None:
+    def _parse_newest(self, line: bytes, bank: str) -> WitnessedHead | None:
         """Return the head in a file's newest line; the current one was verified before."""
         held = self._held.get(bank)
         if held is not None and line == held.line:
@@ -503,9 +505,9 @@ class Witness:
 
 
 def _rewrite_removed(path: Path, bank: str, change: Callable[[set[int]], set[int]]) -> None:
-    held: set[int] = set()
+    positions: set[int] = set()
     with suppress(FileNotFoundError):
-        held.update(read_removed(path, bank)[0])
-    wanted = change(held)
-    if wanted != held:
+        positions.update(read_removed(path, bank)[0])
+    wanted = change(positions)
+    if wanted != positions:
         write_removed(path, bank, wanted)

@@ -126,13 +126,13 @@ def verify_signed_head(value: dict[str, Any], bank: str | None = None) -> Witnes
         MalformedError: If it is not a signed head, the signature is invalid, or it is of another
             bank.
     """
-    found = parse_head(value)
-    verdict = check_head(value, found)
+    head = parse_head(value)
+    verdict = check_head(value, head)
     if not verdict.valid:
         raise MalformedError(f"the head's signature is not valid: {verdict.problem}")
-    if bank is not None and found.signed.bank != bank:
-        raise MalformedError(f"the head belongs to another bank: {found.signed.bank}")
-    return WitnessedHead(head=found.signed, signed=canonical(value))
+    if bank is not None and head.signed.bank != bank:
+        raise MalformedError(f"the head belongs to another bank: {head.signed.bank}")
+    return WitnessedHead(head=head.signed, signed=canonical(value))
 
 
 def line_json(line: bytes) -> bytes:
@@ -213,12 +213,12 @@ def _is_whole(line: bytes) -> bool:
     return True
 
 
-def _has_hole(line: bytes, place: int) -> bool:
+def _has_hole(line: bytes, position: int) -> bool:
     """Return whether part of a line at a file position never reached the disk.
 
     A single zero byte may also be a change; it is a hole if a sector ends with it.
     """
-    return line.count(b"\0") > 1 or (line.startswith(b"\0") and (place + 1) % _SECTOR == 0)
+    return line.count(b"\0") > 1 or (line.startswith(b"\0") and (position + 1) % _SECTOR == 0)
 
 
 def _is_torn(rest: bytes) -> bool:
@@ -252,13 +252,13 @@ def covers(handle: int, newest: Tail, last: WitnessedHead | None, new: Witnessed
             hint="The bank was rolled back or restored by another process: open it again.",
         )
     for line in read_backwards(handle, newest):
-        held = parse_line(line, bank)
-        if held.place < new.place:
+        head = parse_line(line, bank)
+        if head.place < new.place:
             break
-        if held.place == new.place and held.head.root != new.head.root:
+        if head.place == new.place and head.head.root != new.head.root:
             raise WitnessError(
                 f"another head of epoch {epoch} and size {new.head.size} was witnessed: the bank"
-                f" was forked; {held.head.root} was seen, {new.head.root} is new",
+                f" was forked; {head.head.root} was seen, {new.head.root} is new",
                 hint="Keep both copies of the store, and find out which one is yours.",
             )
     return True
@@ -270,15 +270,15 @@ def parse_lines(lines: Sequence[bytes], bank: str) -> list[WitnessedHead]:
     Raises:
         WitnessError: If one is damaged, or they do not grow.
     """
-    found: list[WitnessedHead] = []
+    heads: list[WitnessedHead] = []
     for number, line in enumerate(lines, 1):
         try:
-            found.append(parse_line(line, bank))
+            heads.append(parse_line(line, bank))
         except WitnessError as error:
             raise error.located(line=number) from None
-        if number > 1 and found[-1].place <= found[-2].place:
+        if number > 1 and heads[-1].place <= heads[-2].place:
             raise WitnessError("the heads do not grow", line=number, hint=DAMAGED)
-    return found
+    return heads
 
 
 COMPACT_BYTES = 1 << 20
@@ -292,13 +292,13 @@ def append(handle: int, after: Tail, line: bytes) -> None:
         OSError: If the system refuses; the file ends at the newest line.
     """
     rest = line if after.closed else b"\n" + line
-    place = after.end
+    position = after.end
     try:
         if after.size != after.end:
             os.ftruncate(handle, after.end)
         while rest:
-            written = os.pwrite(handle, rest, place)
-            place, rest = place + written, rest[written:]
+            written = os.pwrite(handle, rest, position)
+            position, rest = position + written, rest[written:]
         os.fdatasync(handle)
     except BaseException:
         # Also a complete line that could not be forced: its pages count as written, so only writing
@@ -418,9 +418,9 @@ def read_removed(path: Path, bank: str) -> tuple[tuple[int, ...], os.stat_result
         WitnessError: If it is damaged.
     """
     with open_unshared(path, os.O_RDONLY) as handle:
-        found = os.fstat(handle)
+        status = os.fstat(handle)
         with os.fdopen(os.dup(handle), "rb") as stream:
-            data = stream.read(found.st_size)
+            data = stream.read(status.st_size)
     body, _, checksum = data.removesuffix(b"\n").rpartition(b"\n")
     if not data.endswith(b"\n") or _removed_checksum(body) != checksum:
         raise damage_error("the positions of removed records were changed after they were noted")
@@ -430,7 +430,7 @@ def read_removed(path: Path, bank: str) -> tuple[tuple[int, ...], os.stat_result
         raise damage_error(f"not the positions of removed records: {error}") from None
     if removed.bank != bank:
         raise damage_error(f"the positions are of another bank: {removed.bank}")
-    return tuple(removed.positions), found
+    return tuple(removed.positions), status
 
 
 def write_removed(path: Path, bank: str, positions: set[int]) -> None:

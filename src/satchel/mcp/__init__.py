@@ -6,15 +6,15 @@ from satchel.errors import MissingExtraError
 
 
 def has_extra() -> bool:
-    """Tell whether what the server needs besides is installed."""
+    """Return whether the packages of the server are installed."""
     return find_spec("mcp") is not None
 
 
 def require_extra() -> None:
-    """Require what the server needs besides.
+    """Require the packages of the server.
 
     Raises:
-        MissingExtraError: If it is not installed.
+        MissingExtraError: If one is not installed.
     """
     if not has_extra():
         raise MissingExtraError(

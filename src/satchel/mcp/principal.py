@@ -39,7 +39,7 @@ class ToolCaller:
         """
         if self.settings.token is not None:
             raise PermissionRefusedError("only one token at a time", field="capability_token")
-        # As JSON, never as the name of a file: that would be a path from elsewhere.
+        # As JSON, never as the name of a file, which would be an untrusted path.
         text = token if token.lstrip().startswith("{") else "{" + token
         return msgspec.structs.replace(self.settings, token=text, proven=False)
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 _R = TypeVar("_R")
 
 TESTED = frozenset({"2.3"})
-"""Versions of the SDK, as far as its second number, that this was tested with."""
+"""Tested versions of the SDK (major.minor)."""
 
 _HTTP_ONLY = (
     *("httpx2", "sse_starlette", "starlette", "uvicorn"),
@@ -28,17 +28,17 @@ _HTTP_ONLY = (
     *("mcp.server.streamable_http_manager", "mcp.server.transport_security"),
 )
 _COLOURS = "rich.console"
-"""The SDK writes its log with it where it is there. Nothing is logged here."""
+"""The SDK logs with it if it is installed. Nothing is logged here."""
 
 _PACKAGE = "mcp"
 _OURS = "satchel.mcp."
 
 
 def for_streams(make: Callable[[], _R]) -> _R:
-    """Return what a function makes that imports the SDK, and serves no HTTP.
+    """Call a function that imports the SDK and does not use HTTP, and return its result.
 
     Args:
-        make: Imports it; called a second time where it failed without what HTTP needs.
+        make: The function; called again with the real modules if it failed with stubs.
     """
     before = set(sys.modules)
     if _PACKAGE in before or not _is_tested():
@@ -63,7 +63,7 @@ def _is_tested() -> bool:
 
 @contextmanager
 def _without_http() -> Iterator[None]:
-    """Have modules that only HTTP needs be stand-ins in a block, where they are not there yet."""
+    """Replace HTTP modules that are not imported yet by stubs during the block."""
     finder = _Finder()
     is_coloured = _COLOURS in sys.modules
     package = _unread(_PACKAGE)
@@ -83,9 +83,9 @@ def _without_http() -> Iterator[None]:
 
 
 def _unread(name: str) -> ModuleType:
-    """Return a package that is read when something of its own is asked for, not of a module in it.
+    """Return a package that is executed when an attribute of its own is used, not a submodule.
 
-    What the SDK's package itself offers is its client.
+    The attributes of the SDK's package are its client.
     """
     spec = find_spec(name)
     assert spec is not None  # noqa: S101 - it was looked for
@@ -105,7 +105,7 @@ def _unread(name: str) -> ModuleType:
 
 
 class _Finder:
-    """Finds stand-ins."""
+    """Finder of stubs."""
 
     def __init__(self) -> None:
         self.made = list[str]()
@@ -113,22 +113,22 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return where a module comes from: here, if it is a stand-in."""
+        """Return the spec of a stub; None for other modules."""
         del path, target
         is_one = any(name == each or name.startswith(f"{each}.") for each in _HTTP_ONLY)
         return ModuleSpec(name, self, is_package=True) if is_one else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Return a stand-in for a module."""
+        """Return a stub of a module."""
         return _StandIn(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Note that there is one."""
+        """Record a stub."""
         self.made.append(module.__name__)
 
 
 class _StandIn(ModuleType):
-    """A module in which each name is a class that nothing can be made of."""
+    """A stub module, in which each name is a class without instances."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -139,7 +139,7 @@ class _StandIn(ModuleType):
 
 
 class _Nothing(type):
-    """The type of what a stand-in has: it can be named in annotations, and be a base."""
+    """Type of the classes of a stub, for annotations and base classes."""
 
     def __call__(cls, *_args: Any, **_named: Any) -> Any:
         raise RuntimeError(f"{cls.__name__} of HTTP is used by a server without it")

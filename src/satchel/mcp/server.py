@@ -1,8 +1,11 @@
-"""Standard input of the server, read strictly before the SDK reads it.
+"""The MCP server: the memory of one bank for agents, with strictly parsed standard input.
 
-The SDK takes the last of two members of one name in silence, so that what a host showed its user
-could be another call than the one that is made. A call that is refused here keeps its id, so that
-its caller is answered.
+Texts of memory are delimited: they reach the model as data in a frame that they cannot break out
+of (``satchel.rehydrate``). Artifacts are imported with the trust of imports.
+
+The SDK silently takes the last of two JSON members with the same name, so a host could show its
+user another call than the one that is made. Such a line is refused before the SDK reads it; a
+refused call keeps its ID and gets a response.
 """
 
 import json
@@ -29,14 +32,14 @@ from satchel.mcp.principal import ToolCaller
 from satchel.mcp.tools import CoreTools, core_tools
 
 REFUSED = "\x00refused"
-"""The one argument of a call that is refused: what is wrong with it."""
+"""The only argument of a refused call: the error."""
 
 
 class StrictLines:
-    """Lines of a stream, each a JSON document, or what stands for one that is refused.
+    """Lines of a stream, each a JSON document; refused ones are replaced.
 
     Args:
-        stream: Where they come from.
+        stream: The stream.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -54,11 +57,11 @@ class StrictLines:
 
 
 def _refused(line: bytes, error: MalformedError) -> str | None:
-    """Return a request of the same id that is answered with an error; None where it has no id."""
+    """Return a request of the same ID that results in an error; None if there is no ID."""
     try:
         found: Any = json.loads(line)
     except (ValueError, RecursionError):
-        return None  # the SDK says what is wrong with what is no JSON at all
+        return None  # the SDK reports lines that are not JSON
     if not isinstance(found, dict) or not isinstance(found.get("id"), str | int):
         return None
     params = found.get("params")
@@ -79,7 +82,7 @@ def standard_lines() -> Iterator[StrictLines]:
     nothing = os.open(os.devnull, os.O_RDONLY)
     try:
         os.dup2(nothing, sys.stdin.fileno())
-        # A thread may still wait for a line when the server has ended: the descriptor stays open.
+        # A thread may still wait for a line after the end of the server: keep the descriptor open.
         yield StrictLines(os.fdopen(private, "rb", closefd=False))
     finally:
         os.close(nothing)
@@ -91,11 +94,11 @@ PATIENCE = 60.0
 
 _CANCELLED = "notifications/cancelled"
 _ENDLESS = frozenset({"subscriptions/listen"})
-"""Requests that are answered when the connection ends."""
+"""Requests that get a response although the connection ends."""
 
 
 class PendingRequests:
-    """The requests of a connection that are not answered yet.
+    """The running requests of a connection.
 
     Args:
         patience: Seconds to wait for them at the end.
@@ -107,7 +110,7 @@ class PendingRequests:
         self._changed = anyio.Event()
 
     def accept(self, item: Any) -> None:
-        """Note what was received: a request, or that one is cancelled, which is not answered."""
+        """Record a received request, or a cancellation, after which there is no response."""
         message = getattr(item, "message", None)
         if isinstance(message, JSONRPCRequest) and message.method not in _ENDLESS:
             self._ids[str(message.id)] += 1
@@ -115,13 +118,13 @@ class PendingRequests:
             self._settle((message.params or {}).get("requestId"), inf)
 
     def sent(self, item: Any) -> None:
-        """Note what was sent: perhaps an answer."""
+        """Record a sent message, which may be a response."""
         message = getattr(item, "message", None)
         if isinstance(message, JSONRPCResponse | JSONRPCError):
             self._settle(message.id, 1)
 
     async def settled(self) -> None:
-        """Wait until every request is answered, or for as long as the patience lasts."""
+        """Wait for all responses, at most for the patience."""
         with anyio.move_on_after(self._patience):
             while self._ids:
                 self._changed = anyio.Event()
@@ -137,7 +140,7 @@ class PendingRequests:
 
 
 class _Stream:
-    """A stream of the SDK's, in front of which something is noted."""
+    """A stream of the SDK with a record of its messages."""
 
     def __init__(self, stream: Any, pending: PendingRequests) -> None:
         self._stream = stream
@@ -160,11 +163,11 @@ class _Stream:
 
 
 class IncomingStream(_Stream):
-    """What a host sends; it ends when every request is answered."""
+    """Messages of the host; ends after all responses."""
 
     @property
     def last_context(self) -> Any:
-        """The context of the sender of the last message, which the SDK asks for."""
+        """Context of the sender of the last message, for the SDK."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
@@ -188,7 +191,7 @@ class IncomingStream(_Stream):
 
 
 class OutgoingStream(_Stream):
-    """What is sent to a host."""
+    """Messages to the host."""
 
     async def send(self, item: Any) -> None:
         """Send a message."""
@@ -205,13 +208,13 @@ _SHOWN, _FEW = 80, 5
 
 
 class _StrictServer(MCPServer):
-    """Refuses arguments that a tool does not know, and those that are given twice.
+    """A server that refuses unknown and repeated arguments.
 
-    The SDK drops both in silence, and a filter that is passed over lets all through.
+    The SDK silently ignores both, and an ignored filter would return everything.
     """
 
     async def run_stdio_async(self) -> None:
-        """Serve the standard streams; see ``lines`` and ``pending``."""
+        """Serve the standard streams; see ``StrictLines`` and ``PendingRequests``."""
         with standard_lines() as lines:
             read: Any = anyio.wrap_file(cast("Any", lines))
             async with stdio_server(stdin=read) as (incoming, outgoing):
@@ -222,7 +225,7 @@ class _StrictServer(MCPServer):
                 await self._lowlevel_server.run(received, sent, options)
 
     def add_tool(self, *args: Any, **named: Any) -> None:
-        """Add a tool whose schema says so."""
+        """Add a tool with a schema that forbids further arguments."""
         super().add_tool(*args, **named)
         for each in self._tool_manager.list_tools():
             each.parameters = {**_lean(each.parameters), "additionalProperties": False}
@@ -230,10 +233,10 @@ class _StrictServer(MCPServer):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> Any:
-        """Call a tool, if it knows all that it is given.
+        """Call a tool, if it takes all arguments.
 
         Raises:
-            ToolError: If it does not, with the nearest that it knows.
+            ToolError: If it does not, with the nearest argument.
         """
         if REFUSED in arguments:
             raise ToolError(f"Error executing tool {name}: usage: {arguments[REFUSED]}")
@@ -258,7 +261,7 @@ class _StrictServer(MCPServer):
 
 
 def _misused(name: str, error: ValidationError) -> str:
-    """Return what is wrong with the arguments of a call, without a library's address."""
+    """Return the errors of the arguments of a call, without URLs of a library."""
     parts = []
     for each in error.errors(include_url=False)[:_FEW]:
         where = ".".join(map(str, each["loc"]))
@@ -267,7 +270,7 @@ def _misused(name: str, error: ValidationError) -> str:
 
 
 def _lean(schema: Any) -> Any:
-    """Return a schema without what tells a model nothing: titles, and that null is a default."""
+    """Return a schema without members that are useless to a model: titles and null defaults."""
     if isinstance(schema, list):
         return [_lean(each) for each in schema]
     if not isinstance(schema, dict):
@@ -292,16 +295,16 @@ _IDLE = ("title", "properties")
 
 
 TOOLSETS = ("core", "context", "files", "artifacts", "sessions")
-"""``core`` is always there: remember, recall, list, show, update, forget."""
+"""``core`` is always included: remember, recall, list, show, update, forget."""
 
 
 def server(usual: ToolCaller | None, toolsets: Collection[str] = TOOLSETS) -> MCPServer:
     """Return a server.
 
     Args:
-        usual: Who asks, and of which store; None where each request says who it is
-            (``satchel.mcp.principal.on_behalf_of``).
-        toolsets: Which of ``TOOLSETS`` it has besides ``core``.
+        usual: The caller and its store; None if each request has its own
+            (``satchel.mcp.principal.act_for``).
+        toolsets: Members of ``TOOLSETS``, besides ``core``.
     """
     tools = CoreTools(usual)
     declared = list(core_tools(tools))
@@ -314,7 +317,7 @@ def server(usual: ToolCaller | None, toolsets: Collection[str] = TOOLSETS) -> MC
         title="Satchel",
         instructions=_INSTRUCTIONS,
         version=version("satchel"),
-        log_level="CRITICAL",  # what it would log is what somebody said
+        log_level="CRITICAL",  # it would log contents
     )
     for call, annotations in declared:
         made.add_tool(call, annotations=annotations)

@@ -67,11 +67,11 @@ def tool(
 
     Args:
         operation: The operation.
-        call: Does it, given the name of a bank and the options, and those of ``extra``.
-        name: Of the tool, if it is not that of the operation.
-        returns: What the call returns.
-        extra: An options class of what only the tool takes; its docstring describes the tool.
-        supplied: Options that are given for the caller, with their values.
+        call: Runs it, given the name of a bank and the options, and those of ``extra``.
+        name: Name of the tool, if not that of the operation.
+        returns: Type of the result.
+        extra: An options class that only the tool has; its docstring describes the tool.
+        supplied: Values of options that the caller cannot set.
     """
     offered = operation.offered("mcp")
     more = () if extra is None else declared(cast("Any", extra))
@@ -272,7 +272,7 @@ REMOVES = ToolAnnotations(
 _Options = TypeVar("_Options")
 
 Declared = tuple[Callable[..., Any], ToolAnnotations]
-"""A tool, and what a host is told about what it does."""
+"""A tool with its annotations for hosts."""
 
 
 class CoreTools:
@@ -291,7 +291,7 @@ class CoreTools:
 
         with reported(), self._bank(bank)._context() as opened:  # noqa: SLF001
             made = operations.remember.run(opened, _by_model(options))
-            keep_up(opened)  # recall is declared as read-only, and makes no vectors
+            keep_up(opened)  # recall is declared read-only, and computes no vectors
         return remember_result(made)
 
     def recall(self, bank: str | None, options: RecallOptions) -> CallToolResult:
@@ -322,7 +322,7 @@ class CoreTools:
 
         with reported(), self._bank(bank)._context() as opened:  # noqa: SLF001
             made = operations.update.run(opened, _by_model(options))
-            keep_up(opened)  # recall is declared as read-only, and makes no vectors
+            keep_up(opened)  # recall is declared read-only, and computes no vectors
         return update_result(made)
 
     def forget(self, bank: str | None, options: ForgetOptions) -> CallToolResult:
@@ -337,7 +337,7 @@ class CoreTools:
             return self._bank(bank).rehydrate(task).text
 
     def about(self) -> str:
-        """Return what the store has, for a person."""
+        """Return the contents of the store, for a person."""
         with reported():
             lines = [
                 f"{one.name or one.id}: {one.records} records"
@@ -354,12 +354,12 @@ class CoreTools:
 
 
 def _by_model(options: _Options) -> _Options:
-    """Return options that say that a model asked."""
+    """Return options of a call by a model."""
     return cast("_Options", replace(cast("Any", options), actor="agent:mcp"))
 
 
 def core_tools(tools: CoreTools) -> Iterator[Declared]:
-    """Yield the tools that every host gets."""
+    """Yield the core tools."""
     yield tool(operations.remember, tools.remember), ADDS
     yield tool(recall_in, tools.recall), READS
     yield tool(operations.list_memories, tools.list_memories), READS
@@ -370,7 +370,7 @@ def core_tools(tools: CoreTools) -> Iterator[Declared]:
 
 @contextmanager
 def reported() -> Iterator[None]:
-    """Report to an agent what went wrong: our sentence, and no path of this machine."""
+    """Raise errors as tool errors with our message, and without paths of this machine."""
     try:
         yield
     except SatchelError as error:

@@ -1,4 +1,4 @@
-"""The tools that a host gets with ``--toolset``, besides the core."""
+"""The tools of ``--toolset``, besides the core."""
 
 import base64
 import binascii
@@ -54,10 +54,10 @@ MOST_BYTES = 64 << 20
 
 @contextmanager
 def received(artifact: str) -> Iterator[OpenFile]:
-    """Give an artifact that came in base64 as an open file, private and soon gone.
+    """Yield a base64 artifact as an open temporary file.
 
     Raises:
-        MalformedError: If it is no base64, or too large.
+        MalformedError: If it is not base64, or too large.
     """
     if len(artifact) > MOST_BYTES * 4 // 3 + 4:
         raise MalformedError(f"at most {MOST_BYTES:,} bytes", field="artifact")

@@ -344,7 +344,7 @@ class DuplicateIndex:
 
     def _text(self, place: int) -> str:
         start, end = self._places[2 * place], self._places[2 * place + 1]
-        return b"".join(self._texts.between(start, end)).decode()
+        return b"".join(self._texts.read_range(start, end)).decode()
 
     def _fresh(self, group: Sequence[int]) -> int:
         """Return the number of texts at the end of a group whose duplicates are searched."""

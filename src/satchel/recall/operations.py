@@ -121,10 +121,10 @@ class RecallOptions(ScopeOptions):
 def recall_in(bank: OpenBank, options: RecallOptions) -> Answer:
     """Search memories. Results are ranked, best first, and each is verified.
 
-    Words find memories, and meaning does where the bank has vectors. Memories of a time that the
-    words name ("last May") rank higher. A memory that does not fit the budget is skipped. If the
-    bank knows code, the symbols and files that a memory names are shown with it. Passages of the
-    bank's memory files that have the words follow, with path, version and lines.
+    Recall compares words and, if the bank has vectors, meaning. Memories from a time that the
+    query names ("last May") rank higher. A memory that does not fit the budget is skipped. If
+    source code is indexed, the symbols and files that a memory mentions are shown with it.
+    Matching passages of memory files follow, with path, version and lines.
 
     Raises:
         UsageError: If a time is not valid, or a number is out of range.

@@ -1,4 +1,4 @@
-"""A receipt, or a plan, on one page of plain text."""
+"""Receipts and plans as one page of plain text."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -20,11 +20,11 @@ _WIDE = 14
 
 
 def page_of(account: ReceiptBody, *, identity: str | None = None, signed: str | None = None) -> str:
-    """Return a receipt as a page for a person.
+    """Return a receipt as a page of text.
 
     Args:
-        account: What it says.
-        identity: Its id.
+        account: Body of the receipt.
+        identity: ID of the receipt.
         signed: The result of verifying its signature.
     """
     rows = [_TITLES[account.kind], "", *_facts(_ends(account, identity))]
@@ -42,11 +42,11 @@ def page_of(account: ReceiptBody, *, identity: str | None = None, signed: str | 
 
 
 def other_page(said: Mapping[str, Any], *, identity: str, signed: str) -> str:
-    """Return a receipt of something that is no transfer, such as a distillation, as a page.
+    """Return a receipt that is not of a transfer, such as of a distillation, as a page of text.
 
     Args:
-        said: Its record.
-        identity: Its id.
+        said: Value of the record.
+        identity: ID of the receipt.
         signed: The result of verifying its signature.
     """
     rows = [f"RECEIPT OF A {_visible(str(said.get('action', ''))).upper()}", ""]
@@ -62,7 +62,7 @@ def other_page(said: Mapping[str, Any], *, identity: str, signed: str) -> str:
 
 
 def plan_page(plan: TransferPlan) -> str:
-    """Return a plan as a page for a person."""
+    """Return a plan as a page of text."""
     rows = [f"WOULD {plan.kind.upper()}; NOTHING WAS CHANGED", ""]
     facts = [("from", _end(plan.input)), ("to", _end(plan.output)), ("read", _tally(plan.read))]
     for one in plan.targets:
@@ -248,7 +248,7 @@ def _tally(found: Mapping[str, int]) -> str:
 
 
 def _visible(text: str) -> str:
-    """Return a text that can neither break the page nor drive a terminal."""
+    """Return a text with control characters escaped."""
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )

@@ -131,7 +131,7 @@ def list_quarantine(bank: OpenBank, options: QuarantineListOptions) -> Quarantin
     absent=NOT_FOR_MODELS,
 )
 def show_held(bank: OpenBank, options: QuarantineShowOptions) -> QuarantinedMemory:
-    """Show a quarantined memory, why it is in quarantine, and what is found in it.
+    """Show a quarantined memory, the reason, and what was detected in its text.
 
     Raises:
         UnknownMemoryError: If there is none.

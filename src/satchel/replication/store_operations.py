@@ -447,7 +447,7 @@ def run_sink(
     *,
     told: Callable[[SinkResult], None] | None = None,
 ) -> list[SinkResult]:
-    """Write what a sink lacks of the logs of banks, in order: each record at least once.
+    """Write new records of the logs of banks to a sink, in order, each at least once.
 
     The sink stores its own position; an interrupted run is resumed by the next. A change of state
     is a row of its own. Sinks are for analysis: nothing is read back from them.

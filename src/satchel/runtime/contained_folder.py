@@ -47,7 +47,7 @@ class FolderItem(NamedTuple):
     kind: Kind
 
 
-def parts_of(place: RelativePath) -> tuple[str, ...]:
+def parts_of(path: RelativePath) -> tuple[str, ...]:
     """Return the parts of a path, each a valid name in a folder.
 
     Raises:
@@ -55,7 +55,7 @@ def parts_of(place: RelativePath) -> tuple[str, ...]:
             backslash or NUL, is longer than 255 bytes or not Unicode; an absolute path has an empty
             first part. Also if the path is longer than 4,000 bytes.
     """
-    parts = tuple(place.split("/")) if isinstance(place, str) else place
+    parts = tuple(path.split("/")) if isinstance(path, str) else path
     if not parts:
         raise PathRefusedError("a path must have at least one part")
     total = sum(_length_of(part) + 1 for part in parts)
@@ -127,37 +127,37 @@ class ContainedFolder(OpenDescriptor):
                     make_folders(path)
                 self._handle = open_folder(path, within=within)
 
-    def open(self, place: RelativePath) -> BinaryIO:
+    def open(self, name: RelativePath) -> BinaryIO:
         """Open a file for reading; the caller closes it.
 
         Raises:
             UnreadableError: If it is missing or may not be read.
         """
-        parts = parts_of(place)
+        parts = parts_of(name)
         path = self._shown(parts)
         with file_errors(path, writes=False), self._folder(parts[:-1]) as folder:
             handle = open_file(path, os.O_RDONLY, within=folder)
             return os.fdopen(self._checked(handle, path), "rb")
 
-    def read(self, place: RelativePath, *, limit: int | None = None) -> bytes:
+    def read(self, name: RelativePath, *, limit: int | None = None) -> bytes:
         """Return all bytes of a file.
 
         Args:
-            place: The file.
+            name: The file.
             limit: Maximum size in bytes.
 
         Raises:
             UnreadableError: If it is missing or cannot be read.
             LimitError: If it has more than ``limit`` bytes.
         """
-        path = self._shown(parts_of(place))
-        with self.open(place) as stream, file_errors(path, writes=False):
+        path = self._shown(parts_of(name))
+        with self.open(name) as stream, file_errors(path, writes=False):
             data = stream.read() if limit is None else stream.read(limit + 1)
         if limit is not None and len(data) > limit:
             raise LimitError(f"the file has more than {limit:,} bytes", file=str(path))
         return data
 
-    def create(self, place: RelativePath) -> BinaryIO:
+    def create(self, name: RelativePath) -> BinaryIO:
         """Create a new file and open it for reading and writing.
 
         For files that grow; ``write`` is for files that appear whole. The caller closes it, and
@@ -167,7 +167,7 @@ class ContainedFolder(OpenDescriptor):
             TargetExistsError: If the name exists, also as a dangling link.
             TargetError: If it cannot be created.
         """
-        parts = parts_of(place)
+        parts = parts_of(name)
         path = self._shown(parts)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
         with file_errors(path, writes=True), self._folder(parts[:-1]) as folder:
@@ -178,14 +178,14 @@ class ContainedFolder(OpenDescriptor):
             return os.fdopen(handle, "w+b")
 
     @contextmanager
-    def writing(self, place: RelativePath, *, overwrite: bool = True) -> Iterator[BinaryIO]:
+    def writing(self, name: RelativePath, *, overwrite: bool = True) -> Iterator[BinaryIO]:
         """Yield a stream for a file that appears whole and on disk at the end of the block.
 
         Raises:
             TargetExistsError: If the name exists and ``overwrite`` is False.
             TargetError: If it cannot be written; an existing file is unchanged.
         """
-        parts = parts_of(place)
+        parts = parts_of(name)
         path = self._shown(parts)
         with (
             file_errors(path, writes=True),
@@ -194,18 +194,18 @@ class ContainedFolder(OpenDescriptor):
         ):
             yield stream
 
-    def write(self, place: RelativePath, data: bytes, *, overwrite: bool = True) -> None:
+    def write(self, name: RelativePath, data: bytes, *, overwrite: bool = True) -> None:
         """Write a whole file; see ``writing``."""
-        with self.writing(place, overwrite=overwrite) as stream:
+        with self.writing(name, overwrite=overwrite) as stream:
             stream.write(data)
 
-    def listing(self, place: RelativePath = ()) -> list[FolderItem]:
+    def listing(self, name: RelativePath = ()) -> list[FolderItem]:
         """Return the names in a folder, sorted; in this folder by default.
 
         Raises:
             UnreadableError: If the folder does not exist.
         """
-        parts = parts_of(place) if place != () else ()
+        parts = parts_of(name) if name != () else ()
         with (
             file_errors(self._shown(parts), writes=False),
             self._folder(parts) as folder,
@@ -219,24 +219,24 @@ class ContainedFolder(OpenDescriptor):
         with file_errors(self.path, writes=False), self._folder(()) as handle:
             yield handle
 
-    def make_folder(self, place: RelativePath) -> None:
+    def make_folder(self, name: RelativePath) -> None:
         """Create a folder and its missing parents; it may exist.
 
         Raises:
             TargetError: If one cannot be created.
         """
-        parts = parts_of(place)
+        parts = parts_of(name)
         with file_errors(self._shown(parts), writes=True), self._folder(parts, make=True):
             pass
 
-    def remove(self, place: RelativePath) -> None:
+    def remove(self, name: RelativePath) -> None:
         """Remove a file, a link itself, or an empty folder.
 
         Raises:
             UnreadableError: If the name does not exist.
             TargetError: If it cannot be removed, such as a folder that is not empty.
         """
-        parts = parts_of(place)
+        parts = parts_of(name)
         path = self._shown(parts)
         with file_errors(path, writes=True), self._folder(parts[:-1]) as folder:
             if stat.S_ISDIR(_present(path, folder).st_mode):
@@ -283,16 +283,16 @@ class ContainedFolder(OpenDescriptor):
         """Yield the descriptor of a folder in this one, opened part by part."""
         # A new descriptor of the root as well: two listings of one descriptor disturb each other.
         handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._handle)
-        with ExitStack() as held:
-            held.callback(os.close, handle)
+        with ExitStack() as stack:
+            stack.callback(os.close, handle)
             path = self.path
             for part in parts:
                 path /= part
                 if make:
                     _make(path, handle)
                 handle = open_folder(path, within=handle)
-                held.pop_all().close()
-                held.callback(os.close, handle)
+                stack.pop_all().close()
+                stack.callback(os.close, handle)
                 if self.private:
                     self._note(enforce(handle, path, PRIVATE_FOLDER))
             yield handle

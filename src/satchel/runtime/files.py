@@ -215,13 +215,13 @@ class Stamp(NamedTuple):
     changed_ns: int
 
 
-def _stamp(found: os.stat_result) -> Stamp:
-    return Stamp(found.st_ino, found.st_size, found.st_mtime_ns)
+def _stamp(status: os.stat_result) -> Stamp:
+    return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def stable_stamp(found: os.stat_result) -> Stamp | None:
+def stable_stamp(status: os.stat_result) -> Stamp | None:
     """Return the stamp of a file; None if a later change could have the same one."""
-    return _stamp(found) if time.time_ns() - found.st_mtime_ns > _SETTLED_NS else None
+    return _stamp(status) if time.time_ns() - status.st_mtime_ns > _SETTLED_NS else None
 
 
 def is_unchanged(path: Path, stamp: Stamp | None) -> bool:
@@ -420,14 +420,14 @@ def _publish(folder: int, temporary: str, path: Path, *, overwrite: bool) -> Non
 
 def _refuse_odd_target(folder: int, path: Path, *, overwrite: bool) -> None:
     try:
-        found = os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False)
+        status = os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return
     except OSError as error:
         raise target_error(path, error) from error
     if not overwrite:
         raise _exists(path)
-    if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
         raise TargetError("the target is not a regular file", file=str(path), hint="Give a file.")
 
 
@@ -485,12 +485,12 @@ class ModeRepair(NamedTuple):
     now: int
 
     def __str__(self) -> str:
-        what = (
+        description = (
             "it was accessible to others"
             if self.was & _OTHERS
             else "it was not fully accessible to us"
         )
-        return f"{self.path}: {what} (mode {self.was:04o}); the mode is {self.now:04o} now"
+        return f"{self.path}: {description} (mode {self.was:04o}); the mode is {self.now:04o} now"
 
 
 def open_folder(path: Path, *, within: int | None = None, passing: bool = False) -> int:
@@ -541,11 +541,11 @@ def open_file(
         if error.errno in {errno.EISDIR, errno.ENXIO, errno.ENODEV}:
             raise _no_file(path) from error
         raise
-    found = os.fstat(handle)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
         os.close(handle)
         raise _no_file(path)
-    if sole and found.st_nlink > 1:  # 0: the file was replaced since it was opened
+    if sole and status.st_nlink > 1:  # 0: the file was replaced since it was opened
         os.close(handle)
         raise PathRefusedError(
             "this file has another hard link elsewhere",
@@ -555,24 +555,24 @@ def open_file(
     return handle
 
 
-def refuse_foreign(found: os.stat_result, path: Path) -> None:
+def refuse_foreign(status: os.stat_result, path: Path) -> None:
     """Refuse a file that another user could have put there.
 
     Raises:
         PathRefusedError: If it is a link, belongs to another user, or is a file with a second name.
     """
-    _refuse_link(found, path)
-    if found.st_uid != os.geteuid():
+    _refuse_link(status, path)
+    if status.st_uid != os.geteuid():
         raise PathRefusedError(
-            f"this belongs to another user (uid {found.st_uid}; ours is {os.geteuid()})",
+            f"this belongs to another user (uid {status.st_uid}; ours is {os.geteuid()})",
             file=str(path),
             hint="Run this as that user, or change the owner with chown.",
         )
-    if not stat.S_ISDIR(found.st_mode) and found.st_nlink != 1:
-        raise other_names_error(found, path)
+    if not stat.S_ISDIR(status.st_mode) and status.st_nlink != 1:
+        raise other_names_error(status, path)
 
 
-def refuse_other_names(found: os.stat_result, path: Path) -> None:
+def refuse_other_names(status: os.stat_result, path: Path) -> None:
     """Refuse a file that has other names, which may be anywhere.
 
     A file that lost its name since it was opened is accepted.
@@ -580,28 +580,28 @@ def refuse_other_names(found: os.stat_result, path: Path) -> None:
     Raises:
         PathRefusedError: If it is a link, no regular file, or has a second name.
     """
-    refuse_irregular(found, path)
-    if found.st_nlink > 1:
-        raise other_names_error(found, path)
+    refuse_irregular(status, path)
+    if status.st_nlink > 1:
+        raise other_names_error(status, path)
 
 
-def other_names_error(found: os.stat_result, path: Path) -> PathRefusedError:
+def other_names_error(status: os.stat_result, path: Path) -> PathRefusedError:
     """Return the error for a file with hard links."""
     return PathRefusedError(
-        f"this file has {found.st_nlink} names (hard links)",
+        f"this file has {status.st_nlink} names (hard links)",
         file=str(path),
         hint="Remove the other links, or replace it with a copy.",
     )
 
 
-def refuse_irregular(found: os.stat_result, path: Path) -> None:
+def refuse_irregular(status: os.stat_result, path: Path) -> None:
     """Refuse anything but a regular file.
 
     Raises:
         PathRefusedError: If it is a link, a folder, a pipe, a socket or a device.
     """
-    _refuse_link(found, path)
-    if not stat.S_ISREG(found.st_mode):
+    _refuse_link(status, path)
+    if not stat.S_ISREG(status.st_mode):
         raise _no_file(path)
 
 
@@ -656,8 +656,8 @@ def file_errors(path: Path, *, writes: bool) -> Iterator[None]:
         raise (target_error if writes else unreadable)(path, error) from error
 
 
-def _refuse_link(found: os.stat_result, path: Path) -> None:
-    if stat.S_ISLNK(found.st_mode):
+def _refuse_link(status: os.stat_result, path: Path) -> None:
+    if stat.S_ISLNK(status.st_mode):
         raise _link(path)
 
 

@@ -63,11 +63,11 @@ class Database:
         Raises:
             MalformedError: If it is not a plain table: a view could compute rows without end.
         """
-        found = list(self.rows("SELECT type FROM sqlite_schema WHERE name = ?", table))
+        types = list(self.rows("SELECT type FROM sqlite_schema WHERE name = ?", table))
         columns = list(self.rows("SELECT name, hidden FROM pragma_table_xinfo(?)", table))
-        if found and (found != [("table",)] or any(hidden for _, hidden in columns)):
+        if types and (types != [("table",)] or any(hidden for _, hidden in columns)):
             raise MalformedError(f"`{table}` is not a plain table", file=self._name, field=table)
-        return [name for name, _ in columns] if found else []
+        return [name for name, _ in columns] if types else []
 
     def require_whole(self) -> None:
         """Refuse a file whose pages are inconsistent.
@@ -138,19 +138,19 @@ class Database:
             path, flags = self._copied(path), apsw.SQLITE_OPEN_READWRITE
         address = "file:" + quote_from_bytes(os.fsencode(path.parent.resolve() / path.name))
         flags |= apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
-        found = apsw.Connection(address, flags=flags)
-        found.set_busy_timeout(_BUSY_MS)
-        found.limit(apsw.SQLITE_LIMIT_LENGTH, most_bytes)
-        found.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-        found.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-        found.pragma("cache_size", -_CACHE_KIB)
+        connection = apsw.Connection(address, flags=flags)
+        connection.set_busy_timeout(_BUSY_MS)
+        connection.limit(apsw.SQLITE_LIMIT_LENGTH, most_bytes)
+        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        connection.pragma("cache_size", -_CACHE_KIB)
         if self._writes:
-            found.pragma("synchronous", "FULL")
+            connection.pragma("synchronous", "FULL")
         else:
             # Held to the end, so that all pages are from one moment.
-            found.execute("BEGIN")
-        found.execute("SELECT count(*) FROM sqlite_schema").fetchall()
-        return found
+            connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+        return connection
 
     def _copied(self, path: Path) -> Path:
         self._copy = tempfile.TemporaryDirectory(prefix="satchel-")
@@ -210,15 +210,15 @@ class SortedRows:
         """Return the values of a key, in order."""
         return [value for _, value in self.since(key, None)]
 
-    def since(self, key: str, place: int | None, limit: int = -1) -> list[tuple[int, bytes]]:
+    def since(self, key: str, position: int | None, limit: int = -1) -> list[tuple[int, bytes]]:
         """Return positions and values of a key after a position."""
         assert self._db is not None  # noqa: S101 - as above
-        found = self._db.execute(
+        rows = self._db.execute(
             "SELECT place, value FROM held WHERE key = ? AND (? IS NULL OR place > ?)"
             " ORDER BY place LIMIT ?",
-            (key, place, place, limit),
+            (key, position, position, limit),
         )
-        return list(found)
+        return list(rows)
 
     def close(self) -> None:
         """Release the space."""

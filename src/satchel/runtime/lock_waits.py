@@ -50,8 +50,8 @@ class Wait:
         holder: Returns the holder of the lock, if it is another living process.
     """
 
-    def __init__(self, what: str, patience: float, holder: Callable[[], str | None]) -> None:
-        self._what = what
+    def __init__(self, resource: str, patience: float, holder: Callable[[], str | None]) -> None:
+        self._what = resource
         self._holder_now = holder
         self._began = time.monotonic()
         self._end = self._began + patience

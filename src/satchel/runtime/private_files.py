@@ -73,16 +73,16 @@ def open_private(
         file_errors(path, writes=writes),
         _folder_of(path, create=create, ours=own_folder) as (folder, repairs),
     ):
-        handle, made = _make_or_open(path, access, within=folder, create=create)
+        handle, is_new = _make_or_open(path, access, within=folder, create=create)
         try:
             repair = enforce(handle, path, PRIVATE_FILE)
-            if made:
+            if is_new:
                 os.fsync(folder)  # or the file may be gone after a power loss
         except BaseException:
             os.close(handle)
             raise
         # A mode of a new file that the umask changed is not reported.
-        return PrivateFile(handle, (*repairs, repair) if repair and not made else repairs)
+        return PrivateFile(handle, (*repairs, repair) if repair and not is_new else repairs)
 
 
 def secure_database(path: Path, *, own_folder: bool = True) -> tuple[ModeRepair, ...]:
@@ -134,14 +134,14 @@ def database_files(path: Path) -> dict[str, os.stat_result]:
         PathRefusedError: If one of them is a link or not a regular file.
         UnreadableError: If the folder cannot be entered.
     """
-    found = {}
+    statuses = {}
     with file_errors(path, writes=False):
         for ending in ("", *COMPANIONS):
             file = path.with_name(path.name + ending)
             with suppress(FileNotFoundError):
-                found[ending] = file.lstat()
-                refuse_irregular(found[ending], file)
-    return found
+                statuses[ending] = file.lstat()
+                refuse_irregular(statuses[ending], file)
+    return statuses
 
 
 def secure_modes(path: Path) -> tuple[ModeRepair, ...]:
@@ -180,8 +180,8 @@ def secure_files(folder: Path) -> tuple[ModeRepair, ...]:
     return (*repairs, *(change for change in changes if change))
 
 
-def _is_folder(found: os.stat_result) -> bool:
-    return stat.S_ISDIR(found.st_mode)
+def _is_folder(status: os.stat_result) -> bool:
+    return stat.S_ISDIR(status.st_mode)
 
 
 def private_folder(path: Path) -> Path:
@@ -227,9 +227,9 @@ def open_private_folder(path: Path, *, create: bool) -> tuple[int, tuple[ModeRep
     return handle, (repair,) if repair else ()
 
 
-def _refuse_everyones(found: os.stat_result, path: Path) -> None:
+def _refuse_everyones(status: os.stat_result, path: Path) -> None:
     """Refuse a folder that others need, such as the temporary folder, before restricting it."""
-    if found.st_mode & stat.S_ISVTX or os.path.samestat(found, _ROOT.stat()):
+    if status.st_mode & stat.S_ISVTX or os.path.samestat(status, _ROOT.stat()):
         raise PathRefusedError(
             "this folder is shared by all users; state needs a private folder",
             file=str(path),
@@ -285,31 +285,31 @@ def _make_or_open(path: Path, access: int, *, within: int, create: bool) -> tupl
 
 def _unopened(path: Path, *, within: int) -> ModeRepair | None:
     """Enforce a file's mode without a descriptor whose closing would drop locks."""
-    found = _status(path.name, within)
-    if found is None:
+    status = _status(path.name, within)
+    if status is None:
         return None
-    refuse_foreign(found, path)
-    refuse_irregular(found, path)
-    was = stat.S_IMODE(found.st_mode)
+    refuse_foreign(status, path)
+    refuse_irregular(status, path)
+    was = stat.S_IMODE(status.st_mode)
     if was == PRIVATE_FILE:
         return None
     with suppress(FileNotFoundError):
         _change_mode(path.name, within)
-    found = _status(path.name, within)
-    if found is None:  # SQLite removes companions with the last connection
+    status = _status(path.name, within)
+    if status is None:  # SQLite removes companions with the last connection
         return None
-    if stat.S_IMODE(found.st_mode) != PRIVATE_FILE:
+    if stat.S_IMODE(status.st_mode) != PRIVATE_FILE:
         raise no_modes_error(path)
     return ModeRepair(path, was, PRIVATE_FILE)
 
 
 def _status(name: str, within: int) -> os.stat_result | None:
     try:
-        found = os.stat(name, dir_fd=within, follow_symlinks=False)
+        status = os.stat(name, dir_fd=within, follow_symlinks=False)
     except FileNotFoundError:
         return None
     # Some file systems still find a file by its name while another process removes it.
-    return found if found.st_nlink else None
+    return status if status.st_nlink else None
 
 
 def _change_mode(name: str, within: int) -> None:
@@ -336,37 +336,37 @@ class Exposure(NamedTuple):
     """The command that corrects it."""
 
 
-def require_secret(path: Path, found: os.stat_result, what: str) -> None:
+def require_secret(path: Path, status: os.stat_result, content: str) -> None:
     """Refuse a file with a secret that others may read or replace.
 
     Args:
         path: The file.
-        found: Its status, if it is open.
-        what: Its content, for the message.
+        status: Its status, if it is open.
+        content: Its content, for the message.
 
     Raises:
         PathRefusedError: If others may.
     """
-    exposed = exposure(path, found)
+    exposed = exposure(path, status)
     if exposed is not None:
         raise PathRefusedError(
-            f"{what} is not safe: {exposed.problem}",
+            f"{content} is not safe: {exposed.problem}",
             file=str(path),
             hint=f"If not, restrict it: {exposed.command}",
         )
 
 
-def exposure(path: Path, found: os.stat_result | None = None) -> Exposure | None:
+def exposure(path: Path, file_status: os.stat_result | None = None) -> Exposure | None:
     """Return why others may read or replace the secret in a file; None if they cannot.
 
     Args:
         path: The file.
-        found: Its status, if it is open; that of the path by default.
+        file_status: Its status, if it is open; that of the path by default.
 
     Raises:
         OSError: If its status cannot be read.
     """
-    status = path.stat() if found is None else found
+    status = path.stat() if file_status is None else file_status
     if not stat.S_ISREG(status.st_mode):  # only its reader has a pipe
         return None
     mode = stat.S_IMODE(status.st_mode)

@@ -137,15 +137,15 @@ class Roots:
         return ContainmentError("the path is outside the allowed folders", file=text, roots=shown)
 
 
-def absolute_root(said: PathInput) -> PathInput:
+def absolute_root(path: PathInput) -> PathInput:
     """Return a root of a call as an absolute path, relative to the current folder.
 
     Roots that an operator sets must be absolute, since the current folder of a server is not
     visible.
     """
-    text: str | bytes = os.fspath(said)
+    text: str | bytes = os.fspath(path)
     if isinstance(text, bytes) or not text or text.startswith("/"):
-        return said
+        return path
     parts = [part for part in text.split("/") if part not in ("", ".")]
     return "/" + "/".join((*_here(text), *parts))
 
@@ -163,8 +163,8 @@ def refuse_control(path: PathInput) -> None:
         )
 
 
-def _root(said: PathInput) -> _Parts:
-    text, parts = _words(said)
+def _root(path: PathInput) -> _Parts:
+    text, parts = _words(path)
     if not text.startswith("/"):
         raise ContainmentError(
             "a root must be an absolute path",
@@ -176,11 +176,11 @@ def _root(said: PathInput) -> _Parts:
     return parts
 
 
-def _words(said: PathInput) -> tuple[str, _Parts]:
+def _words(path: PathInput) -> tuple[str, _Parts]:
     """Return a path as text, and its parts, each verified to be a plain name."""
-    text = os.fspath(said)
+    text = os.fspath(path)
     if not isinstance(text, str):
-        raise ContainmentError("a path must be text", file=repr(said))
+        raise ContainmentError("a path must be text", file=repr(path))
     if odd := _ODD.search(text):
         raise ContainmentError(
             f"a path cannot contain the character U+{ord(odd[0]):04X}", file=ascii(text)
@@ -244,15 +244,15 @@ def _walked(parts: _Parts, depth: int, *, makes: bool = False) -> int:
     return handle
 
 
-def _refuse_shared(found: os.stat_result, path: Path) -> None:
+def _refuse_shared(status: os.stat_result, path: Path) -> None:
     """Refuse a folder in which another user could exchange files."""
-    if found.st_uid not in {0, os.geteuid()}:
+    if status.st_uid not in {0, os.geteuid()}:
         raise PathRefusedError(
-            f"this folder belongs to another user (uid {found.st_uid}; ours is {os.geteuid()})",
+            f"this folder belongs to another user (uid {status.st_uid}; ours is {os.geteuid()})",
             file=str(path),
             hint="Use one that belongs to the user this runs as.",
         )
-    if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+    if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
         raise PathRefusedError(
             "every user may write in this folder",
             file=str(path),

@@ -247,7 +247,7 @@ class SpoolStreams:
         self._all: list[SpoolStream] = []
         self._held = 0
 
-    def strand(self) -> "SpoolStream":
+    def new_stream(self) -> "SpoolStream":
         """Return a new stream."""
         made = SpoolStream(self)
         self._all.append(made)
@@ -272,7 +272,7 @@ class SpoolStreams:
         _guarded(self._file.write, data)
         return start, self._end
 
-    def between(self, start: int, end: int) -> Iterator[bytes]:
+    def read_range(self, start: int, end: int) -> Iterator[bytes]:
         """Yield the bytes of a range of the file."""
         for at in range(start, end, CHUNK):
             self._file.seek(at)  # others may have read in between
@@ -298,7 +298,7 @@ class SpoolStream:
 
     def lines(self) -> Iterator[bytes]:
         """Yield all lines written so far, without their LF."""
-        kept = chain.from_iterable(starmap(self._strands.between, list(self._spans)))
+        kept = chain.from_iterable(starmap(self._strands.read_range, list(self._spans)))
         rest = b""
         for found in chain(kept, [bytes(self._held)]):
             *lines, rest = (rest + found).split(b"\n")
@@ -320,7 +320,7 @@ class SpoolStream:
         Raises:
             TargetError: If one differs from what was written: the temporary folder damaged it.
         """
-        kept = chain.from_iterable(starmap(self._strands.between, list(self._spans)))
+        kept = chain.from_iterable(starmap(self._strands.read_range, list(self._spans)))
         rest = bytearray()
         for found in chain(kept, [bytes(self._held)]):
             rest += found

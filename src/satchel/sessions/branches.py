@@ -29,26 +29,26 @@ class ForkResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A new session that continues from a point of another."""
 
     id: str
-    """Its id."""
+    """Its ID."""
 
     source: str
-    """Id of the session that it was forked from."""
+    """ID of the session that it was forked from."""
 
     messages: int
-    """How many it has from there; none of them was copied."""
+    """Number of messages from before the fork, which are not copied."""
 
     element: str
     """ID of the message or change of state that it continues from."""
 
     name: str | None = None
     checkpoint: str | None = None
-    """Id of the checkpoint that it goes back to, where it was one."""
+    """ID of the checkpoint that it was forked from, if any."""
 
     memories: str = "all"
-    """``all``, or ``as-of`` where memories that came after the point are hidden from it."""
+    """``all``, or ``as-of`` if memories added after the point are hidden from it."""
 
     memories_later: int = 0
-    """Memories that came after the point; all of them are kept."""
+    """Number of memories added after the point."""
 
 
 @operation(
@@ -152,7 +152,7 @@ def rename_session(bank: OpenBank, options: RenameOptions) -> SessionInfo:
     absent=OWNER_ONLY,
 )
 def archive_session(bank: OpenBank, options: ArchiveOptions) -> SessionInfo:
-    """Archive a conversation: it is no longer listed, and nothing of it is lost.
+    """Archive a conversation: it is no longer listed, but nothing is deleted.
 
     Raises:
         UnknownSessionError: If there is no such conversation.

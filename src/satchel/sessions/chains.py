@@ -1,8 +1,8 @@
-"""Walking along a conversation: from any element back to its beginning, and forward again.
+"""Traversal of conversations: from an element back to the beginning, and forward again.
 
-Going back, each record that a store nominates is compared with the id that the element after it
-names, so nothing that went another way is taken for a part of it. Every step goes to a smaller
-count, so a chain ends whatever its records claim.
+Each record that a store nominates is compared with the ID that its successor names, so records of
+other branches are never included. Each step decreases the element's number, so that a traversal
+ends whatever the records claim.
 """
 
 import sys
@@ -44,12 +44,12 @@ def back(view: View, element: VerifiedRecord) -> Iterator[VerifiedRecord]:
 
 
 def places(view: View, element: VerifiedRecord, *, since: int = 0) -> "array[int]":
-    """Return the places of a conversation's elements up to one, in its order; 8 bytes for each.
+    """Return the log positions of a conversation's elements up to one, in order; 8 bytes for each.
 
     Args:
         view: The bank.
         element: As ``back`` takes it.
-        since: Only those after so many messages.
+        since: Number of messages to skip.
     """
     found = array("q")
     for each in back(view, element):
@@ -61,12 +61,12 @@ def places(view: View, element: VerifiedRecord, *, since: int = 0) -> "array[int
 
 
 def forward(view: View, element: VerifiedRecord) -> Iterator[VerifiedRecord]:
-    """Yield the elements of a conversation up to one, in their order; see ``places``."""
+    """Yield the elements of a conversation up to one, in order; see ``places``."""
     return at_places(view, places(view, element))
 
 
 def at_places(view: View, found: "array[int]") -> Iterator[VerifiedRecord]:
-    """Yield the elements at places of the log, in the order of the places."""
+    """Yield the elements at log positions, in that order."""
     for start in range(0, len(found), _TOGETHER):
         some = found[start : start + _TOGETHER].tolist()
         there = {each.seq: each for each in view.at(some)}
@@ -105,7 +105,7 @@ def tip_of(view: View, start: VerifiedRecord) -> Tip:
 
 
 def _anchor(view: View, logged: VerifiedRecord, session: str) -> VerifiedRecord | None:
-    """Return the tip of then, where a record of this machine tells it."""
+    """Return an earlier tip, if a record of this machine names it."""
     event = event_of(logged.model)
     if event in ELEMENTS:
         return logged
@@ -117,7 +117,7 @@ def _anchor(view: View, logged: VerifiedRecord, session: str) -> VerifiedRecord 
 
 
 def _follows(view: View, last: VerifiedRecord, logged: VerifiedRecord) -> bool:
-    """Tell whether an element counts itself as the next one after another."""
+    """Return whether an element is numbered as the successor of another."""
     step, number = count_in(last.model, "step"), count_in(last.model, "number")
     if event_of(last.model) == "session":
         step = number = 0
@@ -128,14 +128,14 @@ def _follows(view: View, last: VerifiedRecord, logged: VerifiedRecord) -> bool:
 
 
 def _is_loose(logged: VerifiedRecord) -> bool:
-    """Tell whether what follows a record is told by the order of the log alone."""
+    """Return whether only the order of the log determines the successors of a record."""
     return event_of(logged.model) == "session" or count_in(logged.model, "step") == FOREIGN
 
 
 def state_at(view: View, element: VerifiedRecord) -> VerifiedRecord | None:
-    """Return the change of state that counts at an element, with all that led to it.
+    """Return the current change of state at an element, with its predecessors.
 
-    Where that one was erased, it is the one before.
+    If it was erased, the previous one is current.
     """
     if event_of(element.model) == "state":
         return element
@@ -163,7 +163,7 @@ def element_of(view: View, pointer: VerifiedRecord) -> VerifiedRecord | None:
 
 
 def session_of(logged: VerifiedRecord) -> str:
-    """Return what an event names the session by that it is of; of a fork, the one it is from."""
+    """Return the name by which an event refers to its session; for a fork, to its source."""
     model = logged.model
     source = members(model).get("source") if event_of(model) == "fork" else None
     if isinstance(source, str):
@@ -180,12 +180,12 @@ def is_current(view: View, logged: VerifiedRecord) -> bool:
 
 
 def _everything(session: str, as_of: int) -> Filter:
-    """Return what nominates all of a session up to a place, also what is no longer current."""
+    """Return a filter for all records of a session up to a position, including retired ones."""
     return Filter(types=EVENTS, session=session, as_of=as_of, retired=True, held=True)
 
 
 class _Back:
-    """One walk back."""
+    """One traversal back."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -210,7 +210,7 @@ class _Back:
                 at = self._next(session_of(at))
 
     def _segment(self, last: VerifiedRecord) -> Iterator[VerifiedRecord]:
-        """Yield the elements of one session, as long as the log has them in their order."""
+        """Yield the elements of one session, while the log has them in order."""
         session = session_of(last)
         for logged in self._view.newest(_everything(session, last.seq + 1)):
             if not self._fits(logged):
@@ -226,11 +226,11 @@ class _Back:
             return False
         if not 0 <= count_in(logged.model, "step") < self._bound:
             return False
-        # Of one that was erased nothing is known any more: the one before it follows.
+        # An erased element has no data: its predecessor follows.
         return logged.record.id == self._wanted or self._there() is None
 
     def _there(self) -> VerifiedRecord | None:
-        """Return the record that is wanted, from wherever it is in the log."""
+        """Return a record by its ID, from anywhere in the log."""
         if self._known[0] != self._wanted:
             wanted = self._wanted or ""
             self._known = self._wanted, self._view.get([wanted]).get(wanted)
@@ -244,7 +244,7 @@ class _Back:
         return found or self._view.get([session]).get(session)
 
     def _uncounted(self, last: VerifiedRecord) -> Iterator[VerifiedRecord]:
-        """Yield the messages of other software's conversation, which are in the log's order."""
+        """Yield the messages of a conversation of other software, in the order of the log."""
         for logged in self._view.newest(_everything(session_of(last), last.seq + 1)):
             is_message = event_of(logged.model) == "message"
             if is_message and parent_of(logged.model) is None and is_current(self._view, logged):
@@ -259,15 +259,15 @@ class Divergence:
     Args:
         view: The bank.
         one: The last element of the first conversation, or its fork's record.
-        other: That of the other.
+        other: The last element of the other conversation, or its fork's record.
     """
 
     def __init__(self, view: View, one: VerifiedRecord, other: VerifiedRecord) -> None:
         self.own: tuple[list[int], list[int]] = ([], [])
-        """Places of the elements that only one of them has, the newest first."""
+        """Log positions of the elements that only one of them has, newest first."""
 
         self.common: VerifiedRecord | None = None
-        """The newest element of both; None where they have none in common."""
+        """The newest common element; None if there is none."""
 
         self._walks = (_Walk(back(view, one)), _Walk(back(view, other)))
         self._part()
@@ -285,7 +285,7 @@ class Divergence:
             walk.go_back()
 
     def newest(self, view: View, which: int, limit: int) -> list[VerifiedRecord]:
-        """Return the first elements that only one of them has, in their order."""
+        """Return the first elements that only one of them has, in order."""
         own = self.own[which]
         wanted = list(islice(reversed(own), limit))
         there = {logged.seq: logged for logged in view.at(wanted)}
@@ -305,7 +305,7 @@ class _Walk:
             self.step = FOREIGN - self._passed
         else:
             counted = count_in(self.at.model, "step")
-            # What nobody counted is older than all that was.
+            # Unnumbered elements are older than numbered ones.
             self.step = counted if counted != FOREIGN else 0
 
     @property

@@ -1,4 +1,4 @@
-"""The messages of a conversation as a distiller takes them, and the records that come of it."""
+"""Distillation: messages of a conversation are summarized and stored as memories."""
 
 from array import array
 from collections.abc import Iterator
@@ -53,10 +53,10 @@ class Turns:
         before = [one for one in checkpoints(view, start) if one.distillation is not None]
         done = [one for one in before if one.number <= point.tip.number]
         self.number = 1 + max([len(done), *map(_number, done)])
-        """Of the distillation that is about to be made."""
+        """Number of the next distillation."""
 
         self.after = done[-1].number if done else 0
-        """Messages that were distilled before."""
+        """Number of messages that were distilled before."""
 
         self._view = view
         self._places: array[int] = places(view, point.element, since=self.after)
@@ -73,7 +73,7 @@ class Turns:
 
 
 def _number(done: CheckpointInfo) -> int:
-    """Return which distillation of its conversation one was: the first ones may not have come."""
+    """Return the number of a distillation; the first ones may be missing."""
     found = (done.distillation or {}).get("number")
     return found if type(found) is int and found < _MOST_NUMBER else 0
 
@@ -97,51 +97,51 @@ def memory_of(finding: DistilledFinding, start: VerifiedRecord, at: str, provide
 
 
 def edges_of(identity: str, finding: DistilledFinding) -> list[Edge]:
-    """Return the links from a memory to the messages that it comes from."""
+    """Return the links from a memory to its source messages."""
     return [Edge(source=identity, target=turn, kind=DERIVES_FROM) for turn in finding.turns]
 
 
 ACTION = "distillation"
-"""Of the receipt."""
+"""ID of the receipt."""
 
 _MOST_TRIES = 5
 
 
 class DistilledMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory that was drawn from a conversation."""
+    """A distilled memory."""
 
     kind: str
     text: str
     messages: list[str]
-    """Ids of the messages that it comes from."""
+    """IDs of its source messages."""
 
     id: str | None = None
-    """Its id; None in a dry run."""
+    """Its ID; None in a dry run."""
 
 
 class DistillResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a distillation did."""
+    """Result of a distillation."""
 
     session: str
     number: int
-    """Of the distillation, from 1 in its conversation."""
+    """Number of the distillation in its conversation, from 1."""
 
     after: int
-    """Messages that were distilled before."""
+    """Number of messages that were distilled before."""
 
     up_to: int
-    """Messages that are distilled now."""
+    """Number of messages up to which it was distilled."""
 
     model: str
     summary: str
     memories: list[DistilledMemory] = []
     checkpoint: str | None = None
-    """Id of the point that can be returned to; None in a dry run."""
+    """ID of the checkpoint; None in a dry run."""
 
     receipt: str | None = None
     left_out: int = 0
-    """What a model said besides that can be no memory: of no known kind, too long, too many, or of
-    messages that it was not given."""
+    """Number of invalid findings of a model: of an unknown kind, too long, too many, or about
+    messages that were not in its input."""
 
     secrets: dict[str, int] = {}
     secrets_kept: int = 0
@@ -157,10 +157,10 @@ class DistillResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 def distill(bank: OpenBank, options: DistillOptions) -> DistillResult:
     """Distill a conversation: store a summary and memories of the messages since the last time.
 
-    The messages stay. Each memory names those that it comes from, and a checkpoint keeps how the
-    conversation is right after, to fork from. Unless it is configured otherwise, no model is asked:
-    sentences are picked, none is written. A server speaks the language of OpenAI's API; what it
-    answers is stored as data, and never trusted further than an agent.
+    The messages are not removed. Each memory cites those that it comes from, and a checkpoint marks
+    the end of the distilled part. By default no model is called: sentences are selected, none is
+    written. With `--distiller openai`, a server with OpenAI's API distills; its answer is data, and
+    its memories have the trust class `agent`.
 
     Raises:
         UnknownSessionError: If there is no such conversation.
@@ -291,12 +291,12 @@ def _drawn(finding: DistilledFinding) -> DistilledMemory:
 
 
 def _judged(distillate: Distillate, turns: Turns) -> Distillate:
-    """Return what a distiller gave, once it is clear that it can be kept.
+    """Return the output of a distiller, validated.
 
-    A model may say anything: what it names has to be messages that it was given.
+    A model may return anything: the messages that it names must be in its input.
 
     Raises:
-        ValueRefusedError: If it is not so.
+        ValueRefusedError: If the output is not valid.
     """
     summary, findings = distillate.summary, distillate.findings
     if not summary.strip() or len(summary) > MOST_SUMMARY:

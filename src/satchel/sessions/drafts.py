@@ -17,14 +17,14 @@ Screen = Callable[[Model], Model]
 """Returns a record with its secrets counted or replaced."""
 
 ASKED, DISTILLED = "asked", "distilled"
-"""Why a checkpoint was made."""
+"""Why a checkpoint was created."""
 
 
 class LogHead(msgspec.Struct, frozen=True, kw_only=True):
     """The head of a bank's log."""
 
     size: int
-    """Records."""
+    """Number of records."""
 
     root: str
 
@@ -38,15 +38,15 @@ def new_session(
     origin: Origin | None = None,
     nonces: Nonces = random_nonce,
 ) -> Sealed:
-    """Return the record that begins a conversation; its id is the session's.
+    """Return the first record of a conversation, whose ID is the session's.
 
     Args:
-        name: What people call it.
+        name: Name of the conversation.
         created_at: Canonical time; None for now.
-        scope: Whose it is.
-        metadata: Whatever else is known of it, such as ``{"type": "background"}``.
-        origin: Where it was before it was here.
-        nonces: Where nonces come from.
+        scope: Its owner.
+        metadata: Other data, such as ``{"type": "background"}``.
+        origin: Its origin, if it is imported.
+        nonces: Source of nonces.
     """
     return seal(
         SessionEvent(
@@ -85,7 +85,7 @@ class Recorder:
         origin: Origin | None = None,
     ) -> None:
         self.tip = tip
-        """Where the next element goes."""
+        """The last element."""
 
         self._screen = screen
         self._nonces = nonces
@@ -96,7 +96,7 @@ class Recorder:
         """Return the record of the next message.
 
         Raises:
-            ValueRefusedError: If it cannot be JSON, or a time names no moment.
+            ValueRefusedError: If it cannot be JSON, or a time is not valid.
             LimitError: If it is too large.
         """
         place = self._place(number=self.tip.number + 1)
@@ -122,11 +122,11 @@ class Recorder:
         return made
 
     def change(self, changed: SessionChange, *, created_at: str | None = None) -> Sealed:
-        """Return the record of a change of what is kept beside the messages.
+        """Return the record of a change of the state beside the messages.
 
         Raises:
             UsageError: If nothing changes.
-            ValueRefusedError: If it cannot be JSON, or a time names no moment.
+            ValueRefusedError: If it cannot be JSON, or a time is not valid.
             LimitError: If it is too large.
         """
         said = {WORKING: changed.working_state, SUMMARY: changed.thread_summary, NOTE: changed.note}
@@ -163,12 +163,11 @@ class Recorder:
         """Return a pointer to the tip of a conversation: a checkpoint.
 
         Args:
-            log: How the bank's log is.
-            as_of: Records that the bank's log had at the tip; None for as many as are before the
-                checkpoint itself.
-            name: What people call it.
+            log: Head of the bank's log.
+            as_of: Size of the bank's log at the tip; None for its size at the checkpoint itself.
+            name: Name of the checkpoint.
             created_at: Canonical time; None for now.
-            distillation: What a distillation did, where that is the reason for it.
+            distillation: Result of a distillation, if that is the reason.
         """
         place = self._pointer(log, as_of)
         place["why"] = ASKED if distillation is None else DISTILLED
@@ -198,18 +197,18 @@ class Recorder:
         checkpoint: str | None = None,
         hides: bool = False,
     ) -> Sealed:
-        """Return the record of a new session that has everything up to the tip; nothing is copied.
+        """Return the record of a new session that continues from the tip; nothing is copied.
 
         Args:
-            log: How the bank's log is.
-            source: The session that is forked.
-            as_of: Records that the bank's log had at the tip.
-            name: What people are to call the new one.
-            checkpoint: Id of the checkpoint that it goes back to.
-            hides: Whether memories that came after the tip are hidden from it.
+            log: Head of the bank's log.
+            source: The session to fork.
+            as_of: Size of the bank's log at the tip.
+            name: Name of the new session.
+            checkpoint: ID of the checkpoint to fork from.
+            hides: Whether memories added after the tip are hidden from it.
         """
         place = self._pointer(log, as_of)
-        # Not as its session: what a session has is looked through for its end.
+        # Not as its session: the records of a session are scanned for its end.
         place["source"] = source
         if checkpoint is not None:
             place["checkpoint"] = checkpoint
@@ -255,14 +254,14 @@ def about(
     archived: bool | None = None,
     tip: str | None = None,
 ) -> Sealed:
-    """Return the record that gives a session another name, archives it, or takes it back out.
+    """Return the record that renames, archives or unarchives a session.
 
     Args:
-        session: What the session's messages name it by.
-        start: Id of its record.
-        name: The name from now on; None for the one that it has.
-        archived: Whether it is put away; None for as it is.
-        tip: Id of its last element, to be found at once when many came with an import.
+        session: The name by which the session's messages refer to it.
+        start: ID of its record.
+        name: The new name; None for no change.
+        archived: Whether it is archived; None for no change.
+        tip: ID of its last element, as an index if many were imported.
     """
     said = {"archived": archived, "tip": tip}
     return seal(

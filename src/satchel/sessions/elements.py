@@ -28,34 +28,34 @@ class Tip(NamedTuple):
     """The end of a session, with all that the next element needs."""
 
     session: str
-    """Id of the session or fork record; or the source's own session id."""
+    """ID of the session or fork record; or the source's own session ID."""
 
     element: str
     """ID of the last element; of the session or fork record if there is none."""
 
     number: int = 0
-    """Messages so far."""
+    """Number of messages."""
 
     step: int = 0
-    """Elements so far."""
+    """Number of elements."""
 
     state: str | None = None
     """ID of the last change of state."""
 
     latest: dict[str, str] = {}  # noqa: RUF012 - never changed in place
-    """Ids of the last change of each of ``KINDS``."""
+    """IDs of the last change of each of ``KINDS``."""
 
 
 def of_session(session: str, as_of: int | None = None) -> Filter:
-    """Return what nominates the records of one session."""
+    """Return a filter for the records of one session."""
     return Filter(types=EVENTS, session=session, as_of=as_of)
 
 
 def event_of(model: Model) -> str | None:
-    """Return which event a record is: that of the model; ``state`` or ``about`` for a session's.
+    """Return the event of a record: that of its model, or ``state`` or ``about``.
 
-    ``state`` is a change of what is kept beside the messages, which is an element of the chain.
-    ``about`` gives a session another name, or archives it.
+    ``state`` is a change of the state beside the messages, and an element of the chain.
+    ``about`` renames or archives a session.
     """
     if not isinstance(model, SessionEvent):
         return None
@@ -68,37 +68,37 @@ ELEMENTS = frozenset({"message", "state"})
 """Events that are elements of a chain."""
 
 STARTS = frozenset({"session", "fork"})
-"""Events that a conversation begins with."""
+"""Events that start a conversation."""
 
 
 def members(model: Model) -> dict[str, Any]:
-    """Return what an event says of its place; empty where it says nothing that is understood."""
+    """Return the position members of an event; empty if there are none."""
     state = getattr(model, "state", None)
     return state if isinstance(state, dict) else {}
 
 
 def count_in(model: Model, name: str) -> int:
-    """Return ``number`` or ``step`` of an event; ``FOREIGN`` where it has none."""
+    """Return ``number`` or ``step`` of an event; ``FOREIGN`` if it has none."""
     found = members(model).get(name)
     return found if type(found) is int and found >= 0 else FOREIGN
 
 
 def pointer_in(model: Model, name: str = "state") -> str | None:
-    """Return the id that an event names."""
+    """Return an ID that an event names."""
     found = members(model).get(name)
     return found if isinstance(found, str) and is_id(found) else None
 
 
 def parent_of(model: Model) -> str | None:
-    """Return the id of the element before this one, or of what the conversation starts with."""
+    """Return the ID of the previous element, or of the conversation's first record."""
     found = model.parent if isinstance(model, SessionEvent) else None
     return found if found is not None and is_id(found) else None
 
 
 def key_of(logged: VerifiedRecord) -> str:
-    """Return what the messages of a conversation name it by.
+    """Return the name by which the messages of a conversation refer to it.
 
-    That is the id of its record; for one that other software wrote, its own name there.
+    It is the ID of its record; for a conversation of other software, its name there.
     """
     model = logged.model
     assert isinstance(model, SessionEvent)  # noqa: S101 - whoever calls has looked
@@ -106,12 +106,12 @@ def key_of(logged: VerifiedRecord) -> str:
 
 
 def tip_after(logged: VerifiedRecord, session: str, state: VerifiedRecord | None = None) -> Tip:
-    """Return the tip of a session whose last element, or whose own record, is this one.
+    """Return the tip of a session, given its last element or its own record.
 
     Args:
         logged: The element or the record.
-        session: What the session's elements name it by.
-        state: The change of state that counts there, where there is one.
+        session: The name by which the session's elements refer to it.
+        state: The current change of state, if any.
     """
     model, identity = logged.model, logged.record.id
     return Tip(
@@ -125,7 +125,7 @@ def tip_after(logged: VerifiedRecord, session: str, state: VerifiedRecord | None
 
 
 def latest_after(model: Model, identity: str) -> dict[str, str]:
-    """Return the ids of the last change of each of ``KINDS``, once this one was made."""
+    """Return the IDs of the last change of each of ``KINDS``, after this one."""
     said = members(model)
     before = said.get("latest")
     kept = before if isinstance(before, dict) else {}

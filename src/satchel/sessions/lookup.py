@@ -1,4 +1,4 @@
-"""Which conversations a bank has, which one is meant, and what stands at its points."""
+"""Lookup of conversations and their points, by name, ID, number or checkpoint."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -46,16 +46,16 @@ from satchel.sessions.views import (
 _PREFIX = "blake3:"
 _LEAST_DIGITS, _MOST_SHOWN = 6, 5
 _DIGITS = frozenset("0123456789abcdef")
-# Canonical bytes: a member has exactly this form. A message that holds one of these inside its
-# content is looked at and left out, which costs only time.
+# Canonical bytes: a member has exactly this form. A message that contains one of these in its
+# content is decoded and skipped, which costs only time.
 BEGINNINGS = (b'"event":"session"', b'"event":"fork"')
 CHECKPOINTS = (b'"event":"checkpoint"',)
 POINTERS = (*BEGINNINGS, *CHECKPOINTS)
-"""What the bytes of such a record hold, among them."""
+"""Bytes that such records contain."""
 
 
 class _Gathered:
-    """What the log says of one conversation beside its elements."""
+    """Data of one conversation beside its elements."""
 
     def __init__(self, start: VerifiedRecord) -> None:
         self.start = start
@@ -65,11 +65,11 @@ class _Gathered:
         self.distillations = 0
 
     def called(self) -> str | None:
-        """Return what people call it."""
+        """Return its name."""
         return self.name or getattr(self.start.model, "name", None)
 
     def take(self, logged: VerifiedRecord) -> None:
-        """Take what a checkpoint or a later record says of it."""
+        """Add a checkpoint or a later record."""
         model = logged.model
         assert isinstance(model, SessionEvent)  # noqa: S101 - only such come here
         said = members(model)
@@ -90,12 +90,12 @@ def sessions(view: View) -> list[SessionInfo]:
 def newest_sessions(
     view: View, *, limit: int | None, archived: bool = True
 ) -> tuple[list[SessionInfo], bool]:
-    """Return conversations of a bank, each tree of forks together, older ones first, and if more.
+    """Return conversations of a bank by tree of forks, oldest first, and whether there are more.
 
     Args:
         view: The bank.
-        limit: Only so many, the newest; None for all.
-        archived: Whether those that were put away are among them.
+        limit: Number of newest conversations; None for all.
+        archived: Whether to include archived ones.
     """
     found = _gathered(view) if limit is None else _newest(view)
     wanted = (pair for pair in found if archived or not pair[0].archived)
@@ -126,17 +126,17 @@ def session(view: View, start: VerifiedRecord) -> SessionInfo:
 
 
 def find(view: View, wanted: str, field: str = "session") -> VerifiedRecord:
-    """Return the record of the conversation that a person means.
+    """Return the record of a conversation.
 
     Args:
-        view: Where to look.
-        wanted: Its id, six of its first digits or more, or its name; of a conversation that other
-            software wrote, also its own id there.
-        field: What to call it in errors.
+        view: The bank.
+        wanted: Its ID, a prefix of six digits or more, or its name; for a conversation of other
+            software, also its ID there.
+        field: Name of the field in errors.
 
     Raises:
-        UnknownSessionError: If there is none.
-        UsageError: If there are several.
+        UnknownSessionError: If there is no match.
+        UsageError: If several match.
     """
     digits = wanted.removeprefix(_PREFIX)
     found = list[VerifiedRecord]()
@@ -168,7 +168,7 @@ def find(view: View, wanted: str, field: str = "session") -> VerifiedRecord:
 def _called(view: View, wanted: str) -> Iterator[VerifiedRecord]:
     """Yield the records of the conversations with a name or key, in the order of the log."""
     try:
-        said = (canonical(wanted),)  # as it is in each record that says it
+        said = (canonical(wanted),)  # as in each record that has it
     except ValueRefusedError:
         return
     starts = dict[int, VerifiedRecord]()
@@ -188,9 +188,9 @@ def _called(view: View, wanted: str) -> Iterator[VerifiedRecord]:
 
 
 def lineage(view: View, start: VerifiedRecord) -> list[tuple[VerifiedRecord, int]]:
-    """Return a conversation and those that it was forked from, each with its last step's count.
+    """Return a conversation and those that it was forked from, each with its last step.
 
-    The count is how far the conversation goes in it; of the first, that is all of it.
+    The step is where the fork leaves it; for the first, its end.
     """
     found, at, step = list[tuple[VerifiedRecord, int]](), start, -1
     while True:
@@ -205,12 +205,12 @@ def lineage(view: View, start: VerifiedRecord) -> list[tuple[VerifiedRecord, int
 def messages(
     view: View, element: VerifiedRecord, *, last: int | None = None
 ) -> Iterator[MessageInfo]:
-    """Yield messages up to an element, the newest first.
+    """Yield messages up to an element, newest first.
 
     Args:
         view: The bank.
         element: A message, a change of state, a session or a fork.
-        last: Only so many.
+        last: Most messages.
     """
     number = None
     for logged in back(view, element):
@@ -227,7 +227,7 @@ def messages(
 
 
 def message(logged: VerifiedRecord, number: int) -> MessageInfo:
-    """Return a message as it is shown."""
+    """Return a message for interfaces."""
     model = logged.model
     assert isinstance(model, SessionEvent)  # noqa: S101 - whoever calls has looked
     return MessageInfo(
@@ -245,7 +245,7 @@ def message(logged: VerifiedRecord, number: int) -> MessageInfo:
 
 
 def state(view: View, element: VerifiedRecord) -> StateInfo:
-    """Return what was kept beside the messages at an element of a conversation, or at a pointer."""
+    """Return the state beside the messages at an element, or at a pointer."""
     last = state_at(view, element)
     if last is None:
         return StateInfo()
@@ -262,10 +262,7 @@ def state(view: View, element: VerifiedRecord) -> StateInfo:
 
 
 def checkpoints(view: View, start: VerifiedRecord) -> list[CheckpointInfo]:
-    """Return the points that a conversation can return to, those before its forks included.
-
-    In the order of the conversation.
-    """
+    """Return the checkpoints of a conversation in order, including those before its forks."""
     found = list[tuple[int, CheckpointInfo]]()
     for above, step in lineage(view, start):
         for logged in pointers(view, key_of(above), CHECKPOINTS, after=above.seq):
@@ -276,7 +273,7 @@ def checkpoints(view: View, start: VerifiedRecord) -> list[CheckpointInfo]:
 
 
 def checkpoint(logged: VerifiedRecord) -> CheckpointInfo:
-    """Return a checkpoint as it is shown."""
+    """Return a checkpoint for interfaces."""
     model, said = logged.model, members(logged.model)
     assert isinstance(model, SessionEvent)  # noqa: S101 - whoever calls has looked
     distillation = said.get("distillation")
@@ -294,10 +291,10 @@ def checkpoint(logged: VerifiedRecord) -> CheckpointInfo:
 
 
 def size_there(pointer: VerifiedRecord) -> int:
-    """Return how many records the bank's log had at a checkpoint, or where a fork begins.
+    """Return the size of the bank's log at a checkpoint, or at the point of a fork.
 
-    One that came from another bank counts that one's records, so there it is when it arrived; and
-    what was made of a distillation comes right after its memories.
+    A record of another bank names that bank's size, so its own position is used; a checkpoint of a
+    distillation follows its memories.
     """
     found = members(pointer.model).get("as_of")
     if type(found) is int and not pointer.row.batch:
@@ -306,7 +303,7 @@ def size_there(pointer: VerifiedRecord) -> int:
 
 
 def _start_of(view: View, key: str) -> VerifiedRecord | None:
-    """Return the record of the conversation that elements name so."""
+    """Return the record of the conversation that elements refer to by a name."""
     found = view.get([key]).get(key) if is_id(key) else None
     if found is not None and event_of(found.model) in STARTS:
         return found
@@ -315,7 +312,7 @@ def _start_of(view: View, key: str) -> VerifiedRecord | None:
 
 
 def _gathered(view: View) -> Iterator[tuple[_Gathered, VerifiedRecord]]:
-    """Yield what the log says of each conversation, with its record, in the order of the log."""
+    """Yield the data of each conversation with its record, in the order of the log."""
     found = dict[str, list[_Gathered]]()
     for logged in view.scan(Filter(types=EVENTS), likely=_likely(POINTERS)):
         event = event_of(logged.model)
@@ -329,9 +326,9 @@ def _gathered(view: View) -> Iterator[tuple[_Gathered, VerifiedRecord]]:
 
 
 def _newest(view: View) -> Iterator[tuple[_Gathered, VerifiedRecord]]:
-    """Yield as ``_gathered``, the newest conversations first: who stops early reads little.
+    """Yield as ``_gathered``, newest conversations first, so that a short listing reads little.
 
-    What the log says of a conversation follows its record, so it was read by then.
+    The data of a conversation follow its record, so they were read before it.
     """
     later = dict[str, list[VerifiedRecord]]()
     for logged in view.newest(Filter(types=EVENTS), likely=_likely(POINTERS)):
@@ -346,7 +343,7 @@ def _newest(view: View) -> Iterator[tuple[_Gathered, VerifiedRecord]]:
 
 
 def _about(view: View, start: VerifiedRecord) -> _Gathered:
-    """Return what the log says of one conversation."""
+    """Return the data of one conversation."""
     gathered = _Gathered(start)
     for logged in pointers(view, key_of(start), after=start.seq):
         if event_of(logged.model) in ("about", "checkpoint"):
@@ -355,11 +352,10 @@ def _about(view: View, start: VerifiedRecord) -> _Gathered:
 
 
 def _last_elements(view: View, starts: Sequence[VerifiedRecord]) -> dict[str, VerifiedRecord]:
-    """Return the last element of each conversation for which one record tells it.
+    """Return the last element of each conversation whose newest record determines it.
 
-    That is the newest of its records where this machine appended it, or where it came with the
-    conversation itself: whatever is appended counts on from the end, and an import links what it
-    brings in order. Any other conversation has to be walked through; see ``tip_of``.
+    The newest record is the last element if this machine appended it, or if it was imported with
+    the conversation itself. Other conversations must be traversed; see ``tip_of``.
     """
     keys = dict[str, list[VerifiedRecord]]()
     for start in starts:
@@ -383,7 +379,7 @@ def _likely(marks: tuple[bytes, ...]) -> Likely:
 def pointers(
     view: View, key: str, marks: tuple[bytes, ...] = POINTERS, *, after: int = -1
 ) -> Iterator[VerifiedRecord]:
-    """Yield what the log says of one conversation beside its messages, and maybe more."""
+    """Yield the records of one conversation beside its messages, and possibly others."""
     return view.scan(of_session(key), after=after, likely=_likely(marks))
 
 
@@ -435,11 +431,11 @@ def _deeper(shown: SessionInfo, depth: int) -> SessionInfo:
 
 
 def _kept(view: View, state: VerifiedRecord, kind: str) -> Iterator[VerifiedRecord]:
-    """Yield the changes of one kind up to a change of state, the newest first."""
+    """Yield the changes of one kind up to a change of state, newest first."""
     at, wanted = state, latest_after(state.model, state.record.id).get(kind)
     while wanted is not None:
         found = view.get([wanted]).get(wanted)
-        if found is None:  # erased: those before it are found along the conversation
+        if found is None:  # erased: the previous ones are found by traversal
             older = (one for one in back(view, at) if one.seq != at.seq)
             found = next((one for one in older if kind in members(one.model)), None)
         if found is None or event_of(found.model) != "state" or found.seq >= at.seq + (at is state):
@@ -466,7 +462,7 @@ def _noted(logged: VerifiedRecord) -> NoteInfo | None:
 _LEAST_DIGITS, _MOST_SHOWN = 6, 5
 _LONGEST_NUMBER = 9
 DISTILLATION, CHECKPOINT, MESSAGE = "distillation:", "checkpoint:", "message:"
-"""What may stand before a number or a name."""
+"""Prefixes of a number or a name."""
 
 
 class SessionPoint(NamedTuple):
@@ -476,28 +472,28 @@ class SessionPoint(NamedTuple):
     """The tip that a session continuing from this point builds on."""
 
     element: VerifiedRecord
-    """The message or change of state; the session's record before its first."""
+    """ID of the message or change of state; of the session's record before its first."""
 
     log: int
-    """Records that the bank's log had then."""
+    """Size of the bank's log at that point."""
 
     checkpoint: VerifiedRecord | None = None
-    """Where it is one."""
+    """ID of the checkpoint, if it is one."""
 
 
 def point_at(view: View, start: VerifiedRecord, wanted: str | None) -> SessionPoint:
-    """Return the point of a conversation that a person means.
+    """Return a point of a conversation.
 
     Args:
         view: The bank.
         start: The session or the fork.
-        wanted: The id, or the start of it, of a message, a checkpoint or a distillation's receipt;
+        wanted: The ID, or an ID prefix, of a message, a checkpoint or a distillation's receipt;
             ``50`` or ``message:50`` for a message by its number; ``distillation:2``;
-            ``checkpoint:NAME``, or just the name. None for the end as it is.
+            ``checkpoint:NAME``, or the name alone. None for the present end.
 
     Raises:
-        UnknownSessionError: If there is no such point in it.
-        UsageError: If several are meant.
+        UnknownSessionError: If there is no such point.
+        UsageError: If several match.
     """
     if wanted is None:
         return _of_element(view, start, _end(view, start))
@@ -528,7 +524,7 @@ def _end(view: View, start: VerifiedRecord) -> VerifiedRecord:
 def _of_element(view: View, start: VerifiedRecord, element: VerifiedRecord) -> SessionPoint:
     """Return the point right after an element, or at the beginning of a conversation."""
     at: VerifiedRecord | None = element
-    if event_of(element.model) == "fork":  # nothing was appended to it: what it points to
+    if event_of(element.model) == "fork":  # no elements of its own: the point of the fork
         log, at = size_there(element), element_of(view, element)
         element = element if at is None else at
     else:
@@ -550,7 +546,7 @@ def _of_checkpoint(view: View, start: VerifiedRecord, checkpoint: VerifiedRecord
 
 
 def _numbered(view: View, start: VerifiedRecord, number: int) -> VerifiedRecord:
-    """Return the message with a number, counting from 1; what is before the first with 0."""
+    """Return the message with a number, from 1; 0 is the point before the first."""
     last = start
     for logged in back(view, _end(view, start)):
         if event_of(logged.model) != "message":
@@ -604,7 +600,7 @@ def _by_id(view: View, start: VerifiedRecord, wanted: str) -> SessionPoint | Non
 
 
 def _meant(view: View, logged: VerifiedRecord) -> VerifiedRecord:
-    """Return the checkpoint of a distillation whose receipt was named; else the same."""
+    """Return the checkpoint of a distillation, given its receipt; other elements unchanged."""
     if isinstance(logged.model, Receipt):
         named = str(logged.model.result.get("checkpoint", ""))
         return view.get([named]).get(named, logged)
@@ -612,7 +608,7 @@ def _meant(view: View, logged: VerifiedRecord) -> VerifiedRecord:
 
 
 def _is_within(logged: VerifiedRecord, whole: dict[str, int]) -> bool:
-    """Tell whether an element or a checkpoint is of a conversation, also before it was forked."""
+    """Return whether an element or checkpoint belongs to a conversation, or to its sources."""
     if logged.row.retired is not None or logged.row.hold:
         return False
     last = whole.get(session_of(logged))

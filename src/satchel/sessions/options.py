@@ -92,7 +92,7 @@ class RecordOptions(Options):
     ] = None
     scrub_secrets: ScrubSecrets = False
     spoken: Sequence[SessionItem] | None = None
-    """The messages as a file has them; read once for each pass over them."""
+    """The messages of a file, which is read once for each iteration."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,40 +57,40 @@ class SessionSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """The last messages, oldest first."""
 
     left_out: int = 0
-    """Messages before those."""
+    """Number of earlier messages."""
 
     state: StateInfo = StateInfo()
     checkpoints: list[CheckpointInfo] = []
     memories_later: int = 0
-    """Memories of the bank that came after the point and are current."""
+    """Number of current memories that were added to the bank after the point."""
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one of two sessions has and the other has not."""
+    """Messages that only one of two sessions has."""
 
     session: SessionInfo
     messages: int
-    """How many."""
+    """Their number."""
 
     first: list[MessageInfo] = []
-    """The first of them."""
+    """The first ones."""
 
     state: StateInfo = StateInfo()
 
 
 class SessionsDiff(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Two sessions, side by side."""
+    """Comparison of two sessions."""
 
     common: int
-    """Messages that both have, from the beginning."""
+    """Number of common messages."""
 
     at: str | None
-    """Id of the last element of both."""
+    """ID of the last common element."""
 
     one: Side
     other: Side
     same_state: bool = True
-    """Whether what is kept beside the messages is the same in both."""
+    """Whether the state beside the messages is the same."""
 
     @property
     def is_same(self) -> bool:
@@ -145,7 +145,7 @@ def show_session(bank: OpenBank, options: SessionShowOptions) -> SessionSnapshot
 
 
 def messages_of(bank: OpenBank, session: str, *, at: str | None = None) -> Iterator[MessageInfo]:
-    """Yield all messages of a session in their order, in memory that does not grow with them.
+    """Yield all messages of a session in order, in constant memory.
 
     Args and Raises: as ``show_session``.
     """
@@ -154,7 +154,7 @@ def messages_of(bank: OpenBank, session: str, *, at: str | None = None) -> Itera
         found = places(view, point_at(view, lookup.find(view, session), at).element)
     number = 0
     for start in range(0, len(found), _TOGETHER):
-        with bank.ledger.reading() as view:  # a new one: whoever asks may take their time
+        with bank.ledger.reading() as view:  # a new view: the caller may take long
             some = list(at_places(view, found[start : start + _TOGETHER]))
         for logged in some:
             if _is_message(logged):
@@ -189,9 +189,9 @@ def list_checkpoints(bank: OpenBank, options: CheckpointListOptions) -> list[Che
     absent=OWNER_ONLY,
 )
 def diff_sessions(bank: OpenBank, options: SessionDiffOptions) -> SessionsDiff:
-    """Compare two conversations: where they part, and what each has from there on.
+    """Compare two conversations: where they diverge, and the messages of each after that.
 
-    The exit status is 1 where they differ.
+    The exit status is 1 if they differ.
 
     Raises:
         UnknownSessionError: If there is no such conversation.
@@ -223,7 +223,7 @@ def diff_sessions(bank: OpenBank, options: SessionDiffOptions) -> SessionsDiff:
 
 
 def memories_since(view: View, size: int) -> int:
-    """Return how many current memories came after the log had so many records."""
+    """Return the number of current memories that were added after a log position."""
     if not any(view.head.counts.get(name) for name in _ENTRIES):
         return 0
     return sum(1 for _ in view.scan(Filter(types=_ENTRIES), after=size - 1))

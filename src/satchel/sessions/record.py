@@ -38,19 +38,19 @@ TOGETHER = 500
 
 
 class RecordResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was added to a session."""
+    """Result of recording messages."""
 
     session: str
-    """Its id."""
+    """ID of the session."""
 
     messages: int
-    """How many were added."""
+    """Number of added messages."""
 
     total: int
     """Messages of the session, including those from before a fork."""
 
     element: str
-    """Id of its last message, or last change of state; of the session where there is none."""
+    """ID of its last message or change of state; of the session if there is none."""
 
     is_new: bool = False
     """Whether the session is new."""
@@ -59,14 +59,14 @@ class RecordResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Changes of state."""
 
     secrets: dict[str, int] = {}
-    """What looks like keys, tokens, passwords and cards, by kind."""
+    """Found secrets, by kind."""
 
     secrets_kept: int = 0
-    """How many of them were kept as they are."""
+    """Number of secrets that were stored unchanged."""
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True):
-    """What a new session is to be."""
+    """Data of a new session."""
 
     name: str | None = None
     agent: str | None = None
@@ -81,13 +81,13 @@ def begin(
     *,
     scrub_secrets: bool = False,
 ) -> RecordResult:
-    """Begin a session, with its first messages where there are some.
+    """Start a session, with its first messages if there are any.
 
     Args:
-        bank: Where.
-        beginning: What it is to be.
-        spoken: Its messages, and changes of state between them; it may be iterated again.
-        scrub_secrets: Whether secrets are replaced by tokens; otherwise they are only counted.
+        bank: The bank.
+        beginning: The data of the session.
+        spoken: Its messages, and changes of state between them; may be iterated more than once.
+        scrub_secrets: Whether to replace secrets by tokens; otherwise they are only counted.
 
     Raises:
         UsageError: If its name is empty.
@@ -121,7 +121,7 @@ def record(
 
     Raises:
         UnknownSessionError: If there is no such session.
-        EmptyInputError: If nothing is to be added.
+        EmptyInputError: If there is nothing to add.
         ValueRefusedError, LimitError: If an element cannot be stored; then none is.
     """
     require_owner(bank.settings, "sessions")
@@ -153,7 +153,7 @@ class _Recording:
         self._messages = self._changes = 0
 
     def log(self, start: Sealed | None, spoken: Iterable[SessionItem]) -> RecordResult:
-        """Make the records and append them: at once where they are few, else as an import."""
+        """Make the records and append them in one commit; many are logged like an import."""
         waiting = [] if start is None else [start]
         tip = self._tip if start is None else Tip(start.id, start.id)
         assert tip is not None  # noqa: S101 - a session is new, or was found
@@ -224,15 +224,15 @@ class _Recording:
 
 
 class MessagesFile:
-    """The messages of a file that is open; each iteration reads it from its first byte.
+    """The messages of an open file; each iteration reads it from its first byte.
 
-    A line is a message, ``{"role": ..., "content": ...}`` with whatever else its program writes,
-    or a change of what is kept beside the messages: ``{"working_state": ...}``,
+    A line is a message, ``{"role": ..., "content": ...}`` with any other members, or a change of
+    the state beside the messages: ``{"working_state": ...}``,
     ``{"thread_summary": "..."}`` or ``{"note": {"content": ..., "category": ...}}``.
 
     Args:
         file: The file.
-        limits: The bounds on a line.
+        limits: Limits of a line.
     """
 
     def __init__(self, file: OpenFile, limits: Limits) -> None:
@@ -240,11 +240,11 @@ class MessagesFile:
         self._limits = limits
 
     def check(self) -> None:
-        """Read all of it once, before anything is kept.
+        """Read and validate the whole file, before anything is stored.
 
         Raises:
-            EmptyInputError: If no line says anything.
-            MalformedError: If a line is no message.
+            EmptyInputError: If there is no line.
+            MalformedError: If a line is not a message.
             LimitError: If one is too long.
         """
         if not sum(1 for _ in self):

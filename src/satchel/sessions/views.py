@@ -8,22 +8,22 @@ from satchel.model.values import Json
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a fork comes from."""
+    """The point of a fork."""
 
     session: str
-    """Id of the session that was forked."""
+    """ID of the session that was forked."""
 
     number: int
-    """Messages that it has from there."""
+    """Number of messages from before the fork."""
 
     element: str
     """ID of the message or change of state that it continues from."""
 
     checkpoint: str | None = None
-    """Id of the checkpoint that it goes back to, where it was one."""
+    """ID of the checkpoint that it was forked from, if any."""
 
     log: int = 0
-    """Records that the bank's log had at that point."""
+    """Size of the bank's log at that point."""
 
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -32,30 +32,30 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     id: str
     name: str | None = None
     messages: int = 0
-    """Those that it has from where it was forked included."""
+    """Number of messages, including those from before a fork."""
 
     created_at: str | None = None
     last_at: str | None = None
-    """When its last message was made, or what is kept beside them was changed."""
+    """Time of its last message or change of state."""
 
     agent: str | None = None
     user: str | None = None
     archived: bool = False
     checkpoints: int = 0
-    """Made in it; those before its fork are of the session that it was forked from."""
+    """Number of its checkpoints; those before a fork belong to the session that was forked."""
 
     distillations: int = 0
     origin: Branch | None = None
-    """Of a fork, where it begins."""
+    """The point of the fork; None if it is not a fork."""
 
     memories: str = "all"
-    """``as-of`` for a fork to which memories from after its beginning are hidden."""
+    """``as-of`` for a fork from which memories added after its point are hidden."""
 
     depth: int = 0
-    """How many forks it is away from the session at the root of its tree."""
+    """Number of forks between it and the root of its tree."""
 
     provider: str | None = None
-    """The software that wrote it, where that was another."""
+    """The software that wrote it, if not Satchel."""
 
     metadata: dict[str, Any] = {}
 
@@ -64,30 +64,30 @@ class MessageInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """One message."""
 
     number: int
-    """From 1, in its conversation."""
+    """Number in its conversation, from 1."""
 
     id: str
     role: str | None = None
     name: str | None = None
     content: Json = None
-    """What it says: a text, or parts as its source has them."""
+    """A text, or parts in the form of the source."""
 
     text: str | None = None
-    """Its words, where its content is parts."""
+    """Its text, if the content is parts."""
 
     attachments: list[str] = []
-    """What is attached to it, such as pictures, by name."""
+    """Names of its attachments, such as pictures."""
 
     created_at: str | None = None
     session: str | None = None
-    """The session that it was appended to; another one for what a fork has from before."""
+    """The session that it was appended to; another one for messages before a fork."""
 
     more: dict[str, Any] = {}
-    """What else it holds, such as tool calls."""
+    """Other members, such as tool calls."""
 
 
 class NoteInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that was to be kept in mind."""
+    """A note of a conversation."""
 
     content: str
     category: str
@@ -96,24 +96,24 @@ class NoteInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StateInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is kept beside the messages."""
+    """The state beside the messages."""
 
     working_state: Json = None
     thread_summary: str | None = None
     notes: list[NoteInfo] = []
-    """In the order in which they were made."""
+    """Oldest first."""
 
 
 class CheckpointInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A point that can be returned to."""
+    """A checkpoint."""
 
     id: str
     session: str
     number: int
-    """Messages up to it."""
+    """Number of messages up to it."""
 
     element: str
-    """Id of the message, or of the change of state, that it points to."""
+    """ID of the message or change of state that it points to."""
 
     why: str
     """``asked`` or ``distilled``."""
@@ -121,7 +121,7 @@ class CheckpointInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     name: str | None = None
     created_at: str | None = None
     log: int = 0
-    """Records that the bank's log had."""
+    """Size of the bank's log."""
 
     distillation: dict[str, Any] | None = None
-    """What the distillation did: its number, and what it found."""
+    """The distillation: its number and results."""

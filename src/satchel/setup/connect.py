@@ -45,32 +45,32 @@ Parse = Callable[[str, Path], dict[str, Any]]
 
 
 class HostFile(NamedTuple):
-    """A file as it was found."""
+    """A file of a host."""
 
     path: Path
     text: str | None
-    """None where there is none."""
+    """None if it does not exist."""
 
     project: Path | None = None
-    """The folder that it may not lead out of; None where it is the user's own."""
+    """The project's folder, which it may not lead out of; None for a user's file."""
 
     @property
     def backup(self) -> Path:
-        """Where it is kept as it was before it was changed."""
+        """Path of its backup."""
         return self.path.with_name(f"{self.path.name}.before-satchel")
 
     def given_back(
         self, value: Mapping[str, Any], parse: Parse, made: str, bare: Mapping[str, Any]
     ) -> str | None:
-        """Return what the file is once what was added to it is gone.
+        """Return the text of the file after the removal of the additions.
 
-        Byte for byte what it was, unless others have changed it since.
+        It is the backup, byte for byte, unless the file was changed by others since.
 
         Args:
-            value: What it says then.
-            parse: Reads it.
-            made: A text that says that.
-            bare: What it says then without what a file of this kind has anyhow.
+            value: The value after the removal.
+            parse: Parses the file.
+            made: The text of that value.
+            bare: The value without members that such a file always has.
         """
         before = read_host_file(self.backup, self.project).text
         if before is not None:
@@ -80,14 +80,14 @@ class HostFile(NamedTuple):
         return made if bare or before is not None else None
 
     def write(self, text: str | None, *, keeps: bool) -> Path | None:
-        """Write the file whole, or take it away, and return where it is as it was before.
+        """Write or delete the file atomically, and return the path of its backup.
 
         Args:
-            text: What it is to be; None where it is to be gone.
-            keeps: Whether it is kept beside it as it is now.
+            text: The new text; None to delete it.
+            keeps: Whether to back up the present file.
 
         Raises:
-            TargetError: If it cannot be written; then it is as it was.
+            TargetError: If it cannot be written; it is unchanged then.
         """
         require_inside(self.path, self.project)
         require_inside(self.backup, self.project)
@@ -100,21 +100,21 @@ class HostFile(NamedTuple):
             there = self.path.exists()
             _write(self.path, text, self.path.stat().st_mode & 0o777 if there else PRIVATE_FILE)
         if read_host_file(self.backup, self.project).text == (text or ""):
-            _remove(self.backup)  # it is again what it was
+            _remove(self.backup)  # restored
         return self.backup if self.backup.exists() else None
 
 
 def read_host_file(path: Path, project: Path | None = None) -> HostFile:
-    """Return a file as it is.
+    """Read a file of a host.
 
     Args:
         path: The file.
-        project: The folder of a project, which it may not lead out of.
+        project: The project's folder, which it may not lead out of.
 
     Raises:
-        ContainmentError: If a link leads it elsewhere.
+        ContainmentError: If a part of the path is a link out of the project.
         LimitError: If it is too large.
-        MalformedError: If it is no text.
+        MalformedError: If it is not text.
         UnreadableError: If it cannot be read.
     """
     require_inside(path, project)
@@ -163,10 +163,10 @@ def require_inside(path: Path, project: Path | None) -> None:
 
 
 def json_of(text: str, path: Path) -> dict[str, Any]:
-    """Return what a file of JSON says; of an empty one, nothing.
+    """Parse a JSON file; an empty file is an empty object.
 
     Raises:
-        MalformedError: If it is none.
+        MalformedError: If it is not a JSON object.
     """
     if not text.strip():
         return {}
@@ -182,10 +182,10 @@ def json_of(text: str, path: Path) -> dict[str, Any]:
 
 
 def toml_of(text: str, path: Path) -> dict[str, Any]:
-    """Return what a file of TOML says.
+    """Parse a TOML file.
 
     Raises:
-        MalformedError: If it is none.
+        MalformedError: If it is not TOML.
     """
     try:
         return tomllib.loads(text)
@@ -194,14 +194,14 @@ def toml_of(text: str, path: Path) -> dict[str, Any]:
 
 
 def dumped(value: Mapping[str, Any], like: str | None) -> str:
-    """Return JSON, set as another text of it is."""
+    """Return JSON with the indentation of another text."""
     indent = _INDENT.match(like or "")
     text = json.dumps(value, indent=indent[1] if indent else _USUAL_INDENT, ensure_ascii=False)
     return text if like and not like.endswith("\n") else text + "\n"
 
 
 def _filled(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a file says, without tables that have nothing in them."""
+    """Return a value without empty tables."""
     return {name: said for name, said in value.items() if said != {}}
 
 
@@ -221,10 +221,10 @@ def _remove(path: Path) -> None:
 
 
 SERVER = "satchel"
-"""What the server is called in a host's configuration."""
+"""Name of the server in a host's configuration."""
 
 PLUGIN = files("satchel.setup") / "plugin"
-"""The plugin, as it is installed."""
+"""The installed plugin."""
 
 _OURS = "hook session-"
 _SKILL = "skills/satchel/SKILL.md"
@@ -271,22 +271,22 @@ class ConnectOptions(Options):
 
 
 class HostFileChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a file of a host."""
+    """Result for a file of a host."""
 
     path: str
     changed: bool
     entry: dict[str, Any] | None = None
-    """What it has of ours now; None for nothing."""
+    """Our entries in it; None if there are none."""
 
     backup: str | None = None
-    """Where the file is as it was before."""
+    """Path of the backup."""
 
     diff: str | None = None
-    """Of a dry run: what would change, as a unified diff."""
+    """In a dry run, the change as a unified diff."""
 
 
 class ConnectResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a host was told."""
+    """Result of connecting a host."""
 
     host: str
     files: list[HostFileChange]
@@ -335,7 +335,7 @@ def connect(settings: Settings, asked: ConnectOptions) -> ConnectResult:
         plans.append(_hooks(settings, there, known.hooks_of, asked, bank))
     if asked.plugin or asked.remove:
         plans.append(_skill(_found(host, known.skill, asked), asked))
-    done = [plan() for plan in plans]  # all are read before the first is written
+    done = [plan() for plan in plans]  # read all files before the first write
     return ConnectResult(host=host.value, files=done, dry_run=asked.dry_run)
 
 
@@ -348,7 +348,7 @@ def _found(host: Host, place: HostPath, asked: ConnectOptions) -> HostFile:
 
 
 def command() -> list[str]:
-    """Return how this program is started: whole, since a host may know no PATH of a shell's."""
+    """Return the command of this program with full paths, as a host may have no shell's PATH."""
     there = shutil.which("satchel")
     return [there] if there else [sys.executable, "-m", "satchel"]
 
@@ -356,7 +356,7 @@ def command() -> list[str]:
 def _servers(
     settings: Settings, there: HostFile, known: HostConfig, asked: ConnectOptions, bank: str | None
 ) -> Callable[[], HostFileChange]:
-    """Return what writes the file with the servers."""
+    """Return the change of the file with the servers."""
     text = there.text or ""
     parse = toml_of if known.form == "toml" else json_of
     value = parse(text, there.path)
@@ -395,7 +395,7 @@ def _default_bank(settings: Settings) -> str | None:
 def _hooks(
     settings: Settings, there: HostFile, hooks_of: str, asked: ConnectOptions, bank: str | None
 ) -> Callable[[], HostFileChange]:
-    """Return what writes the file with the hooks."""
+    """Return the change of the file with the hooks."""
     value = json_of(there.text or "", there.path)
     ours = _plugin(hooks_of)
     without = _without_hooks(value, there.path)
@@ -433,7 +433,7 @@ def _writer(
     *,
     is_first: bool,
 ) -> Callable[[], HostFileChange]:
-    """Return what writes a file; where nothing of ours is in it yet, it is kept as it is."""
+    """Return the change of a file, which is backed up if it has no entries of ours yet."""
 
     def write() -> HostFileChange:
         is_there = there.text is not None
@@ -465,7 +465,7 @@ def _plugin(name: str) -> dict[str, Any]:
 
 
 def _as_here(settings: Settings, group: dict[str, Any], bank: str | None) -> dict[str, Any]:
-    """Return a hook of the plugin's as it runs on this machine."""
+    """Return a hook of the plugin with the command of this machine."""
     made = deepcopy(group)
     for one in made.get("hooks", [made]):
         words = shlex.split(one["command"])[1:]

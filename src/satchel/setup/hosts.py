@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 
 class Host(StrEnum):
-    """A program that runs agents."""
+    """An agent host."""
 
     CLAUDE_CODE = "claude-code"
     CODEX = "codex"
@@ -31,7 +31,7 @@ class HostConfig(NamedTuple):
     servers: HostPath
     form: Literal["json", "toml"]
     table: str
-    """The member that has the servers by name."""
+    """The member with the servers by name."""
 
     skill: HostPath
     hooks: HostPath | None = None
@@ -77,13 +77,13 @@ HOSTS = {
 
 
 class HostTranscripts(NamedTuple):
-    """What a host keeps of conversations, until it deletes it."""
+    """Where a host stores conversations, until it deletes them."""
 
     variable: str
-    """Names its folder, in place of the usual one."""
+    """Variable with its folder, instead of the default one."""
 
     folder: str
-    """The usual one, below the home directory."""
+    """The default folder, below the home directory."""
 
     transcripts: tuple[str, ...]
     """Folders below it."""
@@ -92,7 +92,7 @@ class HostTranscripts(NamedTuple):
     """The format of transcripts."""
 
     memories: str
-    """Which folders below it are memory, as a pattern."""
+    """Pattern of the folders below it with memory files."""
 
 
 KEPT = {
@@ -103,16 +103,16 @@ KEPT = {
         "CODEX_HOME", ".codex", ("sessions", "archived_sessions"), "codex", "memories"
     ),
 }
-"""By host, where transcripts are."""
+"""Folders of transcripts, by host."""
 
 
 def path_of(host: Host, place: HostPath, project: Path | None) -> Path:
-    """Return the file of a place: of one project, or of everything this person does."""
+    """Return the path of a configuration file: of one project, or of all of a user's projects."""
     if project is not None:
         return project.resolve() / place.project
     found = Path.home() / place.everywhere
     moved = os.environ.get(KEPT[host].variable) if host in KEPT else None
     if moved and place.everywhere.startswith(KEPT[host].folder):
-        # Its folder is elsewhere; what usually stands beside the folder stands in it then.
+        # With another folder, files that are beside the default folder are in it.
         found = Path(moved) / place.everywhere.removeprefix(KEPT[host].folder + "/")
-    return found.resolve()  # people keep such files elsewhere, and link to them
+    return found.resolve()  # users keep such files elsewhere, and link to them

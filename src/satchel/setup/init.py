@@ -1,4 +1,4 @@
-"""The first steps on a machine: a home, a key, a store and a bank, made when they are not there."""
+"""Initialization of a machine: a home, a key, a store and a bank, created if missing."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,46 +17,45 @@ from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder
 
 FIRST_BANK = "default"
-"""The name of the first bank when nobody says another."""
+"""Default name of the first bank."""
 
 _PATIENCE = 60.0
 _ID_PREFIX = "blake3:"
 
 OwnerKey = Callable[[], SigningKey]
-"""Gives the key that a new bank is to belong to, made on first use; asked for only when needed."""
+"""Returns the key of the owner of a new bank, created on first use; called only if needed."""
 
 
 class InitResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What is there to begin with, and what of it was made just now."""
+    """Result of the initialization."""
 
     home: str
     store: str
     bank: str | None
-    """ID of the bank that is meant; None where there are several, and none is the default."""
+    """ID of the default bank; None if there are several, and none is the default."""
 
     name: str | None
     banks: int
     made: list[str]
-    """Of ``key``, ``store``, ``bank``: what was not there before."""
+    """Which of ``key``, ``store`` and ``bank`` were created."""
 
     key: str | None = None
     """Name of the owner's signing key."""
 
 
 def initialise(settings: Settings, name: str | None, owner: OwnerKey) -> InitResult:
-    """Make what is missing of home, key, store and a first bank; do nothing when all is there.
+    """Create the home, the key, the store and a first bank, as far as they are missing.
 
-    Several processes may do it at once: one makes it, the others find it.
+    Concurrent processes are serialized: one creates them, the others find them.
 
     Args:
-        settings: The surroundings.
-        name: Of the bank; None for the configured one, or, when there is none at all,
-            ``default``.
-        owner: Gives the key that a new bank belongs to.
+        settings: The settings.
+        name: Name of the bank; None for the configured one, or ``default`` if there is no bank.
+        owner: Returns the key of the owner of a new bank.
 
     Raises:
-        UsageError: If the name is empty, or an id.
-        LockedError: If another process does not end doing the same.
+        UsageError: If the name is empty, or an ID.
+        LockedError: If another process does the same and does not end.
         StoreError: If the store cannot be opened.
     """
     require_owner(settings, "init")
@@ -94,14 +93,14 @@ def bank_to_fill(
     owner: OwnerKey,
     told: Callable[[InitResult], None] | None = None,
 ) -> OpenBank:
-    """Return a bank of an open store to add to; the first one is made when there is none.
+    """Open a bank of an open store for writing; the first bank is created if there is none.
 
     Args:
-        settings: The surroundings.
-        store: Open for writing.
-        wanted: As ``opened.opened_bank`` takes it.
-        owner: As ``initialise`` takes it.
-        told: Called with what was made.
+        settings: The settings.
+        store: The store, open for writing.
+        wanted: As ``open_bank`` takes it.
+        owner: As above.
+        told: Called with the result if something was created.
 
     Raises:
         UnknownBankError: If there are banks, but not this one.
@@ -123,7 +122,7 @@ def opened_to_fill(
     owner: OwnerKey,
     told: Callable[[InitResult], None] | None = None,
 ) -> Iterator[OpenBank]:
-    """Open the configured store and one of its banks to add to; see ``bank_to_fill``."""
+    """Open the configured store and one of its banks for writing; see ``bank_to_fill``."""
     if not has_store(settings):
         started = initialise(settings, wanted, owner)
         if told is not None:
@@ -133,7 +132,7 @@ def opened_to_fill(
 
 
 def _found(settings: Settings, wanted: str | None) -> tuple[tuple[str, str | None] | None, int]:
-    """Return the bank that is meant, where it is there, and how many there are."""
+    """Return the default bank, if it exists, and the number of banks."""
     with configured_store(settings) as store:
         with store.reading() as reader:
             banks = reader.banks()

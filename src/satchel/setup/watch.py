@@ -1,7 +1,7 @@
-"""``satchel watch``: what hosts keep of conversations is captured before they delete it.
+"""``satchel watch``: capture the transcripts of agent hosts before they are deleted.
 
-Each transcript that changed is imported as a file is, from a copy of the moment: what the bank has
-stays, what is new is added, what is gone at the host is not gone here. Secrets are replaced.
+Each changed transcript is copied and imported: existing memories are kept, new ones are added, and
+those that the host deleted are not deleted here. Secrets are replaced.
 """
 
 import os
@@ -55,36 +55,36 @@ _WORD = 8
 
 
 class WatchedFile(NamedTuple):
-    """A file or a folder that may have something new."""
+    """A file or folder to capture."""
 
     time: int
-    """When it was changed, in nanoseconds: the oldest is the next to be deleted."""
+    """Time of its last change in nanoseconds; the oldest is deleted first by the host."""
 
     path: Path
     size: int
     form: str | None
-    """Its format; None to recognise it."""
+    """Its format; None to detect it."""
 
     is_folder: bool = False
 
     @property
     def mark(self) -> tuple[int, int]:
-        """What is another pair once it has changed."""
+        """Size and time, which differ after a change."""
         return self.size, self.time
 
     @property
     def is_memory(self) -> bool:
-        """Whether what is in it changes, and is not only added to."""
+        """Whether its contents change, and are not only appended to."""
         return self.is_folder
 
 
 def found_for(hosts: Sequence[Host], folders: Sequence[Path]) -> Iterator[WatchedFile]:
-    """Yield what hosts keep, and what is in folders; without either, of all hosts that are known.
+    """Yield the transcripts of hosts and folders; by default of all supported hosts.
 
     Links are not followed.
 
     Raises:
-        UsageError: If a host keeps nothing that is known.
+        UsageError: If a host has no known transcripts.
         UnreadableError: If there is no such folder.
     """
     for host in hosts or (() if folders else tuple(KEPT)):
@@ -114,7 +114,7 @@ def _of_host(host: Host) -> Iterator[WatchedFile]:
 
 
 def _memory_in(folder: Path) -> Iterator[WatchedFile]:
-    """Yield a folder of memory, with a mark of all that is in it."""
+    """Yield a folder of memory files, with a stamp of its contents."""
     found = sorted(_files_in(folder, (".md",), None))
     if found:
         said = repr([(str(one.path), one.mark) for one in found]).encode("utf-8", "replace")
@@ -131,7 +131,7 @@ def _files_in(folder: Path, endings: tuple[str, ...], form: str | None) -> Itera
             path = Path(place, name)
             try:
                 status = path.lstat()
-            except OSError:  # deleted meanwhile
+            except OSError:  # deleted during the run
                 continue
             if stat.S_ISREG(status.st_mode) and status.st_size:
                 yield WatchedFile(status.st_mtime_ns, path, status.st_size, form)
@@ -140,39 +140,39 @@ def _files_in(folder: Path, endings: tuple[str, ...], form: str | None) -> Itera
 _MOST_BYTES = 1 << 28
 _ID_DIGITS = 24
 _STALE = timedelta(days=7)
-"""Hosts delete what is a month old."""
+"""Hosts delete transcripts after a month."""
 
 
 class CaptureState(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """How far it is, for one bank."""
+    """State of the capture into one bank."""
 
     store: str
     name: str
-    """What the bank is called."""
+    """Name of the bank."""
 
     bank: str | None = None
-    """Its id."""
+    """ID of the bank."""
 
     at: str | None = None
-    """When it was last looked whether there is something new."""
+    """Time of the last run."""
 
     files: dict[str, tuple[int, int]] = {}
-    """Size and time of what was taken, by path."""
+    """Size and time of the captured files, by path."""
 
     missed: dict[str, str] = {}
-    """What could not be taken the last time, and why, by path."""
+    """Errors of the last run, by path."""
 
 
 def standing_of(settings: Settings, name: str) -> CaptureState:
-    """Return how far it is for a bank."""
+    """Return the state for a bank."""
     found = _read(_path(settings, name))
     return found or CaptureState(store=shown_address(settings.store), name=name)
 
 
 def keep_standing(settings: Settings, found: CaptureState) -> None:
-    """Keep how far it is."""
+    """Store the state."""
     path = _path(settings, found.name)
-    with suppress(SatchelError, OSError):  # a full disk: the next time takes it all again
+    with suppress(SatchelError, OSError):  # a full disk: the next run captures everything again
         private_folder(settings.state)
         private_folder(path.parent)
         with atomic_write(path, mode=PRIVATE_FILE) as stream:
@@ -180,11 +180,11 @@ def keep_standing(settings: Settings, found: CaptureState) -> None:
 
 
 def check_watching(settings: Settings, moment: datetime | None = None) -> Iterator[Check]:
-    """Say of each bank that hosts were captured into whether that is fresh.
+    """Check for each bank with captured transcripts whether the capture is recent.
 
     Args:
-        settings: The surroundings.
-        moment: What time it is; the clock's by default.
+        settings: The settings.
+        moment: The time; by default the present one.
     """
     require_owner(settings, "doctor")
     for path in sorted((settings.state / "watch").glob("*.json")):
@@ -218,7 +218,7 @@ def _read(path: Path) -> CaptureState | None:
 
 
 BANK = "transcripts"
-"""The bank that is meant where none is named or configured."""
+"""Default bank."""
 
 UNIT = Unit(
     "satchel-watch",
@@ -227,13 +227,13 @@ UNIT = Unit(
 )
 
 _SETTLED = 60.0
-"""Seconds after which a file that nobody wrote to is taken to its end."""
+"""Seconds without a write after which the last line of a file is captured."""
 
 _CHUNK = 1 << 20
 _HOUR, _MINUTE = 3600, 60
 _NIGHT = 3
 _PAST = 17
-"""Minutes past the hour, for what is due each hour or less often."""
+"""Minute of a run that is due each hour or less often."""
 
 
 def _known_hosts(values: Sequence[str]) -> tuple[str, ...]:
@@ -263,7 +263,7 @@ _DIGITS = 8
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions(SigningOptions):
-    """What to capture, and where it goes."""
+    """What to capture, and into which bank."""
 
     hosts: Annotated[
         str | Sequence[str],
@@ -306,23 +306,23 @@ class WatchOptions(SigningOptions):
 
     @property
     def interval(self) -> timedelta:
-        """The time from one capture to the next."""
+        """Time between two captures."""
         return timedelta(seconds=int(self.every[:-1]) * _SECONDS[self.every[-1]])
 
 
 class CapturedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file or a folder that something new was taken from."""
+    """A captured file or folder."""
 
     file: str
     format: str | None = None
     """None in a dry run."""
 
     added: int = 0
-    """Records that are new to the bank."""
+    """Number of new records."""
 
 
 class FailedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What could not be taken."""
+    """A file that could not be captured."""
 
     file: str
     code: str
@@ -336,38 +336,38 @@ class WatchResult(msgspec.Struct, kw_only=True, omit_defaults=True):
     bank: str
     at: str
     looked: int = 0
-    """Files and folders that are there."""
+    """Number of existing files and folders."""
 
     captured: list[CapturedFile] = []
     unchanged: int = 0
-    """As they were when they were taken."""
+    """Number of unchanged files."""
 
     empty: int = 0
-    """Without a message, so far."""
+    """Number of files without a message."""
 
     unknown: list[str] = []
-    """Of no format that is known."""
+    """Files of unknown formats."""
 
     gone: int = 0
-    """Deleted at the host since the last time; here they stay."""
+    """Number of files that the host deleted since the last run; their memories stay."""
 
     missed: list[FailedFile] = []
     losses: list[Loss] = []
-    """What is no part of a conversation, counted over all that was captured."""
+    """Skipped records of all captured files."""
 
     secrets: dict[str, int] = {}
-    """What was replaced, by kind."""
+    """Replaced secrets, by kind."""
 
     dry_run: bool = False
     status: int = 0
     """The exit status of the last capture, if there were several."""
 
     timer: Timer | None = None
-    """What makes the system capture, if that was asked for."""
+    """The timer for the system, if it was requested."""
 
     @property
     def exit_status(self) -> int:
-        """0, or that of the first that could not be captured."""
+        """0, or the exit status of the first file that could not be captured."""
         return self.missed[0].exit_status if self.missed else self.status
 
 
@@ -395,7 +395,7 @@ def watch(
 
     Only what changed is read, only what is new is added, and what a host deletes stays here.
     Secrets are replaced. On the command line it runs until it is interrupted, unless `--once` or
-    `--print` is given. One file that cannot be read is no error: it is reported, and tried again.
+    `--print` is given. A file that cannot be read is not an error: it is reported, and tried again.
 
     Args:
         settings: Where the store and the keys are.
@@ -508,10 +508,10 @@ def keep_watching(  # noqa: PLR0913 - what is captured, how often, and who is to
 def timer_to_watch(
     settings: Settings, kind: Kind, arguments: Sequence[str], every: timedelta
 ) -> str:
-    """Return what has the system do it: systemd's units, a cron line, launchd's plist.
+    """Return a timer for the system: systemd's units, a cron line, launchd's plist.
 
     Raises:
-        UsageError: If no timer can say how often.
+        UsageError: If no timer can express the interval.
     """
     require_owner(settings, "watch")
     return timer_for(kind, schedule_of(every), invocation(settings, arguments), UNIT)
@@ -521,7 +521,7 @@ def schedule_of(every: timedelta) -> str:
     """Return an interval as cron's five fields.
 
     Raises:
-        UsageError: If it is none of minutes in an hour, hours in a day, or a day.
+        UsageError: If it does not divide an hour or a day.
     """
     seconds = int(every.total_seconds())
     minutes, hours = seconds // _MINUTE, seconds // _HOUR
@@ -562,7 +562,7 @@ class _Look:
             told.captured = [CapturedFile(file=str(one.path)) for one in changed]
             return told
         there = {str(one.path) for one in self._seen}
-        # A folder that is not looked at this time may well be there.
+        # A folder that was not read in this run may exist.
         gone = [path for path in known.keys() - there if not Path(path).exists()]
         told.gone = len(gone)
         for path in gone:
@@ -577,7 +577,7 @@ class _Look:
         return told
 
     def _standing(self) -> CaptureState:
-        """Return how far it is; from the start for a bank that is not the one it was."""
+        """Return the state; an empty one if the bank is another one."""
         settings, found = self._settings, standing_of(self._settings, self._name)
         there = None
         if has_store(settings):
@@ -589,7 +589,7 @@ class _Look:
         return found
 
     def _take_back(self, changed: list[WatchedFile]) -> None:
-        """Take back what one that was killed began; its file may be a longer one by now."""
+        """Undo the unfinished import of a killed run; its file may be longer now."""
         if not has_store(self._settings):
             return
         paths = {str(one.path) for one in changed}
@@ -670,7 +670,7 @@ def _as_it_is(one: WatchedFile) -> Iterator[Path | OpenFile]:
 
 
 def _cut_to_lines(kept: BinaryIO) -> None:
-    """Leave what is behind the last line's end for the next time."""
+    """Truncate an unfinished last line, which the next run captures."""
     end = kept.seek(0, 2)
     while end > 0:
         start = max(0, end - _CHUNK)

@@ -1,8 +1,8 @@
-"""Comparing two memories, banks or files: what only one has, and what differs in both.
+"""Compare two banks or files: entries that only one has, and entries that differ.
 
-Entries are paired by id, then by content, then by the thing in the world that they speak of, then
-by what replaced what in a bank. Content is the canonical bytes without id and nonce, so a copy
-that was sealed again is the same. Everything is compared on disk; memory is bounded.
+Entries are paired by ID, then by content, then by the ID at their origin, then by their
+replacements in a bank. Content is the canonical bytes without ID and nonce, so a copy that was
+sealed again is equal. Everything is compared on disk; memory is bounded.
 """
 
 from collections.abc import Iterable, Iterator
@@ -72,15 +72,15 @@ AND two.seq NOT IN (SELECT a FROM pair UNION SELECT b FROM pair)
 
 
 class UnpairedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An entry that one side has."""
+    """An entry that only one side has."""
 
     id: str
     type: str
     origin: str | None = None
-    """Its id where it came from."""
+    """Its ID at the origin."""
 
     text: str | None = None
-    """The first words of it."""
+    """Its first words."""
 
 
 class ChangedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -93,7 +93,7 @@ class ChangedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What two memories have in common, and what not."""
+    """Result of a comparison."""
 
     a: str
     b: str
@@ -115,10 +115,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EntryMatcher(Scratch):
-    """Two sides that are being laid side by side.
-
-    SQLite's temporary database keeps small memories in memory and spills large ones by itself.
-    """
+    """Two sides in a temporary SQLite database, which spills to disk."""
 
     def __init__(self) -> None:
         self._added = 0
@@ -132,7 +129,7 @@ class EntryMatcher(Scratch):
         )
 
     def add(self, side: Side, records: Iterable[Sealed]) -> int:
-        """Take the entries of one side, ``a`` first, and return how many there were.
+        """Add the entries of one side, ``a`` first, and return their number.
 
         Of other records, only those that name the replacement of an entry are read.
         """
@@ -142,12 +139,12 @@ class EntryMatcher(Scratch):
         return self._added - before
 
     def compare(self, a: str, b: str, *, limit: int) -> Comparison:
-        """Pair what was added, and return the differences.
+        """Pair the entries, and return the differences.
 
         Args:
-            a: What the one side is called.
-            b: What the other is called.
-            limit: How many of each kind to name; the numbers are of all.
+            a: Name of the first side.
+            b: Name of the second side.
+            limit: Maximum number of differences of each kind to list; all are counted.
         """
         self._db.executescript(
             "CREATE INDEX entry_id ON entry(id); CREATE INDEX entry_print ON entry(print);"
@@ -217,7 +214,7 @@ class EntryMatcher(Scratch):
             yield _only(msgspec.json.decode(body))
 
     def _fields(self, one: JsonObject, other: JsonObject) -> list[str]:
-        """Return the members that differ; a link to the same entry under another id does not."""
+        """Return the members that differ; links to the same entry under another ID do not."""
         names = sorted((one.keys() | other.keys()) - {"id", "nonce"})
         return [
             name
@@ -243,7 +240,7 @@ class EntryMatcher(Scratch):
 
 
 def _model(record: Sealed) -> Model:
-    """Return a record's typed value, in one step where its bytes have no member that is null."""
+    """Return the typed value of a record, in one step if no member is null."""
     try:
         return _decode(record.body)  # type: ignore[no-any-return]
     except msgspec.ValidationError:
@@ -275,12 +272,12 @@ def _raw(identity: str) -> bytes:
 
 
 MOST_SHOWN = 10_000
-"""Differences of each kind that can be named at once; the numbers are of all."""
+"""Maximum number of differences of each kind that are listed; all are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Side:
-    """One of the two, opened."""
+    """One side, opened."""
 
     name: str
     records: Iterator[Sealed]
@@ -319,15 +316,15 @@ class DiffOptions(Options):
     absent={"mcp": "Banks and files are compared by people, not by a model."},
 )
 def diff(settings: Settings, options: DiffOptions, *, banks_only: bool = False) -> Comparison:
-    """Compare the current memories of two banks or files, or of a bank at two moments.
+    """Compare the current memories of two banks or files, or of a bank at two times.
 
-    Memories are the same when they say the same, whatever their IDs. The command exits with status
-    0 when they are the same, and 1 when they differ.
+    Memories are equal if their content is, whatever their IDs. The command exits with status 0 if
+    they are equal, and 1 if they differ.
 
     Args:
-        settings: Where the store is.
+        settings: Settings with the store.
         options: What to compare.
-        banks_only: Take no name for that of a file.
+        banks_only: Never interpret a name as that of a file.
 
     Raises:
         UsageError: If a name could be either.
@@ -354,7 +351,7 @@ def _opened(
 ) -> Iterator[_Side]:
     path = Path(text)
     is_file = not banks_only and _exists(path)
-    # A file is read as well where the store vanished, as what is left of it may be compared.
+    # A file is read even if the store is missing: a remaining copy may be compared.
     bank = _bank_called(settings, text) if store_exists(settings.store) or not is_file else None
     if bank is not None and is_file:
         raise UsageError(
@@ -378,9 +375,9 @@ def _opened(
 
 
 def _bank_called(settings: Settings, text: str) -> str | None:
-    """Return the ID of the bank that a name or ID means; None for none.
+    """Return the ID of the bank with a name or ID; None if there is none.
 
-    Of other banks than its own, the holder of a token does not learn whether they exist.
+    The holder of a token does not learn whether other banks exist.
     """
     if not has_store(settings):
         return None

@@ -205,7 +205,7 @@ def convert(
         InputError: If the input cannot be read, is malformed or empty.
         VerificationError: If a sealed input does not verify.
         TargetError: If the output cannot be written. No partial file remains.
-        LossError: With ``fail_on_loss``, if something would not survive.
+        LossError: With ``fail_on_loss``, if something would be lost.
         ShortInputError: If the input is incomplete by its own count, and that was not accepted.
         UsageError: If a format cannot be determined.
     """

@@ -62,10 +62,10 @@ def disclose(
     outgoing: ExportDestination,
     withhold: frozenset[str] = frozenset(),
 ) -> ExportCounts:
-    """Add entries, their ancestors, and the proofs that all were logged, to a builder.
+    """Add entries, their ancestors and the proofs that all were logged to a builder.
 
     Args:
-        view: Of the bank.
+        view: View of the bank.
         chosen: The entries; they need not be current.
         outgoing: Destination of the records.
         withhold: IDs of ancestors to withhold.
@@ -92,7 +92,7 @@ class _DisclosureTask:
     def __init__(self, view: View, outgoing: ExportDestination, withhold: frozenset[str]) -> None:
         self.found = ExportCounts()
         self.endings = list[str]()
-        """Ids of the records by which keys ended."""
+        """IDs of the records that ended keys."""
 
         self._redacts = False
         self._view = view
@@ -232,7 +232,7 @@ def disclose_to(
 
 @dataclass(frozen=True, slots=True)
 class DiscloseOptions(PathOptions, SigningOptions, EncryptionOptions):
-    """Which memories to disclose, and where to."""
+    """Which memories to disclose, and the output."""
 
     entry_ids: Annotated[
         str | Sequence[str],
@@ -299,15 +299,15 @@ def disclose_memories(
 
     Args:
         bank: The bank.
-        options: Which memories, and where to.
+        options: Which memories, and the output.
         owner: Returns the key that signs it.
-        permission: Where paths may lead; as the options say by default.
+        permission: Allowed paths; by default those of the options.
         outlet: An open file to write in place of the output.
 
     Raises:
         ContainmentError: If the path is outside the allowed folders.
         UnknownMemoryError: If there is no such memory.
-        UsageError: If none is named, or the output is no artifact.
+        UsageError: If no memory is given, or the output is not an artifact.
         TargetError: If it cannot be written.
     """
     settings = bank.settings

@@ -80,8 +80,8 @@ def encrypt(
     """Encrypt a file for one or more recipients.
 
     Commands that read files read encrypted ones too, with an identity that is stored here, with
-    `satchel --identity FILE`, or by a passphrase. Encryption does not show who made a file: what
-    is sealed in it does.
+    `satchel --identity FILE`, or by a passphrase. Encryption does not identify the author of a
+    file: a signature does.
 
     Args:
         settings: Settings with the identities and the allowed paths.

@@ -38,7 +38,7 @@ _PACKED = ".zip"
 _EXPANSION, _CHUNK = DEFAULT_LIMITS.expansion, 1 << 20
 
 DATABASES = ("chroma.sqlite3",)
-"""Names of databases that stand for the folder they are in."""
+"""Names of databases that represent the folder they are in."""
 
 _MOST_FILES = 100_000
 _DEEPEST = 16
@@ -69,14 +69,14 @@ def input_to_read(
             with put_together(folder, names, Path(path)) as file:
                 yield file
             return
-    with file_to_read(settings, path, permission) as file:  # which says that it is a folder
+    with file_to_read(settings, path, permission) as file:  # raises an error: it is a folder
         yield file
 
 
 def _is_folder(path: PathInput) -> bool:
     try:
         return Path(path).is_dir()
-    except (OSError, ValueError):  # a name that is too long, or no name; opening it says so
+    except (OSError, ValueError):  # a name that is too long or invalid; opening it reports that
         return False
 
 
@@ -85,7 +85,7 @@ def names_in(folder: ContainedFolder) -> list[str]:
 
     Raises:
         PathRefusedError: If there is a link.
-        LimitError: If there are too many, or they are too deep.
+        LimitError: If there are too many, or they are nested too deeply.
     """
     return sorted(_names_in(folder))
 
@@ -110,10 +110,10 @@ def _names_in(folder: ContainedFolder) -> Iterator[str]:
 
 
 def put_together(folder: ContainedFolder, names: list[str], path: Path) -> OpenFile:
-    """Return an archive of the files of a folder, the same bytes each time; the caller closes it.
+    """Return a deterministic archive of the files of a folder; the caller closes it.
 
     Raises:
-        TargetError: If there is no room for it.
+        TargetError: If there is no space for it.
     """
     with tempfile.TemporaryFile() as kept:
         try:
@@ -142,12 +142,12 @@ def _pack(folder: ContainedFolder, names: list[str], kept: BinaryIO) -> None:
 
 
 def _put_in(archive: zipfile.ZipFile, folder: ContainedFolder, name: str) -> None:
-    """Put the files of an archive in, below its name.
+    """Add the files of a nested archive, below its name.
 
-    Products give one export out as several archives, with a list of them.
+    Products split one export into several archives, with a list of them.
 
     Raises:
-        MalformedError: If it is damaged; then it is to be got again.
+        MalformedError: If it is damaged; download it again.
         LimitError: If it expands too far.
     """
     with folder.open(name) as stream, OpenFile(os.dup(stream.fileno()), Path(name)) as held:
@@ -172,18 +172,18 @@ def _copied(packed: ChatArchive, file: ArchiveFile, sink: IO[bytes], most: int) 
 
 
 ARCHIVE = ".zip"
-"""How the name of a folder of files ends that is to be an archive."""
+"""Suffix of an output that is an archive instead of a folder."""
 
 _MODES = 0o777
 
 
 class FolderOutlet(WrappedOutlet):
-    """A name that a folder is going to have; who writes to it writes an archive of its files.
+    """An outlet for a folder, to which an archive of its files is written.
 
-    What is read back is put together from the files on the disk.
+    What is read back is packed from the files on the disk.
 
     Args:
-        inner: The name.
+        inner: The outlet with the name of the folder.
     """
 
     def __init__(self, inner: Outlet) -> None:
@@ -199,7 +199,7 @@ class FolderOutlet(WrappedOutlet):
         overwrite: bool,
         mode: int = PRIVATE_FILE,  # noqa: ARG002 - what is in a folder of ours is private
     ) -> Iterator[BinaryIO]:
-        """Give an archive to write, whose files are in a folder beside the name afterwards."""
+        """Open an archive for writing, whose files are then extracted to a temporary folder."""
         if self._stack is None:
             raise UsageError("a folder can be written only if it is read back")
         with temporary_file() as packed:
@@ -222,32 +222,32 @@ class FolderOutlet(WrappedOutlet):
                 self._stack = self._staged = None
 
     def written(self) -> OpenFile:
-        """Open what was written, put together from what is on the disk; the caller closes it."""
+        """Open the written files, packed again from the disk; the caller closes it."""
         if self._staged is None:
             raise TargetError("nothing was written", file=str(self.path))
         folder = self._staged.folder
         return put_together(folder, names_in(folder), self.path)
 
     def stored(self) -> OpenFile:
-        """Open the same as ``written``: what a reader of the folder is given."""
+        """Open the same as ``written``: what a reader of the folder gets."""
         return self.written()
 
     def remove(self) -> None:
-        """Take what was written away."""
+        """Remove what was written."""
         self._staged = None
 
 
 class WithinOutlet(WrappedOutlet):
-    """The name of a file that something is written into, which may be there already.
+    """An outlet for a part of a file, which may exist already.
 
-    What was there is kept beside it, as ``NAME.bak``, when it changes.
+    The previous content is stored next to it as ``NAME.bak`` if it changes.
 
     Args:
-        inner: The name.
+        inner: The outlet with the name of the file.
 
     Raises:
-        PathRefusedError: If it is a link, or no file.
-        LimitError: If the file is larger than any that is meant for this.
+        PathRefusedError: If it is a link, or not a regular file.
+        LimitError: If the existing file is too large.
     """
 
     def __init__(self, inner: Outlet) -> None:
@@ -257,12 +257,12 @@ class WithinOutlet(WrappedOutlet):
 
     @property
     def status(self) -> os.stat_result | None:
-        """Nothing that would have to be replaced: the file stays."""
+        """None: an existing file is edited, not replaced."""
         return None
 
     @contextmanager
     def writing(self, *, overwrite: bool, mode: int = PRIVATE_FILE) -> Iterator[BinaryIO]:
-        """Give the whole file to write, which keeps its permissions."""
+        """Open the whole file for writing, with its permissions."""
         replaces = self.before is not None
         with self._inner.writing(overwrite=replaces or overwrite, mode=mode) as stream:
             if self._mode is not None:
@@ -284,11 +284,11 @@ class WithinOutlet(WrappedOutlet):
             self._keep()
 
     def written(self) -> OpenFile:
-        """Open what was written; the caller closes it."""
+        """Open the written file; the caller closes it."""
         return self._inner.written()
 
     def remove(self) -> None:
-        """Take what was written away."""
+        """Remove what was written."""
         self._inner.remove()
 
     def _now(self) -> bytes | None:
@@ -314,11 +314,11 @@ class WithinOutlet(WrappedOutlet):
 
 
 def output_for(outlet: Outlet, writer: Format, lock: Lock) -> Outlet:
-    """Return what a format is written to: the file of that name, a folder, or a part of a file.
+    """Return the outlet for a format: a file, a folder, or a part of a file.
 
     Raises:
-        PathRefusedError: If it would be a part of what is no file.
-        UsageError: If it would be a part of an encrypted file.
+        PathRefusedError: If the format is a part of a file, and the output is not a regular file.
+        UsageError: If the format is a part of a file, and the output is to be encrypted.
     """
     traits, name = writer.info.traits, outlet.path.name
     if traits.within:

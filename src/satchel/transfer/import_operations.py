@@ -353,7 +353,7 @@ def list_jobs(settings: Settings, options: NoOptions) -> list[Job]:
     absent=NOT_FOR_MODELS | {"http": "A request that uploads the same file again resumes it."},
 )
 def resume_job(target: ImportTarget, options: JobResumeOptions) -> ImportSummary:
-    """Resume an import that was interrupted, with the options that it was begun with.
+    """Resume an import that was interrupted, with the options that it was started with.
 
     Raises:
         UnknownJobError: If there is no such job.
@@ -378,7 +378,7 @@ def resume_job(target: ImportTarget, options: JobResumeOptions) -> ImportSummary
     | {"http": "`DELETE /v1/jobs/{job}` stops a server's work before anything is visible."},
 )
 def cancel_job(settings: Settings, options: JobCancelOptions) -> JobCancelResult:
-    """Cancel an import that was interrupted: remove what it logged. Nobody had seen any of it.
+    """Cancel an import that was interrupted: remove what it logged. None of it was visible.
 
     Raises:
         UnknownJobError: If there is no such job.

@@ -59,8 +59,8 @@ class ImportStage:
     """
 
     def __init__(self, strands: SpoolStreams) -> None:
-        self._records = _Rows(strands.strand())
-        self._statuses = _Rows(strands.strand())
+        self._records = _Rows(strands.new_stream())
+        self._statuses = _Rows(strands.new_stream())
         self.records = 0
         self.statuses = 0
         self.size = 0

@@ -1,9 +1,9 @@
-"""The file that a sidecar is: a head that says which output it is of, and a line for each record.
+"""Sidecars: what the format of an output cannot hold, in a file next to it.
 
-The head names the output by its digest, and the lines by theirs, so one that was changed, or is of
-another output, shows. A line says by what its record is known in the output, and what is to be
-changed to have it back; or it holds a record that is not there at all; or it says that the format
-made up a record by itself, which goes again.
+A sidecar has a head that names the output, and a line for each record. The head contains the digest
+of the output and of the lines, so that a changed sidecar, or one of another output, is detected. A
+line has the fingerprints of its record in the output and the changes that restore it, or a record
+that is not in the output, or the mark of a record that the format added, which is removed.
 """
 
 from collections.abc import Iterator
@@ -45,13 +45,13 @@ _MARK_BYTES = 8
 
 
 class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What makes one object of another."""
+    """Changes from one object to another."""
 
     to: dict[str, Any] = {}
-    """Members that are to be."""
+    """Members to set."""
 
     was: dict[str, str] = {}
-    """Marks of members that were there; one that is not in ``to`` is to go."""
+    """Marks of members before; one that is not in ``to`` is removed."""
 
     within: dict[str, "ObjectChange"] = {}
     """Changes of members that are objects on both sides."""
@@ -61,7 +61,7 @@ class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
 
 
 def change_of(before: dict[str, Any], after: dict[str, Any]) -> ObjectChange:
-    """Return what makes ``after`` of ``before``; both are in the canonical domain."""
+    """Return the changes from ``before`` to ``after``, both of canonical values."""
     found = ObjectChange({}, {}, {})
     for name in sorted(before.keys() | after.keys()):
         one, other = before.get(name), after.get(name)
@@ -79,7 +79,7 @@ def change_of(before: dict[str, Any], after: dict[str, Any]) -> ObjectChange:
 
 
 def apply_change(now: dict[str, Any], change: ObjectChange) -> dict[str, Any]:
-    """Return an object with a change made to it, except for what is not as it was."""
+    """Return an object with changes applied, except to members that differ from before."""
     made = dict(now)
     for name in change.to.keys() | change.was.keys():
         there = _mark(now[name]) if name in now else None
@@ -101,63 +101,63 @@ def _mark(value: Any) -> str:
 
 
 VERSION: Literal[1] = 1
-"""Of the form of sidecars."""
+"""Version of sidecars."""
 
 SUFFIX = ".satchel.jsonl"
-"""What stands behind the name of an output in that of its sidecar."""
+"""Suffix that is appended to the name of an output."""
 
 WITHOUT = "Put the right sidecar next to the file, or continue without it: --ignore-sidecar."
 
 _HEAD_BYTES = 4096
 _ROOM = 4
-"""How much longer a line may be than a record: a change holds a part of it, and marks."""
+"""How much longer a line may be than a record: it also has fingerprints and marks."""
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
-    """Of which file it is."""
+    """The file of the sidecar."""
 
     digest: str
-    """``blake3:`` and 64 hex digits of its plain bytes; of a folder, of its files put together."""
+    """``blake3:`` and 64 hex digits of its decrypted bytes; of a folder, of its packed files."""
 
     bytes: Count
 
 
 class SidecarHead(msgspec.Struct, frozen=True, kw_only=True):
-    """The first line."""
+    """The first line of a sidecar."""
 
     satchel_sidecar: int
-    """Version of the form."""
+    """Version of the sidecar."""
 
     format: str
-    """Of the output."""
+    """Format of the output."""
 
     output: Output
     lines: Count
     digest: str
-    """``blake3:`` and 64 hex digits of all lines behind this one."""
+    """``blake3:`` and 64 hex digits of all following lines."""
 
 
 class SidecarLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line behind the head."""
+    """One line after the head."""
 
     known: tuple[str, str | None, str | None, str | None] | None = None
-    """By what a record of the output is known, hexadecimal: all of it, all but its origin, the id
-    that it has there, its words."""
+    """Fingerprints of a record of the output in hex: of everything, without its origin, of its ID
+    there, of its words."""
 
     type: str | None = None
-    """Of the record in the output."""
+    """Type of the record in the output."""
 
     id: str | None = None
-    """Of the record that it was; none for one that the format made up."""
+    """ID of the original record; none for one that the format added."""
 
     nonce: str | None = None
     change: ObjectChange = ObjectChange()
     record: dict[str, Any] | None = None
-    """All of a record that is not in the output."""
+    """A whole record that is not in the output."""
 
     @property
     def said(self) -> tuple[bytes | None, ...]:
-        """The marks as bytes."""
+        """The fingerprints as bytes."""
         return tuple(None if one is None else bytes.fromhex(one) for one in self.known or ())
 
 
@@ -167,7 +167,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def marks_of(said: RecordIdentity) -> tuple[str, str | None, str | None, str | None]:
-    """Return by what a record is known, as a line has it."""
+    """Return the fingerprints of a record for a line."""
     return said.print.hex(), _hex(said.bare), _hex(said.key), _hex(said.words)
 
 
@@ -176,12 +176,12 @@ def _hex(mark: bytes | None) -> str | None:
 
 
 def line_of(body: bytes) -> SidecarLine:
-    """Return a line that was checked before."""
+    """Return a parsed line that was checked before."""
     return _decode_line(body)
 
 
 class SidecarLines:
-    """The lines of a sidecar that is being made. They wait until all of them are known."""
+    """The lines of a new sidecar, buffered until all of them are known."""
 
     def __init__(self) -> None:
         self._spool = Spool()
@@ -189,7 +189,7 @@ class SidecarLines:
         self.count = 0
 
     def add(self, line: SidecarLine) -> None:
-        """Add one."""
+        """Add a line."""
         body = _encode(line) + b"\n"
         self._sum.update(body)
         self._spool.write(body)
@@ -208,7 +208,7 @@ class SidecarLines:
         sink.writelines(self._spool.chunks())
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the space."""
         self._spool.close()
 
 
@@ -216,7 +216,7 @@ def head_of(file: InputPath) -> SidecarHead:
     """Return the first line of a sidecar.
 
     Raises:
-        MalformedError: If it is none, or of a version that is not known here.
+        MalformedError: If it is not a sidecar, or of an unknown version.
         UnreadableError: If it cannot be read.
     """
     with open_input(file) as stream:
@@ -240,13 +240,13 @@ def _head(stream: BinaryIO) -> SidecarHead:
 
 
 def read_lines(file: InputPath, limits: Limits) -> Iterator[tuple[SidecarLine, bytes]]:
-    """Yield the lines of a sidecar behind the head, each with its bytes.
+    """Yield the lines of a sidecar after the head, each with its bytes.
 
-    Believe none of them before the last came: only then it is known that nothing was changed.
+    They are verified only after the last one: do not use any before.
 
     Raises:
-        MalformedError: If a line is none, or they are not those that were written.
-        LimitError: If a line is too long, or these are too many.
+        MalformedError: If a line is malformed, or the lines do not match the digest.
+        LimitError: If a line is too long, or there are too many.
         UnreadableError: If it cannot be read.
     """
     most, found, count = _ROOM * limits.entry_bytes, blake3(), 0
@@ -283,32 +283,32 @@ def _line(body: bytes, number: int) -> SidecarLine:
 
 
 BY = ("print", "bare", "key", "words")
-"""By what a record is known, the surest first."""
+"""Fingerprints of a record, most specific first."""
 
 _LINKS = frozenset({"parent_ids", "source_event_ids"})
 _GIVEN = frozenset({"id", "nonce"})
 
 
 class UnsealedRecords:
-    """Gives what a reader yields as records that say the same each time they are read.
+    """Converts what a reader yields to records that are the same in each pass.
 
-    A draft has neither id nor nonce. What was sealed by the reader itself is named, where others
-    are linked to it, by its id at its origin.
+    A draft has neither ID nor nonce. Links to records that the reader sealed itself use their IDs
+    at the origin.
 
     Args:
-        keeps_ids: Whether ids are those that the records had before.
+        keeps_ids: Whether records keep their IDs.
     """
 
     def __init__(self, *, keeps_ids: bool) -> None:
         self._names: dict[str, str] | None = None if keeps_ids else {}
 
     def __call__(self, item: Model | Sealed) -> Sealed:
-        """Return an item as a record; one that says nothing where it has no canonical form."""
+        """Return an item as a record; an empty one if it has no canonical form."""
         if not isinstance(item, Sealed):
             tag = str(item.__struct_config__.tag)
             try:
                 return Sealed("", tag, canonical_checked(plain(item)))
-            except InputError:  # which is said where it is sealed
+            except InputError:  # reported when it is sealed
                 return Sealed("", tag, b"{}")
         if self._names is None:
             return item
@@ -320,12 +320,12 @@ class UnsealedRecords:
 
 
 class SidecarBuilder:
-    """The lines of a sidecar, until the digest of its output is known; its holder closes it.
+    """Builds the lines of a sidecar, before the digest of its output is known.
 
     Args:
-        planned: What the output was to have.
-        found: What it reads back as.
-        keeps_ids: Whether that has the ids that it had before.
+        planned: The records of the transfer.
+        found: The records read back from the output.
+        keeps_ids: Whether those keep their IDs.
     """
 
     def __init__(
@@ -358,19 +358,19 @@ class SidecarBuilder:
             self._lines.add(SidecarLine(record=_whole(value_of(body))))
             needed = True
         self.is_needed = needed
-        """Whether the output has not all of it by itself."""
+        """Whether the output lacks something."""
 
     def write(self, sink: BinaryIO, format_: str, output: Output) -> None:
         """Write the sidecar."""
         self._lines.write(sink, format_, output)
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the space."""
         self._lines.close()
 
 
 def said_of(record: Sealed) -> RecordIdentity:
-    """Return what a record that was read is known by."""
+    """Return the fingerprints of a record that was read."""
     return identify_record(record, draft=True)
 
 
@@ -391,9 +391,9 @@ def _sidecar_line(wanted: dict[str, Any], there: bytes) -> SidecarLine:
 
 
 def _whole(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a record; in the place of a redacted form a memory of its own that says the same.
+    """Return a record; for a redacted form, a new memory with the same content.
 
-    Under the id of the form it would need the proof of a redaction, which no sidecar has.
+    With the ID of the form it would need the proof of a redaction, which a sidecar does not have.
     """
     if "nonce" in value:
         return value
@@ -407,7 +407,7 @@ def _named(kind: str, line: bytes) -> Sealed:
 
 
 def value_of(body: bytes) -> dict[str, Any]:
-    """Return what canonical bytes say."""
+    """Return the value of canonical bytes."""
     found: dict[str, Any] = msgspec.json.decode(body)
     return found
 
@@ -417,7 +417,7 @@ _CONTEXT = "satchel 2026 nonce of a changed record"
 
 
 class SidecarChanges(NamedTuple):
-    """What became of the records of an output since its sidecar was made."""
+    """Counts of changes to the records of an output since its sidecar was written."""
 
     same: int = 0
     changed: int = 0
@@ -426,17 +426,17 @@ class SidecarChanges(NamedTuple):
 
 
 class SidecarFormat:
-    """A format whose records come back as the sidecar of the file has them.
+    """A format whose records are restored with the sidecar of the file.
 
     Args:
         adapter: The format.
         name: Its name.
-        sidecar: The sidecar; it has to stay readable.
-        called: What to call that in messages.
-        digest: Of the file that is read, in plain bytes.
+        sidecar: The sidecar, open while records are read.
+        called: Name of the sidecar for messages.
+        digest: Digest of the decrypted bytes of the file.
 
     Raises:
-        MalformedError: If it is none, or that of a file in another format.
+        MalformedError: If it is not a sidecar, or is of a file in another format.
     """
 
     info: ClassVar[Info]
@@ -457,34 +457,34 @@ class SidecarFormat:
                 hint=WITHOUT,
             )
         self.is_same = digest == head.output.digest
-        """Whether the file is the one that was written with the sidecar."""
+        """Whether the file is unchanged since the sidecar was written."""
 
         self._keeps_ids = adapter.info.traits.keeps_ids
         traits = replace(adapter.info.traits, keeps_ids=True)
         self.info = replace(adapter.info, traits=traits)  # type: ignore[misc]
         self.since = SidecarChanges()
-        """Known once it was read."""
+        """Set once the file was read."""
 
         self.replaces = dict[str, str]()
-        """The ids of changed records, each with that of the record that it was."""
+        """IDs of changed records, with the IDs of the originals."""
 
         self._pairing: Pairing | None = None
         self._beside = Spool()
         self._gone = ScratchMap()
 
     def recognises(self, place: Place) -> bool:
-        """Tell what the format does."""
+        """Return whether the format recognises a place."""
         return self._adapter.recognises(place)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
-        """Write what the format writes."""
+        """Write as the format does."""
         self._adapter.write(records, target, writing)
 
     def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        """Yield the records as they were.
+        """Yield the restored records.
 
         Raises:
-            MalformedError: If the sidecar is not of this file, or was changed.
+            MalformedError: If the sidecar is not of this file, or was altered.
             InputError: As the format.
         """
         pairing = self._paired(place, reading)
@@ -514,13 +514,13 @@ class SidecarFormat:
             made_up.close()
 
     def _as_it_was(self, line: SidecarLine, body: bytes, limits: Limits) -> Sealed | None:
-        """Return what one in the file stands for; None where it is none, or came before."""
+        """Return the restored record for one in the file; None for an added or repeated one."""
         if line.id is None or not _is_as_it_was(line, body):
             return None
         return self._record(line, body, limits)
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the space."""
         self._beside.close()
         self._gone.close()
         if self._pairing is not None:
@@ -540,7 +540,7 @@ class SidecarFormat:
         )
 
     def _paired(self, place: Place, asked: ReadContext) -> Pairing:
-        """Find out which line speaks of which record; the sidecar is known to be whole then."""
+        """Match lines to records; this also verifies the whole sidecar."""
         if self._pairing is not None:
             return self._pairing
         pairing = self._pairing = Pairing()
@@ -595,7 +595,7 @@ class SidecarFormat:
             )
 
     def _record(self, line: SidecarLine, there: bytes, limits: Limits) -> Sealed:
-        """Return the record that one in the file stands for; with what was changed in it since."""
+        """Return the restored record for one in the file, with later changes."""
         value = apply_change(
             {name: part for name, part in value_of(there).items() if name not in ("id", "nonce")},
             line.change,
@@ -618,7 +618,7 @@ class SidecarFormat:
             raise self._refused(error) from None
 
     def _carried(self, body: bytes, limits: Limits) -> Sealed:
-        """Return a record of memory, after checking all of it."""
+        """Return a record after checking it."""
         try:
             record, _ = open_record(body, limits=limits)
         except InputError as error:
@@ -632,7 +632,7 @@ class SidecarFormat:
         return error
 
     def _beside_it(self, reading: ReadContext) -> Iterator[Sealed]:
-        """Yield the records that are not in the file."""
+        """Yield the records that are only in the sidecar."""
         left = 0
         for body in self._beside.lines():
             record = self._carried(canonical_checked(line_of(body).record), reading.limits)

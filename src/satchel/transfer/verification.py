@@ -498,8 +498,9 @@ def verify_file(source: FileSource, options: VerifyRequest) -> Verification:
 def list_formats(_: Any, options: FormatsRequest) -> list[dict[str, Any]]:
     """List the formats that can be read and written.
 
-    A format streams if its first memory is there before the last byte was read, and is lossless if
-    it holds all that a memory has. It was compared with what others write on the day that is shown.
+    A format streams if its first memory is available before the whole file was read, and is
+    lossless if it can hold every field of a memory. The date is that of the last comparison with
+    files of the other product.
 
     Raises:
         UnknownFormatError: If there is no format of the name.

@@ -1,4 +1,4 @@
-// Requests to the server that the page came from; nothing else is ever asked.
+// Requests to the server of this page, and to no other.
 
 const KEPT = "satchel operator";
 const TRIES = 4;
@@ -19,8 +19,8 @@ export const signIn = (token) => {
   else sessionStorage.removeItem(KEPT);
 };
 
-// What asks for the operator's token, when the server wants one; the page sets it. It is asked once,
-// however many requests wait for it, and they go on from where they were: nothing typed is lost.
+// Prompts for the operator's token, when the server requires one; set by the page. It prompts once for
+// all waiting requests, which then continue, so that no input is lost.
 export const gate = { ask: null, open: null };
 
 async function signedIn(used) {
@@ -31,7 +31,7 @@ async function signedIn(used) {
 
 const pause = (seconds) => new Promise((go) => setTimeout(go, seconds * 1000));
 
-// A token can have only what a header can carry; another one is no token of any server's.
+// A token can have only the characters of a header value.
 const isToken = (token) => {
   try {
     return new Headers({ Authorization: `Bearer ${token}` }).has("Authorization");
@@ -55,7 +55,7 @@ async function asked(where, options = {}, tries = 1) {
   if (answer.status === 403 && said.code === "permission.refused" && await signedIn(token)) {
     return asked(where, options, tries);
   }
-  // This asks too often, so nothing was done; or it is busy: what changes nothing is asked again, as it says when.
+  // Too many requests, or a busy server: requests that change nothing are repeated after Retry-After.
   if ((answer.status === 429 || (answer.status === 503 && !options.method)) && tries < TRIES) {
     await pause(Math.min(10, Number(answer.headers.get("Retry-After")) || 1) * tries);
     return asked(where, options, tries + 1);
@@ -73,8 +73,8 @@ const address = (path, query) => {
   return said.size ? `${path}?${said}` : path;
 };
 
-// One step of a path. A browser takes "." and ".." out of a path, whoever escapes them, and a server
-// takes an escaped slash for a plain one: such a name would lead to another part of the server.
+// One segment of a path. Browsers resolve "." and "..", even if escaped, and servers decode an escaped
+// slash: such a name would address another resource.
 const step = (part) => {
   const text = String(part ?? "");
   if (/^\.{0,2}$|[/\\\0]|[\ud800-\udfff]/u.test(text)) {
@@ -85,7 +85,7 @@ const step = (part) => {
 
 export const path = (...parts) => "/v1/" + parts.map(step).join("/");
 
-// A path of a memory file: its slashes stay what they are.
+// A path of a memory file, with its slashes.
 export const filePath = (key, what, file) => `${path("files", key, what)}/${file.split("/").map(step).join("/")}`;
 
 export const get = async (where, query) => (await asked(address(where, query))).json();
@@ -107,5 +107,5 @@ export const remove = async (where, query, headers) => {
 export const send = async (where, query, file) =>
   (await asked(address(where, query), { method: "POST", body: file })).json();
 
-// The answer itself, where its headers or its bytes are wanted.
+// The response, for its headers or bytes.
 export const fetched = (where, query) => asked(address(where, query));

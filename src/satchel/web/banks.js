@@ -11,7 +11,7 @@ const AT_ONCE = 3, IN_EACH = 5, FACETS = 12;
 
 export const named = (bank) => bank.name ?? short(bank.id);
 
-// Work that is done a few at a time.
+// Limits concurrent work.
 const queue = { waiting: [], running: 0 };
 async function soon(work) {
   queue.waiting.push(work);
@@ -21,7 +21,7 @@ async function soon(work) {
   queue.running -= 1;
 }
 
-// Counting a bank verifies all of it: that is done for the cards that are seen.
+// Counting a bank verifies all of it, so it is done for visible cards only.
 export function whenSeen(node, work) {
   const seen = new IntersectionObserver((found) => {
     if (!found.some((one) => one.isIntersecting)) return;
@@ -83,7 +83,7 @@ async function summary(bank) {
   ].map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 }
 
-// Search in all banks: each answers for itself, since scores of two banks cannot be compared.
+// Search in all banks, with results by bank, as scores of two banks cannot be compared.
 function searched(found, text, place) {
   let hits = 0, left = found.filter((bank) => !bank.problem).length;
   const here = location.hash;
@@ -110,7 +110,7 @@ function searched(found, text, place) {
 
 const WHY = { words: "same words", phrase: "same phrase", meaning: "similar meaning", linked: "linked", thread: "same conversation", time: "same time" };
 
-// What is shown of how a result matched is what its score is made of; the number says nothing to anybody.
+// Shows the parts of a result's score; the number itself has no meaning for a person.
 const why = (one) => Object.entries(WHY).filter(([name]) => (one.why?.[name] ?? 0) > 0.05).map(([, said]) => said).join(", ");
 
 const results = (id, found, pick) => el("ol", { class: "list" }, found.memories.map((one) => item(pick?.(one),
@@ -165,7 +165,7 @@ export async function bank(id, query, again) {
 
 const sorted = (query, span) => (["added", "created"].includes(query.get("sort")) ? query.get("sort") : span ? "created" : "added");
 
-// Whose memories there are, and with which tags: each can be chosen, and given up again.
+// Filters by owner and tag; each can be selected and cleared.
 function facets(said, name, counts, query, address) {
   const chosen = query.get(name), all = Object.entries(counts ?? {});
   if (!all.length && !chosen) return null;
@@ -178,7 +178,7 @@ function facets(said, name, counts, query, address) {
     others > 0 ? el("span", { class: "soft small" }, `and ${number(others)} more`) : null);
 }
 
-// The bounds of a month or a year, the last of them not included.
+// The bounds of a month or a year, the end exclusive.
 function bounds(span) {
   if (!span) return {};
   const [year, month] = span.split("-").map(Number);
@@ -214,7 +214,7 @@ const row = (id, one, other, pick) => item(pick(one),
     (one.tags ?? []).slice(0, 8).map((tag) => chip(`#${tag}`)), one.scope?.user ? `user: ${one.scope.user}` : null,
     one.origin?.provider ? `from ${one.origin.provider}` : null, other));
 
-// By when memories were added here, or by when they happened or were created; days follow the same date.
+// By the date of addition, or of occurrence or creation; days use the same date.
 async function page(id, query, span, picked, after) {
   const sort = sorted(query, span), byAdded = sort === "added";
   const found = await get(path("banks", id, "entries"), {

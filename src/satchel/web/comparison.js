@@ -1,4 +1,4 @@
-// What differs between two banks, or between a bank and its own past.
+// Differences between two banks, or between a bank and an earlier state of it.
 
 import { get, path } from "./asking.js";
 import { chip, clipped, count, el, empty, field, notes, number, options, short, soft, to } from "./making.js";

@@ -1,4 +1,4 @@
-// Drawings: memories by month, where one comes from, and how conversations branch.
+// Charts: memories by month, derivation of a memory, branches of conversations.
 
 import { clipped, count, cued, el, number, short, svg } from "./making.js";
 
@@ -11,7 +11,7 @@ const room = () => document.getElementById("main").clientWidth - 44;
 
 const TALL = 72, TOP = 20, LEFT_AXIS = 30, MOST_MONTHS = 60, LEAST_MONTHS = 6, BAR = 56;
 
-// Months, or years where there are too many of them, from the first to the last, with the empty ones.
+// Months, or years if there are too many, from the first to the last, including empty ones.
 function spans(months) {
   const names = Object.keys(months).sort();
   const [first, last] = [names[0], names.at(-1)].map((name) => name.split("-").map(Number));
@@ -41,14 +41,14 @@ export const spanName = (span) => (span.length === 4 ? span
 
 const monthName = (span) => new Date(`${span}-01T00:00:00Z`).toLocaleString("en-GB", { month: "short", timeZone: "UTC" });
 
-// What an axis ends at: a number that is easily halved.
+// The end of an axis: a number that is easily halved.
 function ceiling(most) {
   for (let unit = 1; ; unit *= 10) {
     for (const step of [1, 2, 4, 6, 8, 10]) if (step * unit >= most) return step * unit;
   }
 }
 
-// How many memories are of which month. The same choice is a list beside it, for the keyboard.
+// Number of memories by month. A list beside it offers the same choice for the keyboard.
 export function timeline(months, chosen, address) {
   const bars = spans(months), most = ceiling(Math.max(...bars.map(([, much]) => much)));
   const width = Math.max(240, room()), wide = (width - LEFT_AXIS - 8) / bars.length;
@@ -75,8 +75,8 @@ export function timeline(months, chosen, address) {
 
 const WIDE = 195, HIGH = 46, GAP = 56, ROW = 62, MOST = 12, NARROW = 560, INDENT = 22;
 
-// What a memory derives from is on its left, what derives from it on its right; on a narrow screen
-// it is above and below, so that nothing is beside the screen.
+// Sources of a memory are on its left, memories derived from it on its right; on a narrow screen above
+// and below.
 export function provenance(near, address, retracted = []) {
   const at = new Map([[near.start.id, { thing: near.start, column: 0 }]]);
   for (const thing of near.things) {
@@ -137,7 +137,7 @@ export function provenance(near, address, retracted = []) {
 
 const LANE = 34, LEFT = 16, LABEL = 230, LEAST = 140, MOST_LONG = 640;
 
-// Each session is a lane, as long as it has messages; a fork leaves its origin's lane where it began.
+// Each session is a lane; a fork leaves the lane of its source at its point.
 export function branches(sessions, chosen, points, address) {
   const lanes = new Map(sessions.map((one, place) => [one.id, { one, y: 22 + place * LANE }]));
   const long = Math.max(LEAST, Math.min(MOST_LONG, room() - LABEL - 16));
@@ -161,7 +161,7 @@ export function branches(sessions, chosen, points, address) {
         svg("rect", { class: "mark", x: x(point.number) - 5, y: y - 5, width: 10, height: 10, transform: `rotate(45 ${x(point.number)} ${y})` }))),
     ];
   });
-  // Below the rest, and wider where a checkpoint is: both can be clicked.
+  // Below the rest, and wider at a checkpoint, so that both can be clicked.
   const origins = [...lanes.values()].map(({ one }) => {
     const from = one.origin && lanes.get(one.origin.session);
     if (!from) return null;

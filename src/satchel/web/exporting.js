@@ -1,4 +1,4 @@
-// Memory out: what a format would lose is shown first, then the file is made and downloaded.
+// Export: shows what a format would lose, then downloads the file.
 
 import { fetched, get, path } from "./asking.js";
 import { button, check, count, el, facts, field, json, link, more, notes, number, options, quiet, soft, table, to } from "./making.js";

@@ -1,4 +1,4 @@
-// Memory files of a bank: text at paths, with all versions.
+// Memory files of a bank: texts at paths, with all versions.
 
 import { filePath, fetched, get, path, put, remove } from "./asking.js";
 import { button, bytes, check, el, empty, facts, field, link, mono, number, options, quiet, short, soft, table, to, when } from "./making.js";

@@ -116,7 +116,7 @@ class Drawing {
     this.ask();
   }
 
-  // One frame at a time: a few steps of the layout while it moves, then what is seen of it.
+  // One frame: a few steps of the layout while it moves, then the drawing.
   ask() {
     if (this.asked) return;
     this.asked = requestAnimationFrame(() => {
@@ -212,7 +212,7 @@ class Drawing {
     event.preventDefault();
   }
 
-  // The nearest node that is shown, or -1.
+  // The nearest visible node, or -1.
   at(x, y) {
     const { x: xs, y: ys } = this.layout;
     let [best, least] = [-1, NEAR ** 2];
@@ -272,7 +272,7 @@ class Drawing {
     pen.globalAlpha = 1;
     const size = Math.max(1.2, Math.min(7, 4.5 * Math.sqrt(scale))), bonus = Math.min(1, scale);
     const seen = [];
-    // All of one colour in one path: what is drawn is the same, and much is drawn at once.
+    // One path for each colour, which draws faster.
     this.types.forEach((type, place) => {
       pen.fillStyle = colours.types[place % COLOURS.length];
       pen.beginPath();

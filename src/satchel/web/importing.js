@@ -1,4 +1,4 @@
-// Memory in: a file is dropped, the plan is shown, then the import runs and leaves a receipt.
+// Import: drop a file, review the plan, run the import, see the receipt.
 
 import { get, path, post, send } from "./asking.js";
 import { button, bytes, chip, count, el, facts, field, json, link, mono, more, notes, number, options, quiet, short, soft, table, to, when } from "./making.js";
@@ -32,7 +32,7 @@ const NAMES = {
   restored: "restored", near: "near duplicates", merged: "of these, in place of others that say the same", vanished: "deleted at the source", past: "older versions", others: "other records",
 };
 
-// Conversations and their messages are counted as such, and not again as other records.
+// Conversations and messages are counted as such, not as other records.
 const numbers = (done) => ({ ...done, others: (done.others ?? 0) - (done.conversations ?? 0) - (done.messages ?? 0) });
 
 const counted = (banks) => banks.map((bank) => [
@@ -88,14 +88,14 @@ export function importing(bank) {
   ];
 }
 
-// Where what came is found: memories, and the conversations where there are some.
+// Links to the imported memories and conversations.
 const destinations = ({ bank, name, done }, several) => [
   link(to("b", bank), several ? `Open ${name ?? short(bank)}` : "Open the bank"),
   done.conversations || done.messages ? el("a", { class: "button", href: to("b", bank, "sessions") },
     `View ${done.conversations ? count(done.conversations, "conversation") : "conversations"}`) : null,
 ];
 
-// The names of banks, offered while one is typed.
+// Names of banks, for completion.
 function suggested(input) {
   const list = el("datalist", { id: `banks-${(suggested.last = (suggested.last ?? 0) + 1)}` });
   input.setAttribute("list", list.id);
@@ -103,7 +103,7 @@ function suggested(input) {
   return list;
 }
 
-// Which formats are recognised.
+// Formats that can be imported.
 function readable() {
   const place = el("div");
   const shown = more("Supported formats", place);
@@ -118,7 +118,7 @@ function readable() {
   return shown;
 }
 
-// By its id where it is there: a name may hold what no path can.
+// By ID if the bank exists: a name may have characters that a path cannot.
 async function upload(bank) {
   const { banks } = await get(path("banks"));
   return path("banks", banks.find((one) => one.name === bank)?.id ?? bank, "upload");

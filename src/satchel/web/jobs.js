@@ -22,7 +22,7 @@ export function jobs() {
     }
     return found.jobs.some((one) => !OVER.has(one.state));
   };
-  // Asked for as long as this is looked at and something is under way, then at a slower pace.
+  // Polls while the view is open: fast while a job runs, otherwise slowly.
   const follow = async () => {
     if (!place.isConnected) return;
     let busy = false;

@@ -79,7 +79,7 @@ const drilled = (found) => [
   notes([...(found.missing ?? []), ...(found.notes ?? [])]),
 ];
 
-// How to turn backups on: which file, what to add to it, and what to do then.
+// How to enable backups: the file, the lines to add, and the next steps.
 async function configured(checks, again) {
   const now = await get(path("backups", "setup"));
   const destination = el("input", { name: "destination", maxlength: 1000, autocomplete: "off", value: "/mnt/backups" });

@@ -1,7 +1,7 @@
-// Where the nodes of a graph are: links pull, neighbours push, a few steps in each frame.
+// Layout of a graph: links pull, neighbours push, a few steps in each frame.
 //
-// Nodes push only those in the cells around them, so a step costs in proportion to the nodes, however
-// many there are; a cell that is crowded is looked at in part.
+// Nodes push only nodes in the cells around them, so that the cost of a step is linear in the nodes;
+// a crowded cell is sampled.
 
 const SPACE = 30, CELL = 2 * SPACE, CROWD = 12, STEPS = 120, BUDGET = 7;
 
@@ -75,8 +75,8 @@ export function layout(size, links) {
   return found;
 }
 
-// Each group of linked nodes begins as rings around its most linked node, every node in the sector of
-// the one that leads to it; groups are side by side on a spiral, the largest in the middle.
+// Each group of linked nodes starts as rings around its most linked node, every node in the sector of
+// its parent; groups are placed on a spiral, the largest in the middle.
 function placed(near, x, y) {
   const seen = new Uint8Array(near.length), groups = [];
   const order = near.map((_, at) => at).sort((one, other) => near[other].length - near[one].length);

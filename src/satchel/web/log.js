@@ -1,4 +1,4 @@
-// The log of a bank: every entry at its position, what it is, who signed it, and its proof.
+// The log of a bank: every entry with its position, type, signer and proof.
 
 import { get, path } from "./asking.js";
 import { chip, clipped, el, empty, facts, field, json, link, mono, notes, number, options, short, soft, table, to, when } from "./making.js";
@@ -51,7 +51,7 @@ const row = (bank, page, entry) => [
   [entry.verified ? chip("yes", "good") : [chip("no", "bad"), " ", entry.problem], proof(page, entry)],
 ];
 
-// What can be checked without this server: the leaf, and its siblings up to the root.
+// For verification without this server: the leaf, and its siblings up to the root.
 const proof = (page, entry) => {
   const place = el("div");
   return el("details", { ontoggle: (event) => {

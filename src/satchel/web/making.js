@@ -1,4 +1,4 @@
-// Makes elements. Whatever comes from memory gets into the page here, as text and nothing else.
+// Makes elements. Contents of memories get into the page only here, as text.
 
 const READ = new Set(["title", "aria-label", "placeholder", "alt", "label"]);
 const SVG = "http://www.w3.org/2000/svg";
@@ -16,7 +16,7 @@ function filled(node, attributes, children) {
   return node;
 }
 
-// Signs that turn text around, or hide in it, are shown as what they are.
+// Bidirectional and invisible characters are shown as escapes.
 export function plain(value) {
   return String(value).replace(
     /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu,
@@ -67,7 +67,7 @@ export const bytes = (size) => {
   return `${at ? size.toFixed(1) : size} ${units[at]}`;
 };
 
-// A year and a month have the same size everywhere.
+// Formats of a year and a month.
 export const date = (text) => moment(text, { dateStyle: "medium" });
 
 export const mono = (text) => el("span", { class: "mono" }, text);
@@ -87,15 +87,15 @@ export const options = (pairs, chosen) =>
 export const json = (value) => el("pre", { tabindex: 0 }, JSON.stringify(value, null, 2));
 export const more = (said, ...what) => el("details", {}, el("summary", {}, said), what);
 
-// What there is instead of a list with nothing in it: what it would be, and how to come by it.
+// The text for an empty list: what it would contain, and how to add something.
 export const empty = (said, ...how) => el("div", { class: "empty" }, el("p", {}, el("strong", {}, said)), soft(...how));
 
-// What is known, name by name; what is not known is left out.
+// Names and values; unknown values are omitted.
 export const facts = (rows) =>
   el("dl", {}, Object.entries(rows).filter(([, value]) => value !== undefined && value !== null && value !== "")
     .map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 
-// Whatever can be scrolled sideways shows on which side there is more.
+// Marks the sides to which an element can be scrolled.
 const cue = (node) => {
   const rest = node.scrollWidth - node.clientWidth - node.scrollLeft;
   node.classList.toggle("more-left", node.scrollLeft > 4);
@@ -108,7 +108,7 @@ export function cued(node) {
   return node;
 }
 
-// A text with the words that a search matched marked; a long one from shortly before the first.
+// A text with the matched words marked; a long one starts shortly before the first.
 export function highlighted(text, terms, most = 400) {
   const said = plain(text ?? "").replace(/\s+/g, " ").trim();
   const words = [...new Set(terms)].filter(Boolean).map((term) => term.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
@@ -126,7 +126,7 @@ export function highlighted(text, terms, most = 400) {
   return [...parts, shown.slice(at)];
 }
 
-// Text that can be copied; where a browser lets no page do it, the text is selected.
+// Text that can be copied; if the browser does not permit it, the text is selected.
 export function copyable(text, label, rows, done) {
   const shown = el("textarea", { readonly: true, rows, "aria-label": label, spellcheck: "false", onfocus: () => shown.select() }, text);
   return [shown, el("div", { class: "row" }, quiet("Copy", async () => {
@@ -140,7 +140,7 @@ export function copyable(text, label, rows, done) {
   }))];
 }
 
-// On a narrow screen each row stands alone, every cell under its head.
+// On a narrow screen each row is a block, with every cell below its header.
 export const table = (heads, rows, caption) =>
   cued(el("div", { class: "scroll" }, el("table", {},
     caption ? el("caption", {}, caption) : null,

@@ -1,4 +1,4 @@
-// One memory: what it says, where it comes from, its versions, and changing it.
+// One memory: its text, sources and versions, and its changes.
 
 import { get, patch, path, post, remove } from "./asking.js";
 import { provenance } from "./drawing.js";
@@ -7,10 +7,10 @@ import { asks, into, told } from "./telling.js";
 
 export const TYPES = ["semantic", "episodic", "procedural", "working", "identity"];
 
-// What a memory says in words; one that says nothing is called that.
+// The text of a memory, or a description of one without text.
 export const gist = (memory) => (["", "{}", "[]", "null", undefined].includes(memory.text) ? "(empty memory)" : memory.text);
 
-// That what a memory derives from was corrected or deleted: it may be wrong, too.
+// A note that a source of the memory was corrected or deleted, so that it may be wrong, too.
 export const badge = (memory) => ((memory.retracted ?? []).length
   ? chip("built on a corrected memory", "warn") : null);
 

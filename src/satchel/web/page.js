@@ -104,7 +104,7 @@ look.addEventListener("click", () =>
   looks(LOOKS[(LOOKS.indexOf(document.documentElement.dataset.look) + 1) % LOOKS.length]));
 looks(localStorage.getItem("satchel look"));
 
-// A file dropped beside its place must not be opened by the browser instead of this page.
+// The browser must not open a file that is dropped elsewhere on the page.
 for (const name of ["dragover", "drop"]) addEventListener(name, (event) => event.preventDefault());
 document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();

@@ -53,7 +53,7 @@ export async function receipts(id, query) {
   ];
 }
 
-// The newest receipts of some kinds, in short.
+// The newest receipts of some kinds.
 export const latest = (place, kinds) => into(place, async () => {
   const { receipts: found } = await get(path("receipts"), { limit: MOST });
   const mine = found.filter((one) => kinds.includes(one.kind)).slice(0, 10);

@@ -1,4 +1,4 @@
-// Memories selected in a list, and what is done with all of them.
+// Selection of memories in a list, and bulk actions.
 
 import { patch, path, post, Refused, remove } from "./asking.js";
 import { check, clipped, count, el, field, number, options, quiet, to } from "./making.js";
@@ -23,7 +23,7 @@ const ACTIONS = [
   ["Forget", (one) => one.state === "current", forgetting],
 ];
 
-// The checkboxes of a list, the one for all of them, and the bar with what can be done; "again" shows the list anew.
+// The checkboxes of a list, the one for all of them, and the bar of actions; "again" reloads the list.
 export function selection(bank, again) {
   const rows = [];
   let last = null;
@@ -59,7 +59,7 @@ export function selection(bank, again) {
     all.focus();
   }
 
-  // From a checkbox: up and down the list, with Shift selecting; to the actions; out.
+  // Keys in a checkbox: up and down the list, with Shift selecting; to the actions; out.
   function moved(event) {
     const at = rows.findIndex(([, box]) => box === event.target);
     const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
@@ -77,7 +77,7 @@ export function selection(bank, again) {
     event.preventDefault();
   }
 
-  // With Shift, all from the one that was clicked before.
+  // With Shift, the range from the last clicked one.
   function clicked(event) {
     const at = rows.findIndex(([, box]) => box === event.target);
     if (event.shiftKey && last !== null) {
@@ -98,11 +98,11 @@ export function selection(bank, again) {
   return { bar, head, pick };
 }
 
-// The first few by name; a dialog has no room for more.
+// The first few by name, as a dialog has no room for more.
 const names = (some) => el("ul", { class: "names small" }, some.slice(0, LISTED).map((one) => el("li", {}, title(one))),
   some.length > LISTED ? el("li", { class: "soft" }, `and ${number(some.length - LISTED)} more`) : null);
 
-// Does something with one memory after the other; returns those that failed, each with the reason.
+// Runs an action on one memory after the other; returns the failed ones with their errors.
 async function each(some, work, changed, goes = () => true) {
   const failed = [];
   for (const [at, one] of some.entries()) {
@@ -118,7 +118,7 @@ async function each(some, work, changed, goes = () => true) {
   return failed;
 }
 
-// Asks first. What failed is named in the dialog, where it can be tried again; closing it stops after the current memory.
+// Asks for confirmation. The dialog lists failures and can retry them; closing it stops after the current memory.
 function asked(some, { heading, does, danger, said, rows = [], work, done }) {
   let left = some, running = false;
   const changed = [];
@@ -223,7 +223,7 @@ function rejecting(bank, some, again) {
   });
 }
 
-// The export asks itself: its preview has the count, and what the format would lose.
+// The export has its own preview, with the count and the losses of the format.
 function exported(bank, some) {
   if (some.length > EXPORTED) {
     told(`Select at most ${number(EXPORTED)} memories, or export with a filter.`);

@@ -9,7 +9,7 @@ const PREVIEW = 3, MOST = 10000;
 
 const title = (one) => one.name ?? `untitled, ${short(one.id)}`;
 
-// A fork stands under what it is from; those that left it last come first, so that no line crosses another.
+// A fork is below its source; later forks come first, so that no lines cross.
 function ordered(found) {
   const known = new Set(found.map((one) => one.id)), of = new Map();
   for (const one of found) {
@@ -117,7 +117,7 @@ const turn = (message, session, act) =>
 
 const named = () => el("input", { name: "name", maxlength: 500, autocomplete: "off" });
 
-// The last messages that a fork starts with are shown first.
+// First, the last messages before the fork.
 function fork({ bank, session, address }, at, where) {
   const name = named(), hide = el("input", { type: "checkbox", name: "as_of" }), preview = el("div", { class: "preview" });
   asks({

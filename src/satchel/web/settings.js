@@ -1,4 +1,4 @@
-// What the server and its store are configured with: read-only, each part with what changes it.
+// Configuration of the server and its store, read-only, with the commands that change it.
 
 import { get, path } from "./asking.js";
 import { named, whenSeen } from "./banks.js";
@@ -72,7 +72,7 @@ function store(one, banks) {
       ["Move to another store", "satchel migrate FROM TO"], ["Change the default bank", "satchel bank use NAME"]));
 }
 
-// A table with a row for each bank, whose last cells come when they are seen.
+// A table with a row for each bank, whose last cells load when visible.
 function ofBanks(heads, banks, cells) {
   const shown = table(["bank", ...heads], banks.map((bank) => [link(to("b", bank.id), clipped(named(bank), 60)), ...heads.map(() => "\u2026")]));
   for (const [at, line] of shown.querySelectorAll("tbody tr").entries()) {

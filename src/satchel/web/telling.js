@@ -16,7 +16,7 @@ export const problem = (error, again) =>
 // An error as one text: its message, a full stop, and its hint.
 export const sentence = (message, hint) => (hint ? `${message.replace(/[.:]?\s*$/, ".")} ${hint}` : message);
 
-// Says something for a while, with a way back where there is one.
+// Shows a notice for some seconds, with Undo if possible.
 export function told(text, undo) {
   const where = document.getElementById("told");
   const over = () => where.replaceChildren();
@@ -25,7 +25,7 @@ export function told(text, undo) {
   told.timer = setTimeout(over, TOLD);
 }
 
-// Shows what is being waited for, then what came of it, or what went wrong.
+// Shows a waiting text, then the result or the error.
 export async function into(place, work) {
   const mine = Symbol("work");
   place.work = mine;
@@ -46,15 +46,15 @@ export async function into(place, work) {
   if (place.work !== mine) return;
   place.replaceChildren(...[found].flat(Infinity).filter(Boolean));
   place.removeAttribute("aria-busy");
-  // Whoever pressed a button that is gone now goes on from here, and not from the top of the page.
+  // If the focused button is gone, the focus moves here, not to the top of the page.
   if (had && [document.body, null].includes(document.activeElement)) {
     place.tabIndex = -1;
     place.focus({ preventScroll: true });
   }
 }
 
-// Asks before something is done; what goes wrong is said in the dialog, which stays open then, as it
-// does when "act" returns false: it is given the place in which it can say why.
+// Asks for confirmation; errors are shown in the dialog, which then stays open, as it does if "act"
+// returns false after writing the reason to its place.
 export function asks({ heading, said, rows = [], act, does, danger }) {
   const failed = el("div"), title = `ask-${Date.now()}`;
   const go = el("button", { class: danger ? "danger" : null }, does);
@@ -76,7 +76,7 @@ export function asks({ heading, said, rows = [], act, does, danger }) {
   return box;
 }
 
-// The operator's token, asked for where one is set: it is kept until this tab is closed.
+// Prompts for the operator's token, which is stored until this tab is closed.
 export function operator(wrong, keep) {
   return new Promise((done) => {
     const token = el("input", { type: "password", name: "token", required: true, autocomplete: "off" });
@@ -116,7 +116,7 @@ export function watched(job, place) {
   return followed(job, (now) => shown.replaceChildren(...progress(now)));
 }
 
-// Does something once; what goes wrong is said in a place.
+// Runs something once; errors are shown in a place.
 export const tried = (place, act) => async () => {
   try {
     await act();

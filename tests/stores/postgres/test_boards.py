@@ -15,7 +15,7 @@ from satchel.http.gateway import Gateway
 BANK = "/v1/banks/assistant"
 
 
-def test_machines_behind_one_address_take_a_request_once_and_tell_of_each_others_jobs(
+def test_machines_behind_one_address_accept_a_request_once_and_share_jobs(
     postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Attack: what was overheard on the way to one machine is sent to the other one."""

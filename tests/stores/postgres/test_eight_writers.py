@@ -65,7 +65,7 @@ def _admitted(store: Store, bank: str, witness: Witness) -> None:
 @pytest.mark.prove
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("banks", [1, _WRITERS], ids=["one bank", "a bank each"])
-def test_eight_machines_write_at_once(banks: int, tmp_path: Path) -> None:
+def test_eight_machines_write_concurrently(banks: int, tmp_path: Path) -> None:
     """Each with a key and a witness of its own: every place is given once, every record is there.
 
     How many appends a second that is, is printed. How often anybody had to begin again is counted

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.prove  # a server of its own each
 
 
-def test_a_full_disk_is_told_and_leaves_what_was_acknowledged(
+def test_a_full_disk_is_reported_and_keeps_what_was_acknowledged(
     mount_small: Callable[[str], Path],
 ) -> None:
     """The append that found no room is not there; the store is sound, and goes on with room."""

@@ -72,7 +72,7 @@ def test_a_password_is_in_no_message(address: str) -> None:
     assert refused.value.code in {"store.failed", "usage"}
 
 
-def test_a_role_that_is_not_there_is_told_without_its_password(postgres: str) -> None:
+def test_a_missing_role_is_reported_without_its_password(postgres: str) -> None:
     """As the server refuses it, not as it was asked."""
     with pytest.raises(StoreError) as refused:
         PostgresStore(as_role(postgres, "nobody_at_all", _SECRET), patience=0)
@@ -106,9 +106,7 @@ def test_a_connection_that_is_ended_within_a_block_takes_all_of_it_back(
     ledger.append(memories(1))
 
 
-def test_a_bank_that_another_writes_is_waited_for_and_then_told(
-    place: str, store: PostgresStore
-) -> None:
+def test_a_busy_bank_is_waited_for_and_then_reported(place: str, store: PostgresStore) -> None:
     """A second writer waits as long as it was told to; one of another bank does not wait."""
     one, other = created(store), created(store)
     impatient = PostgresStore(place, busy_ms=50)
@@ -121,7 +119,7 @@ def test_a_bank_that_another_writes_is_waited_for_and_then_told(
     impatient.close()
 
 
-def test_two_who_wait_for_each_other_are_not_left_waiting(place: str, store: PostgresStore) -> None:
+def test_a_deadlock_is_resolved(place: str, store: PostgresStore) -> None:
     """One of them is told that the store is busy; the other goes on."""
     one, other = created(store).bank, created(store).bank
     beside = PostgresStore(place)
@@ -173,7 +171,7 @@ def test_two_machines_with_keys_and_witnesses_of_their_own_write_one_log(
     beside.close()
 
 
-def test_nothing_is_made_by_who_only_asks_or_reads(place: str, postgres: str) -> None:
+def test_readers_create_nothing(place: str, postgres: str) -> None:
     """Not even a schema."""
     assert not is_made(place)
     with pytest.raises(StoreVersionError, match="empty"):
@@ -201,9 +199,7 @@ def test_a_newer_store_and_tables_of_others_are_refused(place: str, postgres: st
         PostgresStore(place)
 
 
-def test_tables_that_are_gone_or_changed_are_told_apart_with_what_to_do(
-    place: str, postgres: str
-) -> None:
+def test_missing_and_changed_tables_are_distinguished_with_hints(place: str, postgres: str) -> None:
     """Not to open the store for writing, which would make an empty one."""
     store, schema = PostgresStore(place), schema_of(place)
     run_sql(postgres, f"ALTER TABLE {schema}.side RENAME COLUMN value TO other")
@@ -260,7 +256,7 @@ def test_a_commit_is_forced_to_disk_whatever_the_role_was_set_to(place: str) -> 
     beside.close()
 
 
-def test_a_statement_that_failed_unseen_is_told_at_the_end(store: PostgresStore) -> None:
+def test_a_statement_that_failed_unseen_is_reported_at_the_end(store: PostgresStore) -> None:
     """A block that went on after it was not committed, and says so."""
     bank = created(store).bank
     with pytest.raises(StoreError, match="rolled back"), store.writing() as writing:  # noqa: PT012 - one block that fails at its end
@@ -351,7 +347,9 @@ def test_words_that_are_too_many_for_an_index_are_found_all_the_same(
         assert reader.candidates(ledger.bank, "曜日金曜", limit=9) == []
 
 
-def test_without_the_driver_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_driver_the_error_names_the_install_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Not that a module is missing."""
     for name in list(sys.modules):
         if name == "psycopg" or name.startswith(("psycopg.", "satchel.stores.postgres")):

@@ -135,7 +135,7 @@ def test_one_bank_is_not_promised_to_a_role_that_sees_all(two: Two) -> None:
         PostgresStore(f"{two.place}&bank={two.mine.bank}")
 
 
-def test_a_role_that_may_only_read_is_told_so(two: Two) -> None:
+def test_a_read_only_role_gets_a_clear_error(two: Two) -> None:
     """And nothing of what it wanted to write is there."""
     run_sql(
         two.address,

@@ -349,11 +349,11 @@ def sdk_draft(component: str, value: Mapping[str, Any], ours: Mapping[str, str])
     return ENTRY_CLASSES[Component(component)](**fields)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(first: Any, other: Any) -> bool:
     """Return whether values are equal to the SDK's hash, which distinguishes 1.0, 1 and true."""
-    if type(one) is str or type(other) is str:
-        return bool(one == other)
-    return sdk_text(one) == sdk_text(other)
+    if type(first) is str or type(other) is str:
+        return bool(first == other)
+    return sdk_text(first) == sdk_text(other)
 
 
 def _exactly(value: Any) -> Any:

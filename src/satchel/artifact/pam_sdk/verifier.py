@@ -193,12 +193,12 @@ class _SdkFileRun(VerificationRun):
         )
 
     def _root(self, document: SdkDocument) -> None:
-        found = root_hash(self.parents)
-        if found == document.envelope["root_hash"]:
-            self.end_step(4, "passed", found)
+        root = root_hash(self.parents)
+        if root == document.envelope["root_hash"]:
+            self.end_step(4, "passed", root)
             return
         self.add_finding(Outcome.TAMPERED, "the root hash does not match the IDs", name="root_hash")
-        self.end_step(4, "failed", f"found {found}")
+        self.end_step(4, "failed", f"found {root}")
 
     def _records(self) -> None:
         self.findings.extend(self.wrong_ids)

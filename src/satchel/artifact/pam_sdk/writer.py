@@ -384,11 +384,11 @@ def once(links: Iterable[str]) -> tuple[str, ...]:
 def restored(value: Any) -> Any:
     """Return the value of a reversible form; None if JSON cannot represent it."""
     try:
-        found = decode_foreign(value)
-        check_json(found)
+        original = decode_foreign(value)
+        check_json(original)
     except (ValueRefusedError, MalformedError):
         return None
-    return found
+    return original
 
 
 def _unit(value: float | None) -> float:

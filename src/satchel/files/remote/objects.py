@@ -1,4 +1,4 @@
-"""What a remote place has to be able to do: objects by name, written under a condition."""
+"""Object storage of a remote place: objects by name, with conditional writes."""
 
 import itertools
 import secrets
@@ -18,7 +18,7 @@ from satchel.stores.sqlite.statements import translated
 
 
 class TaggedObject(NamedTuple):
-    """An object and its tag, which is another one after each change."""
+    """An object and its tag, which changes with each write."""
 
     data: bytes
     tag: str
@@ -32,13 +32,13 @@ class NotWritten(Exception):  # noqa: N818 - says what is known
 
 
 class Objects(Protocol):
-    """Objects of one place; several threads may use it."""
+    """The objects of one place. Thread-safe."""
 
     shared: str
-    """What tells one place from another, for whatever is known of the service behind it."""
+    """ID of the place, for what is cached about its service."""
 
     def get(self, name: str) -> TaggedObject | None:
-        """Return an object, None where there is none.
+        """Return an object; None if there is none.
 
         Raises:
             TargetError: If the service does not answer.
@@ -46,7 +46,7 @@ class Objects(Protocol):
         ...
 
     def part(self, name: str, start: int, length: int) -> bytes:
-        """Return some bytes of an object.
+        """Return a range of bytes of an object.
 
         Raises:
             TargetError: As ``get``, and if the object is gone.
@@ -54,7 +54,7 @@ class Objects(Protocol):
         ...
 
     def size(self, name: str) -> int | None:
-        """Return how many bytes an object has, None where there is none.
+        """Return the size of an object in bytes; None if there is none.
 
         Raises:
             TargetError: As ``get``.
@@ -62,31 +62,31 @@ class Objects(Protocol):
         ...
 
     def create(self, name: str, data: bytes) -> None:
-        """Write an object that is not there yet.
+        """Write a new object.
 
         Raises:
-            NotWritten: If there is one, or it is not known.
+            NotWritten: If it exists, or the outcome is unknown.
         """
         ...
 
     def replace(self, name: str, data: bytes, tag: str) -> None:
-        """Write an object in place of the one with a tag.
+        """Replace the object with a tag.
 
         Raises:
-            NotWritten: If it is another one now, or it is not known.
+            NotWritten: If the tag has changed, or the outcome is unknown.
         """
         ...
 
     def put(self, name: str, data: bytes) -> None:
-        """Write an object, whatever is there.
+        """Write an object unconditionally.
 
         Raises:
-            TargetError: If the service does not take it.
+            TargetError: If the service refuses it.
         """
         ...
 
     def remove(self, name: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object, if it exists."""
         ...
 
     def names(self) -> Iterator[str]:
@@ -94,15 +94,15 @@ class Objects(Protocol):
         ...
 
     def probe(self) -> bool:
-        """Tell whether conditions are kept; a service that ignores them loses writes."""
+        """Return whether conditions are enforced; a service that ignores them loses writes."""
         ...
 
 
 class MemoryObjects:
-    """Objects of this process, gone with it.
+    """Objects in the memory of this process.
 
     Args:
-        address: The place's; who names the same has the same objects.
+        address: Address of the place; the same address has the same objects.
     """
 
     _places: dict[str, dict[str, tuple[bytes, int]]] = {}  # noqa: RUF012 - that is the point
@@ -187,11 +187,11 @@ INSERT INTO counter VALUES (0);
 
 
 class SqliteObjects:
-    """Objects in a database, each connection for as long as one call.
+    """Objects in an SQLite database, with a connection per call.
 
     Args:
-        path: The database; made when it is not there.
-        prefix: What all names begin with.
+        path: The database, created if missing.
+        prefix: Prefix of all names.
     """
 
     def __init__(self, path: Path, prefix: str) -> None:
@@ -207,7 +207,7 @@ class SqliteObjects:
             try:
                 with translated(str(self._path), connection):
                     connection.pragma("synchronous", 2)
-                    connection.pragma("secure_delete", 1)  # what is removed leaves no bytes
+                    connection.pragma("secure_delete", 1)  # deleted bytes are overwritten
                     self._settle(connection)
                     if writes:
                         with immediate(connection, here):
@@ -218,12 +218,12 @@ class SqliteObjects:
                 connection.close()
 
     def _settle(self, connection: apsw.Connection) -> None:
-        """Make the tables of a new database; SQLite itself does not wait to change modes."""
+        """Create the tables of a new database; SQLite itself does not wait to change modes."""
         until = monotonic() + _BUSY_MS / 1000
         while connection.pragma("application_id") != _APPLICATION:
             try:
                 self._make_tables(connection)
-            except apsw.BusyError:  # others begin it, too
+            except apsw.BusyError:  # other processes create it, too
                 if monotonic() > until:
                     raise
                 sleep(_RETRY_S)
@@ -246,7 +246,7 @@ class SqliteObjects:
         return next(((data, str(tag)) for data, tag in found), None)
 
     def get(self, name: str) -> TaggedObject | None:
-        """See ``Objects``; who asks for something makes no database."""
+        """See ``Objects``; reads create no database."""
         if not self._path.exists():
             return None
         with self._open(writes=False) as connection:
@@ -297,7 +297,9 @@ class SqliteObjects:
         """See ``Objects``."""
         with self._open(writes=True) as connection:
             connection.execute("DELETE FROM object WHERE name = ?", (self._prefix + name,))
-        with self._open(writes=False) as connection:  # nor in the log, unless somebody reads it
+        with self._open(
+            writes=False
+        ) as connection:  # nor in the log, unless a reader blocks the checkpoint
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").get  # noqa: B018 - runs it
 
     def names(self) -> Iterator[str]:
@@ -321,14 +323,14 @@ _PROBE = "meta/.satchel/probe-"
 class ObstoreObjects:
     """Objects under an address such as ``s3://bucket/prefix``.
 
-    Credentials come from the environment, as the service's own tools have them.
+    Credentials come from the environment, as for the service's own tools.
 
     Args:
-        address: The place.
+        address: Address of the place.
 
     Raises:
         MissingExtraError: If ``obstore`` is not installed.
-        TargetError: If the address cannot be one.
+        TargetError: If the address is not valid.
     """
 
     def __init__(self, address: str) -> None:

@@ -23,7 +23,7 @@ HEAD = "meta/.satchel/head"
 PACKS = "meta/.satchel/packs/"
 
 TOGETHER = 4
-"""How many packs of one level become one of the next."""
+"""Number of packs of one level that are merged into one of the next."""
 
 _FORMAT = "satchel-files"
 _VERSION = 2
@@ -33,7 +33,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Spot(NamedTuple):
-    """Where a content is."""
+    """Location of a content."""
 
     pack: str
     start: int
@@ -41,7 +41,7 @@ class Spot(NamedTuple):
 
 
 class FileEntry(NamedTuple):
-    """A file in an index; one that is gone has an empty sha."""
+    """A file in an index; a deleted one has an empty SHA."""
 
     path: str
     sha: str
@@ -54,16 +54,16 @@ class FileEntry(NamedTuple):
 
 
 class RemotePack(NamedTuple):
-    """A pack, as the head names it."""
+    """A pack in the head."""
 
     name: str
     level: int
     revision: int
-    """Of the newest change in it."""
+    """Number of its newest change."""
 
     events: int
     start: int
-    """Where the index begins; the log follows it."""
+    """Offset of the index, which the log follows."""
 
     known: int
     """Bytes of the index."""
@@ -74,23 +74,23 @@ class RemotePack(NamedTuple):
 
 @dataclass
 class PackContents:
-    """What is in a pack besides contents."""
+    """Index and log of a pack."""
 
     files: list[FileEntry] = field(default_factory=list)
     spots: dict[str, Spot] = field(default_factory=dict)
     versions: list[list[Any]] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
     saves: list[str] = field(default_factory=list)
-    """The nonces of the saves that wrote all this."""
+    """Nonces of the saves in it."""
 
 
 @dataclass(frozen=True)
 class RemoteHead:
-    """The one object that changes."""
+    """The head, the only mutable object."""
 
     store: str
     nonce: str
-    """Tells whether what was written is one's own, after an answer that was lost."""
+    """Identifies the writer's own head after a lost response."""
 
     revision: int
     clock: int
@@ -101,25 +101,25 @@ class RemoteHead:
     keep_versions: bool
     segments: tuple[RemotePack, ...] = ()
     recent: tuple[str, ...] = ()
-    """The nonces of the heads before this one, the last of them."""
+    """Nonces of the last previous heads."""
 
     collected: int = 0
-    """How often contents were brought to other packs: who knows where they were has to look."""
+    """Number of moves of contents to other packs; known locations are stale after a change."""
 
     condemned: tuple[tuple[str, int], ...] = ()
-    """Packs that nothing may refer to any more, and since when, in microseconds."""
+    """Packs that may no longer be referenced, each with the time in microseconds."""
 
     def encoded(self) -> bytes:
-        """Return it as it is written."""
+        """Return the encoded head."""
         said = {**self.__dict__, "segments": [list(one) for one in self.segments]}
         return json.dumps({"format": _FORMAT, "version": _VERSION, **said}).encode()
 
     @classmethod
     def decoded(cls, data: bytes, place: str) -> "RemoteHead":
-        """Return what was written.
+        """Decode a head.
 
         Raises:
-            MalformedError: If it is no head, or of a version that is not known.
+            MalformedError: If it is not a head, or of an unknown version.
         """
         try:
             found = json.loads(data)
@@ -151,12 +151,12 @@ def _segment(said: list[Any]) -> RemotePack:
 
 
 def packed(contents: PackContents, data: dict[str, bytes], level: int) -> tuple[RemotePack, bytes]:
-    """Return a pack, named by the digest of its bytes.
+    """Return a pack and its name.
 
     Args:
-        contents: What to say in it; gets the places of the new contents.
-        data: The contents it brings, by their digests.
-        level: Of how many packs it was made, and these of how many.
+        contents: Its index and log; receives the locations of the new contents.
+        data: The new contents, by digest.
+        level: Its level: 0 for a save, otherwise one above the merged packs.
     """
     at, body = 0, []
     for sha, one in data.items():
@@ -168,7 +168,7 @@ def packed(contents: PackContents, data: dict[str, bytes], level: int) -> tuple[
     log = _squeezed(
         {"versions": contents.versions, "events": contents.events, "saves": contents.saves}
     )
-    # Each pack has a name that nothing had before: see ``collecting``.
+    # The name is unique: garbage collection relies on it.
     whole = b"".join((*body, index, log))
     name = hashlib.sha256(whole).hexdigest()
     revision = max((one.revision for one in contents.files), default=0)
@@ -201,7 +201,7 @@ def read_log(segment: RemotePack, data: bytes) -> PackContents:
 
 
 def merged(parts: list[tuple[RemotePack, bytes]]) -> tuple[RemotePack, bytes]:
-    """Return one pack that says what several say, the oldest first."""
+    """Return one pack that merges several, oldest first."""
     whole = gathered(
         [(read_index(one, data), read_log(one, data[one.known :])) for one, data in parts]
     )
@@ -211,7 +211,7 @@ def merged(parts: list[tuple[RemotePack, bytes]]) -> tuple[RemotePack, bytes]:
 
 
 def gathered(parts: list[tuple[PackContents, PackContents]]) -> PackContents:
-    """Return what several indexes, each with its log, say together, the oldest first."""
+    """Return the merged index and log of several packs, oldest first."""
     files: dict[str, FileEntry] = {}
     whole = PackContents()
     for index, log in parts:
@@ -232,7 +232,9 @@ def _unsqueezed(data: bytes, segment: RemotePack) -> Any:
     try:
         unpacking = zlib.decompressobj()
         found = unpacking.decompress(data, _LARGEST_PART)
-        return json.loads(found if unpacking.eof else b"")  # else it is cut, or too large
+        return json.loads(
+            found if unpacking.eof else b""
+        )  # otherwise it is truncated, or too large
     except (ValueError, zlib.error, RecursionError) as error:
         raise _damaged(segment, error) from None
 
@@ -242,7 +244,7 @@ def _damaged(segment: RemotePack, error: Exception) -> MalformedError:
 
 
 def _entry(said: list[Any]) -> FileEntry:
-    """Return a file of an index, whose path is one that may be written here."""
+    """Return a file of an index, with its path validated."""
     path, sha, size, version, revision, at, actor, reason = said
     words = _text(at), _text(actor), _text(reason)
     numbers = _count(size), _count(version), _count(revision)
@@ -293,7 +295,7 @@ def _rule(said: Any) -> None:
 
 
 ErasedContent = tuple[str, int]
-"""A path of whose texts nothing is to be left, and the number of the last version of these."""
+"""A path whose texts to erase, and the number of the last version to erase."""
 
 NOTHING: ErasedContent = ("", 0)
 
@@ -303,13 +305,13 @@ _MOST_IN_A_PACK = 32 << 20
 
 @dataclass
 class CollectionPlan:
-    """What a place is to be after a collection."""
+    """The plan of a garbage collection."""
 
     head: RemoteHead
-    """The next head, but for its nonce."""
+    """The next head, without its nonce."""
 
     due: tuple[str, ...]
-    """Packs to remove once that head is there."""
+    """Packs to remove after that head is written."""
 
     rewritten: int
 
@@ -334,10 +336,10 @@ class GarbageCollector:
         } - self._live.keys()
 
     def plan(self, grace: float) -> CollectionPlan:
-        """Write what has to be copied, and return what the head is to say.
+        """Write copies of contents, and return the next head.
 
         Args:
-            grace: Seconds for which what is condemned stays.
+            grace: Seconds for which unreferenced packs are kept.
 
         Raises:
             TargetError: If the place does not answer.
@@ -351,7 +353,7 @@ class GarbageCollector:
             segments = (self._written(dissolved),)
         used = {one.name for one in segments} | {spot.pack for spot in self._live.values()}
         before = dict(head.condemned)
-        # Since some time to come is since now: else what somebody wrote there would stay for ever.
+        # A time in the future counts as now: otherwise a pack would stay for ever.
         condemned = {name: min(before.get(name, now), now) for name in sorted(there - used)}
         limit = now - int(grace * 1_000_000)
         at_once = dissolved if self._gone else set[str]()
@@ -377,14 +379,14 @@ class GarbageCollector:
         return bool(row[0] == path and row[1] <= until)
 
     def _wanted(self) -> dict[str, Spot]:
-        """Return where the texts are that files have, and versions where these are kept."""
+        """Return the locations of the texts of files, and of versions if they are kept."""
         shas = {one.sha for one in self._whole.files}
         if self._head.keep_versions:
             shas |= {row[4] for row in self._whole.versions if not self._is_erased(row)}
         return {sha: self._whole.spots[sha] for sha in sorted(shas) if sha in self._whole.spots}
 
     def _dissolved(self) -> set[str]:
-        """Return the packs to copy out of: those of erased texts, and those that are mostly old."""
+        """Return the packs to rewrite: with erased texts, or mostly unreferenced."""
         size, live = dict[str, int](), dict[str, int]()
         for sha, spot in self._whole.spots.items():
             size[spot.pack] = size.get(spot.pack, 0) + spot.length
@@ -398,7 +400,7 @@ class GarbageCollector:
         return found
 
     def _written(self, dissolved: Collection[str]) -> RemotePack:
-        """Write one pack with all that is known, and what is copied; of much, several before it."""
+        """Write a pack with the merged index and the copied contents; several if they are large."""
         data, size = dict[str, bytes](), 0
         for sha, spot in list(self._live.items()):
             if spot.pack in dissolved:
@@ -427,7 +429,7 @@ class GarbageCollector:
 
 
 def remove(objects: Objects, names: Collection[str]) -> int:
-    """Remove packs, and return how many."""
+    """Remove packs, and return their number."""
     for name in names:
         objects.remove(PACKS + name)
     return len(names)

@@ -20,21 +20,21 @@ from satchel.files.transcript import decoded_messages, encoded_messages
 
 @dataclass(kw_only=True)
 class PullChange:
-    """The files that others changed, in place of those here that did not change since.
+    """Replaces unchanged files here by those that others changed.
 
-    Raises, when applied, ``ConcurrencyError`` if both changed one; then nothing is taken in.
+    Applying it raises ``ConcurrencyError`` if both changed a file; then nothing is pulled.
     """
 
     head: RemoteHead
     contents: PackContents
     discard: frozenset[str] = frozenset()
-    """Paths whose changes here are given up."""
+    """Paths whose changes here are discarded."""
 
     moved: bool = False
-    """Whether contents are in other packs than before."""
+    """Whether contents were moved to other packs."""
 
     theirs: bytes | None = None
-    """The transcript there, if it changed."""
+    """The remote transcript, if it changed."""
 
     op: str = "arrive"
     said: object = ""
@@ -76,10 +76,10 @@ class PullChange:
         rows.state("revision", max(rows.fact("revision", 0), 0))
 
     def _conflicts(self, rows: ManifestRows, entry: FileEntry) -> bool:
-        """Tell whether the changes of a file here cannot follow those that others saved.
+        """Return whether the changes of a file here conflict with those that others saved.
 
-        Only a file that was merely found in the folder, as the others have it, is no change; nor
-        are versions that were found in the place itself.
+        A file that was only found in the folder with the remote contents is not a change, nor are
+        versions that were found at the place itself.
         """
         if entry.path == TRANSCRIPT:
             return False
@@ -92,10 +92,10 @@ class PullChange:
         return ("" if row is None else row.sha) != entry.sha
 
     def _give_up(self, group: FileTransaction, newest: dict[str, FileEntry]) -> None:
-        """Have no change of what is discarded, and of what others changed, left to be saved."""
+        """Drop discarded and superseded changes from those to save."""
         rows, sent = group.rows, _sent(group.rows)
         for path in (self.discard & _unsent(rows)) - newest.keys():
-            newest[path] = FileEntry(path, "", 0, 0, 0, "", "", "")  # nobody else has it
+            newest[path] = FileEntry(path, "", 0, 0, 0, "", "", "")  # only here
         for path in newest:
             rows.do("DELETE FROM version WHERE path = ? AND revision > ?", path, sent)
 
@@ -136,7 +136,7 @@ class PullChange:
         group.changed[path] = None
 
     def _merge(self, group: FileTransaction, entry: FileEntry) -> None:
-        """Have the messages that were added here follow those that were added there."""
+        """Append the messages that were added here to those that were added there."""
         rows = group.rows
         known = brought_sha(rows, TRANSCRIPT)
         base = (group.content(known, TRANSCRIPT) or b"") if known else None
@@ -152,7 +152,7 @@ class PullChange:
         rows.keep(entry.sha, self.theirs or b"")
         rows.do("INSERT OR REPLACE INTO brought VALUES (?, ?)", TRANSCRIPT, entry.sha)
         rows.put(FileRow(TRANSCRIPT, *entry[1:4], entry.revision, *entry[5:], 0))
-        group.found_as(TRANSCRIPT, self.theirs or b"")  # what this state follows
+        group.found_as(TRANSCRIPT, self.theirs or b"")  # its predecessor
         group.put(TRANSCRIPT, encoded_messages(there + here[len(began) :]), self, op="transcript")
 
 
@@ -161,7 +161,7 @@ def _sent(rows: ManifestRows) -> int:
 
 
 def _unsent(rows: ManifestRows) -> frozenset[str]:
-    """Return the paths that have a version that was not saved yet."""
+    """Return the paths with an unsaved version."""
     found = rows.all("SELECT DISTINCT path FROM version WHERE revision > ?", _sent(rows))
     return frozenset(path for (path,) in found)
 
@@ -169,7 +169,7 @@ def _unsent(rows: ManifestRows) -> frozenset[str]:
 def _in_each_other(
     rows: ManifestRows, theirs: Iterable[FileEntry], unsent: Iterable[str]
 ) -> list[str]:
-    """Return the files of others that would have to be in a file here, or the other way round."""
+    """Return the paths that are a file on one side and a folder on the other."""
     here = {path for path in unsent if rows.file(path) is not None}
     there = {entry.path for entry in theirs if entry.sha}
     above = {folder: path for path in there for folder in _above(path)} if here else {}
@@ -202,28 +202,28 @@ _ATTEMPTS = "attempts"
 
 
 def brought_sha(rows: ManifestRows, path: str) -> str:
-    """Return what a file was there when it was last brought or taken in; empty for nothing."""
+    """Return the SHA of a file at its last save or pull; empty if it did not exist."""
     found: str | None = rows.one("SELECT sha FROM brought WHERE path = ?", path)
     return found or ""
 
 
 @dataclass
 class SaveBatch:
-    """What a save brings."""
+    """The contents of a save."""
 
     contents: PackContents
     data: dict[str, bytes]
     revision: int
-    """Local, up to which changes are in it."""
+    """Number of the last local change in it."""
 
     event: int
-    """Local, up to which events are in it."""
+    """Number of the last local event in it."""
 
     transcript: bytes | None = None
 
 
 def leaving(rows: ManifestRows, head: RemoteHead, *, versions: bool) -> SaveBatch:
-    """Return what changed here since it was last brought, numbered to follow a head."""
+    """Return the changes since the last save, numbered after a head."""
     sent, until = rows.fact("sent_revision", 0), rows.fact("revision", 0)
     last_event = rows.one("SELECT max(seq) FROM event") or 0
     found = SaveBatch(PackContents(), {}, until, last_event)
@@ -251,14 +251,14 @@ def leaving(rows: ManifestRows, head: RemoteHead, *, versions: bool) -> SaveBatc
         last_event,
     ):
         event = json.loads(line)
-        # Not those of changes that were given up, since others were first.
+        # Without discarded changes, as others were first.
         if "version" not in event or (event["path"], event["ts"]) in moments:
             found.contents.events.append(line)
     return found
 
 
 def _add(rows: ManifestRows, found: SaveBatch, sha: str) -> None:
-    """Have a content brought that is not there yet."""
+    """Add a content that the place does not have."""
     if rows.one("SELECT 1 FROM spot WHERE sha = ?", sha) is None:
         data = rows.content(sha)
         if data is not None:
@@ -285,27 +285,27 @@ class Attempt:
 
     nonce: str
     base: str
-    """The nonce of the head it follows; empty where it is the first."""
+    """Nonce of the previous head; empty for the first."""
 
     store: str
     revision: int
-    """Of the head that it makes."""
+    """Nonce of the new head."""
 
     until: int
-    """Local, up to which changes are in it."""
+    """Number of the last local change in it."""
 
     event: int
-    """Local, up to which events are in it."""
+    """Number of the last local event in it."""
 
     files: list[tuple[str, str]]
-    """The paths in it, each with its SHA-256, which is empty for a deleted one."""
+    """The paths in it with their SHA-256; empty for a deleted one."""
 
     spots: dict[str, Spot]
     policy: str
 
     @classmethod
     def of(cls, base: str, after: RemoteHead, sent: SaveBatch, pack: str) -> "Attempt":
-        """Return the attempt to write a head, whose newest contents are in a pack."""
+        """Return the record of the attempt to write a head with a new pack."""
         policy = Policy(Prefixes(after.read_only), after.audit, after.keep_versions)
         return cls(
             nonce=after.nonce,
@@ -324,7 +324,7 @@ class Attempt:
 
 
 def attempts(rows: ManifestRows) -> list[Attempt]:
-    """Return the saves whose outcome is not known, the oldest first."""
+    """Return the saves with an unknown outcome, oldest first."""
     return [
         Attempt(**{**noted, "spots": {sha: Spot(*spot) for sha, spot in noted["spots"].items()}})
         for noted in json.loads(rows.fact(_ATTEMPTS, "[]"))
@@ -332,13 +332,13 @@ def attempts(rows: ManifestRows) -> list[Attempt]:
 
 
 def note_attempts(rows: ManifestRows, unknown: Iterable[Attempt]) -> None:
-    """Note the saves whose outcome is not known, in place of those noted before."""
+    """Replace the recorded saves with an unknown outcome."""
     rows.state(_ATTEMPTS, json.dumps([attempt.__dict__ for attempt in unknown]))
 
 
 @dataclass(kw_only=True)
 class SaveConfirmation:
-    """That a save arrived, noted in the working copy."""
+    """Records a completed save in the working copy."""
 
     attempt: Attempt
     op: str = "save"

@@ -1,4 +1,4 @@
-"""A store in a remote place, and how a working copy follows it and brings its changes."""
+"""Memory files at a remote place, with working copies that pull and save."""
 
 import hashlib
 import json
@@ -54,7 +54,7 @@ from satchel.runtime.private_files import lock_file
 
 
 def adopt_remote(objects: Objects, store: GroupCommit) -> bool:
-    """Copy all of it into a working copy, and take its files in; tell whether there was any."""
+    """Copy the whole place into a working copy; return whether there was anything."""
     found = False
     for name in objects.names():
         if name.startswith(OWN):
@@ -81,7 +81,7 @@ def adopt_remote(objects: Objects, store: GroupCommit) -> bool:
 
 
 def _adopt_history(rows: ManifestRows, store: GroupCommit) -> None:
-    """Take over the versions; a place that has some keeps those that are written from now on."""
+    """Adopt existing versions; a place with versions also keeps later ones."""
     before = rows.fact("revision", 0)
     store.repairs += adopt_versions(rows, store.tree)
     after = rows.fact("revision", 0)
@@ -94,7 +94,7 @@ RECENT = 16
 
 
 def first_head(policy: Policy) -> RemoteHead:
-    """Return the head of a store in which there is nothing yet."""
+    """Return the head of an empty store."""
     return RemoteHead(
         store=secrets.token_hex(16),
         nonce=secrets.token_hex(16),
@@ -109,13 +109,13 @@ def first_head(policy: Policy) -> RemoteHead:
 
 
 def followed(head: RemoteHead) -> RemoteHead:
-    """Return a head that follows another, with a nonce of its own, and those before it."""
+    """Return the successor of a head, with a new nonce and the previous nonces."""
     recent = (*head.recent, head.nonce)[-RECENT:]
     return replace(head, nonce=secrets.token_hex(16), recent=recent)
 
 
 def chained(head: RemoteHead, sent: SaveBatch) -> RemoteHead:
-    """Return the head after what is sent, whose events are chained to those before them."""
+    """Return the head after a save, with its audit events chained to the previous ones."""
     seq, prev = head.audit_seq, head.audit_head
     lines = []
     for line in sent.contents.events:
@@ -134,7 +134,7 @@ def chained(head: RemoteHead, sent: SaveBatch) -> RemoteHead:
 
 
 def unchained(head: RemoteHead, events: Iterable[str]) -> tuple[int, list[str]]:
-    """Return how many events there are, and where they do not follow one another to the head."""
+    """Return the number of events, and where their chain to the head is broken."""
     problems = list[str]()
     prev, seq = "", 0
     for line in events:
@@ -160,11 +160,11 @@ _Done = TypeVar("_Done")
 
 
 class RemoteFileStorage:
-    """A store in a remote place.
+    """A store at a remote place.
 
     Args:
-        address: Its name.
-        objects: What is there.
+        address: Address of the place.
+        objects: Its objects.
     """
 
     folder: Path | None = None
@@ -174,23 +174,23 @@ class RemoteFileStorage:
         self.objects = objects
 
     def is_at(self, root: Path) -> bool:
-        """Tell whether the place is this folder."""
+        """Return whether the place is this folder."""
         del root
         return False
 
     def exists(self) -> bool:
-        """Tell whether there is a store, also one that something else made."""
+        """Return whether there is a store, also one of another program."""
         for name in (HEAD, TRANSCRIPT):
             if self.objects.get(name) is not None:
                 return True
-        # Packs without a head are those of somebody who is just making a store here.
+        # Packs without a head belong to a concurrent creation of a store.
         return any(not name.startswith(f"{OWN}/") for name in self.objects.names())
 
     def create(self, policy: Policy) -> None:
-        """Make an empty store.
+        """Create an empty store.
 
         Raises:
-            MemoryStoreError: If there is one.
+            MemoryStoreError: If it exists.
             TargetError: If the place ignores conditions, so that writers would lose writes.
         """
         if self.exists():
@@ -221,22 +221,22 @@ class RemoteFileStorage:
             )
 
     def load_into(self, store: GroupCommit, policy: Policy) -> None:
-        """Have a working copy know what is there; contents come when they are read.
+        """Update a working copy's knowledge of the place; contents are fetched on demand.
 
         Raises:
             TargetError: If the place does not answer.
         """
         store.fetch = lambda sha, path: self.content(store, sha, path)
         del policy
-        # What both changed stays as it is here until somebody saves or decides: see ``refresh``.
+        # Conflicting files stay as they are here until a save or ``refresh``.
         with self._alone(store), suppress(ConcurrencyError):
             self._steadily(lambda found: self._taken(store, found))
 
     def refresh(self, store: GroupCommit, discard: frozenset[str]) -> None:
-        """Take in what others saved.
+        """Pull the saves of others.
 
         Raises:
-            ConcurrencyError: If both changed a file whose changes here are not to be given up.
+            ConcurrencyError: If both changed a file whose changes here are not discarded.
         """
         with self._alone(store):
             self._steadily(lambda found: self._taken(store, found, discard))
@@ -249,7 +249,7 @@ class RemoteFileStorage:
     def _taken(
         self, store: GroupCommit, found: _Found | None, discard: frozenset[str] | None = None
     ) -> None:
-        """Take in what is there; where nobody saved yet, and this is not asked again, files."""
+        """Pull the head; before the first save, adopt files of other programs once."""
         if found is not None:
             self._follow(store, found[0], discard or frozenset())
         elif discard is None:
@@ -272,7 +272,7 @@ class RemoteFileStorage:
         raise self._busy()
 
     def _steadily(self, do: Callable[[_Found | None], _Done]) -> _Done:
-        """Do something with the head; again, where others advanced it and removed what it names."""
+        """Use the head; retry if others advanced it and removed its packs."""
         for number in range(_MOST_TRIES):
             found = self._head()
             try:
@@ -289,7 +289,7 @@ class RemoteFileStorage:
 
     def _brought(self, store: GroupCommit, found: _Found | None) -> bool:
         head, tag = found if found is not None else (first_head(store.policy), None)
-        if found is not None:  # else the store may become that of somebody who begins it now
+        if found is not None:  # otherwise a concurrent creation could take the place
             self._follow(store, head, frozenset())
         policy = store.policy
         with store.manifest.looking() as rows:
@@ -322,7 +322,7 @@ class RemoteFileStorage:
         return True
 
     def _advance(self, head: RemoteHead, tag: str | None) -> bool:
-        """Make a head the one that counts; tell whether it is."""
+        """Publish a head; return whether it was published."""
         data = head.encoded()
         try:
             if tag is None:
@@ -332,7 +332,7 @@ class RemoteFileStorage:
         except NotWritten as error:
             found = self._asked_again()
             if found is not None and head.nonce in {found[0].nonce, *found[0].recent}:
-                return True  # only the answer was lost, whoever came after
+                return True  # only the response was lost; others may have followed
             if (None if found is None else found[1]) == tag:
                 raise TargetError(
                     f"the head was not written: {error}", file=self.address, hint="Try again."
@@ -341,11 +341,11 @@ class RemoteFileStorage:
         return True
 
     def _asked_again(self) -> _Found | None:
-        """Return the head after an answer that was lost, for which the service may need a moment.
+        """Return the head after a lost response; the service may need a moment.
 
         Raises:
-            TargetError: If it stays silent. Whether something was written is found out by the next
-                who saves or refreshes the working copy.
+            TargetError: If it does not answer. The next save or refresh of the working copy finds
+                out whether the head was written.
         """
         for number in range(_MOST_ASKED):
             with suppress(TargetError):
@@ -354,12 +354,12 @@ class RemoteFileStorage:
         return self._head()
 
     def _settle(self, store: GroupCommit, head: RemoteHead) -> None:
-        """Find out what became of saves whose answer was lost, or whose writer was killed."""
+        """Resolve saves whose response was lost, or whose writer was killed."""
         with store.manifest.looking() as rows:
             unknown = attempts(rows)
         if not unknown:
             return
-        # What follows this very head may still arrive; what follows an older one did or never will.
+        # A save after this head may still arrive; one after an older head did, or never will.
         waiting = [attempt for attempt in unknown if attempt.base == head.nonce]
         settled = [attempt for attempt in unknown if attempt.base != head.nonce]
         done = self._done_there(settled, head)
@@ -370,7 +370,7 @@ class RemoteFileStorage:
                 note_attempts(rows, waiting)
 
     def _done_there(self, settled: list[Attempt], head: RemoteHead) -> Attempt | None:
-        """Return the one of some saves that a head follows; there is at most one, or none."""
+        """Return the save that a head includes, if any; there is at most one."""
         recent = {head.nonce, *head.recent}
         for attempt in settled:
             if attempt.nonce in recent:
@@ -387,7 +387,7 @@ class RemoteFileStorage:
         return None
 
     def _tidied(self, segments: tuple[RemotePack, ...]) -> tuple[RemotePack, ...]:
-        """Return the packs to name, several of one level put into one where there are enough."""
+        """Return the packs of the next head; enough packs of one level are merged."""
         for level in sorted({one.level for one in segments}):
             same = [one for one in segments if one.level == level]
             if len(same) >= TOGETHER:
@@ -400,7 +400,7 @@ class RemoteFileStorage:
         return segments
 
     def _follow(self, store: GroupCommit, head: RemoteHead, discard: frozenset[str]) -> None:
-        """Take in what a head has that the working copy does not know."""
+        """Pull what a head has and the working copy does not know."""
         with store.manifest.looking() as rows:
             known, of = rows.fact("remote_revision", -1), rows.fact("remote_store")
             moved = rows.fact("remote_collected", 0) != head.collected
@@ -435,10 +435,10 @@ class RemoteFileStorage:
         return None if found is None else (RemoteHead.decoded(found.data, self.address), found.tag)
 
     def content(self, store: GroupCommit, sha: str, path: str) -> bytes | None:
-        """Return a content by its digest; None where it is not known there.
+        """Return a content by its digest; None if the place does not have it.
 
         Raises:
-            MemoryStoreError: If it is not what it has to be.
+            MemoryStoreError: If it does not match its digest.
         """
         with store.manifest.looking() as rows:
             spot = next(rows.all("SELECT pack, start, length FROM spot WHERE sha = ?", sha), None)
@@ -453,10 +453,10 @@ class RemoteFileStorage:
         return data
 
     def _moved(self, sha: str) -> bytes:
-        """Return a content that was brought to another pack since the head was read.
+        """Return a content that was moved to another pack since the head was read.
 
         Raises:
-            TargetError: If it is nowhere, since no file has it any more.
+            TargetError: If it is gone, as no file has it any more.
         """
         found = self._head()
         for segment in found[0].segments if found is not None else ():
@@ -471,9 +471,9 @@ class RemoteFileStorage:
         )
 
     def erase(self, path: str, until: int) -> None:
-        """Leave nothing of the texts that a path had; see ``Place``."""
+        """Erase the texts of a path; see ``Place``."""
         versions = f"versions/{encoded(path)}/"
-        for name in list(self.objects.names()):  # of before, in the page's layout
+        for name in list(self.objects.names()):  # earlier objects in Flyte's layout
             if name == path or name.startswith(versions):
                 self.objects.remove(name)
         self.collect(erased=(path, until))
@@ -510,14 +510,14 @@ class RemoteFileStorage:
         return CollectResult(gone, len(plan.head.condemned) - gone, plan.rewritten)
 
     def laid_open(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the name and the bytes of everything that is there."""
+        """Yield the name and the bytes of each object."""
         for name in self.objects.names():
             found = self.objects.get(name)
             if found is not None:
                 yield f"{self.address}/{name}", found.data
 
     def standing(self) -> tuple[str, int] | None:
-        """Return which store is there, and up to which change it was saved."""
+        """Return the ID of the store and its last saved change."""
         found = self._head()
         return None if found is None else (found[0].store, found[0].revision)
 
@@ -534,7 +534,7 @@ class RemoteFileStorage:
         )
 
     def load_history(self, store: GroupCommit) -> None:
-        """Have a working copy know the versions that were saved."""
+        """Read the saved versions into a working copy."""
         versions = self.versions()
         with store.manifest.committing() as rows:
             for one in versions:
@@ -542,7 +542,7 @@ class RemoteFileStorage:
                 rows.do("INSERT OR IGNORE INTO version VALUES (?,?,?,?,?,?,?,?,?,?)", *one)
 
     def tail(self, store: GroupCommit, number: int) -> list[dict[str, Any]]:
-        """Return the last events: those saved, and those since that are only here."""
+        """Return the last events: saved ones, and later ones that are only here."""
         with store.manifest.looking() as rows:
             sent = rows.fact("sent_event", 0)
             lines = [
@@ -555,7 +555,7 @@ class RemoteFileStorage:
         return [json.loads(line) for line in reversed([*lines, *there][:number])]
 
     def _last(self, found: _Found | None, number: int) -> list[str]:
-        """Return the last events that were saved, the newest first."""
+        """Return the last saved events, newest first."""
         lines: list[str] = []
         for segment in reversed(found[0].segments if found is not None else ()):
             if len(lines) >= number:
@@ -565,7 +565,7 @@ class RemoteFileStorage:
         return lines
 
     def examine(self) -> tuple[int, list[str]] | None:
-        """Return how many events there are, and what is wrong with their chain."""
+        """Return the number of events, and the problems of their chain."""
         return self._steadily(lambda found: (0, []) if found is None else self._examined(found[0]))
 
     def _examined(self, head: RemoteHead) -> tuple[int, list[str]]:
@@ -576,5 +576,5 @@ class RemoteFileStorage:
 
 
 def _pause(number: int) -> None:
-    """Wait a little: others were first, and not all are to come again at the same moment."""
+    """Wait for a random time before a retry."""
     time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.005 * 2**number)))  # noqa: S311

@@ -101,7 +101,7 @@ class Branches:
 
     def wait(self, row: Row, messages: Iterator[bytes], where: str) -> None:
         """Store a conversation for later."""
-        strand = self._strands.strand()
+        strand = self._strands.new_stream()
         for line in messages:
             strand.write(line)
         self._waiting.setdefault(str(_source_of(row)), []).append(PendingFork(row, strand, where))

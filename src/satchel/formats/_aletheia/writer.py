@@ -452,7 +452,7 @@ class AletheiaSessionsWriter:
     def _begin(self, record: Sealed, event: SessionEvent) -> None:
         key = event.session if event.event == "session" and event.session else record.id
         identity = self._name(record, identity_of(record, event) if event.origin else key)
-        made = AletheiaSessionWriter(key, (record.id, identity), self._strands.strand(), event)
+        made = AletheiaSessionWriter(key, (record.id, identity), self._strands.new_stream(), event)
         if event.event == "fork":
             self._fork(made)
         self._talks.setdefault(key, made)

@@ -86,7 +86,7 @@ class AmplihackCollector:
         self._reading = reading
         self._file = file
         self._strands = SpoolStreams()
-        self._facts, self._edges = self._strands.strand(), self._strands.strand()
+        self._facts, self._edges = self._strands.new_stream(), self._strands.new_stream()
         self._facts_held, self._edges_held = list[_Fact](), list[_Joined]()
         self._names, self._parents = ScratchMap(), ScratchMap()
         self._twice, self._first_twice = 0, ""

@@ -186,7 +186,7 @@ class AmplihackWriter:
         """Group the edges by kind; links from parents come after stated ones."""
         if self._edges:
             return
-        self._edges = {array_of(kind): self._strands.strand() for kind in EDGES}
+        self._edges = {array_of(kind): self._strands.new_stream() for kind in EDGES}
         for record in self._records.of("edge"):
             self._lay_out(record, cast("Edge", record.model))
         links = self._entries(FACTS) if self._has_parents else iter(())

@@ -85,7 +85,7 @@ class AccessSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the key that signs for this machine."""
 
     threshold: int
-    """How many trusted keys must have signed a file."""
+    """Number of trusted keys that must have signed a file."""
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,8 +267,8 @@ _PAGES = {
 }
 _NOT_FOUND = 404
 
-# What a memory says can never become a part of the page: no script, style or address but those of
-# these files is let in, no text can be made markup, and no other page can put this one in a frame.
+# The contents of memories cannot become a part of the page: no script, style or address but those
+# of these files is allowed, text cannot become markup, and no other page can frame this one.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "

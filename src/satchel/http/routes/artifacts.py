@@ -1,4 +1,4 @@
-"""Artifacts: sealed copies of a bank, kept by the server under their digest."""
+"""Artifacts: sealed copies of a bank, stored by the server under their digest."""
 
 import shutil
 from asyncio import to_thread
@@ -45,24 +45,24 @@ IfNoneMatch = Annotated[str | None, Header(alias="If-None-Match")]
 
 
 class StoredArtifact(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of an artifact that the server keeps."""
+    """Metadata of a stored artifact."""
 
     artifact_id: str
-    """The digest of its bytes, and the ETag."""
+    """Digest of its bytes, also the ETag."""
 
     created_at: str
     size_bytes: int
     entry_count: int
     bank: str
     name: str
-    """Of its file."""
+    """Digest of its file."""
 
 
 @router.post("/pam/artifacts", status_code=201)
 def make_artifact(
     options: Annotated[ArtifactRequest, body(create_artifact)], caller: Owner, gateway: Served
 ) -> Response:
-    """Seal a bank, or a part of it, and keep the artifact."""
+    """Seal a bank, or a part of it, and store the artifact."""
     private = PrivateFolder()
     try:
         name = f"memory{ARTIFACT_SUFFIXES[options.to]}"
@@ -91,11 +91,11 @@ def download(settings: Settings, options: DownloadOptions) -> StoredArtifact:
     """Download an artifact. The holder of a token gets one of the memories that the token covers.
 
     Args:
-        settings: The server's.
-        options: Which.
+        settings: The settings of the server.
+        options: Which artifact.
 
     Raises:
-        UnreadableError: If there is none.
+        UnreadableError: If there is no such artifact.
     """
     return _found(settings, options.artifact)
 
@@ -107,7 +107,7 @@ def get_artifact(
     gateway: Served,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Return an artifact's bytes; for the holder of a token, one made of what that opens."""
+    """Return an artifact's bytes; for the holder of a token, those of a disclosure."""
     kept = download.run(gateway.settings, options)
     if not caller.is_owner:
         return _part_of(kept, caller)
@@ -127,7 +127,7 @@ def disclose_memories(
     caller: AnyCaller,
     gateway: Served,
 ) -> Response:
-    """Return a disclosure of memories of the bank that an artifact was made of."""
+    """Return a disclosure of memories of an artifact's bank."""
     kept = _found(gateway.settings, artifact)
     private = PrivateFolder()
     try:
@@ -152,7 +152,7 @@ async def verify(
     gateway: Served,
     name: Annotated[str, Query(max_length=200)] = "artifact.pam",
 ) -> Response:
-    """Verify the body, a sealed file; what is wrong with it is in the answer, step by step."""
+    """Verify the body, a sealed file. The result has each step and every problem."""
     private = await received(request, name)
 
     def verified() -> Verification:
@@ -167,7 +167,7 @@ async def verify(
 
 
 def _part_of(kept: StoredArtifact, caller: Caller) -> Response:
-    """Return what a token opens of the bank that an artifact was made of, unsigned."""
+    """Return the memories of an artifact's bank that a token covers, unsigned."""
     private = PrivateFolder()
     try:
         called = f"download of {kept.name}"
@@ -189,7 +189,7 @@ def _folder(settings: Settings) -> Path:
 
 
 def _keep(settings: Settings, path: Path, done: Export) -> StoredArtifact:
-    """Keep a file under its digest: its bytes first, then what is known of it."""
+    """Store a file under its digest: its bytes first, then its metadata."""
     digest = (done.output_digest or "").rpartition(":")[2]
     kept = StoredArtifact(
         artifact_id=digest,

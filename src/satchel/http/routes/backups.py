@@ -1,4 +1,4 @@
-"""Backups, at the destinations of the configuration: a path from elsewhere is none."""
+"""Backups at the configured destinations; requests cannot name other paths."""
 
 from typing import Annotated
 
@@ -40,7 +40,7 @@ def list_all(
 def freshness(
     options: Annotated[BackupStatusOptions, query(backup_status)], gateway: Served, _: Owner
 ) -> Response:
-    """Report for each destination how the last backup went, and whether that is recent enough."""
+    """Report for each destination the last backup, and whether it is recent enough."""
     return answer(backup_status.json(backup_status.run(gateway.settings, options)))
 
 
@@ -48,13 +48,13 @@ def freshness(
 def setup(
     options: Annotated[SetupOptions, query(backup_setup)], gateway: Served, _: Owner
 ) -> Response:
-    """Show how backups are configured, and which lines to add to which file."""
+    """Show how backups are configured, and the lines to add to the configuration file."""
     return answer(backup_setup.run(gateway.settings, options))
 
 
 @router.post("", status_code=202)
 def run(options: Annotated[BackupOptions, body(run_backup)], gateway: Served, _: Owner) -> Response:
-    """Back the store up to each destination, as a job; what went wrong at one is in its result."""
+    """Back up the store to each destination, as a job; its result has the errors of each."""
 
     def work(tell: ReportProgress) -> object:
         return run_backup.run(gateway.settings, with_progress(options, tell))
@@ -66,7 +66,7 @@ def run(options: Annotated[BackupOptions, body(run_backup)], gateway: Served, _:
 def verify(
     options: Annotated[BackupVerifyOptions, body(verify_backups)], gateway: Served, _: Owner
 ) -> Response:
-    """Read backups again, as a job: the newest, those that are named, or all."""
+    """Verify backups, as a job: the newest, the named ones, or all."""
 
     def work(tell: ReportProgress) -> object:
         return verify_backups.json(
@@ -83,7 +83,7 @@ restore_router = routes(prefix="/v1/backups", tags=["backups"])
 def drill(
     options: Annotated[DrillOptions, body(drill_backup)], _: Owner, gateway: Served
 ) -> Response:
-    """Restore a backup for a moment and compare, as a job; nothing that is in use is touched."""
+    """Test a restore, as a job: restore a backup temporarily, compare it, and delete it."""
 
     def work(tell: ReportProgress) -> object:
         found = drill_backup.run(gateway.settings, with_progress(options, tell))
@@ -96,10 +96,10 @@ def drill(
 def restore(
     options: Annotated[RestoreOptions, body(restore_backup)], caller: Owner, gateway: Served
 ) -> Response:
-    """Put a backup back into the store that is served, as a job.
+    """Restore a backup into the store of the server, as a job.
 
-    What has been erased since is erased again first. Nothing that exists is replaced without
-    ``overwrite``, and then it is backed up first. The job cannot be cancelled once it has begun.
+    Memories that were erased since are erased again first. Nothing is replaced without
+    ``overwrite``, and then it is backed up first. The job cannot be cancelled after its start.
     """
 
     def work(tell: ReportProgress) -> object:
@@ -116,5 +116,5 @@ def restore(
 def prune(
     options: Annotated[PruneOptions, body(prune_backups)], _: Owner, gateway: Served
 ) -> Response:
-    """Drop the backups that no rule keeps; the newest that was read again whole stays."""
+    """Delete the backups that no rule retains; the newest verified one is always retained."""
     return answer({"dropped": prune_backups.run(gateway.settings, options)})

@@ -1,6 +1,6 @@
-"""Memory files of a bank: text at paths, changed only where it is what its author saw.
+"""Memory files of a bank: texts at paths, with conditional writes.
 
-For the owner, and for who presents a token for everything: ``read``, and ``write`` to change.
+For the owner, and for holders of a token for the whole bank: ``read``, and ``write`` for changes.
 """
 
 from dataclasses import replace
@@ -36,7 +36,7 @@ _NOBODY = "http"
 def _on_files(
     caller: Caller, store: str, operation: Operation[OpenFiles, Any, ..., Any], options: Any
 ) -> Any:
-    """Run an operation on a file store that is there."""
+    """Run an operation on an existing file store."""
     with files_of(caller.satchel, store) as files:
         return operation.run(OpenFiles(caller.settings, files), options)
 
@@ -51,7 +51,7 @@ _add("GET", "/audit", operations.audit_files)
 def list_files(
     store: str, options: Annotated[FileListOptions, query(operations.list_files)], caller: AnyCaller
 ) -> Response:
-    """List files; none for a bank that has no memory files yet."""
+    """List files; none for a bank without memory files."""
     try:
         found = _on_files(caller, store, operations.list_files, options)
         return answer(operations.list_files.json(found))
@@ -67,9 +67,9 @@ def read_file(
     caller: AnyCaller,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Return a file's text, byte for byte; its ETag is the hash of that.
+    """Return a file's text, byte for byte; its ETag is the hash of the text.
 
-    A former ``version`` has no ETag: it is not what a condition of a write could be held against.
+    A former ``version`` has no ETag, as a write cannot depend on it.
     """
     with files_of(caller.satchel, store) as files:
         found = operations.read_file.run(OpenFiles(caller.settings, files), options)
@@ -90,7 +90,7 @@ def write_file(
     if_none_match: IfNoneMatch = None,
     actor: Actor = _NOBODY,
 ) -> Response:
-    """Write a file: with ``If-Match``, over that version; with ``If-None-Match: *``, a new one."""
+    """Write a file: with ``If-Match`` over that version, with ``If-None-Match: *`` a new one."""
     expected = "" if if_none_match == "*" else _hash(if_match)
     wanted = replace(options, actor=actor, expected_sha=expected)
     with files_of(caller.satchel, store, create=True) as files:
@@ -106,7 +106,7 @@ def delete_file(
     if_match: IfMatch = None,
     actor: Actor = _NOBODY,
 ) -> Response:
-    """Delete a file; its versions stay."""
+    """Delete a file; its versions are kept."""
     wanted = replace(options, actor=actor, expected_sha=_hash(if_match))
     _on_files(caller, store, operations.delete_file, wanted)
     return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""Long work: how it stands, followed as it goes, called off; and the receipts of what was done."""
+"""Jobs: list, show, follow, cancel; and receipts."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ router = routes(prefix="/v1", tags=["jobs"])
 @router.get("/jobs")
 @serves(list_jobs)
 def jobs(gateway: Served, caller: Owner) -> Response:
-    """List the work of the store's servers, the newest first, and imports that were cut short."""
+    """List the jobs of the store's servers, newest first, and interrupted imports."""
     return answer({"jobs": gateway.works.listed(), "cut_short": caller.satchel.jobs()})
 
 
@@ -90,5 +90,5 @@ def receipt(
     gateway: Served,
     _: Owner,
 ) -> Response:
-    """Return a receipt, and whether its signature holds."""
+    """Return a receipt, with the verification of its signature."""
     return answer(show_receipt.run(gateway.settings, options))

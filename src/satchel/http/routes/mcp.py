@@ -1,4 +1,4 @@
-"""MCP over streamable HTTP: each request stands for itself, and says on whose behalf it is made."""
+"""MCP over streamable HTTP, stateless: each request identifies its caller."""
 
 from fastapi import Request, Response
 from mcp.server.mcpserver import MCPServer
@@ -12,22 +12,22 @@ from satchel.mcp.server import server
 
 PATH = "/mcp"
 
-# It speaks JSON-RPC, which the OpenAPI document has no words for.
+# JSON-RPC, which OpenAPI cannot describe.
 router = routes(include_in_schema=False)
 
 
 @router.post(PATH)
 @takes(BodyKind.TEXT)
 async def speak(request: Request, caller: AnyCaller, gateway: Served) -> Response:
-    """Answer one message of an agent host, as the owner or as the holder of a token."""
+    """Respond to one message of an agent host, as the owner or as the holder of a token."""
     app = request.app.state
     if not hasattr(app, "mcp"):
-        app.mcp = server(None)  # without a store of its own: who says nothing gets nothing
+        app.mcp = server(None)  # without a default caller: unidentified requests get nothing
     return _Spoken(app.mcp, asker_of(caller, gateway), body_of(request))
 
 
 def asker_of(caller: Caller, gateway: Gateway) -> ToolCaller:
-    """Return on whose behalf tools act in a request."""
+    """Return the caller of the tools in a request."""
     bank = gateway.bank if caller.is_owner else None
     return ToolCaller(
         satchel=caller.satchel, settings=caller.settings, bank=bank, signs=caller.is_owner
@@ -35,12 +35,12 @@ def asker_of(caller: Caller, gateway: Gateway) -> ToolCaller:
 
 
 class _Spoken(Response):
-    """What the server answers to a message.
+    """The response of the server to a message.
 
     Args:
         made: The server.
-        asker: Who asks.
-        said: The message, which was read when it was found out who asks.
+        asker: The caller.
+        said: The message, which was read to identify the caller.
     """
 
     def __init__(self, made: MCPServer, asker: ToolCaller, said: bytes) -> None:
@@ -50,18 +50,18 @@ class _Spoken(Response):
         self._said = said
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer it."""
+        """Send the response."""
         parts: list[Message] = [{"type": "http.request", "body": self._said, "more_body": False}]
 
         async def again() -> Message:
             return parts.pop() if parts else await receive()
 
-        # Nothing is kept from one request to the next, so any worker can answer any of them.
+        # Requests share no state, so any worker can respond.
         manager = StreamableHTTPSessionManager(
             self._made._lowlevel_server,  # noqa: SLF001 - the only way to serve it at our own door
             json_response=True,
             stateless=True,
-            max_request_body_size=max(1, len(self._said)),  # our own bounds were kept already
+            max_request_body_size=max(1, len(self._said)),  # our own limits were checked before
         )
         with act_for(self._asker):
             async with manager.run():

@@ -51,7 +51,7 @@ IfMatch = Annotated[str | None, Header(alias="If-Match")]
 def remember(
     bank: str, options: Annotated[RememberOptions, body(operations.remember)], caller: AnyCaller
 ) -> Response:
-    """Store a memory; it is durable when this is answered."""
+    """Store a memory. It is durable when the response is sent."""
     made = caller.run(bank, operations.remember, options)
     where = {"Location": f"/v1/banks/{bank}/entries/{made.id}"}
     return answer(made, 201 if made.is_new else 200, where)
@@ -60,7 +60,7 @@ def remember(
 @router.get("/entries/{entry}")
 @serves(operations.show)
 def show(bank: str, entry: str, caller: AnyCaller) -> Response:
-    """Show a memory; its ETag is its id."""
+    """Show a memory. Its ETag is its ID."""
     found = caller.bank(bank).show(entry)
     return answer(found, headers={"ETag": f'"{found.record["id"]}"'})
 
@@ -68,7 +68,7 @@ def show(bank: str, entry: str, caller: AnyCaller) -> Response:
 @router.get("/entries/{entry}/raw")
 @serves(operations.raw)
 def raw(bank: str, entry: str, caller: AnyCaller) -> Response:
-    """Return the canonical bytes of a record, which its id is the hash of."""
+    """Return the canonical bytes of a record; its ID is their hash."""
     return Response(caller.bank(bank).raw(entry), media_type="application/json")
 
 
@@ -81,7 +81,7 @@ def compare_banks(
     caller: Owner,
     gateway: Served,
 ) -> Response:
-    """Compare a bank with another one, or with itself at another moment."""
+    """Compare a bank with another one, or with an earlier state of itself."""
     del bank, caller
     return answer(diff.run(gateway.settings, options, banks_only=True))
 
@@ -95,13 +95,13 @@ def update(
     caller: AnyCaller,
     if_match: IfMatch = None,
 ) -> Response:
-    """Store a new version of a memory; with ``If-Match``, only if it is still that one."""
+    """Store a new version of a memory; with ``If-Match``, only if that version is current."""
     _require_same(entry, if_match)
     return answer(caller.run(bank, operations.update, options))
 
 
 def _require_same(entry: str, if_match: str | None) -> None:
-    """Hold a change to the version that its author has seen."""
+    """Require that a change is of the version in ``If-Match``."""
     if if_match is not None and if_match.strip().strip('"') not in ("*", entry):
         raise RetiredMemoryError("the memory has a newer version than the one you saw")
 
@@ -112,7 +112,7 @@ _LOCAL = (None, "static", "static-idf", "minilm")
 
 
 def _require_local(options: EmbedOptions) -> None:
-    """Refuse a model that is not on this machine."""
+    """Refuse a model on another machine."""
     if options.model not in _LOCAL:
         raise UsageError(
             "remote models, which cost money, are configured by the operator",

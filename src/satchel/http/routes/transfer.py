@@ -1,4 +1,4 @@
-"""Memory in and out: files on the server where the operator allows it, and streams anywhere."""
+"""Import and export: files on the server, in allowed folders, and uploads and downloads."""
 
 from asyncio import to_thread
 from dataclasses import dataclass, replace
@@ -55,7 +55,7 @@ _OPERATOR = (
 
 @router.post("/v1/export")
 def export_(options: Annotated[ExportBankRequest, body(export_bank)], caller: Owner) -> Response:
-    """Write a bank to a file on the server, in the folders that the operator allows."""
+    """Export a bank to a file on the server, in the folders that the operator allows."""
     try:
         with caller.satchel._banks() as banks:  # noqa: SLF001 - as its method does
             done = export_bank.run(banks, options)
@@ -74,7 +74,7 @@ def export_(options: Annotated[ExportBankRequest, body(export_bank)], caller: Ow
 def import_file(
     options: Annotated[ImportBankRequest, body(import_bank)], caller: Owner
 ) -> Response:
-    """Bring a file on the server into a bank, which is made if it is not there."""
+    """Import a file on the server into a bank, which is created if there is none."""
     try:
         with caller.satchel._banks() as banks:  # noqa: SLF001 - as its method does
             done = import_bank.run(banks, options)
@@ -96,9 +96,9 @@ def download(
     options: Annotated[ExportRequest, query(export, supplied=_ANY_PATH)],
     caller: AnyCaller,
 ) -> Response:
-    """Return a bank as a file of any format that is written; the receipt's id is in a header.
+    """Return a bank as a file of any writable format; the receipt's ID is in a header.
 
-    With ``dry_run`` there is no file: the answer says what would be in it, and what it would lose.
+    With ``dry_run`` there is no file: the response reports what it would contain and lose.
     """
     private = PrivateFolder()
     format_ = options.to or "pam"
@@ -137,9 +137,9 @@ async def upload(
     name: UploadName = "upload",
     wait: bool = True,
 ) -> Response:
-    """Import the body, a file of any format that is read, into a bank; created if there is none.
+    """Import the body, a file of any readable format, into a bank; created if there is none.
 
-    With ``wait=false`` it is a job: 202, and where to ask for it.
+    With ``wait=false`` it is a job: status 202, and its URL.
     """
     private = await received(request, name)
     return await _imported(
@@ -157,9 +157,9 @@ async def upload_banks(
     name: UploadName = "upload",
     wait: bool = True,
 ) -> Response:
-    """Import the body into one bank for each user in it, or as ``maps`` says.
+    """Import the body into one bank for each user in it, or by ``maps``.
 
-    With ``wait=false`` it is a job: 202, and where to ask for it.
+    With ``wait=false`` it is a job: status 202, and its URL.
     """
     private = await received(request, name)
     return await _imported(_Upload(private, name, None), options, caller, gateway, wait=wait)
@@ -167,11 +167,11 @@ async def upload_banks(
 
 @dataclass(frozen=True, slots=True)
 class _Upload:
-    """A file that was received."""
+    """A received file."""
 
     private: PrivateFolder
     name: str
-    """What its sender calls it."""
+    """Its name, given by the sender."""
 
     bank: str | None
 
@@ -204,7 +204,7 @@ async def _imported(
 
 
 def _file_name(format: str) -> str:
-    """Return what a download is called: its suffix says the format, and a folder is packed."""
+    """Return the name of a download, with the suffix of its format; a folder is packed."""
     info = formats[format].info if format in formats else None
     if info is None or info.traits.folder:
         return "memory.zip" if info else "memory"
@@ -213,7 +213,7 @@ def _file_name(format: str) -> str:
 
 
 def _told(error: ContainmentError, caller: Owner) -> ContainmentError:
-    """Return an error of a path, with what the caller or the operator can do."""
+    """Return an error of a path, with a hint for the caller or the operator."""
     has_roots = caller.settings.options.portability.roots is not None
     error.hint, error.command_hint = _OUTSIDE if has_roots else _OPERATOR, None
     return error
