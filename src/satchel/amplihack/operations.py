@@ -60,7 +60,7 @@ HookBank = Annotated[
 HookAgent = Annotated[
     str | None,
     Option(
-        "Agent of amplihack, in place of a bank: its bank has the same name, and is created when"
+        "amplihack agent, instead of a bank: its bank has the same name, and is created when"
         " needed."
     ),
 ]

@@ -50,7 +50,7 @@ Ids = Annotated[
 Text = Annotated[
     str | Entry | Mapping[str, Any] | None,
     Option(
-        "The memory in words. Python also takes an entry, or its members by name.",
+        "Text of the memory. Python also accepts an entry, or its members by name.",
         argument=True,
         max_length=_MOST_TEXT,
         mcp=True,
@@ -83,7 +83,7 @@ class MemberOptions(Options):
         Type | UnsetType | None,
         Option("Type of the memory. Default: semantic (a fact).", mcp=True),
     ] = UNSET
-    data: Annotated[Any, Option("The memory as JSON, if it is not words.", metavar="JSON")] = UNSET
+    data: Annotated[Any, Option("The memory as JSON, if it is not text.", metavar="JSON")] = UNSET
     tags: Annotated[
         Texts | UnsetType | None,
         Option("Tag. Repeatable.", flag="--tag", mcp=True, examples=[["tea"]]),

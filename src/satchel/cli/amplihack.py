@@ -157,7 +157,7 @@ def _show_statistics(found: list[tuple[str, str]]) -> None:
 
 
 amplihack = Group(help="Manage the memory of amplihack's agents.")
-hook = Group(help="Hooks that agent hosts run; JSON on stdin.")
+hook = Group(help="Run the hooks of agent hosts, which read JSON from standard input.")
 
 
 def add_to(app: Group) -> None:

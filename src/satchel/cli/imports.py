@@ -201,7 +201,7 @@ def _show_undone(done: UndoResult) -> None:
         message(f"not restored, as newer versions exist: {count(len(done.replaced), 'memory')}")
 
 
-jobs = Group("Imports that are running or were interrupted.")
+jobs = Group("Manage imports that are running or were interrupted.")
 
 
 @contextmanager

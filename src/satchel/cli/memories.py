@@ -465,7 +465,10 @@ def _show_started(started: init.InitResult) -> None:
 
 def show_command(
     memory: Annotated[
-        str, Argument(metavar="ID", help="ID of the memory, or its first six digits or more.")
+        str,
+        Argument(
+            metavar="ID", help="ID or ID prefix; or its text, or a part that no other memory has."
+        ),
     ],
     raw: Annotated[
         bool, CommandOption("--raw", help="Print its canonical bytes, whose hash is its ID.")

@@ -178,7 +178,7 @@ def _show_switch(found: MigrationResult) -> None:
         message("to use it: ", f"satchel --store {found.target}")
 
 
-sink = Group(help="Follow banks into a database or files.")
+sink = Group(help="Copy the logs of banks to a database or files, for analysis.")
 
 
 def _show_sinks(found: list[SinkResult]) -> None:
@@ -204,7 +204,7 @@ command(
 )
 
 
-store = Group(help="Whole stores, with all of their banks.")
+store = Group(help="Manage whole stores, with all of their banks.")
 
 
 def _show_store_copy(found: StoreCopy) -> None:

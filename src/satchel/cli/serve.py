@@ -28,7 +28,7 @@ class ServeOptions(Options):
     host: Annotated[str, Option("Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, Option("Port to listen on.", minimum=0, maximum=65535)] = 8377
     workers: Annotated[
-        int, Option("Worker processes; one for each processor core.", minimum=1, maximum=256)
+        int, Option("Number of worker processes. Use at most one per core.", minimum=1, maximum=256)
     ] = 1
     names: Annotated[
         str | Sequence[str],

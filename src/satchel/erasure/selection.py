@@ -431,7 +431,7 @@ class RedactOptions(Options):
     recover_for: Annotated[
         Texts,
         Option(
-            "Keep the original, sealed for this key: a name or did:key. Repeatable.",
+            "Store the original encrypted for this key: a name or did:key. Repeatable.",
             values="key",
             http=SERVER,
         ),
@@ -439,8 +439,8 @@ class RedactOptions(Options):
     recover_to: Annotated[
         Texts,
         Option(
-            "Keep the original as an age file for this recipient: age1..., a file of recipients, or"
-            " an identity stored here. Repeatable.",
+            "Store the original as an age file for this recipient: age1..., a file of recipients,"
+            " or an identity stored here. Repeatable.",
             http=SERVER,
         ),
     ] = ()
@@ -475,7 +475,7 @@ class RecoverOptions(SigningOptions):
     signing_key: Annotated[
         str | None,
         Option(
-            "Name of a key that it was sealed for. Default: an identity stored here, then the"
+            "Name of a key that it was encrypted for. Default: an identity stored here, then the"
             " configured key.",
             values="key",
         ),

@@ -46,9 +46,9 @@ class Amplihack:
             exact=True,
         ),
         lost_on_writing=(
-            "Procedural, working and identity memory, what has no text, edges of other kinds,"
+            "Procedural, working and identity memory, memories without text, edges of other kinds,"
             " provenance, validity and expiry, all but one entity. Version 1.0 and agent-core's"
-            " own files come out as version 1.1."
+            " own files are written as version 1.1."
         ),
     )
 

@@ -92,8 +92,8 @@ class AmplihackDb:
             exact=True,
         ),
         lost_on_writing=(
-            "Procedural, working and identity memory, what has no text, edges of other kinds,"
-            " provenance, validity and expiry, all but one entity, members that are no column."
+            "Procedural, working and identity memory, memories without text, edges of other kinds,"
+            " provenance, validity and expiry, all but one entity, members without a column."
         ),
     )
 

@@ -443,8 +443,9 @@ class Cognee:
             ordered=False,
         ),
         lost_on_writing=(
-            "Procedural and working memory, salience, expiry, links that are not of a fact, tags of"
-            " a fact, and of conversations all but the messages. Episodic memory becomes plain."
+            "Procedural and working memory, salience, expiry, links of memories other than facts,"
+            " tags of facts, and everything in a conversation but its messages. Episodic memory"
+            " becomes plain."
         ),
     )
 

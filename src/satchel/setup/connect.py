@@ -261,10 +261,10 @@ class ConnectOptions(Options):
     ] = None
     hooks: Annotated[
         bool,
-        Option("Add hooks: sessions start with known memories, and what they teach is stored."),
+        Option("Add hooks: sessions start with relevant memories, and their findings are stored."),
     ] = False
     plugin: Annotated[
-        bool, Option("Add everything that the plugin has: hooks, and a skill for the agent.")
+        bool, Option("Add the whole plugin: the hooks, and a skill that guides the agent.")
     ] = False
     remove: Annotated[bool, Option("Remove what was added.")] = False
     dry_run: Annotated[bool, Option("Print the changes as a diff, and change nothing.")] = False
