@@ -71,6 +71,14 @@ class Machine:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
         self.environment = {**kept, "HOME": str(folder)}
 
+    def with_home(self, folder: Path) -> Machine:
+        """Return the same installation for another user, who has the sample export."""
+        other = Machine(self.folder)
+        other.environment["HOME"] = str(folder)
+        other.folder = folder
+        shutil.copy(ROOT / "examples" / "mem0_export.json", folder)
+        return other
+
     def run(self, *words: str, status: int = 0) -> str:
         """Run a command of the package; return what it prints."""
         done = subprocess.run(
@@ -160,8 +168,9 @@ def test_ten_commands_work_without_a_manual(machine: Machine) -> None:
 
 
 @pytest.mark.prove
-def test_the_quick_start_of_the_readme_recalls_a_memory(machine: Machine) -> None:
-    """The commands are copied from the page, and run by the installed wheel."""
+def test_the_quick_start_of_the_readme_recalls_a_memory(machine: Machine, tmp_path: Path) -> None:
+    """The commands are copied from the page, and run by the installed wheel in an empty home."""
+    machine = machine.with_home(tmp_path)
     block = (ROOT / "README.md").read_text().partition("```console\n")[2].partition("```")[0]
     commands = [shlex.split(line.removeprefix("$ satchel ")) for line in block.splitlines()]
     printed = [machine.run(*words) for words in commands]

@@ -186,3 +186,14 @@ def test_nothing_is_imported_that_recalling_does_not_need() -> None:
     heavy = {"rich", "pydantic", "cbor2", "satchel.ports.registry"}
     assert heavy.isdisjoint(modules)
     assert "satchel.recall.engine" in modules
+
+
+def test_memories_that_a_filter_excluded_are_counted(satchel: Run) -> None:
+    """The words match them, so the answer says which filter is the reason."""
+    satchel("remember", "Ada drinks tea", "--tag", "diet")
+    satchel("remember", "Bob drinks tea", "--valid-until", "2020-01-01T00:00Z")
+
+    assert "excluded: 2 by tags" in satchel("recall", "tea", "--tag", "food").err
+    assert "excluded: 1 by validity" in satchel("recall", "tea", "--explain").err
+    plan = satchel("recall", "tea", "--json").json["plan"]
+    assert plan["excluded"] == {"validity": 1}

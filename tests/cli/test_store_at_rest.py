@@ -318,6 +318,7 @@ def test_killed_at_any_moment_the_store_is_intact(satchel: "Run", store: Path) -
         if ran.status and "store decrypt" in ran.err:
             assert satchel("store", "decrypt").status == 0
             ran = satchel("list", "--json", "--limit", "1000")
+        assert ran.status == 0, (turn, ran.err)
         assert len(ran.json["memories"]) == 301, turn
     assert killed > 10
     assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0

@@ -146,6 +146,21 @@ def test_each_filter_counts(
         assert len(bank.ask(text).hits) == 2
 
 
+def test_the_plan_counts_what_each_filter_excluded(bank: Remembering) -> None:
+    """It answers why a memory that the words nominate is missing."""
+    bank.add(
+        Semantic(text="tea", tags=("own",)),
+        Semantic(text="tea"),
+        Semantic(text="tea", tags=("own",), valid_until=MAY),
+        Semantic(text="tea", tags=("own",), origin=Origin(provider="mem0")),
+    )
+
+    assert bank.ask("tea", tags=frozenset({"own"})).plan.excluded == {"tags": 1, "validity": 1}
+    assert bank.ask("tea", provider="mem0").plan.excluded == {"provider": 3}
+    assert bank.ask("tea", with_expired=True).plan.excluded == {}
+    assert bank.ask("tea", trust="user", with_expired=True).plan.excluded.keys() <= {"trust"}
+
+
 def test_filters_do_not_starve_an_answer(bank: Remembering) -> None:
     """What matches better but is not wanted does not use up what is looked at."""
     bank.add(Semantic(text="tea at four o'clock in the garden", tags=("own",)))

@@ -50,7 +50,10 @@ def show_answer(answer: actions.Answer) -> None:
     if answer.plan.reranker_note:
         message(answer.plan.reranker_note)
     if not (answer.memories or answer.files):
-        message("nothing found")
+        excluded = answer.plan.excluded
+        message(
+            f"nothing found; excluded: {_excluded(answer.plan)}" if excluded else "nothing found"
+        )
     _tell_left_out(answer)
 
 
@@ -100,6 +103,13 @@ def _tell_plan(plan: SearchPlan) -> None:
         f"nominated: {plan.by_words:,} by words, {plan.by_meaning:,} by meaning,"
         f" {plan.by_edges:,} by edges; considered: {plan.looked_at:,}"
     )
+    if plan.excluded:
+        message(f"excluded: {_excluded(plan)}")
+
+
+def _excluded(plan: SearchPlan) -> str:
+    """Return how many of the matches each filter excluded."""
+    return ", ".join(f"{number:,} by {name}" for name, number in plan.excluded.items())
 
 
 def _tell_code(memory: Memory) -> None:

@@ -5,6 +5,7 @@ since then are read from the log, at most ``MOST_LOOKED_AT``, and ranked with th
 memory files are found by words alone.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -322,6 +323,15 @@ def recall(
 ) -> RecallResult:
     """Return the memories of a bank that match words and filters, best first.
 
+    These steps exclude memories, in this order; ranking (``fusion``, ``order``) excludes none:
+
+    1. Nomination (``Pool.fill``): by words, by meaning, and by links of the best; a filter
+       nominates nothing. Columns (type, owner, time: ``Query.column_filter``) restrict it.
+    2. Verification (``View.ranked``): retired, quarantined and incomplete records are dropped.
+    3. ``Query.excluded_by``: tags, provider, source, validity; then the trust class. Counted in
+       ``SearchPlan.excluded``.
+    4. ``_Recall.answer``: the limit, and the budget (``RecallResult.over_budget``).
+
     Without words, or with punctuation alone, the newest are returned. A text of common words only,
     such as "to be", is searched by the rarest of them. Each record is verified. A memory that does
     not fit what is left of the budget is skipped and counted.
@@ -379,7 +389,7 @@ class _Recall:
         self.view = view
         self.query = query
         self.size, self.at = _moment(view, query, now)
-        self.wanted = query.filter(None if query.as_of is None else self.size)
+        self.wanted = query.column_filter(None if query.as_of is None else self.size)
         self.time = _named_time(view, query, self.wanted, self.at)
         self._is_of_time = False
         self.terms = terms_of(query.text)
@@ -398,6 +408,7 @@ class _Recall:
             looked_at=0,
         )
         self._looked_at = 0
+        self._excluded = Counter[str]()
 
     def answer(self) -> RecallResult:
         query, hits, over = self.query, list[SearchHit](), 0
@@ -428,6 +439,7 @@ class _Recall:
             plan=structs.replace(
                 self._plan,
                 looked_at=self._looked_at,
+                excluded=dict(self._excluded),
                 time_dropped=self.time is not None and not self._is_of_time,
                 time_beyond=sum(hit.other_time for hit in hits),
             ),
@@ -463,10 +475,16 @@ class _Recall:
                 return
             self._looked_at = number + 1
             entry = logged.model
-            if isinstance(entry, Entry) and self.query.wants(entry, self.at):
-                trust = effective_trust(self.view, logged)
-                if self.query.trust is None or is_trusted(trust, self.query.trust):
-                    yield logged, entry, signals, trust
+            if not isinstance(entry, Entry):
+                continue
+            trust = effective_trust(self.view, logged)
+            excluded = self.query.excluded_by(entry, self.at)
+            if excluded is None and self.query.trust is not None:
+                excluded = None if is_trusted(trust, self.query.trust) else "trust"
+            if excluded is None:
+                yield logged, entry, signals, trust
+            else:
+                self._excluded[excluded] += 1
 
     def _nominated(self) -> Iterator[_Nominee]:
         if not self.terms:
@@ -477,7 +495,7 @@ class _Recall:
         """Yield the nominees: few first, then more if the filters leave too few."""
         limit = max(_FIRST, 2 * self.query.most)
         # Filtering in the store takes time, and most queries have no filter of columns.
-        narrowed = self.wanted if self.query.narrows else None
+        narrowed = self.wanted if self.query.has_column_filter else None
         words = self.view.nominees(self.query.text, limit=limit, wanted=narrowed)
         count = len(words)
         if self.time is not None and count == limit:

@@ -102,8 +102,8 @@ class Query:
         """Maximum number of memories."""
         return self.limit or (DEFAULT_LIMIT if self.budget is None else DEFAULT_LIMIT_IN_BUDGET)
 
-    def filter(self, as_of: int | None) -> Filter:
-        """Return the part of the query that columns of the store evaluate."""
+    def column_filter(self, as_of: int | None) -> Filter:
+        """Return the part of the query that columns of the store evaluate; see ``excluded_by``."""
         return Filter(
             types=self.components,
             user=self.user,
@@ -116,7 +116,7 @@ class Query:
         )
 
     @property
-    def narrows(self) -> bool:
+    def has_column_filter(self) -> bool:
         """Whether the columns restrict the query to a part of the memories."""
         return self.components != COMPONENTS or any(
             member is not None
@@ -134,27 +134,31 @@ class Query:
             and all(member is None for member in scope)
         )
 
-    def wants(self, entry: Entry, now: str) -> bool:
-        """Return whether a memory has the tags and the origin of the query, and is valid.
+    def excluded_by(self, entry: Entry, now: str) -> str | None:
+        """Return the filter that excludes a nominated memory; None if it passes.
+
+        These filters are evaluated after the nomination: none of them finds a memory. The trust
+        class is not among them, because it depends on the log.
 
         Args:
             entry: The memory.
             now: The moment at which it must be valid.
         """
         tags, origin = frozenset(entry.tags), entry.origin
-        return (
-            self.tags <= tags
-            and (not self.any_tags or bool(self.any_tags & tags))
-            and (self.provider is None or (origin and origin.provider) == self.provider)
-            and (self.source is None or (origin and origin.source) == self.source)
-            and (self.with_expired or is_valid(entry, now))
-        )
+        if not self.tags <= tags or (self.any_tags and not self.any_tags & tags):
+            return "tags"
+        if self.provider is not None and (origin and origin.provider) != self.provider:
+            return "provider"
+        if self.source is not None and (origin and origin.source) != self.source:
+            return "source"
+        return None if self.with_expired or is_valid(entry, now) else "validity"
 
 
 def is_valid(entry: Entry, now: str) -> bool:
     """Return whether a memory is valid at a moment and has not expired.
 
-    That is from ``valid_from`` on, before ``valid_until``, and before ``expires_at``.
+    That is from ``valid_from`` on, before ``valid_until``, and before ``expires_at``. A listing
+    (``bank.memory.has_expired``) judges ``expires_at`` alone.
     """
     return (
         (entry.valid_from is None or entry.valid_from <= now)
@@ -276,6 +280,9 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     looked_at: int
     """Memories that were verified and checked against the filters."""
+
+    excluded: dict[str, int] = {}
+    """How many of these a filter excluded: tags, provider, source, validity or trust."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
