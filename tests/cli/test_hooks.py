@@ -47,7 +47,7 @@ def told(hook: HookSettings | Any, event: str = "on_import", **more: Any) -> Hoo
     return hooks
 
 
-def test_each_change_runs_its_hook(satchel: Run, tmp_path: Path, mem0: Path) -> None:
+def test_each_change_is_delivered(satchel: Run, tmp_path: Path, mem0: Path) -> None:
     """Every event, over the command line, with ids and counts and nothing of the memory."""
     heard = tmp_path / "heard"
     command = json.dumps([sys.executable, "-c", HEARD, str(heard)])
