@@ -30,6 +30,9 @@ _SHOWN_AFTER = 1.0
 """Seconds before progress is shown."""
 
 _REDRAWN = 0.1
+_TICK = 0.25
+"""Seconds between signals: longer than psycopg's poll, which handles them when it times out."""
+
 _STILL_WAITING = 0.5
 """Seconds without a report after which a wait counts as over."""
 
@@ -179,7 +182,7 @@ def _ticking(draw: Callable[[], None]) -> Iterator[None]:
 
     signal.signal(signal.SIGALRM, tick)
     signal.siginterrupt(signal.SIGALRM, False)
-    signal.setitimer(signal.ITIMER_REAL, _SHOWN_AFTER, _REDRAWN)
+    signal.setitimer(signal.ITIMER_REAL, _SHOWN_AFTER, _TICK)
     try:
         yield
     finally:
