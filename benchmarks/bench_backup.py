@@ -12,7 +12,7 @@ from backup_kit import backed
 from ledger_kit import memories
 
 from benchmarks.measure import Table, report
-from satchel.backup.listing import verify_backups
+from satchel.backup.inventory import verify_backups
 from satchel.bank.banks import create_bank
 from satchel.bank.connections import configured_store, open_ledger
 from satchel.bank.machine_keys import signing_key

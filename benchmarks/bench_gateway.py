@@ -18,7 +18,7 @@ from benchmarks.measure import ROOT, Table, report
 from satchel.api.store import Satchel
 from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
-from satchel.recall.embedding import embed_bank
+from satchel.recall.vector_updates import embed_bank
 
 FEW, MANY, ASKED = 300, 100_000, 400
 TIMES_BOUND = 2.0

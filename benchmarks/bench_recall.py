@@ -31,12 +31,12 @@ from satchel.inference.static_table import WeightedTable
 from satchel.ledger.ledger import Ledger
 from satchel.model.records import Entry, Episodic, Semantic, Status
 from satchel.model.values import Scope
-from satchel.recall.embedding import embed_bank, keep_up
 from satchel.recall.engine import recall
 from satchel.recall.models import query_embedders
 from satchel.recall.query import Query
 from satchel.recall.vector_index import Embedders, fill
-from satchel.stores import matching
+from satchel.recall.vector_updates import embed_bank, keep_up
+from satchel.stores import text_search
 from satchel.stores.sqlite import SqliteStore
 
 MANY, COLD, FEW = 100_000, 10_000, 300
@@ -94,8 +94,8 @@ def test_recall_at_100_000_takes_20_ms_warm_in_the_middle(
     _warm(ledger, queries[:20])
     times = sorted(_warm(ledger, queries))
     with monkeypatch.context() as patch:
-        patch.setattr(matching, "FEW", MANY)  # every word nominates
-        patch.setattr(matching, "RANKED", MANY)
+        patch.setattr(text_search, "FEW", MANY)  # every word nominates
+        patch.setattr(text_search, "RANKED", MANY)
         plain = sorted(_warm(ledger, queries))
     fill(store, ledger, WeightedTable())
     embedders, others = query_embedders(load_settings()), _others(made)

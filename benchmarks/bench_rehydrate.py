@@ -19,7 +19,7 @@ from satchel.recall.engine import recall
 from satchel.recall.query import Query
 from satchel.rehydrate.frames import encoded
 from satchel.rehydrate.pipeline import rehydrate
-from satchel.rehydrate.ranking import LEAST_TOKENS
+from satchel.rehydrate.relevance import LEAST_TOKENS
 from satchel.rehydrate.request import RehydrateContext, RehydrateRequest, RehydrateResult
 from satchel.stores.sqlite import SqliteStore
 

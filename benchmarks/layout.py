@@ -14,13 +14,8 @@ from pathlib import Path
 from benchmarks.measure import ROOT
 
 PACKAGE = "satchel"
-NOUNS = frozenset(
-    {
-        *("embedding", "encoding", "keyring", "learning", "listing", "matching", "ranking"),
-        *("signing", "staging", "string", "feed", "seed"),
-    }
-)
-"""Words of the field that end like a gerund or a participle."""
+NOUNS = frozenset({"feed", "seed", "string"})
+"""Words that end like a gerund or a participle and are none."""
 _PARTICIPLE = ("ing", "ed")
 _SHORT = 4
 """Statements of a function that is too short to be called a copy."""

@@ -11,7 +11,7 @@ from whole_agents_kit import agent_file, arrive, leave, settings, syn, undo_impo
 from satchel.admin.statistics import stats
 from satchel.bank.open_bank import open_bank
 from satchel.inference.static_table import StaticTable
-from satchel.recall.embedding import embed_bank
+from satchel.recall.vector_updates import embed_bank
 from satchel.transfer.export_records import ExportOptions
 
 if TYPE_CHECKING:

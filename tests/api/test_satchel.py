@@ -13,7 +13,7 @@ import pytest
 
 import satchel
 from satchel import Bank, Satchel
-from satchel.bank import changes, listing
+from satchel.bank import changes, listings
 from satchel.bank.lifetime import Lifetime
 from satchel.errors import (
     ClosedError,
@@ -275,7 +275,7 @@ def test_all_interfaces_work_on_the_same_store(monkeypatch: pytest.MonkeyPatch) 
         said["all"] = (wanted, rest, more)
 
     monkeypatch.setattr(changes, "forget", noted)
-    monkeypatch.setattr(listing, "list_memories", noted)
+    monkeypatch.setattr(listings, "list_memories", noted)
     with Satchel.open() as store:
         bank = store.bank()
         bank.forget(["a", "b"], reason="r", actor="x", dry_run=True)

@@ -20,7 +20,7 @@ from backup_kit import (
 
 from satchel.backup import contents
 from satchel.backup.drill import drill_backup
-from satchel.backup.listing import list_backups, verify_backups
+from satchel.backup.inventory import list_backups, verify_backups
 from satchel.backup.manifests import BankIndex, read_index
 from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup

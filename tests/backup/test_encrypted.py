@@ -25,7 +25,7 @@ from backup_kit import (
 from msgspec.structs import replace
 
 from satchel.backup.drill import drill_backup
-from satchel.backup.listing import list_backups, verify_backups
+from satchel.backup.inventory import list_backups, verify_backups
 from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup
 from satchel.config.settings import Settings, load_settings

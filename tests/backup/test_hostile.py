@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from satchel.backup.catalogue import ErasedRecord, ErasureLists
-from satchel.backup.listing import list_backups, verify_backups
+from satchel.backup.inventory import list_backups, verify_backups
 from satchel.backup.manifests import Manifest, opened, signed
 from satchel.backup.storage import (
     Compression,

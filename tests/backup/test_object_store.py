@@ -9,7 +9,7 @@ import pytest
 from backup_kit import added, backed, own_bank, restored, told
 from s3_kit import S3Server, s3_server
 
-from satchel.backup.listing import list_backups, verify_backups
+from satchel.backup.inventory import list_backups, verify_backups
 from satchel.backup.prune import prune_backups
 from satchel.backup.storage import open_storage
 from satchel.config.settings import Settings

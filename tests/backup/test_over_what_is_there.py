@@ -22,7 +22,7 @@ from backup_kit import (
     told,
 )
 
-from satchel.backup.listing import list_backups
+from satchel.backup.inventory import list_backups
 from satchel.backup.manifests import BankIndex, read_index
 from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup

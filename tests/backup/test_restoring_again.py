@@ -14,7 +14,7 @@ from backup_kit import added, backed, current, files_in, logged, own_bank, resto
 from ledger_kit import noting
 
 from satchel.backup import restore, restore_targets
-from satchel.backup.listing import list_backups
+from satchel.backup.inventory import list_backups
 from satchel.bank.banks import list_banks
 from satchel.bank.connections import configured_store
 from satchel.bank.open_bank import open_bank, open_bank_in

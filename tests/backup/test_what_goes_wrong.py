@@ -19,7 +19,7 @@ from backup_kit import (
 
 from satchel.backup.destinations import backup_lock
 from satchel.backup.health import check_backups
-from satchel.backup.listing import verify_backups
+from satchel.backup.inventory import verify_backups
 from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup
 from satchel.config.settings import Settings, load_settings

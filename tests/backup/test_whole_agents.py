@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from whole_agents_kit import settings, syn, workspace
 
 from satchel.agents.agents import show_agent
-from satchel.agents.staging import Staging
+from satchel.agents.staged_files import Staging
 from satchel.backup.contents import (
     AgentContents,
     KeptFile,
@@ -22,7 +22,7 @@ from satchel.backup.contents import (
     read_agent_contents,
 )
 from satchel.backup.drill import drill_backup
-from satchel.backup.listing import list_backups, verify_backups
+from satchel.backup.inventory import list_backups, verify_backups
 from satchel.backup.manifests import AgentBackup, AgentIndex, Manifest, read_index
 from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup

@@ -18,13 +18,13 @@ from onnx_kit import VOCABULARY, write_folder
 
 from satchel.config.settings import load_settings
 from satchel.errors import ConfigError, InferenceError, MissingExtraError, UsageError
-from satchel.recall import embedding as step
 from satchel.recall import models, vector_index
-from satchel.recall.embedding import embed_bank
+from satchel.recall import vector_updates as step
 from satchel.recall.models import CachedEmbedder, automatic_embedders, embedder_of, query_embedders
 from satchel.recall.query import Query
 from satchel.recall.search import Answer, recall_memories
 from satchel.recall.vector_index import GenerationInfo, current_generation, pending_generation
+from satchel.recall.vector_updates import embed_bank
 
 TABLE = [[float(row == column) + row / 10 for column in range(4)] for row in range(len(VOCABULARY))]
 TEXTS = ("a cup of tea", "rain all day", "the van is red", "tea at the harbour")

@@ -13,12 +13,12 @@ from satchel.errors import ConfigError
 from satchel.evaluation.recall import evaluate_recall
 from satchel.inference import onnx
 from satchel.inference.onnx import Network, WordPieces
-from satchel.recall.embedding import STEP, embed_bank, keep_up
 from satchel.recall.fusion import DEFAULT_WEIGHTS, weights_of
 from satchel.recall.models import embedder_of
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
 from satchel.recall.vector_index import current_generation
+from satchel.recall.vector_updates import STEP, embed_bank, keep_up
 
 _GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "recalling.md"
 

@@ -7,9 +7,9 @@ from bank_kit import keep, texts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from satchel.bank import listing
+from satchel.bank import listings
 from satchel.bank.changes import MemoryEdit, forget, update
-from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.listings import ListRequest, list_memories
 from satchel.bank.memory import Memory
 from satchel.bank.open_bank import OpenBank
 from satchel.crypto.sealed_records import seal
@@ -39,8 +39,8 @@ def test_pages_together_are_the_bank(
     data: st.DataObject, bank: OpenBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For all sizes of pages and stretches, both ways: each memory once, in order."""
-    monkeypatch.setattr(listing, "_FIRST_STRETCH", data.draw(st.integers(1, 9)))
-    monkeypatch.setattr(listing, "_GROWTH", data.draw(st.integers(1, 3)))
+    monkeypatch.setattr(listings, "_FIRST_STRETCH", data.draw(st.integers(1, 9)))
+    monkeypatch.setattr(listings, "_GROWTH", data.draw(st.integers(1, 3)))
     with bank.ledger.reading() as view:
         there = sum(logged.record.type == "semantic" for logged in view.scan())
     if not there:

@@ -22,7 +22,7 @@ from satchel.bank import links
 from satchel.bank.banks import create_bank
 from satchel.bank.changes import MemoryEdit, correct, forget, remember, restore, update
 from satchel.bank.details import history, raw, show
-from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.listings import ListRequest, list_memories
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.permissions import NEEDS
 from satchel.config.settings import load_settings

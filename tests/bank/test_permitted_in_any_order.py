@@ -30,7 +30,7 @@ from token_kit import NOW, OWNER, chain_of, child_of, held, key_of, later
 from satchel.admin.statistics import stats
 from satchel.bank.changes import MemoryEdit, forget, remember, restore, update
 from satchel.bank.details import history, raw, show
-from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.listings import ListRequest, list_memories
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import load_settings
 from satchel.crypto.canonical import canonical

@@ -14,7 +14,7 @@ from bank_kit import filled, keep, texts
 
 from satchel.bank.changes import MemoryEdit, forget, remember, update
 from satchel.bank.details import history
-from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.listings import ListRequest, list_memories
 from satchel.bank.open_bank import OpenBank
 from satchel.errors import RetiredMemoryError, SatchelError
 

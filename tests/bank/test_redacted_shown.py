@@ -5,7 +5,7 @@ from bank_kit import filled, keep, owner
 
 from satchel.bank.connections import writer_key
 from satchel.bank.details import history, show
-from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.listings import ListRequest, list_memories
 from satchel.config.settings import load_settings
 from satchel.erasure.redaction import redact
 from satchel.erasure.selection import RedactOptions

@@ -13,8 +13,8 @@ from satchel.artifact.contents import BodyContents
 from satchel.artifact.verification import Outcome
 from satchel.bank.changes import remember as remember_memory
 from satchel.bank.details import history
-from satchel.bank.listing import ListRequest as Listed
-from satchel.bank.listing import list_memories
+from satchel.bank.listings import ListRequest as Listed
+from satchel.bank.listings import list_memories
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal

@@ -10,7 +10,7 @@ import pytest
 
 import satchel as satchel_api
 from satchel.config.settings import load_settings
-from satchel.crypto import keyring
+from satchel.crypto import key_files
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -21,8 +21,8 @@ SECRET = "correct horse battery staple"  # noqa: S105 - not a secret of anybody
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a passphrase cost little here."""
-    monkeypatch.setattr(keyring, "_OPS", 1)
-    monkeypatch.setattr(keyring, "_MEMORY", 2**16)
+    monkeypatch.setattr(key_files, "_OPS", 1)
+    monkeypatch.setattr(key_files, "_MEMORY", 2**16)
 
 
 @pytest.fixture

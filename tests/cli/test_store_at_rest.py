@@ -17,7 +17,7 @@ from nacl.pwhash import argon2id
 import satchel as satchel_api
 from satchel import aio
 from satchel.config.settings import load_settings
-from satchel.crypto import encryption, keyring
+from satchel.crypto import encryption, key_files
 from satchel.errors import EncryptionError, StoreBusyError, UsageError
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ PHRASE = "correct horse"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a passphrase cost little here, and nothing be known from the test before."""
-    monkeypatch.setattr(keyring, "_OPS", 1)
-    monkeypatch.setattr(keyring, "_MEMORY", 2**16)
+    monkeypatch.setattr(key_files, "_OPS", 1)
+    monkeypatch.setattr(key_files, "_MEMORY", 2**16)
     encryption._opened.clear()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyrage
 import pytest
 
-from satchel.crypto import encryption, keyring
+from satchel.crypto import encryption, key_files
 from satchel.crypto.canonical import canonical
 from satchel.crypto.encryption import (
     EncryptedOutlet,
@@ -52,8 +52,8 @@ CHUNK = 65_536
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a passphrase cost little here."""
-    monkeypatch.setattr(keyring, "_OPS", 1)
-    monkeypatch.setattr(keyring, "_MEMORY", 2**16)
+    monkeypatch.setattr(key_files, "_OPS", 1)
+    monkeypatch.setattr(key_files, "_MEMORY", 2**16)
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ from satchel.artifact.verification import Outcome, TrustPolicy, Verification
 from satchel.artifact.verifier import verify_file
 from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.cbor import CborReader
-from satchel.crypto.keyring import TrustedKey, TrustRegistry
+from satchel.crypto.key_files import TrustedKey, TrustRegistry
 from satchel.crypto.keys import SigningKey, did_key
 from satchel.errors import LimitError, MalformedError, UnknownFormatError
 

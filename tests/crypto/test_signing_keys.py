@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from nacl import bindings, pwhash
 
-from satchel.crypto import keyring
+from satchel.crypto import key_files
 from satchel.crypto.canonical import canonical
-from satchel.crypto.keyring import KeyRing, key_from_text, revocation, succession
+from satchel.crypto.key_files import KeyRing, key_from_text, revocation, succession
 from satchel.crypto.keys import (
     PayloadType,
     Signature,
@@ -34,8 +34,8 @@ SECRET = base64.b64encode(SEED).decode()
 @pytest.fixture
 def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeyRing:
     """Return an empty key ring with a quick key derivation."""
-    monkeypatch.setattr(keyring, "_OPS", 1)
-    monkeypatch.setattr(keyring, "_MEMORY", 8192)
+    monkeypatch.setattr(key_files, "_OPS", 1)
+    monkeypatch.setattr(key_files, "_MEMORY", 8192)
     return KeyRing(tmp_path / "keys")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from satchel.artifact.verification import TrustPolicy
-from satchel.crypto.keyring import KnownStatement, StatementHistory, TrustedKey, TrustRegistry
+from satchel.crypto.key_files import KnownStatement, StatementHistory, TrustedKey, TrustRegistry
 from satchel.crypto.keys import SigningKey
 from satchel.errors import MalformedError, TargetError, UsageError
 

@@ -8,7 +8,7 @@ from sealing_kit import TIME, MemoryLog, entry, sealed_file, sections, signers
 
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
 from satchel.artifact.verifier import VerificationRequest, verify_artifact
-from satchel.crypto.keyring import StatementHistory, TrustedKey, TrustRegistry
+from satchel.crypto.key_files import StatementHistory, TrustedKey, TrustRegistry
 from satchel.crypto.keys import SigningKey
 
 DEEP = VerificationRequest(deep=True)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from bank_kit import filled, keep
 
-from satchel.backup.listing import list_backups
+from satchel.backup.inventory import list_backups
 from satchel.backup.options import BackupOptions
 from satchel.backup.prune import prune_backups
 from satchel.backup.restore import restore_backup

@@ -21,7 +21,7 @@ from satchel.artifact.body import COMPONENTS, RECORD_SECTIONS
 from satchel.artifact.encodings import Encoding, sign_statement
 from satchel.artifact.verification import TrustPolicy
 from satchel.artifact.verifier import VerificationRequest, verify_file
-from satchel.crypto import keyring
+from satchel.crypto import key_files
 from satchel.crypto.canonical import canonical
 from satchel.crypto.encryption import Lock, Unlocker, decrypt, encrypt, new_identity
 from satchel.crypto.keys import SigningKey
@@ -232,8 +232,8 @@ def test_the_encrypted_form_flipped_and_cut_is_refused_or_the_same(
     step: int,
 ) -> None:
     """Every byte and length: what is not covered is a time before the data that nobody reads."""
-    monkeypatch.setattr(keyring, "_OPS", 1)
-    monkeypatch.setattr(keyring, "_MEMORY", 8192)
+    monkeypatch.setattr(key_files, "_OPS", 1)
+    monkeypatch.setattr(key_files, "_MEMORY", 8192)
     identity, recipient = new_identity()
     (tmp_path / "id").write_text(identity)
     (tmp_path / "id").chmod(0o600)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from satchel.bank.changes import remember
-from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.listings import ListRequest, list_memories
 from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import load_settings

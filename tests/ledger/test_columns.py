@@ -13,7 +13,7 @@ from satchel.bank.changes import forget
 from satchel.bank.connections import witness_of
 from satchel.bank.details import show
 from satchel.bank.links import links
-from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.listings import ListRequest, list_memories
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal

@@ -7,7 +7,7 @@ from bank_kit import filled, keep
 from satchel.admin.bank_health import check_banks
 from satchel.bank.changes import forget, restore
 from satchel.bank.connections import witness_of
-from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.listings import ListRequest, list_memories
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.settings import load_settings
 from satchel.errors import VerificationError

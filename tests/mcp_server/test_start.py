@@ -30,7 +30,7 @@ OPTIONAL = frozenset(
 LATER = frozenset(
     {
         "satchel.bank.checks",
-        "satchel.rehydrate.listing",
+        "satchel.rehydrate.memory_lines",
         "satchel.rehydrate",
         "satchel.http.app",
         "fastapi",

@@ -16,8 +16,8 @@ from satchel.bank.changes import forget
 from satchel.errors import InferenceError
 from satchel.ledger.view import View
 from satchel.recall import vector_index
-from satchel.recall.embedding import embed_bank
 from satchel.recall.vector_index import current_generation, fill, pending_generation
+from satchel.recall.vector_updates import embed_bank
 
 
 class Model:
@@ -163,7 +163,7 @@ def test_the_words_of_a_bank_are_weighed_as_when_it_was_begun(bank: Any, tmp_pat
 _EMBED = """
 import os, signal, sys
 from satchel.config.settings import load_settings
-from satchel.recall.embedding import embed_bank
+from satchel.recall.vector_updates import embed_bank
 from satchel.bank.open_bank import open_bank as opened_bank
 from satchel.recall import vector_index
 vector_index._TOGETHER = 8

@@ -23,8 +23,7 @@ from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Erasure, Receipt, Semantic, Source, Status
 from satchel.ports.inference import Embedder
 from satchel.ports.vectors import SKETCHES
-from satchel.recall import embedding as step
-from satchel.recall.embedding import embed_bank
+from satchel.recall import vector_updates as step
 from satchel.recall.models import automatic_embedders
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
@@ -37,6 +36,7 @@ from satchel.recall.vector_index import (
     keep_up,
     pending_generation,
 )
+from satchel.recall.vector_updates import embed_bank
 from satchel.stores.memory import InMemoryStore
 
 ALL = 1_000_000

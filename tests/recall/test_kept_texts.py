@@ -13,8 +13,8 @@ from satchel.model.records import Episodic, Erasure, Semantic, Status
 from satchel.model.values import Scope
 from satchel.ports.rows import Row
 from satchel.recall import texts
-from satchel.stores.matching import terms_of, tokens_of
 from satchel.stores.sqlite import SqliteStore
+from satchel.stores.text_search import terms_of, tokens_of
 
 WORDS = (
     *("tea", "harbour", "rain", "window", "seat", "flight", "report", "table", "Accra", "piano"),

@@ -10,7 +10,7 @@ from bank_kit import filled
 from matrix_kit import WRITABLE, back, held, lost_by, opened, out, output_of, put, rich
 
 from satchel.bank.changes import remember
-from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.listings import ListRequest, list_memories
 from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import open_bank
 from satchel.cli.main import run

@@ -21,9 +21,10 @@ from satchel.inference.static_table import StaticTable
 from satchel.model.records import Entry
 from satchel.ports.inference import Embedder
 from satchel.ports.vectors import Maker, VectorChecksum, as_kept, text_mark
-from satchel.recall import embedding, vector_index
-from satchel.recall.embedding import embed_bank
+from satchel.recall import vector_index
+from satchel.recall import vector_updates as embedding
 from satchel.recall.vector_index import CURRENT, current_generation, fill, pending_generation
+from satchel.recall.vector_updates import embed_bank
 from satchel.transfer import import_job
 from satchel.transfer.comparison import diff
 from satchel.transfer.conversion import ConvertOptions, convert
@@ -432,7 +433,7 @@ def test_secrets_that_are_replaced_take_their_vector_with_them(
 
 def test_with_re_embed_the_others_are_made(sent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that came stay."""
-    from satchel.recall import embedding
+    from satchel.recall import vector_updates as embedding
 
     monkeypatch.setattr(embedding, "embedder_of", lambda _settings, _name=None: Model())
     rewritten(sent, lambda rows: rows[2].update(text="Noor hates order."))

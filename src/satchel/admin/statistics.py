@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from satchel.bank.connections import local_path
-from satchel.bank.listing import Progress
+from satchel.bank.listings import Progress
 from satchel.bank.memory import CURRENT, notes_of, state_of
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import FEW_FOR_MODELS, OnProgress
@@ -15,7 +15,7 @@ from satchel.model.records import Entry
 from satchel.model.values import Component, now
 from satchel.ports.operations import Options, operation
 from satchel.ports.rows import Filter
-from satchel.recall.embedding import VectorCounter, VectorStats
+from satchel.recall.vector_updates import VectorCounter, VectorStats
 from satchel.runtime.private_files import database_files
 
 _MONTH = len("2026-01")

@@ -16,7 +16,7 @@ import msgspec
 
 from satchel.agents.agents import Agent, agent_config, agent_of, table_of, write_agent_config
 from satchel.agents.export import FORMAT, SEALED
-from satchel.agents.staging import PlacementResult, Staging, take_back
+from satchel.agents.staged_files import PlacementResult, Staging, take_back
 from satchel.bank.connections import configured_store, has_store
 from satchel.bank.open_bank import OpenBank, banks_called, open_bank, open_bank_in
 from satchel.bank.owner_rights import require_owner
@@ -39,7 +39,7 @@ from satchel.model.values import is_agent_name, resolved
 from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import Row
 from satchel.recall.duplicates import NearDuplicateMode
-from satchel.recall.embedding import embed_bank
+from satchel.recall.vector_updates import embed_bank
 from satchel.receipts.archive import BY_ID
 from satchel.runtime.contained_folder import ContainedFolder
 from satchel.runtime.files import OpenFile

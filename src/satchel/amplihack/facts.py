@@ -17,7 +17,7 @@ from satchel.model.records import Edge, Model, Semantic, Status
 from satchel.model.values import now
 from satchel.ports.rows import Filter
 from satchel.recall.near_duplicates import NEGATIONS
-from satchel.stores.matching import tokens_of
+from satchel.stores.text_search import tokens_of
 from satchel.stores.words import DENIED, STOP_WORDS
 
 INDEX = "temporal_index"

@@ -327,15 +327,15 @@ if TYPE_CHECKING:
     from satchel.admin import settings as settings_operations
     from satchel.admin import statistics
     from satchel.agents import imports as undoing
-    from satchel.bank import listing as logs
+    from satchel.bank import listings as logs
     from satchel.bank import operations
     from satchel.bank.lifetime import Lifetime
     from satchel.bank.open_bank import OpenBank
     from satchel.crypto.keys import SigningKey
     from satchel.ports.operations import Operation
     from satchel.recall import duplicates as twins
-    from satchel.recall import embedding
     from satchel.recall import operations as recalls
+    from satchel.recall import vector_updates as embedding
     from satchel.runtime.files import OpenFile
     from satchel.runtime.output import Outlet
     from satchel.transfer import export_operations, import_operations
@@ -343,11 +343,11 @@ if TYPE_CHECKING:
     from satchel.transfer.import_results import ImportSummary, Owners
     from satchel.transfer.providers import LiveBank
 else:
-    logs = lazy("satchel.bank.listing")
+    logs = lazy("satchel.bank.listings")
     recalls = lazy("satchel.recall.operations")
     undoing = lazy("satchel.agents.imports")
     twins = lazy("satchel.recall.duplicates")
-    embedding = lazy("satchel.recall.embedding")
+    embedding = lazy("satchel.recall.vector_updates")
     operations = lazy("satchel.bank.operations")
     statistics = lazy("satchel.admin.statistics")
     export_operations = lazy("satchel.transfer.export_operations")

@@ -9,7 +9,7 @@ from satchel.api.operations import method
 from satchel.backup.destinations import backup_setup
 from satchel.backup.drill import drill_backup
 from satchel.backup.health import backup_status
-from satchel.backup.listing import list_backups, verify_backups
+from satchel.backup.inventory import list_backups, verify_backups
 from satchel.backup.prune import prune_backups
 from satchel.backup.restore import restore_backup
 from satchel.backup.run import BackupRun, run_backup

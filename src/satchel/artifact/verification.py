@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from satchel.crypto.keyring import Profile, StatementHistory, TrustRegistry
+from satchel.crypto.key_files import Profile, StatementHistory, TrustRegistry
 
 
 class Outcome(StrEnum):

@@ -28,7 +28,7 @@ from satchel.artifact.verification import (
     VerificationRun,
 )
 from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
-from satchel.crypto.keyring import KnownStatement
+from satchel.crypto.key_files import KnownStatement
 from satchel.crypto.keys import PayloadType, check
 from satchel.crypto.log import SignedHead, check_head, parse_head
 from satchel.crypto.sealed_records import Sealed, decode_record, has_valid_id

@@ -9,7 +9,7 @@ import msgspec
 from blake3 import blake3
 
 from satchel.agents.agents import Agent, agent_called, agent_of, table_of, write_agent_config
-from satchel.agents.staging import Staging
+from satchel.agents.staged_files import Staging
 from satchel.agents.workspace import Workspace, WorkspaceRules
 from satchel.backup.contents import AgentContents, files_of, keep_agent, read_agent_contents
 from satchel.backup.manifests import AgentBackup, BankBackup, Manifest

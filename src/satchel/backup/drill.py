@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from satchel.agents.agents import agent_of
-from satchel.agents.staging import Staging
+from satchel.agents.staged_files import Staging
 from satchel.backup.agents import changed
 from satchel.backup.assembly import erased_since, make_bank, reapply_erasures, require_lists
 from satchel.backup.catalogue import Catalogue, StoredBackup

@@ -19,7 +19,7 @@ from satchel.config.settings import Settings
 from satchel.config.store_selection import FLAT, FLAT_GRAPH, ONE
 from satchel.crypto.encryption import IDENTITY_SUFFIX
 from satchel.crypto.encryption import VARIABLE as IDENTITY_VARIABLE
-from satchel.crypto.keyring import SUFFIX as KEY_SUFFIX
+from satchel.crypto.key_files import SUFFIX as KEY_SUFFIX
 from satchel.errors import SatchelError
 from satchel.ports.registry import formats
 from satchel.runtime.private_files import exposure

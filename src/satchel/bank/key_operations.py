@@ -33,7 +33,7 @@ from satchel.config.options import (
 )
 from satchel.config.settings import Settings
 from satchel.crypto.canonical import canonical
-from satchel.crypto.keyring import Profile, Role, TrustedKey
+from satchel.crypto.key_files import Profile, Role, TrustedKey
 from satchel.crypto.keys import SigningKey as Key
 from satchel.errors import UsageError
 from satchel.ports import absent_options

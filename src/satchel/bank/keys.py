@@ -22,7 +22,14 @@ from satchel.bank.open_bank import name_of
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.crypto.canonical import canonical, canonical_checked, decode_canonical
-from satchel.crypto.keyring import SUFFIX, Role, TrustedKey, read_succession, revocation, succession
+from satchel.crypto.key_files import (
+    SUFFIX,
+    Role,
+    TrustedKey,
+    read_succession,
+    revocation,
+    succession,
+)
 from satchel.crypto.keys import RETIRED, REVOKED, PayloadType, SigningKey, sign, signed_part
 from satchel.crypto.sealed_records import Sealed, open_record, seal
 from satchel.errors import MalformedError, SatchelError, SigningKeyError, ThresholdError, UsageError

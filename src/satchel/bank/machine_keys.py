@@ -21,7 +21,7 @@ from satchel.crypto.encryption import (
     new_identity,
     parse_identity_file,
 )
-from satchel.crypto.keyring import (
+from satchel.crypto.key_files import (
     KeyFile,
     Profile,
     Role,

@@ -6,13 +6,13 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from msgspec import UNSET, UnsetType
 
-from satchel.bank import changes, listing
+from satchel.bank import changes, listings
 from satchel.bank import details as bank_details
 from satchel.bank import links as bank_links
 from satchel.bank.changes import MemoryChange, MemoryEdit, MemoryUpdate, RememberResult
 from satchel.bank.details import History, MemoryDetails
 from satchel.bank.links import MOST_NODES, LinkPaths, MemoryGraph, Neighbourhood
-from satchel.bank.listing import Listing, ListRequest
+from satchel.bank.listings import Listing, ListRequest
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import (
     FEW_FOR_MODELS,
@@ -236,7 +236,7 @@ class ListOptions(ScopeOptions):
     ] = "added"
     oldest_first: Annotated[bool, Option("Oldest first. Default: newest first.")] = False
     limit: Annotated[
-        int, Option("Maximum number of memories.", minimum=1, maximum=listing.MOST, mcp=True)
+        int, Option("Maximum number of memories.", minimum=1, maximum=listings.MOST, mcp=True)
     ] = 50
     after: Annotated[
         int | None, Option("Continue after this position, from the previous page.")
@@ -493,7 +493,7 @@ def list_memories(bank: OpenBank, options: ListOptions) -> Listing:
             )
         },
     )
-    return listing.list_memories(bank, wanted, progress=options.progress)
+    return listings.list_memories(bank, wanted, progress=options.progress)
 
 
 @operation(

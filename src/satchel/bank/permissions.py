@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from satchel.config.settings import Settings
-from satchel.crypto.keyring import key_from_text
+from satchel.crypto.key_files import key_from_text
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.token_chain import MOST_BYTES, Chain, open_chain, prove, require_possession
 from satchel.crypto.tokens import Permission

@@ -50,7 +50,7 @@ MORE = {
 
 MODULES = (
     *("memories", "recall", "rehydrate"),
-    *("evaluation", "embedding", "agents", "sessions"),
+    *("evaluation", "vectors", "agents", "sessions"),
     *("code", "conversion", "imports", "exports", "receipts", "replication"),
     *("backup", "serve", "mcp", "connect"),
     *("watch", "redaction", "erasure", "amplihack"),

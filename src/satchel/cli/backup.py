@@ -7,7 +7,7 @@ from typing import Any
 from satchel.backup.agents import RestoredAgent
 from satchel.backup.destinations import BackupSetup, backup_setup
 from satchel.backup.drill import Drill, DrilledBank, drill_backup
-from satchel.backup.listing import (
+from satchel.backup.inventory import (
     BackupLine,
     BackupList,
     VerifiedBackup,

@@ -19,7 +19,7 @@ from satchel.bank import key_operations
 from satchel.bank.connections import configured_store, shown_address
 from satchel.bank.key_operations import OwnedBank
 from satchel.bank.keys import OwnerList, ProposedAction
-from satchel.bank.listing import LogOptions, LogPage, log
+from satchel.bank.listings import LogOptions, LogPage, log
 from satchel.bank.open_bank import OpenBank, find_bank, open_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.cli._console import (

@@ -21,7 +21,7 @@ from satchel.cli._operations import command
 from satchel.cli._options import export_of, owner_key, tell_proposal
 from satchel.cli._streams import NAME
 from satchel.cli._tree import Group
-from satchel.crypto.keyring import TrustedKey
+from satchel.crypto.key_files import TrustedKey
 from satchel.crypto.keys import SigningKey
 from satchel.ports.operations import texts
 

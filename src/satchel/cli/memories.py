@@ -18,7 +18,7 @@ from satchel.bank import operations
 from satchel.bank.changes import MemoryChange, MemoryUpdate, RememberResult
 from satchel.bank.details import History, MemoryDetails, MemoryVersion
 from satchel.bank.links import PLACEHOLDER, LinkedItem, LinkPaths, LinkStep, Neighbourhood
-from satchel.bank.listing import Listing
+from satchel.bank.listings import Listing
 from satchel.bank.memory import CURRENT, Memory, gist_of
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.cli._console import (

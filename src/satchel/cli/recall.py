@@ -9,9 +9,9 @@ from satchel.cli._operations import command
 from satchel.cli._tree import Group
 from satchel.files.catch_up import is_behind
 from satchel.recall import search as actions
-from satchel.recall.embedding import opened_to_ask
 from satchel.recall.operations import RecallOptions, recall_in
 from satchel.recall.query import SearchPlan
+from satchel.recall.vector_updates import opened_to_ask
 
 _SHOWN_DIGITS = len("blake3:") + 8
 _SHOWN_TEXT = 2000

@@ -47,7 +47,7 @@ from satchel.model.values import resolved
 
 if TYPE_CHECKING:
     from satchel.artifact.verification import TrustPolicy
-    from satchel.crypto.keyring import KeyRing, StatementHistory, TrustRegistry
+    from satchel.crypto.key_files import KeyRing, StatementHistory, TrustRegistry
 
 _IN_ENVIRONMENT = ("provider", "provider_tier", "profile")
 _SECRET = re.compile(r"key|token|secret|pass|credential|dsn|auth", re.IGNORECASE)
@@ -357,21 +357,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def keyring(self) -> "KeyRing":
         """The signing keys."""
-        from satchel.crypto.keyring import KeyRing
+        from satchel.crypto.key_files import KeyRing
 
         return KeyRing(self.home / "keys")
 
     @property
     def registry(self) -> "TrustRegistry":
         """The registry of trusted keys."""
-        from satchel.crypto.keyring import TrustRegistry
+        from satchel.crypto.key_files import TrustRegistry
 
         return TrustRegistry(self.home / "trust.json")
 
     @property
     def seen(self) -> "StatementHistory":
         """The history of verified statements."""
-        from satchel.crypto.keyring import StatementHistory
+        from satchel.crypto.key_files import StatementHistory
 
         return StatementHistory(self.state / "seen.jsonl")
 

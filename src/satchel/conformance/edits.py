@@ -24,7 +24,7 @@ from satchel.admin.statistics import stats
 from satchel.bank.banks import list_banks
 from satchel.bank.details import history, show
 from satchel.bank.links import links
-from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.listings import ListRequest, list_memories
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.token_operations import list_tokens
 from satchel.config.settings import Settings

@@ -24,7 +24,7 @@ from msgspec import Meta
 from nacl.bindings import randombytes
 
 from satchel.crypto.canonical import canonical, decode_canonical
-from satchel.crypto.keyring import WrappedSecret, unwrap, wrap
+from satchel.crypto.key_files import WrappedSecret, unwrap, wrap
 from satchel.errors import (
     EncryptionError,
     LimitError,

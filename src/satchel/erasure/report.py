@@ -33,7 +33,7 @@ from satchel.model.records import Edge, Erasure, Model, Source, Status
 from satchel.model.values import now
 from satchel.ports.operations import Option, operation, texts
 from satchel.ports.rows import PENDING, Filter
-from satchel.stores.matching import Mentions
+from satchel.stores.text_search import Mentions
 
 Write = Callable[[str], object]
 """Receives text in parts."""

@@ -32,7 +32,7 @@ from satchel.ports.links import LoggedLink
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import BLOCK_BITS, Reader, Store, verified_pieces
 from satchel.ports.vectors import Generation
-from satchel.stores.matching import is_searched
+from satchel.stores.text_search import is_searched
 
 TOGETHER = 256
 _MOST_SHOWN = 100

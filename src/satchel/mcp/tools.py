@@ -21,7 +21,7 @@ from pydantic import Field as Described
 from satchel.api.bank import Bank
 from satchel.api.operations import run_on
 from satchel.bank import operations
-from satchel.bank.listing import ListRequest as Listed
+from satchel.bank.listings import ListRequest as Listed
 from satchel.bank.operations import (
     ForgetOptions,
     ListOptions,
@@ -36,7 +36,7 @@ from satchel.recall.operations import RecallOptions, recall_in
 
 if TYPE_CHECKING:
     from satchel.bank.changes import MemoryUpdate, RememberResult
-    from satchel.rehydrate.listing import ContextListing
+    from satchel.rehydrate.memory_lines import ContextListing
     from satchel.rehydrate.request import RehydrateResult
     from satchel.sessions.branches import ForkResult
 
@@ -287,7 +287,7 @@ class CoreTools:
 
     def remember(self, bank: str | None, options: RememberOptions) -> CallToolResult:
         """Store a memory."""
-        from satchel.recall.embedding import keep_up
+        from satchel.recall.vector_updates import keep_up
 
         with reported(), self._bank(bank)._context() as opened:  # noqa: SLF001
             made = operations.remember.run(opened, _by_model(options))
@@ -296,14 +296,14 @@ class CoreTools:
 
     def recall(self, bank: str | None, options: RecallOptions) -> CallToolResult:
         """Search memories."""
-        from satchel.rehydrate.listing import recalled_listing
+        from satchel.rehydrate.memory_lines import recalled_listing
 
         with reported(), self._bank(bank)._context() as opened:  # noqa: SLF001 - as run_on does
             return listing_result(recalled_listing(opened, options))
 
     def list_memories(self, bank: str | None, options: ListOptions) -> CallToolResult:
         """List memories, newest first."""
-        from satchel.rehydrate.listing import newest_listing
+        from satchel.rehydrate.memory_lines import newest_listing
 
         wanted = Listed(types=texts(options.type), tags=texts(options.tags), limit=options.limit)
         with reported(), self._bank(bank)._context() as opened:  # noqa: SLF001
@@ -311,14 +311,14 @@ class CoreTools:
 
     def show(self, bank: str | None, options: ShowOptions) -> CallToolResult:
         """Show a memory with its versions."""
-        from satchel.rehydrate.listing import shown_listing
+        from satchel.rehydrate.memory_lines import shown_listing
 
         with reported(), self._bank(bank)._context() as opened:  # noqa: SLF001
             return listing_result(shown_listing(opened, options.memory))
 
     def update(self, bank: str | None, options: UpdateOptions) -> CallToolResult:
         """Store a new version of a memory."""
-        from satchel.recall.embedding import keep_up
+        from satchel.recall.vector_updates import keep_up
 
         with reported(), self._bank(bank)._context() as opened:  # noqa: SLF001
             made = operations.update.run(opened, _by_model(options))

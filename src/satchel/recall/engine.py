@@ -31,7 +31,7 @@ from satchel.recall.texts import LONGEST, SearchTerms, forget_erased, search_tex
 from satchel.recall.time_expressions import TimeRange, parse_time_range
 from satchel.recall.trust import effective_trust, is_trusted, lower
 from satchel.recall.vector_index import Embedders, SemanticQuery
-from satchel.stores.matching import Term, relevance, terms_of, tokens_of
+from satchel.stores.text_search import Term, relevance, terms_of, tokens_of
 
 NEAREST = 100
 """Minimum number of memories that meaning nominates."""

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from satchel.bank.memory import ScoreParts
-from satchel.stores.matching import CorpusTotals, bm25, rarity
+from satchel.stores.text_search import CorpusTotals, bm25, rarity
 
 PLACES = 1e6
 

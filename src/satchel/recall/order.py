@@ -32,7 +32,7 @@ from satchel.recall.fusion import (
 from satchel.recall.fusion import round_score as rounded
 from satchel.recall.texts import SearchTerms, SearchText, search_text
 from satchel.recall.time_expressions import TimeRange, asks_when
-from satchel.stores.matching import CorpusTotals, Term, bm25, rarity
+from satchel.stores.text_search import CorpusTotals, Term, bm25, rarity
 
 _COLUMNS = ("places", "lengths", "shares", "speaker", "dated", "time")
 

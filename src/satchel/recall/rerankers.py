@@ -29,7 +29,7 @@ from satchel.ports.inference import Reranker
 from satchel.recall.fusion import BRIEF, LEAST_RARITY, SHORT
 from satchel.recall.fusion import round_score as rounded
 from satchel.recall.order import is_near
-from satchel.stores.matching import CorpusTotals, Term, bm25, terms_of, tokens_of
+from satchel.stores.text_search import CorpusTotals, Term, bm25, terms_of, tokens_of
 
 _LONGEST = 1 << 13
 """Maximum characters of a text that are read, from its start."""

@@ -18,10 +18,10 @@ from satchel.ledger.view import View
 from satchel.model.text import memory_text
 from satchel.model.values import TrustClass, read_time
 from satchel.ports.code_context import HEADS, CodeAttachment, CodeContext
-from satchel.recall.embedding import keep_up
 from satchel.recall.engine import recall
 from satchel.recall.models import query_embedders, reranker_of
 from satchel.recall.query import FileHit, Query, RecallResult, SearchHit, SearchPlan
+from satchel.recall.vector_updates import keep_up
 
 if TYPE_CHECKING:
     from satchel.code_graph.queries import CodeGraph

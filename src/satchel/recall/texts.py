@@ -21,7 +21,7 @@ from satchel.model.records import AnyRecord, Entry, Episodic, Model
 from satchel.model.values import resolved
 from satchel.ports.rows import Row, words_in
 from satchel.recall.time_expressions import TimeRange, names_time, times_named
-from satchel.stores.matching import Term, tokens_of
+from satchel.stores.text_search import Term, tokens_of
 from satchel.stores.words import STOP_WORDS
 
 LONGEST = 1 << 14

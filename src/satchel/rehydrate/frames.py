@@ -16,7 +16,7 @@ from satchel.inference.tokenizers import Estimate, GptTokens, vocabulary_of
 from satchel.model.records import Entry, Identity, Procedural
 from satchel.model.text import DAY, labelled_parts
 from satchel.ports.inference import Tokenizer
-from satchel.rehydrate.ranking import RankedMemory
+from satchel.rehydrate.relevance import RankedMemory
 from satchel.rehydrate.request import Form, Style
 from satchel.screening.injection import folded, is_unseen, letters_for_digits
 

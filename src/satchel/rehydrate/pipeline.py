@@ -23,7 +23,7 @@ from satchel.rehydrate.frames import (
     profile_of,
     tokenizer_of,
 )
-from satchel.rehydrate.ranking import RankedMemory, RelevanceRanking, filtered, ranked
+from satchel.rehydrate.relevance import RankedMemory, RelevanceRanking, filtered, ranked
 from satchel.rehydrate.request import (
     ContextMemory,
     Form,
@@ -36,7 +36,7 @@ from satchel.rehydrate.request import (
     WithheldMemory,
 )
 from satchel.screening.injection import InjectionVerdict, judge_memory
-from satchel.stores.matching import terms_of, tokens_of
+from satchel.stores.text_search import terms_of, tokens_of
 
 SHORT = 128
 """Maximum tokens of a line that is not shortened."""

@@ -32,9 +32,9 @@ from satchel.ports.store import (
 )
 from satchel.ports.vectors import Generation, Given, PackedVector, pack_vector, unpack_vector
 from satchel.runtime.processes import in_child
-from satchel.stores import matching
-from satchel.stores.matching import FEW, Spread, is_searched, searches, thread_of
+from satchel.stores import text_search
 from satchel.stores.tables import column_blocks
+from satchel.stores.text_search import FEW, Spread, is_searched, searches, thread_of
 from satchel.stores.vectors import nearest
 
 
@@ -212,11 +212,11 @@ class _View:
         wanted: Filter | None = None,
         without: Sequence[tuple[int, int]] = (),
     ) -> list[tuple[int, float]]:
-        terms = matching.terms_of(text)
+        terms = text_search.terms_of(text)
         texts = _searched(self._rows(bank))
         # As in other stores: the rarity of a word is computed over all banks.
         every = [tokens for each in self._banks for tokens in _searched(self._rows(each)).values()]
-        totals = matching.CorpusTotals(len(every), sum(map(len, every)))
+        totals = text_search.CorpusTotals(len(every), sum(map(len, every)))
         seen = {
             place: tokens
             for place, tokens in texts.items()
@@ -232,7 +232,7 @@ class _View:
         found: dict[int, float] = {}
         for search in searches(spreads, FEW):
             newest = max(search.newest, limit)
-            scores = matching.scores(search, shown, every, totals, newest)
+            scores = text_search.scores(search, shown, every, totals, newest)
             for place, score in _best(scores, limit):
                 found.setdefault(place, score)
             if len(found) >= limit:
@@ -410,13 +410,14 @@ def _searched(rows: Sequence[Row]) -> dict[int, list[str]]:
         words, thread = row.text or "", thread_of(row)
         if words and is_searched(row):
             before = last.get(thread) if thread is not None else None
-            texts[row.seq] = matching.tokens_of(words if before is None else f"{before}\n{words}")
+            joined = words if before is None else f"{before}\n{words}"
+            texts[row.seq] = text_search.tokens_of(joined)
         if thread is not None and row.body is not None:
             last[thread] = words
     return texts
 
 
-def _spread(term: matching.Term, texts: dict[int, list[str]], most: int) -> Spread:
+def _spread(term: text_search.Term, texts: dict[int, list[str]], most: int) -> Spread:
     having = [place for place in sorted(texts, reverse=True) if term.times(texts[place])][:most]
     return Spread(term.expression, len(having), having[-1] if having else 0)
 

@@ -41,9 +41,9 @@ from satchel.model.values import now
 from satchel.ports.rows import Row
 from satchel.ports.store import Store
 from satchel.recall.duplicates import CHANGES_PLAN, DuplicateFinder, NearDuplicateMode
-from satchel.recall.embedding import STEP, embed_bank, keep_up, reuse_vectors
 from satchel.recall.models import embedder_of
 from satchel.recall.near_duplicates import names_of
+from satchel.recall.vector_updates import STEP, embed_bank, keep_up, reuse_vectors
 from satchel.receipts.archive import require_whole, signer, tool_version
 from satchel.receipts.receipt import (
     VERSION,

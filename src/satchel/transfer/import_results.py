@@ -14,7 +14,7 @@ from satchel.bank.jobs import OnStep
 from satchel.crypto.keys import SigningKey
 from satchel.ports.losses import Loss, RefusedRecord
 from satchel.recall.duplicates import NearDuplicateMode, NearPair
-from satchel.recall.embedding import EmbedResult, VectorReuse
+from satchel.recall.vector_updates import EmbedResult, VectorReuse
 from satchel.receipts.receipt import ReceiptBody, TransferPlan
 from satchel.runtime.files import OpenFile
 

@@ -7,7 +7,7 @@ from bank_kit import filled, keep
 from postgres_kit import run_sql
 
 from satchel.bank.links import links
-from satchel.bank.listing import ListRequest, list_memories
+from satchel.bank.listings import ListRequest, list_memories
 from satchel.bank.open_bank import open_bank
 from satchel.config.settings import load_settings
 from satchel.errors import VerificationError

@@ -18,7 +18,7 @@ from satchel.artifact.encodings import (
 )
 from satchel.artifact.verification import Outcome, TrustPolicy
 from satchel.artifact.verifier import VerificationRequest, verify_artifact
-from satchel.crypto.keyring import StatementHistory
+from satchel.crypto.key_files import StatementHistory
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.log import Head, LeafProof, audit_path, record_leaf, root_of, sign_head
 from satchel.crypto.sealed_records import PREFIX, Sealed, open_record, seal

@@ -24,7 +24,7 @@ from satchel.model.records import Edge, Model, Semantic, SessionEvent
 from satchel.model.values import Scope
 from satchel.ports.rows import Filter, Row, slot_of
 from satchel.ports.store import ColumnChange, Reader
-from satchel.stores.matching import FEW
+from satchel.stores.text_search import FEW
 
 
 def _scan(reader: Reader, wanted: Filter, after: int) -> Iterator[Row]:

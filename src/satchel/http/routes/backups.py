@@ -8,7 +8,7 @@ from fastapi import Response
 from satchel.backup.destinations import SetupOptions, backup_setup
 from satchel.backup.drill import drill_backup
 from satchel.backup.health import BackupStatusOptions, backup_status
-from satchel.backup.listing import list_backups, verify_backups
+from satchel.backup.inventory import list_backups, verify_backups
 from satchel.backup.options import (
     BackupListOptions,
     BackupOptions,

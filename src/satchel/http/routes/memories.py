@@ -7,7 +7,7 @@ from fastapi import Header, Response
 
 from satchel.agents.imports import undo
 from satchel.bank import operations
-from satchel.bank.listing import log
+from satchel.bank.listings import log
 from satchel.bank.operations import RememberOptions, UpdateOptions
 from satchel.erasure.erase import erase
 from satchel.erasure.prune import moment_of, prune_memories
@@ -17,8 +17,8 @@ from satchel.http.admission import AnyCaller, BodyKind, Owner, Served, routes, t
 from satchel.http.answers import answer
 from satchel.http.operations import add_job, add_route, body, first_on_bank, query, serves
 from satchel.recall.duplicates import duplicates
-from satchel.recall.embedding import EmbedOptions, embed_bank
 from satchel.recall.operations import recall_in
+from satchel.recall.vector_updates import EmbedOptions, embed_bank
 from satchel.rehydrate import operations as rehydrate_operations
 from satchel.rehydrate import quarantine
 from satchel.sessions import branches, distillation

@@ -9,7 +9,7 @@ from satchel.model.values import is_id
 from satchel.ports.links import Kinds, LoggedLink, link_sort_key
 from satchel.ports.rows import CONFIG, Filter, RecordLink, Row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, StoredHead
-from satchel.stores import matching
+from satchel.stores import text_search
 from satchel.stores.ladybug.statements import (
     EDGE,
     LINK_TABLES,
@@ -21,7 +21,6 @@ from satchel.stores.ladybug.statements import (
     writable,
 )
 from satchel.stores.ladybug.vectors import LadybugBlobs, LadybugVectors
-from satchel.stores.matching import is_searched, thread_of
 from satchel.stores.tables import (
     COLUMNS,
     NODE_BITS,
@@ -32,6 +31,7 @@ from satchel.stores.tables import (
     id_bounds,
     words_of,
 )
+from satchel.stores.text_search import is_searched, thread_of
 
 KIND_OF = {table: kind for kind, table in LINKS.items()}
 """The type of links by table, for the core types."""
@@ -155,7 +155,7 @@ def candidates(
         shown: Another condition on the rows, and its parameters.
         without: Ranges to skip.
     """
-    return _Looking(view, first, matching.terms_of(text), without).found(limit, shown)
+    return _Looking(view, first, text_search.terms_of(text), without).found(limit, shown)
 
 
 class _Looking:
@@ -163,7 +163,7 @@ class _Looking:
         self,
         view: LadybugStatements,
         first: int,
-        terms: Sequence[matching.Term],
+        terms: Sequence[text_search.Term],
         without: Sequence[tuple[int, int]],
     ) -> None:
         self._ask: Any = view._all  # noqa: SLF001 - a part of the view
@@ -177,21 +177,21 @@ class _Looking:
 
     def found(self, limit: int, shown: tuple[str, Values]) -> list[tuple[int, float]]:
         """Return log positions with scores, best first."""
-        few = matching.FEW
+        few = text_search.FEW
         totals, having = self._counted()
         spreads = [self._spread(name, rows, few + 1) for name, rows in having.items()]
         found: dict[int, float] = {}
-        for search in matching.searches(spreads, few):
+        for search in text_search.searches(spreads, few):
             newest = max(search.newest, limit)
             texts = self._texts(search, newest, shown)
-            rarity = {name: matching.rarity(having[name], totals) for name in search.phrases}
-            for place, score in matching.ranked(search, texts, rarity, totals).items():
+            rarity = {name: text_search.rarity(having[name], totals) for name in search.phrases}
+            for place, score in text_search.ranked(search, texts, rarity, totals).items():
                 found.setdefault(place, score)
             if len(found) >= limit:
                 break
         return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
 
-    def _counted(self) -> tuple[matching.CorpusTotals, dict[str, int]]:
+    def _counted(self) -> tuple[text_search.CorpusTotals, dict[str, int]]:
         """Return the totals of the searched rows, and the number of rows with each term."""
         asked, values = "", dict(self._values)
         for number, term in enumerate(self._terms.values()):
@@ -201,22 +201,22 @@ class _Looking:
             f"{self._rows} RETURN count(*), sum(r.terms){asked}", **values
         )
         counts = (int(count or 0) for count in having)
-        totals = matching.CorpusTotals(max(texts, 1), int(tokens or 0))
+        totals = text_search.CorpusTotals(max(texts, 1), int(tokens or 0))
         return totals, dict(zip(self._terms, counts, strict=True))
 
-    def _spread(self, name: str, rows: int, most: int) -> matching.Spread:
+    def _spread(self, name: str, rows: int, most: int) -> text_search.Spread:
         """Return how a term is spread; its reach is computed for common terms only."""
         if rows < most:
-            return matching.Spread(name, rows, 0)
+            return text_search.Spread(name, rows, 0)
         cypher = (
             f"{self._rows} AND r.words CONTAINS $term"
             " RETURN r.place ORDER BY r.place DESC LIMIT $most"
         )
         asked = {**self._values, "term": _part(self._terms[name]), "most": most}
-        return matching.Spread(name, most, min(place for (place,) in self._ask(cypher, **asked)))
+        return text_search.Spread(name, most, min(place for (place,) in self._ask(cypher, **asked)))
 
     def _texts(
-        self, search: matching.Search, newest: int, shown: tuple[str, Values]
+        self, search: text_search.Search, newest: int, shown: tuple[str, Values]
     ) -> dict[int, list[str]]:
         """Return the words of the newest rows that match a search, by log position."""
         values, needed = {**self._values, **shown[1], "newest": newest}, list[str]()
@@ -231,7 +231,7 @@ class _Looking:
         return {place & SEQ_MASK: words.split() for place, words in self._ask(cypher, **values)}
 
 
-def _part(term: matching.Term) -> str:
+def _part(term: text_search.Term) -> str:
     """Return the substring that a row's words contain where it has a term."""
     return f" {' '.join(term.tokens)}{'' if term.prefix else ' '}"
 
@@ -494,7 +494,7 @@ class LadybugView(LadybugStatements):
             if row.body is not None:
                 before[thread] = words
             words = f"{last}\n{words}" if last else words
-        return f" {' '.join(matching.tokens_of(words))} "
+        return f" {' '.join(text_search.tokens_of(words))} "
 
     def places(self, number: int, ids: Sequence[str]) -> dict[str, int]:
         """Return the places of the records that exist, by ID."""

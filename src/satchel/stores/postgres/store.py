@@ -26,7 +26,6 @@ from satchel.ports.store import (
     StoreTraits,
 )
 from satchel.runtime.processes import in_child
-from satchel.stores.matching import thread_of
 from satchel.stores.postgres.connection import PostgresConnections, read_address
 from satchel.stores.postgres.reader import PostgresView
 from satchel.stores.postgres.statements import (
@@ -47,6 +46,7 @@ from satchel.stores.postgres.statements import (
 from satchel.stores.postgres.vectors import PostgresBlobsWriter, PostgresVectorsWriter
 from satchel.stores.postgres.words import RECORD_TYPES, WORD_TYPES, values_of
 from satchel.stores.tables import words_of
+from satchel.stores.text_search import thread_of
 
 _ERRORS = DRIVER.errors
 

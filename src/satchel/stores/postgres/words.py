@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from satchel.ports.rows import Filter, Row
-from satchel.stores import matching
-from satchel.stores.matching import is_searched, thread_of
+from satchel.stores import text_search
 from satchel.stores.postgres.statements import PostgresStatements, raw_text, same
 from satchel.stores.tables import COLUMNS, ID_PREFIX, raw_id, raw_slot, words_of
+from satchel.stores.text_search import is_searched, thread_of
 
 LARGE = 1 << 14
 """Bytes of a record that is fetched alone."""
@@ -153,10 +153,10 @@ class PostgresWords(PostgresStatements):
         without: Sequence[tuple[int, int]],
     ) -> list[tuple[int, float]]:
         """Return log positions of rows with scores, as ``Reader.candidates``."""
-        terms = {term.expression: term for term in matching.terms_of(text)}
+        terms = {term.expression: term for term in text_search.terms_of(text)}
         last = self._all("SELECT max(seq) FROM record WHERE bank = %s", number)[0][0]
         size = 0 if last is None else last + 1
-        few = matching.FEW
+        few = text_search.FEW
         hidden = (
             " AND word.seq NOT BETWEEN %s AND %s" * len(without),
             sum(map(tuple, without), ()),
@@ -165,7 +165,7 @@ class PostgresWords(PostgresStatements):
         rows = {spread.term: _having(spread, few, size) for spread in spreads}
         totals = self._totals(number) if size <= _WHOLE else None
         found: dict[int, float] = {}
-        for search in matching.searches(spreads, few):
+        for search in text_search.searches(spreads, few):
             phrases = {name: terms[name] for name in search.phrases}
             asked = self._asked(number, search, phrases, wanted, hidden)
             newest = self._all(*asked, max(search.newest, limit))
@@ -177,16 +177,16 @@ class PostgresWords(PostgresStatements):
                 break
         return _best(found.items())[:limit]
 
-    def _totals(self, number: int) -> matching.CorpusTotals:
+    def _totals(self, number: int) -> text_search.CorpusTotals:
         sql = "SELECT count(*), coalesce(sum(size), 0)::bigint FROM word WHERE bank = %s"
         ((texts, words),) = self._all(sql, number)
-        return matching.CorpusTotals(max(texts, 1), words)
+        return text_search.CorpusTotals(max(texts, 1), words)
 
     def _asked(
         self,
         number: int,
-        search: matching.Search,
-        phrases: dict[str, matching.Term],
+        search: text_search.Search,
+        phrases: dict[str, text_search.Term],
         wanted: Filter | None,
         hidden: tuple[str, tuple[Any, ...]],
     ) -> tuple[Any, ...]:
@@ -214,12 +214,12 @@ class PostgresWords(PostgresStatements):
         return (sql, *counted, number, *values, *given)
 
     def _spread(
-        self, number: int, term: matching.Term, hidden: tuple[str, tuple[Any, ...]], most: int
-    ) -> matching.Spread:
+        self, number: int, term: text_search.Term, hidden: tuple[str, tuple[Any, ...]], most: int
+    ) -> text_search.Spread:
         sought = _sought(number, term)
         sql = _SPREAD.format(found=sought.found, narrowed=hidden[0])
         ((rows, reach),) = self._all(sql, number, *sought.values, *hidden[1], most)
-        return matching.Spread(term.expression, rows, reach)
+        return text_search.Spread(term.expression, rows, reach)
 
     def is_searched_by_its_words(self, number: int, row: Row) -> bool:
         """Return whether the index has exactly the words of a row."""
@@ -246,7 +246,7 @@ class PostgresWords(PostgresStatements):
                 before[thread] = words
                 said = f"{last}\n{words}"
             if words and is_searched(row):
-                yield (number, row.seq, *_indexed(number, matching.tokens_of(said)))
+                yield (number, row.seq, *_indexed(number, text_search.tokens_of(said)))
 
     def _last_words(self, number: int, thread: tuple[str, str], seq: int) -> str:
         column, value = thread
@@ -269,13 +269,13 @@ def _lexeme(number: int, token: str) -> str:
     return f"'{number}.{escaped}'"
 
 
-def _pattern(term: matching.Term) -> str:
+def _pattern(term: text_search.Term) -> str:
     """Return the substring of a row's stems where it has a term."""
     pattern = "".join(f" {token} " for token in term.tokens)
     return pattern[:-1] if term.prefix else pattern
 
 
-def _sought(number: int, term: matching.Term) -> _Sought:
+def _sought(number: int, term: text_search.Term) -> _Sought:
     pattern = _pattern(term)
     query = " & ".join(_lexeme(number, token) for token in term.tokens)
     query += ":*" if term.prefix else ""
@@ -286,35 +286,35 @@ def _sought(number: int, term: matching.Term) -> _Sought:
     return _Sought(found, (query, pattern), pattern)
 
 
-def _having(spread: matching.Spread, few: int, size: int) -> int:
+def _having(spread: text_search.Spread, few: int, size: int) -> int:
     """Return the number of rows with a term, estimated from the newest for a common term."""
     if spread.rows <= few:
         return spread.rows
     return min(size, max(spread.rows, spread.rows * size // max(size - spread.reach, 1)))
 
 
-def _estimated(rows: Sequence[Sequence[int]], size: int) -> matching.CorpusTotals:
+def _estimated(rows: Sequence[Sequence[int]], size: int) -> text_search.CorpusTotals:
     """Return the totals of a whole bank, estimated from the matching rows."""
     texts = max(size, 1)
-    return matching.CorpusTotals(texts, sum(row[1] for row in rows) * texts // max(len(rows), 1))
+    return text_search.CorpusTotals(texts, sum(row[1] for row in rows) * texts // max(len(rows), 1))
 
 
 def _scored(
-    search: matching.Search,
-    phrases: dict[str, matching.Term],
+    search: text_search.Search,
+    phrases: dict[str, text_search.Term],
     rows: Sequence[Sequence[int]],
     having: dict[str, int],
-    totals: matching.CorpusTotals,
+    totals: text_search.CorpusTotals,
 ) -> list[tuple[int, float]]:
     """Return the scores of matching rows, best first."""
     rarities = [
-        search.phrases.count(name) * matching.rarity(having[name], totals) for name in phrases
+        search.phrases.count(name) * text_search.rarity(having[name], totals) for name in phrases
     ]
     scores = (
-        (place, matching.bm25(dict(enumerate(found)), rarities, length, totals))
+        (place, text_search.bm25(dict(enumerate(found)), rarities, length, totals))
         for place, length, *found in rows
     )
-    return _best((place, round(score, matching.SCORE_DIGITS)) for place, score in scores)
+    return _best((place, round(score, text_search.SCORE_DIGITS)) for place, score in scores)
 
 
 def _best(scores: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:

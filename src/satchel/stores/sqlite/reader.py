@@ -15,9 +15,8 @@ from satchel.ports.links import Kinds as LinkKinds
 from satchel.ports.links import LoggedLink
 from satchel.ports.rows import Filter, RecordLink, Row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, RowsDigest
-from satchel.stores import matching
+from satchel.stores import text_search
 from satchel.stores import words as _terms
-from satchel.stores.matching import is_searched, thread_of
 from satchel.stores.sqlite.statements import Kinds, SqliteBanks
 from satchel.stores.sqlite.vectors import SqliteBlobs, SqliteVectors
 from satchel.stores.sqlite.word_index import (
@@ -43,6 +42,7 @@ from satchel.stores.tables import (
     raw_slot,
     words_of,
 )
+from satchel.stores.text_search import is_searched, thread_of
 
 _TEXT, _BYTES = (str, NoneType), (bytes, NoneType)
 _KINDS: Kinds = (
@@ -90,7 +90,7 @@ _MEMORIES = frozenset(map(str, Component))
 _CURRENT = "record.retired IS NULL"
 
 
-Spreads = dict[tuple[Any, ...], matching.Spread]
+Spreads = dict[tuple[Any, ...], text_search.Spread]
 """Cache of the spread of words over banks at a head: queries share words."""
 
 _MOST_SPREADS = 5000
@@ -364,12 +364,12 @@ class SqliteView(SqliteBanks):
         bounds = [first, first + SEQ_MASK]
         for start, end in without:
             bounds += (first + start, first + end)
-        few = matching.FEW
+        few = text_search.FEW
         spreads = self._spread_of(terms, bank, bounds, hidden, few + 1)
         joined, narrowed, values = _narrowing(wanted)
         sql = _NOMINATED.format(joined=joined, narrowed=hidden + narrowed)
         found: dict[int, float] = {}
-        for search in matching.searches(spreads, few):
+        for search in text_search.searches(spreads, few):
             asked = (search.expression, *bounds, *values, max(search.newest, limit), limit)
             for place, rank in self._all(sql, *asked, kinds=(int, float)):
                 found.setdefault(place & SEQ_MASK, -rank)
@@ -379,9 +379,9 @@ class SqliteView(SqliteBanks):
 
     def _spread_of(
         self, terms: Sequence[str], bank: str, bounds: list[int], hidden: str, most: int
-    ) -> list[matching.Spread]:
+    ) -> list[text_search.Spread]:
         kept = {} if self._spreads is None else self._spreads
-        head, found = self.head(bank), list[matching.Spread]()
+        head, found = self.head(bank), list[text_search.Spread]()
         for term in terms:
             key = (bank, head, term, most, *bounds)
             spread = kept.get(key) or self._spread(term, bounds, hidden, most)
@@ -391,10 +391,10 @@ class SqliteView(SqliteBanks):
             found.append(spread)
         return found
 
-    def _spread(self, term: str, bounds: list[int], hidden: str, most: int) -> matching.Spread:
+    def _spread(self, term: str, bounds: list[int], hidden: str, most: int) -> text_search.Spread:
         sql = _SPREAD.format(narrowed=hidden)
         ((rows, reach),) = self._all(sql, term, *bounds, most, kinds=(int, int))
-        return matching.Spread(term, rows, reach)
+        return text_search.Spread(term, rows, reach)
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
         # Only the start is a condition on the key, which is in byte order: to check that a row is
@@ -440,7 +440,7 @@ class SqliteView(SqliteBanks):
         for row in rows:
             terms, expected, stems = self.indexed_text(number, row, before), None, list[str]()
             if row.text and is_searched(row):
-                stems = matching.stems(terms)
+                stems = text_search.stems(terms)
                 expected = _varint(len(stems))
             if there.get(row.seq) != expected or not words.are(first + row.seq, stems):
                 wrong.append(row.seq)

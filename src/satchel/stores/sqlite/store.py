@@ -34,7 +34,6 @@ from satchel.ports.store import (
     StoreTraits,
     beside,
 )
-from satchel.stores.matching import is_searched, thread_of
 from satchel.stores.sqlite.connection import (
     STEPS,
     Log,
@@ -80,6 +79,7 @@ from satchel.stores.tables import (
     raw_slot,
     words_of,
 )
+from satchel.stores.text_search import is_searched, thread_of
 
 _INSERT = "INSERT INTO record VALUES (" + ", ".join("?" * 18) + ")"  # noqa: S608 - our own names
 _WAS = {

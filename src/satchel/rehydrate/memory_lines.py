@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from satchel.bank.listing import ListRequest as Listed
-from satchel.bank.listing import choose_memories
+from satchel.bank.listings import ListRequest as Listed
+from satchel.bank.listings import choose_memories
 from satchel.bank.memory_input import find_memory, versions_of
 from satchel.bank.open_bank import OpenBank
 from satchel.ledger.projection import VerifiedRecord
@@ -31,7 +31,7 @@ from satchel.rehydrate.frames import (
     tokenizer_of,
 )
 from satchel.rehydrate.options import RehydrateOptions, asked_of
-from satchel.rehydrate.ranking import RankedMemory
+from satchel.rehydrate.relevance import RankedMemory
 from satchel.rehydrate.request import RehydrateContext, Relevance, WithheldMemory
 from satchel.screening.injection import Enforce, InjectionVerdict, judge_memory
 

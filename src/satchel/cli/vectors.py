@@ -7,7 +7,7 @@ from satchel.cli._console import count, excerpt, line, message, print_facts, sho
 from satchel.cli._operations import command
 from satchel.cli._tree import Group
 from satchel.recall.duplicates import Duplicates, duplicates
-from satchel.recall.embedding import EmbedResult, embed_bank
+from satchel.recall.vector_updates import EmbedResult, embed_bank
 
 
 def add_to(app: Group) -> None:

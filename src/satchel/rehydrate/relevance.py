@@ -29,7 +29,7 @@ from satchel.rehydrate.request import (
     RehydrateRequest,
     Relevance,
 )
-from satchel.stores.matching import Term, terms_of, tokens_of
+from satchel.stores.text_search import Term, terms_of, tokens_of
 
 
 def wanted(asked: RehydrateRequest) -> Filter:
