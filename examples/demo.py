@@ -85,7 +85,7 @@ def carry(before: dict[str, Any]) -> None:
         for memory in here.bank("copy").recall("release notes and allergies", budget=80).memories:
             print(f"{memory.tokens:>4} tokens  {memory.text}")
 
-    title("And the receipt: what arrived, proved and signed")
+    title("The receipt: what was imported, verified and signed")
     receipt = OUT / "import.receipt.json"
     satchel(*two, "import", SAMPLE, "--bank", "again", "--receipt", receipt)
     satchel("receipt", "verify", receipt)

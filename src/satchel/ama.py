@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -14,6 +13,7 @@ from satchel.crypto.canonical import decode_foreign
 from satchel.errors import InputError
 from satchel.formats._ama import AmaArchive, AmaHeader, Row, entry_of
 from satchel.ports.format import Place
+from satchel.runtime.files import Closable
 
 __all__ = ["AmaHeader", "AmaMemories", "AmaMemory", "iter_ama_memories", "read_ama_header"]
 
@@ -42,7 +42,7 @@ class AmaMemory(msgspec.Struct, frozen=True, kw_only=True):
 _MEMBERS = frozenset(AmaMemory.__struct_fields__) - {"extra"}
 
 
-class AmaMemories:
+class AmaMemories(Closable):
     """Iterator over the memories of an archive, in constant memory.
 
     The file is closed at its end, at the end of a ``with`` block, or by ``close``. A malformed line
@@ -91,17 +91,6 @@ class AmaMemories:
         """Close the file. May be called more than once."""
         self._archive = None
         self._stack.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if hasattr(self, "_stack"):

@@ -148,7 +148,7 @@ def test_without_numpy_the_error_names_the_install_command(monkeypatch: pytest.M
 def test_nothing_of_it_is_imported_before_it_is_needed() -> None:
     """The commands that need no vectors do not pay for numpy."""
     code = (
-        "import sys, satchel.cli.imports, satchel.cli.embed;"
+        "import sys, satchel.cli.imports, satchel.cli.vectors;"
         "import satchel.recall.near_duplicates, satchel.inference.static_table;"
         "print('numpy' in sys.modules)"
     )

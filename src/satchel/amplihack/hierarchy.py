@@ -4,8 +4,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import msgspec
 
@@ -22,6 +21,7 @@ from satchel.errors import EmptyInputError, UsageError
 from satchel.model.records import Edge, Entry, Episodic, Model, Semantic
 from satchel.model.values import Entity, Evidence, Scope, now
 from satchel.ports.rows import DERIVES_FROM
+from satchel.runtime.files import Closable
 from satchel.screening.records import SecretScreener
 
 EPISODE = "episode"
@@ -268,7 +268,7 @@ class FactArguments(TypedDict, total=False):
     created_at: Any
 
 
-class HierarchicalMemory:
+class HierarchicalMemory(Closable):
     """The open hierarchical memory of one agent. A context manager; thread-safe.
 
     It is in the configured store, in a bank of the agent's name; or in its own store if amplihack's
@@ -309,17 +309,6 @@ class HierarchicalMemory:
         self._bank = self._stack.enter_context(
             opened_agent(there, agent, lambda: signing_key(settings, passphrase=passphrase)[0])
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the store."""

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from operator import itemgetter
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import msgspec
 from msgspec import structs
@@ -34,6 +33,7 @@ from satchel.errors import SatchelError, UsageError
 from satchel.model.records import Entry, Status
 from satchel.model.values import agent_name, now
 from satchel.ports.store import Store
+from satchel.runtime.files import Closable
 from satchel.runtime.private_files import private_folder
 
 GENERAL = "general"
@@ -90,7 +90,7 @@ class MemoryRuntimeBackend(Protocol):
         ...
 
 
-class AgentMemory:
+class AgentMemory(Closable):
     """The flat memory of all agents in one store, in all three roles. A context manager.
 
     Args:
@@ -124,17 +124,6 @@ class AgentMemory:
             self._stack.callback(close)
         for _, other in apart:
             self._stack.callback(other.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the store."""

@@ -9,6 +9,7 @@ import random
 import ssl
 import struct
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from math import isfinite
@@ -296,7 +297,7 @@ class _EmbeddingsResponse(msgspec.Struct):
     data: list[_Item]
 
 
-class _ServerEmbedder:
+class _ServerEmbedder(ABC):
     """Embeds texts in requests of limited size; subclasses send a request."""
 
     def __init__(self, endpoint: Endpoint, dimensions: int) -> None:
@@ -307,7 +308,7 @@ class _ServerEmbedder:
     def dimensions(self) -> int:
         """Dimensions of a vector."""
         if not self._dimensions:
-            self._dimensions = len(self._asked(["dimensions"])[0]) // 4
+            self._dimensions = len(self._request_vectors(["dimensions"])[0]) // 4
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
@@ -316,14 +317,14 @@ class _ServerEmbedder:
         found = [zeros] * len(texts)
         sent = [(place, _sendable(text)) for place, text in enumerate(texts) if text.strip()]
         for some in _batches(sent):
-            vectors = self._asked([text for _, text in some])
+            vectors = self._request_vectors([text for _, text in some])
             for (place, _), vector in zip(some, vectors, strict=True):
                 found[place] = vector
         return found
 
-    def _asked(self, texts: list[str]) -> list[bytes]:
+    @abstractmethod
+    def _request_vectors(self, texts: list[str]) -> list[bytes]:
         """Request the vectors of texts."""
-        raise NotImplementedError
 
 
 class OpenAIEmbedder(_ServerEmbedder):
@@ -365,7 +366,7 @@ class OpenAIEmbedder(_ServerEmbedder):
         self._model = model
         self._shorten = shorten
 
-    def _asked(self, texts: list[str]) -> list[bytes]:
+    def _request_vectors(self, texts: list[str]) -> list[bytes]:
         """Request the vectors of texts."""
         asked: dict[str, Any] = {"model": self._model, "input": texts}
         if self._shorten:
@@ -503,7 +504,7 @@ class OllamaEmbedder(_ServerEmbedder):
             self._revision = digest.removeprefix("sha256:")[:_DIGITS]
         return self._revision
 
-    def _asked(self, texts: list[str]) -> list[bytes]:
+    def _request_vectors(self, texts: list[str]) -> list[bytes]:
         asked: dict[str, Any] = {"model": self._name, "input": texts, "truncate": True}
         most = _response_bytes(len(texts), self._dimensions or _MOST_DIMENSIONS)
         body = msgspec.json.encode(asked)

@@ -184,7 +184,7 @@ class LogCopyResult:
     earlier: int
     """Number of records that an earlier run copied."""
 
-    anew: bool
+    restarted: bool
     """Whether an earlier run copied another head; its records were removed."""
 
 
@@ -209,12 +209,12 @@ def copy_log(source: Replica, store: Store, tell: Tell) -> LogCopyResult:
             changed.
         StoreError: If it cannot be written; what was committed stays for a later run.
     """
-    bank, anew = source.bank, False
+    bank, restarted = source.bank, False
     with store.writing() as writing:
         found = _journal(writing, bank)
         if found is not None and found.head != _mark(source):
             writing.remove(bank)
-            anew, found = True, None
+            restarted, found = True, None
         start = _Start(Frontier(), writing.head(bank))
         if found is not None:
             start = _resumed(source, start.left, found)
@@ -233,7 +233,7 @@ def copy_log(source: Replica, store: Store, tell: Tell) -> LogCopyResult:
             writing.append(bank, Commit(rows=rows, nodes=nodes, head=head, side={JOURNAL: journal}))
         left = head
         tell(len(rows))
-    return LogCopyResult(frontier.size - earlier, earlier, anew)
+    return LogCopyResult(frontier.size - earlier, earlier, restarted)
 
 
 def give_head(source: Replica, store: Store) -> int:

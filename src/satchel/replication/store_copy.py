@@ -277,7 +277,7 @@ class _CopyTask:
         if target is None:
             brought = copy_log(source, store, self._tell)
             carried, earlier = brought.records, brought.earlier
-            if brought.anew:
+            if brought.restarted:
                 notes.append("an earlier run had copied an older state; the copy was started again")
         else:
             carried, earlier = self._went_on(source), target.size

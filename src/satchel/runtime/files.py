@@ -11,6 +11,7 @@ import os
 import secrets
 import stat
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,7 +31,7 @@ _BUFFER = 1 << 17
 """Bytes read at once."""
 
 
-class Closable:
+class Closable(ABC):
     """A resource that is closed at the end of a ``with`` block."""
 
     def __enter__(self) -> Self:
@@ -39,9 +40,9 @@ class Closable:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @abstractmethod
     def close(self) -> None:
         """Release the resource; a second call does nothing."""
-        raise NotImplementedError
 
 
 class OpenDescriptor(Closable):

@@ -358,12 +358,12 @@ class GarbageCollector:
         limit = now - int(grace * 1_000_000)
         at_once = dissolved if self._gone else set[str]()
         due = tuple(name for name, at in condemned.items() if at <= limit or name in at_once)
-        anew = segments != head.segments
+        changed = segments != head.segments
         after = replace(
             head,
             segments=segments,
             condemned=tuple(condemned.items()),
-            collected=head.collected + int(anew),
+            collected=head.collected + int(changed),
         )
         return CollectionPlan(after, due, len(dissolved))
 
