@@ -38,7 +38,7 @@ OPERATIONS = {
         *("re_extract_entities", "re_extract", "skip_bad", "text_member", "ignore_sidecar"),
     ),
     "backup run": (
-        *("banks", "agents", "files", "prune", "full", "anew", "recipients", "encrypt_to"),
+        *("banks", "agents", "files", "prune", "full", "recipients", "encrypt_to"),
         *("unencrypted", "plain"),
     ),
     "token issue": (

@@ -77,7 +77,7 @@ def test_vectors_that_came_are_used_and_no_model_is_asked(
 
 @pytest.mark.parametrize("how", ["text", "model", "length", "maker", "huge"])
 def test_a_vector_that_does_not_fit_is_not_used(tmp_path: Path, how: str) -> None:
-    """A forged text, another model, another length, none said: it is made anew, and all arrives."""
+    """A forged text, another model or length, or none: computed again; all is imported."""
     embedded(tmp_path)
     leave("syn", tmp_path / "a.agent.json", export=WITH)
     found = written(tmp_path / "a.agent.json")

@@ -91,7 +91,7 @@ def test_what_was_superseded_can_still_be_recalled(bank: OpenBank) -> None:
 
 
 def test_likeness_is_kept_beside_the_log_and_found_by_every_store(bank: OpenBank) -> None:
-    """No record of it; the links are those of who stores all at once and of who starts anew."""
+    """No record of it; storing at once, and in a new process, gives the same links."""
     before = store_facts(bank, [NewFact(content="Redis caches the sessions of the web shop")])
     after = store_facts(bank, [NewFact(content="Redis caches the sessions of the web portal")])
     store_facts(bank, [NewFact(content="Lunch is at noon")])
