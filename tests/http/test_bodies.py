@@ -138,11 +138,21 @@ def test_attack_400_megabytes_of_nobody_cost_no_memory(
 
 
 def test_attack_no_message_names_an_unsafe_flag(exposed: Server) -> None:
-    """Expect: 100-continue is answered with the refusal."""
-    with _connect(exposed) as client:
-        more = ("Content-Length: 5", "Expect: 100-continue")
-        client.sendall(_head(exposed, "POST", "/v1/banks", *more))
-        assert _rest(client).startswith(b"HTTP/1.1 403 ")
+    """Expect: 100-continue is answered with the refusal, which names no flag that disables it.
+
+    Other tests use up the requests that an address without a token has, so 429 is asked again.
+    """
+    for _ in range(TRIES):
+        with _connect(exposed) as client:
+            more = ("Content-Length: 5", "Expect: 100-continue")
+            client.sendall(_head(exposed, "POST", "/v1/banks", *more))
+            refusal = _rest(client)
+        if not refusal.startswith(b"HTTP/1.1 429 "):
+            break
+        assert b"\r\nretry-after: 1\r\n" in refusal.lower()
+        sleep(1)
+    assert refusal.startswith(b"HTTP/1.1 403 ")
+    assert b"--" not in refusal
 
 
 STALLS = {
