@@ -298,6 +298,47 @@ def test_with_the_other_apsw_package_the_error_prints_the_fix(
     assert "apsw-sqlite3mc" in satchel("store", "encrypt", "--encrypt-to", "mine").err
 
 
+KILLED_IN_A_ROLLBACK_JOURNAL = """
+import os, sys
+from pathlib import Path
+import apsw
+from satchel.stores.sqlite.connection import open_for_writing
+
+class Killed(apsw.VFS):
+    def __init__(self):
+        super().__init__("killed", "")
+    def xDelete(self, name, sync):
+        os._exit(9) if name.endswith("-journal") else super().xDelete(name, sync)
+
+system = Killed()
+connection = open_for_writing(Path(sys.argv[1]), busy_ms=1000, vfs="killed")
+connection.pragma("journal_mode", "delete")
+"""
+
+
+def test_a_store_whose_key_change_was_killed_while_it_left_the_log_is_recovered(
+    satchel: "Run", store: Path
+) -> None:
+    """Fault: a rollback journal is left. Reading names the cure, and the next writer recovers."""
+    program = [sys.executable, "-c", KILLED_IN_A_ROLLBACK_JOURNAL, str(store)]
+    assert subprocess.run(program, check=False).returncode == 9
+    journal = store.with_name(f"{store.name}-journal")
+    left = journal.read_bytes()
+    assert left
+    refused = satchel("list", "--json")
+    assert refused.status == 5
+    assert "changing its key" in refused.error["message"]
+    assert "satchel init" in refused.error["hint"]
+    assert journal.read_bytes() == left
+    assert satchel("init").status == 0
+    assert not journal.exists()
+    assert WORD.decode() in satchel("list").out
+    assert subprocess.run(program, check=False).returncode == 9
+    assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
+    assert WORD.decode() in satchel("list").out
+    assert in_plain(store.parent) == []
+
+
 @pytest.mark.prove
 def test_killed_at_any_moment_the_store_is_intact(satchel: "Run", store: Path) -> None:
     """Fault: forty commands that change the key, each killed; the store opens after every one."""
@@ -317,6 +358,9 @@ def test_killed_at_any_moment_the_store_is_intact(satchel: "Run", store: Path) -
         ran = satchel("list", "--json", "--limit", "1000")
         if ran.status and "store decrypt" in ran.err:
             assert satchel("store", "decrypt").status == 0
+            ran = satchel("list", "--json", "--limit", "1000")
+        if ran.status and "Recover it: satchel init" in ran.err:
+            assert satchel("init").status == 0
             ran = satchel("list", "--json", "--limit", "1000")
         assert ran.status == 0, (turn, ran.err)
         assert len(ran.json["memories"]) == 301, turn

@@ -256,12 +256,12 @@ with open(sys.argv[1], "r+b") as file:
 
 
 def test_a_store_with_a_journal_is_not_read(tmp_path: Path) -> None:
-    """Its writer was killed while it began the store: only a writer can undo that."""
+    """Its writer was killed in a transaction outside the log; only a writer can roll it back."""
     path = tmp_path / "satchel.db"
     SqliteStore(path).close()
     path.with_name("satchel.db-journal").write_bytes(b"\xd9\xd5\x05\xf9 \xa1c\xd7")
     before = picture(tmp_path)
-    with pytest.raises(StoreError, match="Complete it: satchel init"):
+    with pytest.raises(StoreError, match="killed while creating the store or changing its key"):
         SqliteStore(path, read_only=True)
     assert picture(tmp_path) == before
 

@@ -306,9 +306,12 @@ def open_for_reading(
     files = database_files(path)
     if _is_filled(files, "-journal"):
         raise StoreError(
-            "a program was killed while creating the store",
+            "a program was killed while creating the store or changing its key",
             file=str(path),
-            hint="Complete it: satchel init. On a read-only medium, copy it with its -journal.",
+            hint=(
+                "Recover it: satchel init. If the folder is read-only, copy the store and its "
+                "-journal to another one first."
+            ),
         )
     seen = _seen(files)
     alone = seen is not None and _is_filled(files, "-wal")
