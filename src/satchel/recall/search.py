@@ -211,13 +211,13 @@ def recall_for_session(
     """
     # Imported only where a session is named.
     from satchel.sessions.elements import key_of, members
-    from satchel.sessions.lookup import find, lineage, size_there
+    from satchel.sessions.lookup import find, lineage, log_size_at
 
     require_owner(bank.settings, "sessions")
     with bank.ledger.reading() as view:
         ancestry = lineage(view, find(view, session))
         hiding = [fork for fork, _ in ancestry if members(fork.model).get("memories") == "as-of"]
-        size = min((size_there(fork) for fork in hiding), default=None)
+        size = min((log_size_at(fork) for fork in hiding), default=None)
         own = [key_of(fork) for fork, _ in ancestry[: len(ancestry) - 1]] if hiding else []
     if size is None:
         return recall_memories(bank, query, code=code, explain=explain)
