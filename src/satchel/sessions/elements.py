@@ -101,7 +101,7 @@ def key_of(logged: VerifiedRecord) -> str:
     It is the ID of its record; for a conversation of other software, its name there.
     """
     model = logged.model
-    assert isinstance(model, SessionEvent)  # noqa: S101 - whoever calls has looked
+    assert isinstance(model, SessionEvent)  # noqa: S101 - callers check it
     return model.session if model.event == "session" and model.session else logged.record.id
 
 
