@@ -193,7 +193,7 @@ def recalled_listing(bank: OpenBank, options: RecallOptions) -> ContextListing:
             view,
             query,
             embedders=query_embedders(bank.settings),
-            reranker=reranker_of(bank.settings, wanted=query.rerank),
+            reranker=reranker_of(bank.settings, rerank=query.rerank),
         )
         items = [ListingItem(hit.logged, hit.entry, hit.trust) for hit in recalled.hits]
         empty = "No memory matches." if options.text.strip() else "There are no memories."
