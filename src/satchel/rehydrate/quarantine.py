@@ -309,7 +309,7 @@ def _quarantine(bank: OpenBank, flagged: Sequence[FlaggedMemory]) -> None:
                 )
                 for each in group
             ],
-            given=given,
+            precondition=given,
         )
 
 
@@ -379,7 +379,7 @@ def promote(bank: OpenBank, options: PromoteOptions) -> list[TrustPromotion]:
         if not records or options.dry_run:
             break
         try:
-            bank.ledger.append(records, given=given)
+            bank.ledger.append(records, precondition=given)
             break
         except ChangedError:
             if attempt == MOST_TRIES - 1:

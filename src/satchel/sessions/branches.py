@@ -174,7 +174,7 @@ def _said(
             given, session = Precondition(view.head.size, [], (key_of(start),)), start.record.id
         made = about(key_of(start), start.record.id, name=name, archived=archived)
         try:
-            bank.ledger.append([made], given=given)
+            bank.ledger.append([made], precondition=given)
         except ChangedError:
             if turn == MOST_TRIES - 1:
                 raise

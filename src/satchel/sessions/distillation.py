@@ -227,7 +227,7 @@ class _Distillation:
             head = LogHead(size=view.head.size, root=view.head.root)
             records, done = self._records(recorder, found, memories, head)
             given = Precondition(view.head.size, [], (point.tip.session,))
-        self._bank.ledger.append(records, given=given)
+        self._bank.ledger.append(records, precondition=given)
         ids = [one.id for one in done.memories if one.id is not None]
         if ids:
             counts = {"memories": len(ids)}
