@@ -328,12 +328,12 @@ def server(default: ToolCaller | None, toolsets: Collection[str] = TOOLSETS) -> 
 
     @result.resource("satchel://banks/{bank}/memory", title="A bank's memory, delimited as data")
     def memory_of(bank: str) -> str:
-        """Return what is newest and matters most of a bank, framed as data."""
+        """Return the newest and most important memory of a bank, framed as data."""
         return tools.context("", bank)
 
     @result.prompt(title="Start with what is known")
     def wake_up(task: str) -> str:
-        """Put the memory that matters for a task in front of it."""
+        """Provide the memory that is relevant to a task, before the task."""
         return f"{tools.context(task)}\n\n{task}"
 
     return result
