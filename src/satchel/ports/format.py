@@ -202,13 +202,13 @@ class Signs:
     folder: bool = False
     """Whether a folder is one."""
 
-    def fit(self, place: Place) -> bool:
+    def fit(self, location: Place) -> bool:
         """Return whether a place shows one of them; reads its name and head only."""
-        if place.is_folder:
+        if location.is_folder:
             return self.folder
-        head = place.unpacked_head
+        head = location.unpacked_head
         return (
-            place.path.name.casefold().endswith(tuple(name.casefold() for name in self.names))
+            location.path.name.casefold().endswith(tuple(name.casefold() for name in self.names))
             or head.removeprefix(BOM).lstrip().startswith(self.starts)
             or any(all(text in head for text in group) for group in self.texts)
         )
@@ -357,7 +357,7 @@ class Format(Protocol):
 
     info: ClassVar[Info]
 
-    def recognises(self, place: Place) -> bool:
+    def recognises(self, location: Place) -> bool:
         """Return whether a place is in this format, from its name and ``head``; no other I/O.
 
         Raises:
@@ -365,7 +365,7 @@ class Format(Protocol):
         """
         ...
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield the records of a place, in order: drafts, or sealed records.
 
         Raises:
