@@ -181,9 +181,9 @@ def entry_of(kind: str, row: Row, ends: tuple[str | None, str | None] = (None, N
     if kind == BLOCK and row["label"] == PERSONA:
         names = Identity.__struct_fields__
         who = Identity(**{name: part for name, part in said.items() if name in names})
-        return kept_with(who, identity, row, written_entry(kind, who))
+        return with_origin(who, identity, row, written_entry(kind, who))
     made = Semantic(**said)
-    return kept_with(made, identity, row, written_entry(kind, made))
+    return with_origin(made, identity, row, written_entry(kind, made))
 
 
 def _entry_said(kind: str, row: Row) -> Row:
@@ -225,7 +225,7 @@ def row_of_entry(kind: str, entry: Entry, identity: str) -> Row:
     """Return an entry as a row."""
     now = {name: getattr(entry, name, None) for name in {*_MEANS.values()}}
     now["kind"] = None if kind == MEMORY else kind
-    written, kept = written_entry(kind, entry), kept_of(entry.origin)
+    written, kept = written_entry(kind, entry), as_written_of(entry.origin)
     row = settled(written, kept, lambda row: _entry_said(kind, row), now, _MEANS)
     return _named(row, identity, kind, entry.origin)
 
@@ -256,7 +256,7 @@ def node_of(kind: str, row: Row) -> GraphNode:
     identity = text_in(row, "external_id")
     text_in(row, "name")
     made = GraphNode(**_node_said(row))
-    return kept_with(made, identity, row, _written_node(made))
+    return with_origin(made, identity, row, _written_node(made))
 
 
 def _node_said(row: Row) -> Row:
@@ -289,7 +289,7 @@ def row_of_node(node: GraphNode, identity: str) -> Row:
         kept = node.origin.as_written if node.origin is not None else {}
         return with_numbers(dict(node.properties), kept.get(NUMBERS))
     now = {name: getattr(node, name) for name in _node_said({})}
-    row = settled(_written_node(node), kept_of(node.origin), _node_said, now, _MEANS)
+    row = settled(_written_node(node), as_written_of(node.origin), _node_said, now, _MEANS)
     return _named(row, identity, ENTITY, node.origin)
 
 
@@ -303,12 +303,12 @@ def is_raw(node: GraphNode) -> bool:
 # -- all of them ---------------------------------------------------------------------------
 
 
-def kept_of(origin: Origin | None) -> Row:
+def as_written_of(origin: Origin | None) -> Row:
     """Return the members of a row that its record does not reproduce."""
     return dict(origin.as_written) if origin is not None and origin.provider == NAME else {}
 
 
-def kept_with(made: _T, identity: str, row: Row, written: Row) -> _T:
+def with_origin(made: _T, identity: str, row: Row, written: Row) -> _T:
     """Return a record with the members of its row that it does not reproduce."""
     kept = differences({k: v for k, v in row.items() if k != "external_id"}, written)
     origin = Origin(provider=NAME, id=identity, as_written=kept, trust=TrustClass.IMPORTED)
@@ -337,15 +337,15 @@ class Chunks(Protocol):
         ...
 
 
-def is_archive(place: Place) -> bool:
+def is_archive(location: Place) -> bool:
     """Return whether a place is a COGX archive, by the names and first bytes of its files."""
-    if place.is_folder:
+    if location.is_folder:
         return False
-    head = place.head
+    head = location.head
     if head.startswith(ZIP_MAGIC):
-        with _quietly(place) as found:
+        with _quietly(location) as found:
             return found
-    head = place.unpacked_head
+    head = location.unpacked_head
     while head[257:262] == _MAGIC and head[156:157] in b"xg5":
         size = _octal(head[124:136]) or 0
         head = head[TAR_BLOCK + -(-size // TAR_BLOCK) * TAR_BLOCK :]
@@ -363,10 +363,10 @@ def _is_ours(name: str, start: bytes) -> bool:
 
 
 @contextmanager
-def _quietly(place: Place) -> Iterator[bool]:
+def _quietly(location: Place) -> Iterator[bool]:
     found = False
     try:
-        with open_archive(place) as archive:
+        with open_archive(location) as archive:
             for file in archive.files:
                 if file.name == MANIFEST:
                     with archive.stream(file) as stream:
@@ -376,7 +376,7 @@ def _quietly(place: Place) -> Iterator[bool]:
     yield found
 
 
-def files_in(place: Place, reading: ReadContext) -> Iterator[tuple[str, Chunks]]:
+def files_in(location: Place, reading: ReadContext) -> Iterator[tuple[str, Chunks]]:
     """Yield the files of an archive with their bytes; read each before the next one.
 
     Raises:
@@ -384,13 +384,13 @@ def files_in(place: Place, reading: ReadContext) -> Iterator[tuple[str, Chunks]]
         LimitError: If it exceeds a limit.
         PathRefusedError: If a path leads out of it.
     """
-    if place.head.startswith(ZIP_MAGIC):
-        with open_archive(place, reading.limits) as archive:
+    if location.head.startswith(ZIP_MAGIC):
+        with open_archive(location, reading.limits) as archive:
             for file in archive.files:
                 with archive.stream(file) as stream:
                     yield file.path, _Stream(stream)
         return
-    with place.open() as stream:
+    with location.open() as stream:
         yield from _Tar(Decompressor(stream, reading.limits)).files()
 
 
@@ -559,7 +559,7 @@ def row_of_start(event: SessionEvent | None, identity: str) -> Row:
     """Return the start of a conversation as an episode without turns."""
     if event is None:
         return {"external_id": identity, **_start(None, None)}
-    kept = kept_of(event.origin)
+    kept = as_written_of(event.origin)
     kept.pop("turns", None)
     made, title = event.created_at, event.name
     row = reproduce(_start(title, made), kept)
@@ -571,7 +571,7 @@ def row_of_start(event: SessionEvent | None, identity: str) -> Row:
 def row_of_turn(event: SessionEvent) -> Row:
     """Return a message as a turn."""
     role, text, made = event.role or "user", event.text or "", event.created_at
-    kept = {k: v for k, v in kept_of(event.origin).items() if k not in ("role", "content")}
+    kept = {k: v for k, v in as_written_of(event.origin).items() if k not in ("role", "content")}
     written = _written_turn(role, text, made)
     row = reproduce(written, kept)
     return row if _time(row.get("occurred_at")) == made else {**row, **written}
@@ -579,7 +579,7 @@ def row_of_turn(event: SessionEvent) -> Row:
 
 def has_turns(event: SessionEvent | None) -> bool:
     """Return whether an episode has a list of turns, even an empty one."""
-    return event is None or "turns" not in kept_of(event.origin)
+    return event is None or "turns" not in as_written_of(event.origin)
 
 
 def _start(title: str | None, made: str | None) -> Row:

@@ -184,7 +184,7 @@ def _made(
 def from_files(
     archive: ChatArchive,
     reading: ReadContext,
-    place: Place,
+    location: Place,
     by_file: dict[str, RowParser | None],
     *,
     other_products: Collection[str] = (),
@@ -194,7 +194,7 @@ def from_files(
     Args:
         archive: The export.
         reading: Takes bad files, and counts what cannot be stored.
-        place: The name of the export in errors.
+        location: The name of the export in errors.
         by_file: The conversion of the rows of each file; None for one without memory. Other
             files are up to the caller.
         other_products: Paths of files without memory of this product.
@@ -217,7 +217,7 @@ def from_files(
                 yield from rows_of(document, archive.file_of(file), reading, make)
         except InputError as error:
             error.field = error.field or archive.file_of(file) or None
-            reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
+            reading.refuse(error.located(file=location.name))  # type: ignore[arg-type]
 
 
 def _folder_of(file: ArchiveFile) -> str:
@@ -239,7 +239,7 @@ def _kind_of(file: ArchiveFile) -> str:
     return file.name if ending in ("json", "html") else f"*.{ending}"
 
 
-def require_some(records: Iterable[Model], place: Place) -> Iterator[Model]:
+def require_some(records: Iterable[Model], location: Place) -> Iterator[Model]:
     """Yield the records of an export.
 
     Raises:
@@ -250,7 +250,7 @@ def require_some(records: Iterable[Model], place: Place) -> Iterator[Model]:
         some = True
         yield record
     if not some:
-        raise EmptyInputError("the export contains no memories", file=place.name)
+        raise EmptyInputError("the export contains no memories", file=location.name)
 
 
 def read_only(title: str) -> NoReturn:
@@ -354,23 +354,25 @@ def origin_at(provider: str, identity: str, source: str | None, kept: Row) -> Or
     )
 
 
-def events(talk: ChatConversation, report: Report) -> Iterator[SessionEvent]:
+def events(conversation: ChatConversation, report: Report) -> Iterator[SessionEvent]:
     """Yield a conversation's events; an event comes before those that refer to it.
 
     Args:
-        talk: The conversation; the IDs of its turns are unique.
+        conversation: The conversation; the IDs of its turns are unique.
         report: Counts messages in a cycle.
     """
-    tree = _Tree(talk)
-    yield talk.start
-    yield from tree.way(tree.main(), _Chain(standing(talk.start)))
+    tree = _Tree(conversation)
+    yield conversation.start
+    yield from tree.way(tree.main(), _Chain(standing(conversation.start)))
     for first in tree.others():
         fork, chain = tree.fork(first)
         yield fork
         yield from tree.way(tree.down(first), chain)
-    lost = len(talk.turns) - len(tree.out)
+    lost = len(conversation.turns) - len(tree.out)
     if lost:
-        report.lost("message", "it comes before itself", example=talk.start.name or "", count=lost)
+        report.lost(
+            "message", "it comes before itself", example=conversation.start.name or "", count=lost
+        )
 
 
 class _Chain:
@@ -385,18 +387,18 @@ class _Chain:
 class _Tree:
     """The messages of a conversation."""
 
-    def __init__(self, talk: ChatConversation) -> None:
+    def __init__(self, conversation: ChatConversation) -> None:
         self.out = dict[str, _Chain]()
         """The chain ends after each message that was yielded."""
 
-        self._start = talk.start
-        self._turns = {turn.id: turn for turn in talk.turns}
+        self._start = conversation.start
+        self._turns = {turn.id: turn for turn in conversation.turns}
         self._children = dict[str | None, list[str]]()
-        for turn in talk.turns:
+        for turn in conversation.turns:
             self._children.setdefault(self._before(turn), []).append(turn.id)
-        self._leaf = talk.leaf if talk.leaf in self._turns else None
-        if self._leaf is None and talk.turns:
-            self._leaf = talk.turns[-1].id
+        self._leaf = conversation.leaf if conversation.leaf in self._turns else None
+        if self._leaf is None and conversation.turns:
+            self._leaf = conversation.turns[-1].id
 
     def main(self) -> list[str]:
         """Return the main branch, from the first message to the leaf."""
@@ -567,7 +569,7 @@ class LineParser(Protocol):
 def from_transcripts(
     archive: ChatArchive,
     reading: ReadContext,
-    place: Place,
+    location: Place,
     make: Callable[[ArchiveFile], LineParser | None],
     *,
     first: str = "",
@@ -577,7 +579,7 @@ def from_transcripts(
     Args:
         archive: The input.
         reading: The limits; takes bad lines.
-        place: The name of the input in errors.
+        location: The name of the input in errors.
         make: Returns the parser of a file's lines; None for a file that is not a transcript.
         first: The name of files to read before the others.
     """
@@ -588,11 +590,15 @@ def from_transcripts(
             name = file.name if is_one else f"*.{file.name.rpartition('.')[2]}"
             reading.report.lost(name, "not a transcript")
             continue
-        yield from from_lines(archive, file, reading, place, taking)
+        yield from from_lines(archive, file, reading, location, taking)
 
 
 def from_lines(
-    archive: ChatArchive, file: ArchiveFile, reading: ReadContext, place: Place, taking: LineParser
+    archive: ChatArchive,
+    file: ArchiveFile,
+    reading: ReadContext,
+    location: Place,
+    taking: LineParser,
 ) -> Iterator[Model]:
     """Yield the records of the lines of a file; bad lines are refused.
 
@@ -600,7 +606,7 @@ def from_lines(
         archive: The input.
         file: The file.
         reading: The limits; takes bad lines.
-        place: The name of the input in errors.
+        location: The name of the input in errors.
         taking: The parser of the lines.
     """
     where = archive.file_of(file)
@@ -609,9 +615,9 @@ def from_lines(
             if not line.strip():
                 continue
             try:
-                found = list(taking.take(_row_of(line, place, reading), number))
+                found = list(taking.take(_row_of(line, location, reading), number))
             except InputError as error:
-                error.line, error.file = number, place.name
+                error.line, error.file = number, location.name
                 if where:
                     error.field = f"{where}/{error.field}" if error.field else where
                 reading.refuse(error)
@@ -620,14 +626,14 @@ def from_lines(
     yield from taking.end()
 
 
-def _row_of(line: bytes, place: Place, reading: ReadContext) -> Row:
+def _row_of(line: bytes, location: Place, reading: ReadContext) -> Row:
     try:
         text = line.decode()
         found: list[Any] | None = ordinary_values(text)
     except UnicodeDecodeError:
         found = None
     if found is None or len(found) != 1:
-        document = foreign_reader(io.BytesIO(line), place.name, reading)
+        document = foreign_reader(io.BytesIO(line), location.name, reading)
         found = [document.value()]
         document.end()
     return row_in(found[0], "a line")

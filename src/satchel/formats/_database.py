@@ -23,7 +23,7 @@ _PAGE_SIZE = slice(16, 18)
 
 
 @contextmanager
-def open_database_copy(place: Place, reading: ReadContext) -> Iterator[Database]:
+def open_database_copy(location: Place, reading: ReadContext) -> Iterator[Database]:
     """Yield the database in a file, with the journal beside it.
 
     The bytes are copied first: SQLite opens files by name, and the name may refer to another file a
@@ -35,8 +35,8 @@ def open_database_copy(place: Place, reading: ReadContext) -> Iterator[Database]
     """
     with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
         copy = Path(folder) / "copy.db"
-        _copy(place, copy)
-        database = Database(copy, most_bytes=reading.limits.line_bytes, name=place.name)
+        _copy(location, copy)
+        database = Database(copy, most_bytes=reading.limits.line_bytes, name=location.name)
         try:
             database.require_whole()
             yield database
@@ -44,11 +44,11 @@ def open_database_copy(place: Place, reading: ReadContext) -> Iterator[Database]
             database.close()
 
 
-def _copy(place: Place, copy: Path) -> None:
-    with place.open() as stream:
+def _copy(location: Place, copy: Path) -> None:
+    with location.open() as stream:
         start = stream.read(_LEAST)
         if not start.startswith(MAGIC):
-            raise MalformedError("not an SQLite database", file=place.name, byte=0)
+            raise MalformedError("not an SQLite database", file=location.name, byte=0)
         with _guarded(), copy.open("xb") as sink:
             sink.write(start)
             shutil.copyfileobj(stream, sink)
@@ -56,9 +56,9 @@ def _copy(place: Place, copy: Path) -> None:
     # SQLite treats missing bytes of the last page as zeros.
     page = int.from_bytes(start[_PAGE_SIZE]) or _LEAST
     if size % (_LARGEST if page == 1 else page):
-        raise MalformedError("the database is truncated", file=place.name, byte=size)
+        raise MalformedError("the database is truncated", file=location.name, byte=size)
     for end in _BESIDE:
-        beside = place.path.with_name(place.path.name + end)
+        beside = location.path.with_name(location.path.name + end)
         with (
             suppress(FileNotFoundError),
             _opened(beside) as stream,
@@ -153,12 +153,12 @@ _LONGEST_VARINT = 9
 _FIRST_TEXT = 13
 
 
-def tables_of(place: Place) -> frozenset[str]:
+def tables_of(location: Place) -> frozenset[str]:
     """Return the table names in a database file, without opening it; empty for other files."""
-    if not place.head.startswith(MAGIC):
+    if not location.head.startswith(MAGIC):
         return frozenset()
     try:
-        with Place(place.path, held=place.held).open() as stream:
+        with Place(location.path, held=location.held).open() as stream:
             return frozenset(_tables(stream))
     except (InputError, OSError, IndexError, ValueError):  # reading reports the problem
         return frozenset()

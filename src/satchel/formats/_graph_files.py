@@ -169,16 +169,16 @@ _BEHIND = 12
 _LOG_BYTES = 1 << 20
 
 
-def is_graphiti(place: Place) -> bool:
+def is_graphiti(location: Place) -> bool:
     """Return whether a graph file is one of Graphiti, by its catalog of tables."""
-    if place.is_folder or graph_header(place.head) is None:
+    if location.is_folder or graph_header(location.head) is None:
         return False
-    start, pages = _CATALOG.unpack_from(place.head.ljust(_BEHIND + _CATALOG.size), _BEHIND)
-    with suppress(InputError, OSError, OverflowError), place.open() as stream:
+    start, pages = _CATALOG.unpack_from(location.head.ljust(_BEHIND + _CATALOG.size), _BEHIND)
+    with suppress(InputError, OSError, OverflowError), location.open() as stream:
         stream.seek(start * _PAGE)
         if _SIGN in stream.read(min(pages, _MOST_PAGES) * _PAGE):
             return True
-    return _SIGN in _start_of_log(place.path)
+    return _SIGN in _start_of_log(location.path)
 
 
 def _start_of_log(path: Path) -> bytes:
@@ -215,12 +215,12 @@ class GraphRow(NamedTuple):
     """Its columns in the reversible form; amplihack's nodes have ``agent_id``, too."""
 
 
-def graph_file(place: Place) -> Path | None:
+def graph_file(location: Place) -> Path | None:
     """Return the graph file that a place is or contains; None for none."""
-    if not place.is_folder:
-        return place.path if graph_header(place.head) else None
+    if not location.is_folder:
+        return location.path if graph_header(location.head) else None
     for name in _FOLDED:
-        path = place.path / name
+        path = location.path / name
         with suppress(OSError):
             if path.is_file() and not path.is_symlink() and graph_header(_head_of(path)):
                 return path
@@ -228,12 +228,12 @@ def graph_file(place: Place) -> Path | None:
 
 
 def rows_of(
-    place: Place, reading: ReadContext, wanted: GraphSchema = AMPLIHACK
+    location: Place, reading: ReadContext, wanted: GraphSchema = AMPLIHACK
 ) -> Generator[GraphRow, None, None]:
     """Yield the rows of a graph: nodes, then links; other tables are counted as lost.
 
     Args:
-        place: The file, or its folder.
+        location: The file, or its folder.
         reading: The limits and the report.
         wanted: The tables.
 
@@ -243,10 +243,10 @@ def rows_of(
         MissingExtraError: If the engine is not installed.
         TargetError: If there is no space for the copy.
     """
-    path = graph_file(place)
+    path = graph_file(location)
     if path is None:
-        raise MalformedError("not a LadybugDB or Kuzu graph", file=place.name, byte=0)
-    source = place if path == place.path else Place(path)
+        raise MalformedError("not a LadybugDB or Kuzu graph", file=location.name, byte=0)
+    source = location if path == location.path else Place(path)
     found = graph_header(source.head)
     assert found is not None  # noqa: S101 - it was looked at above
     found.require_readable(source.name)

@@ -225,7 +225,7 @@ def fact_of(row: Row, ends: Ends, episodes: dict[str, str]) -> Semantic:
     )
     named = tuple(None if one is None else one.identity for one in ends)
     written = _written_fact(made, (named[0], named[1]), list(episodes))
-    return kept_with(made, identity, row, written, FACTS)
+    return with_origin(made, identity, row, written, FACTS)
 
 
 def _fact_said(row: Row, ends: Ends) -> Row:
@@ -296,7 +296,7 @@ def row_of_fact(entry: Semantic, identity: str, ends: Ends, episodes: list[str])
     """
     named = tuple(None if one is None else one.identity for one in ends)
     written = _written_fact(entry, (named[0], named[1]), episodes)
-    kept = kept_of(entry.origin)
+    kept = as_written_of(entry.origin)
     for name in written.keys() & {SOURCE, TARGET}:
         kept.pop(name, None)
     found = kept.get("episodes")
@@ -328,7 +328,7 @@ def episode_of(row: Row) -> Episodic:
     said = _episode_said(row)
     occurred_at, _ = said.pop("valid")
     made = Episodic(**said, occurred_at=occurred_at)
-    return kept_with(made, identity, row, _written_episode(made, ""), EPISODES)
+    return with_origin(made, identity, row, _written_episode(made, ""), EPISODES)
 
 
 def _episode_said(row: Row) -> Row:
@@ -370,7 +370,7 @@ def _came_from(entry: Episodic) -> str:
 
 def row_of_episode(entry: Episodic, identity: str, content: str) -> Row:
     """Return an entry as an episode; ``content`` is used if it has no text."""
-    kept = kept_of(entry.origin)
+    kept = as_written_of(entry.origin)
     row = settled(_written_episode(entry, content), kept, _episode_said, _said(entry), _MEANS)
     return named_row(row, identity, kept, EPISODES)
 
@@ -378,12 +378,12 @@ def row_of_episode(entry: Episodic, identity: str, content: str) -> Row:
 # -- all of them ---------------------------------------------------------------------------
 
 
-def kept_of(origin: Origin | None) -> Row:
+def as_written_of(origin: Origin | None) -> Row:
     """Return the members of a row that its record does not reproduce."""
     return dict(origin.as_written) if origin is not None and origin.provider == NAME else {}
 
 
-def kept_with(made: _T, identity: str, row: Row, written: Row, table: str) -> _T:
+def with_origin(made: _T, identity: str, row: Row, written: Row, table: str) -> _T:
     """Return a record with the members of its row that it does not reproduce."""
     spelled = "uuid" if "uuid" in row else "uuid_"
     kept = differences({k: v for k, v in row.items() if k != spelled}, written)
@@ -435,7 +435,7 @@ def node_of(table: str, row: Row) -> GraphNode:
     text_in(row, "name")
     made = GraphNode(**_node_said(row))
     written = written_node(made, table)
-    return kept_with(made, THINGS[table] + identity, row, written, NODES)
+    return with_origin(made, THINGS[table] + identity, row, written, NODES)
 
 
 def _node_said(row: Row) -> Row:
@@ -466,7 +466,7 @@ def written_node(node: GraphNode, table: str) -> Row:
 
 def row_of_node(table: str, node: GraphNode, identity: str) -> Row:
     """Return a node as a row of its table."""
-    kept = kept_of(node.origin)
+    kept = as_written_of(node.origin)
     row = settled(written_node(node, table), kept, _node_said, _node_of_record(node), _NODE_MEANS)
     return named_row(row, identity, kept, NODES)
 
@@ -502,12 +502,12 @@ def link_of(table: str, row: Row, ends: tuple[str, str]) -> Edge:
     identity = id_in(row)
     written = {"group_id": group_of(scope_of(row)), SOURCE: row[SOURCE], TARGET: row[TARGET]}
     made = Edge(source=ends[0], target=ends[1], kind=LINKS[table], scope=scope_of(row))
-    return kept_with(made, identity, row, written, table)
+    return with_origin(made, identity, row, written, table)
 
 
 def row_of_link(edge: Edge, identity: str, ends: tuple[str, str]) -> Row:
     """Return a link as a row of its table."""
-    kept = kept_of(edge.origin)
+    kept = as_written_of(edge.origin)
     for name in (SOURCE, TARGET, "group_id"):
         kept.pop(name, None)
     written = {"group_id": group_of(edge.scope), SOURCE: ends[0], TARGET: ends[1]}
@@ -555,16 +555,16 @@ class GraphitiGraph:
         self._reading = reading
         self._file = file
         self._names = ScratchMap()
-        self._strands = SpoolStreams()
+        self._streams = SpoolStreams()
         self._open_ends = 0
-        self._waiting = {name: self._strands.new_stream() for name in (FACTS, *LINKS)}
+        self._waiting = {name: self._streams.new_stream() for name in (FACTS, *LINKS)}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._names.close()
-        self._strands.close()
+        self._streams.close()
 
     def rows(self, table: str, where: str, rows: Iterable[Any]) -> Iterator[GraphNode | Episodic]:
         """Add the rows of a table; nodes and episodes are yielded.

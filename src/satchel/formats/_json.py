@@ -136,10 +136,10 @@ class Decompressor:
         return data
 
 
-def reader_of(stream: BinaryIO, place: Place, reading: ReadContext) -> ForeignReader:
+def reader_of(stream: BinaryIO, location: Place, reading: ReadContext) -> ForeignReader:
     """Return a JSON reader of a file, compressed or not."""
-    source = cast("BinaryIO", _Source(stream, place.name, reading))
-    return ForeignReader(source, place.name, item_bytes=reading.limits.line_bytes)
+    source = cast("BinaryIO", _Source(stream, location.name, reading))
+    return ForeignReader(source, location.name, item_bytes=reading.limits.line_bytes)
 
 
 class _Source:

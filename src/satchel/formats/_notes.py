@@ -584,10 +584,10 @@ class _Gathering:
 
 def items_in(lines: Iterable[str]) -> Iterator[NoteItem]:
     """Yield the memories in lines without line feeds."""
-    gathering = _Gathering()
+    collector = _Gathering()
     for line in lines:
-        yield from gathering.take(line)
-    yield from gathering.end()
+        yield from collector.take(line)
+    yield from collector.end()
 
 
 def lines_of(items: Iterable[NoteItem]) -> Iterator[str]:

@@ -81,7 +81,7 @@ class BankVectorWriter:
                     self._from.wrote(mark, vector)
                     yield record, (mark, vector)
 
-    def tell(self, writing: WriteContext) -> None:
+    def report(self, writing: WriteContext) -> None:
         """Report the vectors that were included, and those that were not."""
         report, there = writing.report, writing.vectors
         if there is None:
@@ -124,7 +124,7 @@ class BankVectorReader:
         else:
             self._to.refuse("they were computed from another text")
 
-    def tell(self, reading: ReadContext) -> None:
+    def report(self, reading: ReadContext) -> None:
         """Report the vectors that were not taken."""
         if self._left:
             reason = "vectors of a bank can only be exported and imported into banks"

@@ -186,13 +186,13 @@ class AgentsMd:
         lost_on_writing="Everything but the text and type of memories.",
     )
 
-    def recognises(self, place: Place) -> bool:
-        if not place.head.startswith(ZIP_MAGIC):
-            is_known = place.path.name in _NAMES | _ALONE
-            named = is_known and bool(place.head) and b"\0" not in place.head
-            return named or has_mark(place.head.decode("utf-8", "replace"))
+    def recognises(self, location: Place) -> bool:
+        if not location.head.startswith(ZIP_MAGIC):
+            is_known = location.path.name in _NAMES | _ALONE
+            named = is_known and bool(location.head) and b"\0" not in location.head
+            return named or has_mark(location.head.decode("utf-8", "replace"))
         try:
-            with open_archive(place) as archive:
+            with open_archive(location) as archive:
                 names = {file.name for file in archive.files}
         except InputError:
             return False
@@ -200,21 +200,21 @@ class AgentsMd:
         is_other = "MEMORY.md" in names or any(name.endswith(".jsonl") for name in names)
         return not is_other and not names.isdisjoint(_NAMES)
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         some = False
-        with open_archive(place, reading.limits) as archive:
-            for file, text in _files(archive, reading, place):
+        with open_archive(location, reading.limits) as archive:
+            for file, text in _files(archive, reading, location):
                 try:
                     found = _memories(file, text, reading)
                 except InputError as error:
                     error.field = archive.file_of(file) or None
-                    reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
+                    reading.refuse(error.located(file=location.name))  # type: ignore[arg-type]
                     continue
                 for entry in found:
                     some = True
                     yield entry
         if not some and not reading.report.left_out and not reading.only_ours:
-            raise EmptyInputError("the file is empty", file=place.name)
+            raise EmptyInputError("the file is empty", file=location.name)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report
@@ -247,15 +247,15 @@ class AgentsMd:
 
 
 def _files(
-    archive: ChatArchive, reading: ReadContext, place: Place
+    archive: ChatArchive, reading: ReadContext, location: Place
 ) -> Iterator[tuple[ArchiveFile, str]]:
     """Yield the instructions of an input with their text, and the files that they import."""
     if len(archive.files) == 1 and archive.files[0].info is None:
         file = archive.files[0]
         if not file.name.endswith(".md") and file.name not in _ALONE:
             problem = "not an archive, and not a Markdown file by its name"
-            raise MalformedError(problem, file=place.name, byte=0)
-        text = text_in(archive, file, reading, place, MOST_WITHIN)
+            raise MalformedError(problem, file=location.name, byte=0)
+        text = text_in(archive, file, reading, location, MOST_WITHIN)
         _note_imports(list(imports_in(text)), reading)
         yield file, text
         return
@@ -269,7 +269,7 @@ def _files(
             continue
         done.add(path)
         try:
-            text = text_in(archive, by_path[path], reading, place, MOST_WITHIN)
+            text = text_in(archive, by_path[path], reading, location, MOST_WITHIN)
         except InputError as error:
             reading.refuse(error)
             continue

@@ -456,16 +456,16 @@ class ChatGPT:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return any(_has_conversations(head) or _has_memories(head) for head in heads(place))
+    def recognises(self, location: Place) -> bool:
+        return any(_has_conversations(head) or _has_memories(head) for head in heads(location))
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         rows = ChatGPTRecords(reading.report)
-        with open_archive(place, reading.limits) as archive:
+        with open_archive(location, reading.limits) as archive:
             count_missing(archive, reading)
             by_file = {file.path: _taking(archive, file, rows) for file in archive.files}
-            yield from require_some(from_files(archive, reading, place, by_file), place)
+            yield from require_some(from_files(archive, reading, location, by_file), location)
         yield from rows.rest()
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:

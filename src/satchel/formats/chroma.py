@@ -49,13 +49,13 @@ class Chroma:
         beside=frozenset({VECTOR, URI}),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return tables_of(_database(place)) >= _SIGNS
+    def recognises(self, location: Place) -> bool:
+        return tables_of(_database(location)) >= _SIGNS
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        source = _database(place)
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        source = _database(location)
         with open_database_copy(source, reading) as database:
-            found = collections_in(database, place.name)
+            found = collections_in(database, location.name)
             _keep(found, reading)
             if len(found) > 1:
                 reading.report.note(
@@ -68,7 +68,7 @@ class Chroma:
                     count += 1
                     yield entry
             if count == 0 and not reading.report.left_out:
-                raise EmptyInputError("it contains no memories", file=place.name)
+                raise EmptyInputError("it contains no memories", file=location.name)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
@@ -79,8 +79,8 @@ class Chroma:
         )
 
 
-def _database(place: Place) -> Place:
-    return Place(place.path / FILE, place.on_progress) if place.is_folder else place
+def _database(location: Place) -> Place:
+    return Place(location.path / FILE, location.on_progress) if location.is_folder else location
 
 
 def _keep(found: list[dict[str, Any]], reading: ReadContext) -> None:

@@ -71,23 +71,23 @@ class ChromaGet:
         beside=frozenset({VECTOR, URI}),
     )
 
-    def recognises(self, place: Place) -> bool:
-        found = dict(json_members(place.head))
+    def recognises(self, location: Place) -> bool:
+        found = dict(json_members(location.head))
         if found.get((b"ids",)) != b"[" or found.get((b"ids", 0), b'"') != b'"':
             return False
         # The IDs of many records may fill the whole head.
-        return any(path in found for path in _BESIDE_IDS) or len(place.head) == HEAD_BYTES
+        return any(path in found for path in _BESIDE_IDS) or len(location.head) == HEAD_BYTES
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         with closing(_Lists()) as lists:
-            with place.open() as stream:
-                around = lists.read(stream, place, reading)
+            with location.open() as stream:
+                around = lists.read(stream, location, reading)
             if not lists.counts.get("ids"):
-                raise EmptyInputError("the file contains no memories", file=place.name)
+                raise EmptyInputError("the file contains no memories", file=location.name)
             for name, count in lists.counts.items():
                 if count != lists.counts["ids"]:
                     problem = f"there are {count} `{name}` for {lists.counts['ids']} `ids`"
-                    raise MalformedError(problem, file=place.name, field=name)
+                    raise MalformedError(problem, file=location.name, field=name)
             reading.container["lists"] = [name for name in _LISTS if name in lists.counts]
             if around:
                 reading.container["fields"] = around
@@ -97,7 +97,7 @@ class ChromaGet:
                     yield entry_of(lists.row(number), None, space=space)
                 except MalformedError as error:
                     error.field = f"{error.field}/{number}"
-                    reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
+                    reading.refuse(error.located(file=location.name))  # type: ignore[arg-type]
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report
@@ -122,13 +122,13 @@ class _Lists:
         """Free the temporary space."""
         self._held.close()
 
-    def read(self, stream: BinaryIO, place: Place, reading: ReadContext) -> Row:
+    def read(self, stream: BinaryIO, location: Place, reading: ReadContext) -> Row:
         """Read the lists of a document; return its other members."""
-        document = ForeignReader(stream, place.name, item_bytes=reading.limits.line_bytes)
+        document = ForeignReader(stream, location.name, item_bytes=reading.limits.line_bytes)
         around: Row = {}
         if document.peek() != "{":
             raise MalformedError(
-                "not a collection: not an object", file=place.name, line=document.line
+                "not a collection: not an object", file=location.name, line=document.line
             )
         for key in document.members():
             if key in _LISTS and document.peek() == "[":

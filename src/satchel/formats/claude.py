@@ -430,13 +430,13 @@ class Claude:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return any(_kind(head) for head in heads(place))
+    def recognises(self, location: Place) -> bool:
+        return any(_kind(head) for head in heads(location))
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         rows = ClaudeRecords(reading.report)
-        with open_archive(place, reading.limits) as archive:
+        with open_archive(location, reading.limits) as archive:
             makes: dict[str, RowParser | None] = {
                 "conversation": rows.conversation,
                 "memories": rows.memories,
@@ -447,7 +447,7 @@ class Claude:
             if len(kinds) == 1:  # what --from says, if not another of the three
                 kinds = {path: kind or "conversation" for path, kind in kinds.items()}
             by_file = {path: makes.get(kind) for path, kind in kinds.items()}
-            yield from require_some(from_files(archive, reading, place, by_file), place)
+            yield from require_some(from_files(archive, reading, location, by_file), location)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing

@@ -133,7 +133,7 @@ class Transcript:
             yield self._talk.called(name, f"line {number}")
 
     def _message(self, row: Row, kind: str, identity: str) -> SessionEvent:
-        assert self._talk is not None  # noqa: S101 - it was begun by whoever calls
+        assert self._talk is not None  # noqa: S101 - the caller began it
         origin = self._talk.start.origin
         kept = rest_of(row, known=_KNOWN, times=("timestamp",))
         for name in _OF_THE_SESSION[1:]:  # stored once, with the conversation
@@ -180,26 +180,26 @@ class ClaudeCode:
         traits=Traits(components=frozenset(Component), writes=False),
     )
 
-    def recognises(self, place: Place) -> bool:
-        for head in heads(place, ".jsonl"):
+    def recognises(self, location: Place) -> bool:
+        for head in heads(location, ".jsonl"):
             paths = {path for path, _ in json_members(head)}
             if any(sign <= paths for sign in _SIGNS):
                 return True
         return False
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        with open_archive(place, reading.limits) as archive:
-            notes, talks = _parted(archive)
+        with open_archive(location, reading.limits) as archive:
+            notes, conversations = _parted(archive)
             tops = list(notes) if len(notes) == 1 else [""] * len(notes)
             found = chain.from_iterable(
-                memories_in(one, reading, place, top)
+                memories_in(one, reading, location, top)
                 for top, one in zip(tops, notes.values(), strict=True)
             )
             talked = from_transcripts(
-                talks, reading, place, lambda file: Transcript(file, reading.report)
+                conversations, reading, location, lambda file: Transcript(file, reading.report)
             )
-            yield from require_some(chain[Model](found, talked), place)
+            yield from require_some(chain[Model](found, talked), location)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing

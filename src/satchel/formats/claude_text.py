@@ -80,16 +80,16 @@ class ClaudeText:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        lines = place.head.decode("utf-8", "replace").split("\n")
+    def recognises(self, location: Place) -> bool:
+        lines = location.head.decode("utf-8", "replace").split("\n")
         return any(_ITEM.fullmatch(line.rstrip("\r")) for line in lines)
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        with open_archive(place, reading.limits) as archive:
-            if place.head.startswith(ZIP_MAGIC):
-                raise MalformedError("an archive is not text", file=place.name, byte=0)
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        with open_archive(location, reading.limits) as archive:
+            if location.head.startswith(ZIP_MAGIC):
+                raise MalformedError("an archive is not text", file=location.name, byte=0)
             most = reading.limits.line_bytes
-            text = text_in(archive, archive.files[0], reading, place, most)
+            text = text_in(archive, archive.files[0], reading, location, most)
         with closing(ScratchMap()) as seen:
             count = 0
             for count, said in enumerate(_said_in(text, reading), 1):  # noqa: B007 - used below
@@ -97,14 +97,14 @@ class ClaudeText:
         if not count:
             raise EmptyInputError(
                 "no memories found: no line starts with a date in brackets",
-                file=place.name,
+                file=location.name,
             )
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report
         count_records(records, frozenset(Component), report)
-        with closing(SpoolStreams()) as strands, target.open() as sink:
-            parts = {section.heading: strands.new_stream() for section in _SECTIONS}
+        with closing(SpoolStreams()) as streams, target.open() as sink:
+            parts = {section.heading: streams.new_stream() for section in _SECTIONS}
             for component in Component:
                 for record in records.of(component):
                     entry = cast("Entry", record.model)
@@ -115,8 +115,8 @@ class ClaudeText:
                         for line in item_lines(start, words):
                             parts[section.heading].write(line.encode() + b"\n")
             first = True
-            for heading, strand in parts.items():
-                for number, said in enumerate(strand.lines()):
+            for heading, stream in parts.items():
+                for number, said in enumerate(stream.lines()):
                     if number == 0:
                         sink.write(f"{'' if first else chr(10)}## {heading}\n\n".encode())
                         first = False

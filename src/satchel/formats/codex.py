@@ -208,7 +208,7 @@ class Rollout:
         yield from self._message(row, number, _CodexMessage(role, words, content, kept))
 
     def _message(self, row: Row, number: int, said: "_CodexMessage") -> Iterator[SessionEvent]:
-        assert self._talk is not None  # noqa: S101 - whoever calls has looked
+        assert self._talk is not None  # noqa: S101 - the caller checked
         name, kept = f"line {number}", said.kept
         if self._waiting:
             kept, self._waiting = {**kept, "before": self._waiting}, {}
@@ -328,21 +328,21 @@ class Codex:
         traits=Traits(components=frozenset(), writes=False),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return any(_is_rollout(head) for head in heads(place, ".jsonl"))
+    def recognises(self, location: Place) -> bool:
+        return any(_is_rollout(head) for head in heads(location, ".jsonl"))
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         names = CodexNames()
-        with open_archive(place, reading.limits) as archive:
+        with open_archive(location, reading.limits) as archive:
 
             def lines_of(file: ArchiveFile) -> LineParser | None:
                 if file.info is None or _is_in(archive, file):
                     return Rollout(reading.report, names.found)
                 return names if file.name == _INDEX else None
 
-            found = from_transcripts(archive, reading, place, lines_of, first=_INDEX)
-            yield from require_some(found, place)
+            found = from_transcripts(archive, reading, location, lines_of, first=_INDEX)
+            yield from require_some(found, location)
         if names.found:
             kind = f"names in {_INDEX} of missing files"
             reading.report.ignore(kind, count=len(names.found))

@@ -382,14 +382,14 @@ def conversation(row: Row, name: str, report: Report) -> Iterator[Model]:
         origin=origin_at(_NAME, name, None, rest_of(row, known=_KNOWN, times=_TIMES)),
     )
     turns, last, seen = list[ChatTurn](), dict[int, str](), set[str]()
-    for place, value in enumerate(list_in(row, "conversation_turns")):
+    for index, value in enumerate(list_in(row, "conversation_turns")):
         said = [(kind, value[kind]) for kind in _ROLES if type(value) is dict and value.get(kind)]
         if not said:
-            report.lost("conversation_turns", "it has no author", example=f"{name}/{place}")
+            report.lost("conversation_turns", "it has no author", example=f"{name}/{index}")
         for kind, part in said:
             turn = row_in(part, f"`{kind}`")
             number = turn.get("turn_index")
-            number = number if type(number) is int else place
+            number = number if type(number) is int else index
             before = last.get(max((one for one in last if one < number), default=-1))
             identity = _unused(f"{name}/{_ROLES[kind]}/{number}", seen)
             last = {one: each for one, each in last.items() if one < number} | {number: identity}
@@ -594,11 +594,11 @@ class _Line:
         asked = self._event(role, found.prompt, found.at, name, found.kept)
         yield from self.talk.message(name, self._last, asked)
         self._last = name
-        for place, answer in enumerate(found.answers):
-            each = f"{name}/answer {place + 1}"
+        for index, answer in enumerate(found.answers):
+            each = f"{name}/answer {index + 1}"
             event = self._event("assistant", answer.text, found.at, each, answer.kept)
             yield from self.talk.message(each, name, event)
-            if place == 0:
+            if index == 0:
                 self._last = each
 
     def _event(self, role: str, text: str, at: str | None, name: str, kept: Row) -> SessionEvent:
@@ -681,37 +681,37 @@ class Gemini:
         traits=Traits(components=frozenset({Component.IDENTITY}), writes=False, personal=True),
     )
 
-    def recognises(self, place: Place) -> bool:
-        if not (place.head.startswith(ZIP_MAGIC) or _may_be(place)):
+    def recognises(self, location: Place) -> bool:
+        if not (location.head.startswith(ZIP_MAGIC) or _may_be(location)):
             return False
         try:
-            with open_archive(place) as archive:
+            with open_archive(location) as archive:
                 named = [one for one in archive.files if _may_have(one)]
                 looked = likely(named, "gemini", "bard")
                 return any(_kind(archive, file) for file in looked)
         except InputError:
             return False
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         with (
             closing(Activities(reading.report)) as found,
-            open_archive(place, reading.limits) as archive,
+            open_archive(location, reading.limits) as archive,
         ):
             kinds = {file.path: _kind(archive, file) for file in archive.files}
             if len(kinds) == 1:  # what --from says
                 kinds = {path: kind or "json" for path, kind in kinds.items()}
             for file in archive.files:
                 if kinds[file.path] in _PAGES:
-                    _take_page(archive, file, reading, place, found, kinds[file.path])
+                    _take_page(archive, file, reading, location, found, kinds[file.path])
             by_file: dict[str, RowParser | None] = {
                 file.path: _taking(file, kinds[file.path], found)
                 for file in archive.files
                 if kinds[file.path] not in _PAGES
             }
             others = {path for path, kind in kinds.items() if not kind and not _is_ours(path)}
-            read = from_files(archive, reading, place, by_file, other_products=others)
-            yield from require_some(chain(read, found.events(), found.rest()), place)
+            read = from_files(archive, reading, location, by_file, other_products=others)
+            yield from require_some(chain(read, found.events(), found.rest()), location)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
@@ -733,7 +733,7 @@ def _take_page(
     archive: ChatArchive,
     file: ArchiveFile,
     reading: ReadContext,
-    place: Place,
+    location: Place,
     found: Activities,
     kind: str,
 ) -> None:
@@ -746,12 +746,12 @@ def _take_page(
             for number, card in enumerate(cards(stream, reading.limits.line_bytes)):
                 if isinstance(card, InputError):
                     card.field = "/".join(filter(None, (where, str(number))))
-                    reading.refuse(card.located(file=place.name))  # type: ignore[arg-type]
+                    reading.refuse(card.located(file=location.name))  # type: ignore[arg-type]
                 else:
                     found.card(card)
     except InputError as error:
         error.field = error.field or where or str(number)
-        reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
+        reading.refuse(error.located(file=location.name))  # type: ignore[arg-type]
 
 
 def _kind(archive: ChatArchive, file: ArchiveFile) -> str:
@@ -777,9 +777,9 @@ def _may_have(file: ArchiveFile) -> bool:
     return file.info is None or file.ends((".json", ".html", ".txt"))
 
 
-def _may_be(place: Place) -> bool:
-    head = place.head
-    is_gems = _GEMS.search(place.path.name) is not None and head.lstrip().startswith(b"<")
+def _may_be(location: Place) -> bool:
+    head = location.head
+    is_gems = _GEMS.search(location.path.name) is not None and head.lstrip().startswith(b"<")
     return is_gems or _is_list(head) or _is_talk(head) or _PAGE.match(head) is not None
 
 

@@ -52,11 +52,11 @@ from satchel.formats._graphiti import (
     GraphitiEnd,
     GraphitiGraph,
     Row,
+    as_written_of,
     group_of,
     is_graph,
     is_safe_group,
     is_safe_label,
-    kept_of,
     label_of,
     own_node,
     row_of_episode,
@@ -78,14 +78,14 @@ _JOINTS = "relates_to"
 _FACT, _START, _END = b"f", b"s", b"e"
 
 
-def tables_in(place: Place, reading: ReadContext) -> Generator[tuple[str, Row], None, None]:
+def tables_in(location: Place, reading: ReadContext) -> Generator[tuple[str, Row], None, None]:
     """Yield the rows of a graph, each with its table; facts come when both ends are known.
 
     Raises:
         InputError: As ``_graph_files.rows_of``.
     """
     joints, facts = ScratchMap(), Spool()
-    with closing(facts), closing(joints), closing(rows_of(place, reading, GRAPHITI)) as rows:
+    with closing(facts), closing(joints), closing(rows_of(location, reading, GRAPHITI)) as rows:
         yield from _apart(rows, joints, facts)
         for line in facts.lines():
             row = msgspec.json.decode(line)
@@ -239,15 +239,15 @@ class GraphitiWriter:
         self._then = then
         self._used, self._ends, self._joined = ScratchMap(), ScratchMap(), ScratchMap()
         self._by_name, self._groups = ScratchMap(), ScratchMap()
-        self._strands = SpoolStreams()
-        self._rows = {table: self._strands.new_stream() for table in TABLES}
+        self._streams = SpoolStreams()
+        self._rows = {table: self._streams.new_stream() for table in TABLES}
         self._counts = dict.fromkeys(TABLES, 0)
 
     def close(self) -> None:
         """Free the temporary space."""
         for one in (self._used, self._ends, self._joined, self._by_name, self._groups):
             one.close()
-        self._strands.close()
+        self._streams.close()
 
     def gather(self) -> None:
         """Prepare all rows."""
@@ -369,7 +369,7 @@ class GraphitiWriter:
         if found is not None:
             return found
         side = SOURCE if kind == SUBJECT else TARGET
-        kept = kept_of(entry.origin).get(side, "")
+        kept = as_written_of(entry.origin).get(side, "")
         if kept != "" and (kept == ABSENT or type(kept) is str):
             return None
         name, label = _named_end(entry, kind)
@@ -510,20 +510,20 @@ class Graphiti:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return is_graphiti(place) or is_graph(json_members(place.unpacked_head))
+    def recognises(self, location: Place) -> bool:
+        return is_graphiti(location) or is_graph(json_members(location.unpacked_head))
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = True
-        if graph_file(place) is not None:
-            yield from _from_database(place, reading)
+        if graph_file(location) is not None:
+            yield from _from_database(location, reading)
         else:
-            yield from _from_json(place, reading)
+            yield from _from_json(location, reading)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         then = (writing.header.extra or {}).get("created_at") or now()
-        with closing(GraphitiWriter(records, writing.report, then)) as leaving:
-            leaving.gather()
+        with closing(GraphitiWriter(records, writing.report, then)) as writer:
+            writer.gather()
             if writing.vectors is not None and writing.vectors.count:
                 writing.report.note(
                     "the bank's vectors are not exported: Graphiti computes its own"
@@ -531,31 +531,34 @@ class Graphiti:
             with target.open() as sink:
                 if writing.compress:
                     with gzip_sink(sink) as packed:
-                        _put(packed, leaving, _container(records), writing.report)
+                        _put(packed, writer, _container(records), writing.report)
                 else:
-                    _put(sink, leaving, _container(records), writing.report)
+                    _put(sink, writer, _container(records), writing.report)
 
 
 FORMAT = Graphiti()
 """The instance that the registry loads."""
 
 
-def _from_database(place: Place, reading: ReadContext) -> Iterator[Model]:
-    with GraphitiGraph(reading, place.name) as graph, closing(tables_in(place, reading)) as rows:
+def _from_database(location: Place, reading: ReadContext) -> Iterator[Model]:
+    with (
+        GraphitiGraph(reading, location.name) as graph,
+        closing(tables_in(location, reading)) as rows,
+    ):
         for table, row in rows:
             yield from graph.rows(table, table, [row])
         yield from graph.rest()
 
 
-def _from_json(place: Place, reading: ReadContext) -> Iterator[Model]:
+def _from_json(location: Place, reading: ReadContext) -> Iterator[Model]:
     arrays, around = list[str](), Row()
-    with GraphitiGraph(reading, place.name) as graph:
-        with place.open() as stream:
-            document = reader_of(stream, place, reading)
+    with GraphitiGraph(reading, location.name) as graph:
+        with location.open() as stream:
+            document = reader_of(stream, location, reading)
             reading.line = lambda: document.line
             if document.peek() != "{":
                 raise MalformedError(
-                    "not a graph: not an object", file=place.name, line=document.line
+                    "not a graph: not an object", file=location.name, line=document.line
                 )
             for key in document.members():
                 if key in CALLED and document.peek() == "[":
@@ -563,7 +566,7 @@ def _from_json(place: Place, reading: ReadContext) -> Iterator[Model]:
                     yield from graph.rows(CALLED[key], key, document.values())
                 else:
                     around.update(escape_keys([(key, document.value())]))
-                    _require_bound(around, place, reading)
+                    _require_bound(around, location, reading)
             document.end()
         reading.line = lambda: None
         yield from graph.rest()
@@ -572,11 +575,11 @@ def _from_json(place: Place, reading: ReadContext) -> Iterator[Model]:
         reading.container["fields"] = around
 
 
-def _require_bound(around: Row, place: Place, reading: ReadContext) -> None:
+def _require_bound(around: Row, location: Place, reading: ReadContext) -> None:
     bound = reading.limits.entry_bytes // 2
     if len(msgspec.json.encode(around)) > bound:
         problem = f"the data around the graph exceeds {bound} bytes"
-        raise LimitError(problem, file=place.name, line=reading.line())
+        raise LimitError(problem, file=location.name, line=reading.line())
 
 
 def _container(records: RecordSet) -> Row:
@@ -586,7 +589,7 @@ def _container(records: RecordSet) -> Row:
     return container if isinstance(container, dict) else {}
 
 
-def _put(sink: BinaryIO, leaving: GraphitiWriter, container: Row, report: Report) -> None:
+def _put(sink: BinaryIO, writer: GraphitiWriter, container: Row, report: Report) -> None:
     """Write the tables, under their names in the source."""
     named = dict[str, str]()
     for name in container.get("arrays", []):
@@ -597,12 +600,12 @@ def _put(sink: BinaryIO, leaving: GraphitiWriter, container: Row, report: Report
     sink.write(b"{")
     first = True
     for table in tables:
-        if table not in wanted and not leaving.has(table):
+        if table not in wanted and not writer.has(table):
             continue
         sink.writelines((b"" if first else b",", b"\n", _json(named.get(table, table), report)))
         sink.write(b": [")
-        for place, row in enumerate(leaving.rows(table)):
-            sink.writelines((b",\n" if place else b"\n", _json(row, report)))
+        for index, row in enumerate(writer.rows(table)):
+            sink.writelines((b",\n" if index else b"\n", _json(row, report)))
         sink.write(b"]")
         first = False
     for name, part in container.get("fields", {}).items():

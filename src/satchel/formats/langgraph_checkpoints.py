@@ -303,12 +303,12 @@ class Thread:
         marks = list(_marks(said))
         at = marks.index(tip.messages) if tip.messages in marks else -1
         if at < 0:  # earlier messages have changed
-            known = max(place for place, mark in enumerate(marks) if mark in self._after)
+            known = max(index for index, mark in enumerate(marks) if mark in self._after)
             tip, at = self._after[marks[known]], known
-        for place, one in enumerate(said[at:], at):
-            tip, found = self._message(tip, point, one, place)
-            tip = tip._replace(messages=marks[place + 1])
-            self._after.setdefault(marks[place + 1], tip)
+        for index, one in enumerate(said[at:], at):
+            tip, found = self._message(tip, point, one, index)
+            tip = tip._replace(messages=marks[index + 1])
+            self._after.setdefault(marks[index + 1], tip)
             yield from found
         tip, found = self._change(tip, point, channel)
         yield from found
@@ -447,24 +447,24 @@ class LangGraphCheckpoints:
         beside=frozenset({VECTORS}),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return {_CHECKPOINTS, _WRITES} <= tables_of(place)
+    def recognises(self, location: Place) -> bool:
+        return {_CHECKPOINTS, _WRITES} <= tables_of(location)
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        with open_database_copy(place, reading) as database:
-            columns_of(database, _CHECKPOINTS, (*_NEEDED, *_PACKED), place.name)
+        with open_database_copy(location, reading) as database:
+            columns_of(database, _CHECKPOINTS, (*_NEEDED, *_PACKED), location.name)
             count = 0
             if database.columns(STORE):
-                for entry in items_in(database, place.name, reading):
+                for entry in items_in(database, location.name, reading):
                     count += 1
                     yield entry
-            for event in _events(database, place.name, reading):
+            for event in _events(database, location.name, reading):
                 count += 1
                 yield event
             _tell(database, reading)
             if count == 0 and not reading.report.left_out:
-                raise EmptyInputError("the file contains no checkpoints", file=place.name)
+                raise EmptyInputError("the file contains no checkpoints", file=location.name)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing

@@ -133,7 +133,7 @@ def block_of(entry: Entry, label: str) -> Row:
     """Return an entry as a block, without an ID unless it came with one."""
     text = entry.text or ""
     written = _block(label, text)
-    kept = kept_of(entry.origin)
+    kept = as_written_of(entry.origin)
     if entry.origin is not None and entry.origin.provider == MEMFS:
         there = entry.origin.as_written
         kept = {name: there[name] for name in _IN_A_FILE if name in there}
@@ -153,7 +153,7 @@ def label_of(entry: Entry) -> str | None:
     return PERSONA if isinstance(entry, Identity) else None
 
 
-def kept_of(origin: Origin | None) -> Row:
+def as_written_of(origin: Origin | None) -> Row:
     """Return the members of a row that its record does not reproduce."""
     return origin.as_written if origin is not None and origin.provider == NAME else {}
 
@@ -209,7 +209,7 @@ def message_of(row: Row, session: str, source: str | None) -> SessionEvent:
 def row_of(event: SessionEvent) -> Row:
     """Return a turn as a message."""
     written = _message(event.role or "", event.text, event.created_at)
-    kept = kept_of(event.origin)
+    kept = as_written_of(event.origin)
     row = reproduce(written, {k: v for k, v in kept.items() if k != "role"})
     if _said(row) != event.text:
         row["content"] = written["content"]
@@ -427,8 +427,8 @@ class LettaWriter:
         wanted = {*_NEEDED, *self._container.get("lists", [])}
         fields = {"metadata": {}, **self._container.get("fields", {})}
         sink.write(b"{")
-        for place, name in enumerate(n for n in LISTS if n in wanted or lists[n]):
-            sink.writelines((b",\n" if place else b"\n", _json(name, self._report), b": ["))
+        for index, name in enumerate(n for n in LISTS if n in wanted or lists[n]):
+            sink.writelines((b",\n" if index else b"\n", _json(name, self._report), b": ["))
             self._put(sink, lists[name])
             sink.write(b"]")
         for name, part in fields.items():
@@ -437,8 +437,8 @@ class LettaWriter:
         sink.write(b"\n}\n")
 
     def _put(self, sink: BinaryIO, rows: Iterable[Row]) -> None:
-        for place, row in enumerate(rows):
-            sink.writelines((b",\n" if place else b"\n", _json(row, self._report)))
+        for index, row in enumerate(rows):
+            sink.writelines((b",\n" if index else b"\n", _json(row, self._report)))
 
     def _take_nodes(self) -> None:
         for record in self._records.of("graph_node"):
@@ -474,7 +474,7 @@ class LettaWriter:
                 self._report.lost(record.type, "a block must be text", example=record.id)
                 continue
             own = label_of(entry)
-            from_there = str(kept_of(entry.origin).get("id", ""))
+            from_there = str(as_written_of(entry.origin).get("id", ""))
             known = bool(ID.fullmatch(from_there))
             identity = from_there if known and from_there not in ids else f"block-{next(free)}"
             label = own if own is not None and (known or own not in labels) else None
@@ -495,7 +495,7 @@ class LettaWriter:
         taken = set[str]()
         for kind in MEMORIES:
             for record in self._records.of(kind):
-                taken.add(str(kept_of(cast("Entry", record.model).origin).get("id")))
+                taken.add(str(as_written_of(cast("Entry", record.model).origin).get("id")))
         number = 0
         while True:
             if f"block-{number}" not in taken:
@@ -599,8 +599,8 @@ class Letta:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        head = place.head.lstrip()
+    def recognises(self, location: Place) -> bool:
+        head = location.head.lstrip()
         if head.startswith(b'"'):
             head = _ESCAPED.sub(rb"\1", head[1:])
         found = {path for path, _ in json_members(head)}
@@ -608,18 +608,18 @@ class Letta:
         older = {(b"agent_type",), (b"core_memory",)} <= found
         return older or not newer.isdisjoint(_SIGNS)
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        document = _document(place, reading)
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        document = _document(location, reading)
         if is_older(document):
             try:
                 document = renewed(document, reading.report)
             except MalformedError as error:
-                raise error.located(file=place.name, line=1) from None
+                raise error.located(file=location.name, line=1) from None
         # Letta and other writers use null for an empty list.
         document = {k: part for k, part in document.items() if part is not None or k not in LISTS}
         for name in LISTS:
             if type(document.get(name, [])) is not list:
-                raise MalformedError(f"`{name}` is not a list", file=place.name, field=name)
+                raise MalformedError(f"`{name}` is not a list", file=location.name, field=name)
         fields = {name: part for name, part in document.items() if name not in LISTS}
         lists = [name for name in LISTS if name in document]
         reading.container.update({"fields": fields, "lists": lists})
@@ -627,7 +627,7 @@ class Letta:
             if type(part) is list and part:
                 what = f"{len(part)} of {name!r} are kept as data, not as memories"
                 reading.report.note(what)
-        yield from _DocumentRows(document, place, reading).records()
+        yield from _DocumentRows(document, location, reading).records()
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report
@@ -635,9 +635,9 @@ class Letta:
             kind = TYPED_SECTIONS.get(section, section)
             if kind not in (*MEMORIES, *_OF_THE_TRANSFER, "graph_node", "session_event"):
                 report.lost(kind, "an agent file has no such records", count=count)
-        leaving = LettaWriter(records, writing)
+        writer = LettaWriter(records, writing)
         with target.open() as sink:
-            leaving.write(sink)
+            writer.write(sink)
 
 
 FORMAT = Letta()
@@ -647,21 +647,21 @@ FORMAT = Letta()
 # -- reading -------------------------------------------------------------------------------
 
 
-def _document(place: Place, reading: ReadContext) -> Row:
+def _document(location: Place, reading: ReadContext) -> Row:
     bound = reading.limits.line_bytes
-    with place.open() as stream:
-        found = _value(stream, place, bound)
+    with location.open() as stream:
+        found = _value(stream, location, bound)
     if type(found) is str:  # some files are a JSON text inside JSON
-        found = _value(BytesIO(found.encode()), place, bound)
+        found = _value(BytesIO(found.encode()), location, bound)
     if type(found) is not dict or not (is_older(found) or type(found.get("agents")) is list):
         raise MalformedError(
-            "not an agent file: the list `agents` is missing", file=place.name, line=1
+            "not an agent file: the list `agents` is missing", file=location.name, line=1
         )
     return found
 
 
-def _value(stream: BinaryIO, place: Place, bound: int) -> Any:
-    document = ForeignReader(stream, place.name, item_bytes=bound)
+def _value(stream: BinaryIO, location: Place, bound: int) -> Any:
+    document = ForeignReader(stream, location.name, item_bytes=bound)
     found = document.value()
     document.end()
     return found
@@ -670,9 +670,9 @@ def _value(stream: BinaryIO, place: Place, bound: int) -> Any:
 class _DocumentRows:
     """The rows of a document, as records."""
 
-    def __init__(self, document: Row, place: Place, reading: ReadContext) -> None:
+    def __init__(self, document: Row, location: Place, reading: ReadContext) -> None:
         self._document = document
-        self._place = place
+        self._location = location
         self._reading = reading
         self._order = Order()
 
@@ -724,12 +724,12 @@ class _DocumentRows:
         messages = [] if messages is None else messages
         if type(messages) is not list:
             where = f"agents/{number}/messages"
-            raise MalformedError("`messages` is not a list", file=self._place.name, field=where)
+            raise MalformedError("`messages` is not a list", file=self._location.name, field=where)
         if not messages:
             return
         yield start_of(session, name if type(name) is str else None, source)
-        for place, message in enumerate(messages):
-            where = f"agents/{number}/messages/{place}"
+        for index, message in enumerate(messages):
+            where = f"agents/{number}/messages/{index}"
             made = self._made(where, partial(_turn, message, session, source))
             if made is not None:
                 yield made
@@ -747,7 +747,7 @@ class _DocumentRows:
             return make()
         except MalformedError as error:
             error.field = f"{where}/{error.field}" if error.field else where
-            error.file = self._place.name
+            error.file = self._location.name
             self._reading.refuse(error)
             return None
 

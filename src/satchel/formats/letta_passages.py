@@ -179,12 +179,12 @@ class LettaPassages:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return any(map(_has_passages, heads(place)))
+    def recognises(self, location: Place) -> bool:
+        return any(map(_has_passages, heads(location)))
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         count = 0
-        with open_archive(place, reading.limits) as archive:
+        with open_archive(location, reading.limits) as archive:
             for file in archive.files:
                 if file.info is None or _is_one(archive, file):
                     with archive.document(file, reading, mends=False) as document:
@@ -192,7 +192,7 @@ class LettaPassages:
                 else:
                     reading.report.lost(file.name, "a file without passages")
         if not count:
-            raise EmptyInputError("the file contains no passages", file=place.name)
+            raise EmptyInputError("the file contains no passages", file=location.name)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report, container = writing.report, _container(records)

@@ -396,19 +396,19 @@ class McpMemory:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return _is_lines(place) or _is_returned(place)
+    def recognises(self, location: Place) -> bool:
+        return _is_lines(location) or _is_returned(location)
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        with place.open() as stream:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        with location.open() as stream:
             seen = _FileHead(stream)
             source = cast("BinaryIO", seen)
-            found = (_graph if seen.is_graph else _lines)(source, place, reading)
+            found = (_graph if seen.is_graph else _lines)(source, location, reading)
             count = 0
             for count, entry in enumerate(found, 1):  # noqa: B007 - it is used below
                 yield entry
             if count == 0 and not reading.report.left_out:
-                raise EmptyInputError("the file contains no memories", file=place.name)
+                raise EmptyInputError("the file contains no memories", file=location.name)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         require_no_server(target.path)
@@ -417,29 +417,29 @@ class McpMemory:
             kind = TYPED_SECTIONS.get(section, section)
             if kind != Component.SEMANTIC and kind not in _OF_THE_TRANSFER:
                 report.lost(kind, "the server has no such records", count=count)
-        with closing(McpMemoryWriter(report)) as leaving, target.open() as sink:
+        with closing(McpMemoryWriter(report)) as writer, target.open() as sink:
             for record in records.of("semantic"):
-                leaving.take(record, cast("Semantic", record.model))
+                writer.take(record, cast("Semantic", record.model))
             fields = _returned(records, writing)
             if fields is not None:
-                _put_graph(sink, leaving, fields, report)
+                _put_graph(sink, writer, fields, report)
             elif writing.compress:
                 with gzip_sink(sink) as packed:
-                    _put_lines(packed, leaving, report)
+                    _put_lines(packed, writer, report)
             else:
-                _put_lines(sink, leaving, report)
+                _put_lines(sink, writer, report)
 
 
 # -- reading -------------------------------------------------------------------------------
 
 
-def _is_lines(place: Place) -> bool:
-    found = {path for path, _ in json_members(place.unpacked_head)}
+def _is_lines(location: Place) -> bool:
+    found = {path for path, _ in json_members(location.unpacked_head)}
     return (b"type",) in found and any(signs <= found for signs in _SIGNS)
 
 
-def _is_returned(place: Place) -> bool:
-    return any(path in _GRAPH_SIGNS for path, _ in json_members(place.head))
+def _is_returned(location: Place) -> bool:
+    return any(path in _GRAPH_SIGNS for path, _ in json_members(location.head))
 
 
 class _FileHead:
@@ -467,17 +467,17 @@ class _FileHead:
         return start or self._stream.read(size)
 
 
-def _lines(stream: BinaryIO, place: Place, reading: ReadContext) -> Iterator[Semantic]:
+def _lines(stream: BinaryIO, location: Place, reading: ReadContext) -> Iterator[Semantic]:
     lines = LineReader(Decompressor(stream, reading.limits))
     bound = reading.limits.line_bytes
     reading.line = lambda: lines.number
     reading.by_line = True
     with closing(Types()) as types:
-        yield from _made(lines, bound, types, place, reading)
+        yield from _made(lines, bound, types, location, reading)
 
 
 def _made(
-    lines: LineReader, bound: int, types: Types, place: Place, reading: ReadContext
+    lines: LineReader, bound: int, types: Types, location: Place, reading: ReadContext
 ) -> Iterator[Semantic]:
     while True:
         try:
@@ -487,7 +487,7 @@ def _made(
             row = json_object(line, bound, reading.mended)
             found = _entries(row, lines.number, types, reading)
         except InputError as error:
-            error.file, error.line, error.byte = place.name, lines.number, None
+            error.file, error.line, error.byte = location.name, lines.number, None
             reading.refuse(error)
             if lines.broken:
                 return
@@ -508,14 +508,14 @@ def _entries(row: Row, line: int, types: Types, reading: ReadContext) -> list[Se
     return []
 
 
-def _graph(stream: BinaryIO, place: Place, reading: ReadContext) -> Iterator[Semantic]:
+def _graph(stream: BinaryIO, location: Place, reading: ReadContext) -> Iterator[Semantic]:
     document = ForeignReader(
-        stream, place.name, item_bytes=reading.limits.line_bytes, mending=reading.mended
+        stream, location.name, item_bytes=reading.limits.line_bytes, mending=reading.mended
     )
     reading.line = lambda: document.value_line
     around: Row = {}
     with closing(Types()) as types:
-        yield from _arrays(document, types, around, place, reading)
+        yield from _arrays(document, types, around, location, reading)
     document.end()
     reading.container["shape"] = "graph"
     if around:
@@ -523,7 +523,7 @@ def _graph(stream: BinaryIO, place: Place, reading: ReadContext) -> Iterator[Sem
 
 
 def _arrays(
-    document: ForeignReader, types: Types, around: Row, place: Place, reading: ReadContext
+    document: ForeignReader, types: Types, around: Row, location: Place, reading: ReadContext
 ) -> Iterator[Semantic]:
     for key in document.members():
         if key in _GRAPH and document.peek() == "[":
@@ -533,7 +533,7 @@ def _arrays(
                     found = list(make(_checked(row)))
                 except MalformedError as error:
                     error.field = f"{key}/{number}" + (f"/{error.field}" if error.field else "")
-                    reading.refuse(error.located(file=place.name, line=document.value_line))  # type: ignore[arg-type]
+                    reading.refuse(error.located(file=location.name, line=document.value_line))  # type: ignore[arg-type]
                 else:
                     yield from found
         else:
@@ -566,20 +566,20 @@ def _returned(records: RecordSet, writing: WriteContext) -> Row | None:
     return fields if isinstance(fields, dict) else {}
 
 
-def _put_lines(sink: BinaryIO, leaving: McpMemoryWriter, report: Report) -> None:
+def _put_lines(sink: BinaryIO, writer: McpMemoryWriter, report: Report) -> None:
     first = True
-    for kind, rows in ((ENTITY, leaving.entities()), (RELATION, leaving.relations())):
+    for kind, rows in ((ENTITY, writer.entities()), (RELATION, writer.relations())):
         for row in rows:
             line = {"type": kind} | _typed(row) | {"type": kind}
             sink.writelines((b"" if first else b"\n", _json(line, report)))
             first = False
 
 
-def _put_graph(sink: BinaryIO, leaving: McpMemoryWriter, fields: Row, report: Report) -> None:
+def _put_graph(sink: BinaryIO, writer: McpMemoryWriter, fields: Row, report: Report) -> None:
     sink.write(b'{"entities":')
-    _array(sink, leaving.entities(), report)
+    _array(sink, writer.entities(), report)
     sink.write(b',"relations":')
-    _array(sink, leaving.relations(), report)
+    _array(sink, writer.relations(), report)
     for name, part in fields.items():
         if name not in _GRAPH:
             sink.write(b"," + _json({name: part}, report)[1:-1])

@@ -441,15 +441,15 @@ class Mem0:
         beside=OF_THE_STORE,
     )
 
-    def recognises(self, place: Place) -> bool:
-        head = place.head
+    def recognises(self, location: Place) -> bool:
+        head = location.head
         if _EMPTY_RESULTS.match(head.removeprefix(BOM)):
             return True
         return any(path in _MEMORY and start == b'"' for path, start in json_members(head))
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        with place.open() as stream:
-            document = ForeignReader(stream, place.name, item_bytes=reading.limits.line_bytes)
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        with location.open() as stream:
+            document = ForeignReader(stream, location.name, item_bytes=reading.limits.line_bytes)
             reading.line = lambda: document.value_line
             start = document.peek()
             if start == "[":

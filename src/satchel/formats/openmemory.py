@@ -67,12 +67,12 @@ class OpenMemory:
         traits=Traits(components=frozenset({Component.SEMANTIC}), writes=False),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return any(_is_backup(head) for head in heads(place))
+    def recognises(self, location: Place) -> bool:
+        return any(_is_backup(head) for head in heads(location))
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         some = False
-        with open_archive(place, reading.limits) as archive:
+        with open_archive(location, reading.limits) as archive:
             for file in archive.files:
                 if file.info is not None and not _has_backup(archive, file):
                     if file.name != _AGAIN:
@@ -84,7 +84,7 @@ class OpenMemory:
                     some = True
                     yield entry
         if not some and not reading.report.total:
-            raise EmptyInputError("the backup contains no memories", file=place.name)
+            raise EmptyInputError("the backup contains no memories", file=location.name)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing

@@ -77,18 +77,18 @@ class PamSdk:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        head = place.unpacked_head
+    def recognises(self, location: Place) -> bool:
+        head = location.unpacked_head
         return bool(_JSON_START.match(head) or _CBOR_START.match(head))
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield sealed entries, parents before children; their IDs must be valid."""
-        with open_sdk_file(place.file, reading.limits) as document:
+        with open_sdk_file(location.file, reading.limits) as document:
             held = _collect(document)
         reading.container.update(encode_foreign(document.envelope))
         links = {identity: entry.links for identity, entry in held.items()}
         ours: dict[str, str] = {}
-        for identity in _in_order(links, place.name):
+        for identity in _in_order(links, location.name):
             entry = held.pop(identity)
             value = {**json.loads(entry.text), "id": identity}
             _report_links(value, links, reading.report)
@@ -96,7 +96,7 @@ class PamSdk:
                 record = seal(sdk_draft(entry.component, value, ours), limits=reading.limits)
             except SatchelError as error:
                 error.field = entry.pointer + (f"/{error.field}" if error.field else "")
-                raise error.located(file=place.name, **entry.place) from None
+                raise error.located(file=location.name, **entry.place) from None
             ours[identity] = record.id
             yield record
 

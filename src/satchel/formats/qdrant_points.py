@@ -47,14 +47,14 @@ class QdrantPoints:
         beside=frozenset({VECTOR}),
     )
 
-    def recognises(self, place: Place) -> bool:
+    def recognises(self, location: Place) -> bool:
         # Of lines, only the first: many formats have an ID in one line and a payload in another.
-        line = dict(json_members(place.head.partition(b"\n")[0]))
-        found = dict(json_members(place.head))
+        line = dict(json_members(location.head.partition(b"\n")[0]))
+        found = dict(json_members(location.head))
         return _is_point(line, ()) or any(_is_point(found, start) for start in _STARTS)
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        yield from _LISTING.read(place, reading, lambda row: entry_of(row, None))
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        yield from _LISTING.read(location, reading, lambda row: entry_of(row, None))
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         count_others(records, writing.report, "Qdrant")
