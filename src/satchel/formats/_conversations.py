@@ -48,14 +48,14 @@ _FEW = 32
 """Largest number of files of one kind in a folder that are named individually."""
 
 
-def row_in(value: Any, what: str) -> Row:
+def row_in(value: Any, name: str) -> Row:
     """Return an object.
 
     Raises:
         MalformedError: If it is not an object.
     """
     if type(value) is not dict:
-        raise MalformedError(f"{what} is not an object")
+        raise MalformedError(f"{name} is not an object")
     return value
 
 
@@ -77,12 +77,12 @@ def list_in(row: Row, name: str) -> list[Any]:
     Raises:
         MalformedError: If it has another type.
     """
-    found = row.get(name)
-    if found is None:
+    value = row.get(name)
+    if value is None:
         return []
-    if type(found) is not list:
+    if type(value) is not list:
         raise MalformedError(f"`{name}` is not a list", field=name)
-    return found
+    return value
 
 
 def text_or_none(value: Any) -> str | None:
@@ -143,25 +143,25 @@ def rows_of(
         make: Converts a row to records.
     """
     if document.peek() != "{":
-        yield from _made(document.values(), document, file, reading, make)
+        yield from _records_of(document.values(), document, file, reading, make)
     else:
         around, listed = Row(), False
         for name in document.members():
             if name == _LIST and document.peek() == "[":
                 listed = True
-                yield from _made(document.values(), document, file, reading, make)
+                yield from _records_of(document.values(), document, file, reading, make)
             else:
                 around.update(escape_keys([(name, document.value())]))
         if listed:
             for name in around:
                 reading.report.lost(name, "a member next to the conversations")
         else:
-            yield from _made(iter((around,)), document, file, reading, make)
-            yield from _made(document.following(), document, file, reading, make, first=1)
+            yield from _records_of(iter((around,)), document, file, reading, make)
+            yield from _records_of(document.following(), document, file, reading, make, first=1)
     document.end()
 
 
-def _made(
+def _records_of(
     rows: Iterator[Any],
     document: ForeignReader,
     file: str,
@@ -172,13 +172,13 @@ def _made(
 ) -> Iterator[Model]:
     for number, value in enumerate(rows, first):
         try:
-            found = list(make(row_in(value, "this")))
+            records = list(make(row_in(value, "this")))
         except InputError as error:
             where = f"{file}/{number}" if file else str(number)
             error.field = f"{where}/{error.field}" if error.field else where
             reading.refuse(error.located(line=document.value_line))  # type: ignore[arg-type]
             continue
-        yield from found
+        yield from records
 
 
 def from_files(
@@ -199,13 +199,15 @@ def from_files(
             files are up to the caller.
         other_products: Paths of files without memory of this product.
     """
-    left = Counter(_folder_of(one) for one in archive.files if by_file.get(one.path, 0) is None)
+    without_memory = Counter(
+        _folder_of(one) for one in archive.files if by_file.get(one.path, 0) is None
+    )
     for file in archive.files:
         if file.path not in by_file:
             continue
         make = by_file[file.path]
         if make is None:
-            is_one_of_many = left[_folder_of(file)] > _FEW
+            is_one_of_many = without_memory[_folder_of(file)] > _FEW
             kind = _folder_of(file) if is_one_of_many else _kind_of(file)
             if file.path in other_products or _holds_none(file):
                 reading.report.ignore(kind)
@@ -340,17 +342,21 @@ class ChatConversation(NamedTuple):
     """The last message of the main branch; None for the last in the list."""
 
 
-def origin_at(provider: str, identity: str, source: str | None, kept: Row) -> Origin:
+def origin_at(provider: str, identity: str, source: str | None, as_written: Row) -> Origin:
     """Return the origin of a record in an export.
 
     Args:
         provider: The format's name.
         identity: Its ID in the export.
         source: The account, if the export names it.
-        kept: Members that are stored unchanged.
+        as_written: Members that are stored unchanged.
     """
     return Origin(
-        provider=provider, source=source, id=identity, as_written=kept, trust=TrustClass.IMPORTED
+        provider=provider,
+        source=source,
+        id=identity,
+        as_written=as_written,
+        trust=TrustClass.IMPORTED,
     )
 
 
@@ -363,11 +369,11 @@ def events(conversation: ChatConversation, report: Report) -> Iterator[SessionEv
     """
     tree = _Tree(conversation)
     yield conversation.start
-    yield from tree.way(tree.main(), _Chain(standing(conversation.start)))
+    yield from tree.branch(tree.main(), _Chain(standing(conversation.start)))
     for first in tree.others():
         fork, chain = tree.fork(first)
         yield fork
-        yield from tree.way(tree.down(first), chain)
+        yield from tree.branch(tree.down(first), chain)
     lost = len(conversation.turns) - len(tree.out)
     if lost:
         report.lost(
@@ -402,12 +408,12 @@ class _Tree:
 
     def main(self) -> list[str]:
         """Return the main branch, from the first message to the leaf."""
-        found, at = dict[str, None](), self._leaf
-        while at is not None and at not in found:
-            found[at] = None
+        branch, at = dict[str, None](), self._leaf
+        while at is not None and at not in branch:
+            branch[at] = None
             at = self._before(self._turns[at])
         # A cycle has no first message.
-        return [] if at is not None else list(reversed(found))
+        return [] if at is not None else list(reversed(branch))
 
     def others(self) -> Iterator[str]:
         """Yield the first message of every other branch, after the message that it continues."""
@@ -420,10 +426,10 @@ class _Tree:
 
     def down(self, first: str) -> list[str]:
         """Return the branch from a message on; at a fork, to the newest message."""
-        found = [first]
-        while children := self._children.get(found[-1]):
-            found.append(children[-1])
-        return found
+        branch = [first]
+        while children := self._children.get(branch[-1]):
+            branch.append(children[-1])
+        return branch
 
     def fork(self, first: str) -> tuple[SessionEvent, _Chain]:
         """Return the event that starts another branch, and the chain end for its first message."""
@@ -443,14 +449,14 @@ class _Tree:
         )
         return fork, _Chain(standing(fork), number=chain.number)
 
-    def way(self, ids: list[str], chain: _Chain) -> Iterator[SessionEvent]:
+    def branch(self, ids: list[str], chain: _Chain) -> Iterator[SessionEvent]:
         """Yield the messages of a branch."""
-        for each in ids:
+        for identity in ids:
             number = chain.number + 1
-            found = _put(self._turns[each].event, chain, number)
-            chain = _Chain(chain.session, standing(found), number)
-            self.out[each] = chain
-            yield found
+            event = _put(self._turns[identity].event, chain, number)
+            chain = _Chain(chain.session, standing(event), number)
+            self.out[identity] = chain
+            yield event
 
     def _before(self, turn: ChatTurn) -> str | None:
         return turn.parent if turn.parent in self._turns else None
@@ -615,28 +621,28 @@ def from_lines(
             if not line.strip():
                 continue
             try:
-                found = list(taking.take(_row_of(line, location, reading), number))
+                records = list(taking.take(_row_of(line, location, reading), number))
             except InputError as error:
                 error.line, error.file = number, location.name
                 if where:
                     error.field = f"{where}/{error.field}" if error.field else where
                 reading.refuse(error)
                 continue
-            yield from found
+            yield from records
     yield from taking.end()
 
 
 def _row_of(line: bytes, location: Place, reading: ReadContext) -> Row:
     try:
         text = line.decode()
-        found: list[Any] | None = ordinary_values(text)
+        values: list[Any] | None = ordinary_values(text)
     except UnicodeDecodeError:
-        found = None
-    if found is None or len(found) != 1:
+        values = None
+    if values is None or len(values) != 1:
         document = foreign_reader(io.BytesIO(line), location.name, reading)
-        found = [document.value()]
+        values = [document.value()]
         document.end()
-    return row_in(found[0], "a line")
+    return row_in(values[0], "a line")
 
 
 def _lines(stream: BinaryIO, bound: int) -> Iterator[bytes]:

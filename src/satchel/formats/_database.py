@@ -98,22 +98,22 @@ def _guarded() -> Iterator[None]:
         ) from error
 
 
-def columns_of(database: Database, table: str, wanted: tuple[str, ...], file: str) -> list[str]:
+def columns_of(database: Database, table: str, required: tuple[str, ...], file: str) -> list[str]:
     """Return the columns of a table, and require some of them.
 
     Raises:
         MalformedError: If it is not a plain table, or a column is missing.
     """
-    found = database.columns(table)
-    missing = [name for name in wanted if name not in found]
+    columns = database.columns(table)
+    missing = [name for name in required if name not in columns]
     if missing:
-        what = (
+        problem = (
             f"`{table}` has no column `{missing[0]}`"
-            if found
+            if columns
             else f"the table `{table}` is missing"
         )
-        raise MalformedError(what, file=file, field=table)
-    return found
+        raise MalformedError(problem, file=file, field=table)
+    return columns
 
 
 def other_tables(database: Database, known: frozenset[str]) -> Iterator[str]:
@@ -180,14 +180,14 @@ def _tables(stream: BinaryIO) -> Iterator[str]:
         cells = int.from_bytes(page[at + 3 : at + 5])
         if page[at] == _LEAF:
             pointers = page[at + _LEAF_HEADER :]
-            for place in range(cells):
-                name = _name(page, int.from_bytes(pointers[2 * place : 2 * place + 2]))
+            for index in range(cells):
+                name = _name(page, int.from_bytes(pointers[2 * index : 2 * index + 2]))
                 if name is not None:
                     yield name
         elif page[at] == _INTERIOR:
             pointers = page[at + _INTERIOR_HEADER :]
-            for place in range(cells):
-                cell = int.from_bytes(pointers[2 * place : 2 * place + 2])
+            for index in range(cells):
+                cell = int.from_bytes(pointers[2 * index : 2 * index + 2])
                 waiting.append(int.from_bytes(page[cell : cell + 4]))
             waiting.append(int.from_bytes(page[at + 8 : at + 12]))
 
@@ -208,11 +208,11 @@ def _name(page: bytes, at: int) -> str | None:
 
 def _varint(page: bytes, at: int) -> tuple[int, int]:
     value = 0
-    for place in range(_LONGEST_VARINT):
-        byte = page[at + place]
-        if place == _LONGEST_VARINT - 1:
-            return value << 8 | byte, at + place + 1
+    for index in range(_LONGEST_VARINT):
+        byte = page[at + index]
+        if index == _LONGEST_VARINT - 1:
+            return value << 8 | byte, at + index + 1
         value = value << 7 | byte & 0x7F
         if byte < 0x80:  # noqa: PLR2004 - the bit that says that there is more
-            return value, at + place + 1
+            return value, at + index + 1
     raise IndexError

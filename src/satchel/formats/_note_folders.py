@@ -159,12 +159,14 @@ def notes_of(index: NoteIndex, path: str) -> Iterator[Entry]:
     """Yield the memories in an index."""
     seen = dict[str, int]()
     for heading, text in index.notes:
-        place = seen[heading] = seen.get(heading, 0) + 1
+        number = seen[heading] = seen.get(heading, 0) + 1
         yield Semantic(
             text=text,
             kind=NOTE,
             tags=(heading,) if heading else (),
-            origin=Origin(provider=NAME, id=f"{path}#{heading}/{place}", trust=TrustClass.IMPORTED),
+            origin=Origin(
+                provider=NAME, id=f"{path}#{heading}/{number}", trust=TrustClass.IMPORTED
+            ),
         )
 
 

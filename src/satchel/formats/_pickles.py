@@ -45,7 +45,7 @@ _MODELS = {
     UUID_CLASS,
 }
 
-_MADE: dict[Global, Callable[..., Any]] = {
+_CONSTRUCTORS: dict[Global, Callable[..., Any]] = {
     Global("datetime", "datetime"): datetime,
     Global("datetime", "date"): date,
     Global("datetime", "time"): time,
@@ -116,11 +116,11 @@ class _Machine:
     def since_mark(self) -> list[Any]:
         """Pop everything after the last mark, and the mark."""
         stack = self.stack
-        for place in range(len(stack) - 1, -1, -1):
-            if stack[place] is _MARK:
-                found = stack[place + 1 :]
-                del stack[place:]
-                return found
+        for position in range(len(stack) - 1, -1, -1):
+            if stack[position] is _MARK:
+                items = stack[position + 1 :]
+                del stack[position:]
+                return items
         raise IndexError
 
     def floats(self) -> None:
@@ -143,18 +143,18 @@ def _push(make: Callable[[_Machine], Any]) -> Callable[[_Machine], None]:
     return act
 
 
-def _given(value: Any, _: _Machine) -> Any:
+def _constant(value: Any, _: _Machine) -> Any:
     return value
 
 
-def _made(make: Callable[[], Any], _: _Machine) -> Any:
+def _push_new(make: Callable[[], Any], _: _Machine) -> Any:
     return make()
 
 
 def _put(size: int) -> Callable[[_Machine], None]:
     def act(machine: _Machine) -> None:
-        place = machine.number(size) if size else len(machine.memo)
-        machine.memo[place] = machine.stack[-1]
+        slot = machine.number(size) if size else len(machine.memo)
+        machine.memo[slot] = machine.stack[-1]
 
     return act
 
@@ -248,14 +248,14 @@ def _stack_global(machine: _Machine) -> None:
 
 
 def _known(module: str, name: str, machine: _Machine) -> Global:
-    found = Global(module, name)
-    if found not in _MODELS and found not in _MADE:
+    cls = Global(module, name)
+    if cls not in _MODELS and cls not in _CONSTRUCTORS:
         raise MalformedError(
             f"a pickle that contains a {module[:80]}.{name[:80]}, which is not data",
             byte=machine.at - 1,
             hint="Nothing in it was executed.",
         )
-    return found
+    return cls
 
 
 def _new(machine: _Machine) -> None:
@@ -266,11 +266,11 @@ def _new(machine: _Machine) -> None:
 
 
 def _reduce(machine: _Machine) -> None:
-    given, cls = machine.stack.pop(), machine.stack.pop()
-    make = _MADE[_of(Global, cls)]
-    if make is dict and given:
+    arguments, cls = machine.stack.pop(), machine.stack.pop()
+    make = _CONSTRUCTORS[_of(Global, cls)]
+    if make is dict and arguments:
         raise TypeError
-    machine.stack.append(make(*_of(tuple, given)))
+    machine.stack.append(make(*_of(tuple, arguments)))
 
 
 def _build(machine: _Machine) -> None:
@@ -320,7 +320,7 @@ _ACTS: dict[bytes, Callable[[_Machine], None]] = {
     b"b": _build,
 }
 _OPERATIONS: dict[int, Callable[[_Machine], None]] = {
-    **{sign[0]: _push(partial(_given, value)) for sign, value in _PLAIN.items()},
-    **{sign[0]: _push(partial(_made, make)) for sign, make in _EMPTY.items()},
+    **{sign[0]: _push(partial(_constant, value)) for sign, value in _PLAIN.items()},
+    **{sign[0]: _push(partial(_push_new, make)) for sign, make in _EMPTY.items()},
     **{sign[0]: act for sign, act in _ACTS.items()},
 }

@@ -55,15 +55,15 @@ class Chroma:
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         source = _database(location)
         with open_database_copy(source, reading) as database:
-            found = collections_in(database, location.name)
-            _keep(found, reading)
-            if len(found) > 1:
+            collections = collections_in(database, location.name)
+            _keep(collections, reading)
+            if len(collections) > 1:
                 reading.report.note(
-                    f"all {len(found)} collections are read; one alone:"
+                    f"all {len(collections)} collections are read; one alone:"
                     " chroma:///folder?collection=NAME"
                 )
             count = 0
-            for segment in segments_in(database, found):
+            for segment in segments_in(database, collections):
                 for entry in entries_in(database, segment, source, reading):
                     count += 1
                     yield entry
@@ -83,14 +83,17 @@ def _database(location: Place) -> Place:
     return Place(location.path / FILE, location.on_progress) if location.is_folder else location
 
 
-def _keep(found: list[dict[str, Any]], reading: ReadContext) -> None:
+def _keep(collections: list[dict[str, Any]], reading: ReadContext) -> None:
     """Store the metadata of the collections, unless there are too many."""
-    said = [{name: one[name] for name in _SAID if name in one} for one in found]
-    if len(said) <= _MOST_KEPT:
-        reading.container["collections"] = said
+    details = [
+        {name: collection[name] for name in _SAID if name in collection}
+        for collection in collections
+    ]
+    if len(details) <= _MOST_KEPT:
+        reading.container["collections"] = details
     else:
         reason = "its details, since there are too many"
-        reading.report.lost("collection", reason, count=len(said))
+        reading.report.lost("collection", reason, count=len(details))
 
 
 def entries_in(

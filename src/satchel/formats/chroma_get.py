@@ -44,7 +44,7 @@ _LISTS = {
     "metadatas": "metadata",
     "uris": URI,
 }
-_PLACES = {name: place for place, name in enumerate(_LISTS)}
+_COLUMNS = {name: place for place, name in enumerate(_LISTS)}
 _ALWAYS = ("ids", "documents", "metadatas")
 _KEY = struct.Struct(">BQ")
 _BESIDE_IDS = ((b"documents",), (b"metadatas",), (b"embeddings",))
@@ -72,11 +72,11 @@ class ChromaGet:
     )
 
     def recognises(self, location: Place) -> bool:
-        found = dict(json_members(location.head))
-        if found.get((b"ids",)) != b"[" or found.get((b"ids", 0), b'"') != b'"':
+        starts = dict(json_members(location.head))
+        if starts.get((b"ids",)) != b"[" or starts.get((b"ids", 0), b'"') != b'"':
             return False
         # The IDs of many records may fill the whole head.
-        return any(path in found for path in _BESIDE_IDS) or len(location.head) == HEAD_BYTES
+        return any(path in starts for path in _BESIDE_IDS) or len(location.head) == HEAD_BYTES
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         with closing(_Lists()) as lists:
@@ -144,7 +144,7 @@ class _Lists:
         """Add a value to a list."""
         number = self.counts.get(name, 0)
         if value is not None:
-            self._held.put(_KEY.pack(_PLACES[name], number), _pack(value))
+            self._held.put(_KEY.pack(_COLUMNS[name], number), _pack(value))
         self.counts[name] = number + 1
 
     def row(self, number: int) -> Row:
@@ -152,16 +152,16 @@ class _Lists:
         return {member: self._at(name, number) for name, member in _LISTS.items()}
 
     def _at(self, name: str, number: int) -> Any:
-        found = self._held.get(_KEY.pack(_PLACES[name], number))
+        found = self._held.get(_KEY.pack(_COLUMNS[name], number))
         return None if found is None else _unpack(found)
 
-    def write(self, sink: BinaryIO, wanted: set[str], around: Row, report: Report) -> None:
+    def write(self, sink: BinaryIO, required: set[str], around: Row, report: Report) -> None:
         """Write the lists that are required or not empty."""
         sink.write(b"{")
         count = self.counts.get("ids", 0)
         joint = b"\n"
-        for name, place in _PLACES.items():
-            if name not in wanted and not self._has(place, count):
+        for name, column in _COLUMNS.items():
+            if name not in required and not self._has(column, count):
                 continue
             sink.writelines((joint, as_json(name, report), b": ["))
             for number in range(count):
@@ -174,29 +174,29 @@ class _Lists:
                 sink.writelines((joint, as_json({name: part}, report)[1:-1]))
         sink.write(b"\n}\n")
 
-    def _has(self, place: int, count: int) -> bool:
-        return any(_KEY.pack(place, number) in self._held for number in range(count))
+    def _has(self, column: int, count: int) -> bool:
+        return any(_KEY.pack(column, number) in self._held for number in range(count))
 
 
 def _fill(lists: _Lists, records: RecordSet, report: Report) -> str:
     """Add every memory to the lists; return the distance of their vectors."""
     lengths, spaces = dict[int, str | None](), dict[str, str]()
-    with closing(ScratchMap()) as there:
+    with closing(ScratchMap()) as ids:
         for record in in_order(records, {}):
             entry = record.model
             if not isinstance(entry, Entry) or (entry.text is None and not _was_one(entry)):
                 report.lost(record.type, "Chroma stores text only", example=record.id)
                 continue
             row = row_of(record, entry, report)
-            if not there.add(row["id"].encode()):
+            if not ids.add(row["id"].encode()):
                 row["id"] = record.id.partition(":")[2]
                 report.lost("origin/id", "another record has the same ID", example=record.id)
-                there.add(row["id"].encode())
+                ids.add(row["id"].encode())
             _count(record, entry, report)
             if row[VECTOR] is not None and entry.origin is not None:
                 _require_length(lengths, row[VECTOR], entry.origin.source)
-                kept = entry.origin.as_written.get(VECTOR, {})
-                spaces.setdefault(kept.get(SPACE, USUAL), record.id)
+                stored = entry.origin.as_written.get(VECTOR, {})
+                spaces.setdefault(stored.get(SPACE, USUAL), record.id)
             for name, member in _LISTS.items():
                 value = row[member]
                 lists.add(name, _numbers(value) if member == VECTOR else value)

@@ -92,8 +92,8 @@ class ClaudeText:
             text = text_in(archive, archive.files[0], reading, location, most)
         with closing(ScratchMap()) as seen:
             count = 0
-            for count, said in enumerate(_said_in(text, reading), 1):  # noqa: B007 - used below
-                yield said.entry(seen)
+            for count, item in enumerate(_said_in(text, reading), 1):  # noqa: B007 - used below
+                yield item.entry(seen)
         if not count:
             raise EmptyInputError(
                 "no memories found: no line starts with a date in brackets",
@@ -116,11 +116,11 @@ class ClaudeText:
                             parts[section.heading].write(line.encode() + b"\n")
             first = True
             for heading, stream in parts.items():
-                for number, said in enumerate(stream.lines()):
+                for number, line_text in enumerate(stream.lines()):
                     if number == 0:
                         sink.write(f"{'' if first else chr(10)}## {heading}\n\n".encode())
                         first = False
-                    sink.write(said + b"\n")
+                    sink.write(line_text + b"\n")
 
 
 class _Memory(NamedTuple):

@@ -172,7 +172,7 @@ class CogneeArchive:
         if kind in (ENTITY, RAW):
             node = node_of(kind, row)
             identity = text_in(row, "id" if kind == RAW else "external_id")
-            self._names.add(identity.encode(), _pack((_standing(node), node.name)))
+            self._names.add(identity.encode(), _pack((_placeholder(node), node.name)))
             return (node,)
         entry = entry_of(kind, row)
         self._order.add(entry)
@@ -198,7 +198,7 @@ class CogneeArchive:
             if standing:
                 name = f"{row['external_id']}/{side}"
                 origin = Origin(provider=NAME, id=name, trust=TrustClass.IMPORTED)
-                yield Edge(source=_standing(fact), target=standing, kind=side, origin=origin)
+                yield Edge(source=_placeholder(fact), target=standing, kind=side, origin=origin)
 
     @contextmanager
     def _refusing(self, where: str, line: Callable[[], int]) -> Iterator[None]:
@@ -210,7 +210,7 @@ class CogneeArchive:
             self._reading.refuse(error.located(file=self._location.name))  # type: ignore[arg-type]
 
 
-def _standing(record: GraphNode | Semantic) -> str:
+def _placeholder(record: GraphNode | Semantic) -> str:
     assert record.origin is not None  # noqa: S101 - each record that is read has one
     return placeholder(str(record.__struct_config__.tag), record.scope, record.origin)
 
@@ -333,13 +333,13 @@ class CogneeWriter:
         self._refs.add(record.id.encode(), identity.encode())
 
     def _with_refs(self, record: Sealed, entry: Semantic, row: Row) -> Row:
-        kept = as_written_of(entry.origin)
+        as_written = as_written_of(entry.origin)
         for side, name in ((SUBJECT, entry.subject), (OBJECT, entry.object)):
             target = self._joined.get(f"{record.id}/{side}".encode())
-            found = None if target is None else self._refs.get(target)
-            ref = kept.get(REFS[side])
-            if found is not None:
-                row[REFS[side]] = found.decode()
+            joined = None if target is None else self._refs.get(target)
+            ref = as_written.get(REFS[side])
+            if joined is not None:
+                row[REFS[side]] = joined.decode()
             elif type(ref) is not str:
                 row[REFS[side]] = name
         return row

@@ -61,9 +61,9 @@ class LangGraph:
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         count_others(records, writing.report, "a LangGraph store")
         with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
-            made = Path(folder) / "made.db"
+            database = Path(folder) / "made.db"
             try:
-                with closing(apsw.Connection(str(made))) as connection:
+                with closing(apsw.Connection(str(database))) as connection:
                     connection.pragma("journal_mode", "OFF")
                     connection.pragma("synchronous", "OFF")
                     with connection:
@@ -74,7 +74,7 @@ class LangGraph:
                     file=tempfile.gettempdir(),
                     hint="Free disk space there, or set TMPDIR to a larger folder.",
                 ) from error
-            with target.open() as sink, made.open("rb") as stream:
+            with target.open() as sink, database.open("rb") as stream:
                 shutil.copyfileobj(stream, sink)
 
 

@@ -91,18 +91,18 @@ def entry_of(row: Row, agent: str | None, source: str | None) -> Entry:
     """
     label, text = text_in(row, "label"), text_in(row, "value")
     cls = Identity if SELF.fullmatch(label) else Semantic
-    made = cls(
+    entry = cls(
         kind=BLOCK,
         text=text,
         scope=Scope(agent=agent) if agent is not None else None,
         origin=Origin(provider=NAME, source=source, id=label, trust=TrustClass.IMPORTED),
     )
     # Its ID is one of this file; it is always stored, to be written again.
-    kept = differences(row, _block(label, text))
-    return _keeping(made, kept)
+    as_written = differences(row, _block(label, text))
+    return _keeping(entry, as_written)
 
 
-def _keeping(entry: Entry, kept: Row) -> Entry:
+def _keeping(entry: Entry, as_written: Row) -> Entry:
     origin = entry.origin
     assert origin is not None  # noqa: S101 - it was just given one
     whole = Origin(
@@ -110,7 +110,7 @@ def _keeping(entry: Entry, kept: Row) -> Entry:
         source=origin.source,
         id=origin.id,
         trust=origin.trust,
-        as_written=kept,
+        as_written=as_written,
     )
     return type(entry)(kind=entry.kind, text=entry.text, scope=entry.scope, origin=whole)
 
@@ -133,12 +133,12 @@ def block_of(entry: Entry, label: str) -> Row:
     """Return an entry as a block, without an ID unless it came with one."""
     text = entry.text or ""
     written = _block(label, text)
-    kept = as_written_of(entry.origin)
+    as_written = as_written_of(entry.origin)
     if entry.origin is not None and entry.origin.provider == MEMFS:
-        there = entry.origin.as_written
-        kept = {name: there[name] for name in _IN_A_FILE if name in there}
-    row = reproduce(written, {k: v for k, v in kept.items() if k not in ("value", "label")})
-    if type(row.get("limit")) is int and row["limit"] < len(text) and "limit" in kept:
+        file_members = entry.origin.as_written
+        as_written = {name: file_members[name] for name in _IN_A_FILE if name in file_members}
+    row = reproduce(written, {k: v for k, v in as_written.items() if k not in ("value", "label")})
+    if type(row.get("limit")) is int and row["limit"] < len(text) and "limit" in as_written:
         row["limit"] = len(text)
     return row
 
@@ -191,15 +191,15 @@ def message_of(row: Row, session: str, source: str | None) -> SessionEvent:
     """
     role = text_in(row, "role")
     text, when = _said(row), row.get("created_at")
-    made = read_time(when) if type(when) is str else None
+    created = read_time(when) if type(when) is str else None
     name = row.get("id")
-    written = {"id": ABSENT, **_message(role, text, made)}
+    written = {"id": ABSENT, **_message(role, text, created)}
     return SessionEvent(
         event="message",
         session=session,
         role=role,
         text=text,
-        created_at=made,
+        created_at=created,
         origin=_at(
             f"{session}/{name}" if type(name) is str else None, source, differences(row, written)
         ),
@@ -240,13 +240,13 @@ def _sent(row: Row) -> list[str]:
     calls = row.get("tool_calls")
     if type(calls) is not list or row.get("role") != "assistant":
         return []
-    called = [one.get("function") for one in calls if type(one) is dict]
-    found = list[str]()
-    for one in called:
-        if type(one) is dict and one.get("name") == _SEND and type(one.get("arguments")) is str:
-            text = _message_in(one["arguments"])
-            found += [text] if text is not None else []
-    return found
+    functions = [call.get("function") for call in calls if type(call) is dict]
+    texts = list[str]()
+    for call in functions:
+        if type(call) is dict and call.get("name") == _SEND and type(call.get("arguments")) is str:
+            text = _message_in(call["arguments"])
+            texts += [text] if text is not None else []
+    return texts
 
 
 def _message_in(arguments: str) -> str | None:
@@ -323,12 +323,12 @@ def renewed(old: Row, report: Report) -> Row:
 
 
 def _rows(old: Row, name: str) -> list[Any]:
-    found = old.get(name)
-    if found is None:
+    rows = old.get(name)
+    if rows is None:
         return []
-    if type(found) is not list:
+    if type(rows) is not list:
         raise MalformedError(f"`{name}` is not a list", field=name)
-    return found
+    return rows
 
 
 def _numbered(old: Row, name: str, kind: str) -> list[Row]:
@@ -348,11 +348,11 @@ def _tag(said: Any) -> Any:
 
 def _names(old: Row, report: Report) -> Row:
     """Return the names of the environment variables; their values are secrets and are not read."""
-    found = _rows(old, "tool_exec_environment_variables")
-    for one in found:
+    variables = _rows(old, "tool_exec_environment_variables")
+    for variable in variables:
         reason = "its value is a secret; only the name is kept"
-        report.lost("tool_exec_environment_variables", reason, example=str(_key(one))[:80])
-    return {str(_key(one)): "" for one in found}
+        report.lost("tool_exec_environment_variables", reason, example=str(_key(variable))[:80])
+    return {str(_key(variable)): "" for variable in variables}
 
 
 def _key(one: Any) -> Any:
@@ -360,12 +360,12 @@ def _key(one: Any) -> Any:
 
 
 def _in_context(old: Row, messages: list[Row]) -> list[str]:
-    found = _rows(old, "in_context_message_indices")
-    for number, one in enumerate(found):
-        if type(one) is not int or not 0 <= one < len(messages):
+    indices = _rows(old, "in_context_message_indices")
+    for number, index in enumerate(indices):
+        if type(index) is not int or not 0 <= index < len(messages):
             where = f"in_context_message_indices/{number}"
             raise MalformedError("there is no such message", field=where)
-    return [messages[one]["id"] for one in found]
+    return [messages[index]["id"] for index in indices]
 
 
 LISTS = ("agents", "blocks", *THINGS)
@@ -492,13 +492,13 @@ class LettaWriter:
 
     def _free(self) -> Iterator[int]:
         """Yield numbers that no block of the records uses."""
-        taken = set[str]()
+        used = set[str]()
         for kind in MEMORIES:
             for record in self._records.of(kind):
-                taken.add(str(as_written_of(cast("Entry", record.model).origin).get("id")))
+                used.add(str(as_written_of(cast("Entry", record.model).origin).get("id")))
         number = 0
         while True:
-            if f"block-{number}" not in taken:
+            if f"block-{number}" not in used:
                 yield number
             number += 1
 
@@ -506,12 +506,12 @@ class LettaWriter:
         rows = [dict(row) for row in self._things[AGENT]]
         if not rows and (blocks or "agent" in self._container or not self._container):
             rows, added = [agent_of_ours(self._name, blocks)], []
-        there = set(blocks)
+        written_blocks = set(blocks)
         for number, row in enumerate(rows):
             ids = row.get("block_ids")
-            if type(ids) is list and (added or not there.issuperset(map(str, ids))):
+            if type(ids) is list and (added or not written_blocks.issuperset(map(str, ids))):
                 new = added if number == 0 else []
-                row["block_ids"] = [*(one for one in ids if one in there), *new]
+                row["block_ids"] = [*(one for one in ids if one in written_blocks), *new]
             session = f"{row.get('name')}/{row.get('id', number)}"
             if "messages" in row or session in self._messages:
                 row["messages"] = self._messages.pop(session, [])
@@ -527,17 +527,17 @@ class LettaWriter:
         by_id = {row["id"]: row for row in blocks}
         labels = {row["label"] for row in blocks}
         for agent in agents:
-            there = set[str]()
+            used_labels = set[str]()
             ids = agent.get("block_ids")
             for row in (by_id.get(one) for one in (ids if type(ids) is list else ())):
                 if row is None:
                     continue
-                if row["label"] in there:
+                if row["label"] in used_labels:
                     row["label"] = _unused(row["label"], labels)
                     labels.add(row["label"])
                     reason = "another block of the agent has the same label"
                     self._report.lost("origin/id", reason, example=row["id"])
-                there.add(row["label"])
+                used_labels.add(row["label"])
 
     def _count(self, record: Sealed, entry: Entry, own: str | None, label: str) -> None:
         value = record.value
@@ -625,8 +625,8 @@ class Letta:
         reading.container.update({"fields": fields, "lists": lists})
         for name, part in fields.items():
             if type(part) is list and part:
-                what = f"{len(part)} of {name!r} are kept as data, not as memories"
-                reading.report.note(what)
+                note = f"{len(part)} of {name!r} are kept as data, not as memories"
+                reading.report.note(note)
         yield from _DocumentRows(document, location, reading).records()
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
@@ -650,14 +650,16 @@ FORMAT = Letta()
 def _document(location: Place, reading: ReadContext) -> Row:
     bound = reading.limits.line_bytes
     with location.open() as stream:
-        found = _value(stream, location, bound)
-    if type(found) is str:  # some files are a JSON text inside JSON
-        found = _value(BytesIO(found.encode()), location, bound)
-    if type(found) is not dict or not (is_older(found) or type(found.get("agents")) is list):
+        document = _value(stream, location, bound)
+    if type(document) is str:  # some files are a JSON text inside JSON
+        document = _value(BytesIO(document.encode()), location, bound)
+    if type(document) is not dict or not (
+        is_older(document) or type(document.get("agents")) is list
+    ):
         raise MalformedError(
             "not an agent file: the list `agents` is missing", file=location.name, line=1
         )
-    return found
+    return document
 
 
 def _value(stream: BinaryIO, location: Place, bound: int) -> Any:

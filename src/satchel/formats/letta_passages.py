@@ -73,17 +73,17 @@ def entry_of(row: Any) -> Semantic:
     if type(row) is not dict:
         raise MalformedError("not an object")
     text_in(row, "text")
-    made = Semantic(kind=PASSAGE, **_said(row))
-    kept = differences({k: v for k, v in row.items() if k != "id"}, _written(made))
-    if isinstance(kept.get(_VECTOR), list):
-        kept[_VECTOR] = {_OF: text_mark(row["text"]), _VECTOR: kept[_VECTOR]}
+    passage = Semantic(kind=PASSAGE, **_said(row))
+    as_written = differences({k: v for k, v in row.items() if k != "id"}, _written(passage))
+    if isinstance(as_written.get(_VECTOR), list):
+        as_written[_VECTOR] = {_OF: text_mark(row["text"]), _VECTOR: as_written[_VECTOR]}
     identity = row.get("id")
     if type(identity) is not str:
         identity = None
-        kept |= {"id": row["id"]} if "id" in row else {}
+        as_written |= {"id": row["id"]} if "id" in row else {}
     trust = TrustClass.IMPORTED
-    origin = Origin(provider=NAME, id=identity, as_written=kept, trust=trust)
-    return msgspec.structs.replace(made, origin=origin)
+    origin = Origin(provider=NAME, id=identity, as_written=as_written, trust=trust)
+    return msgspec.structs.replace(passage, origin=origin)
 
 
 def _said(row: Row) -> Row:
@@ -262,12 +262,12 @@ def _passages(document: ForeignReader, reading: ReadContext) -> Any:
     for number, row in enumerate(document.values()):
         count = number + 1
         try:
-            found = entry_of(row)
+            passage = entry_of(row)
         except InputError as error:
             error.field = f"{number}/{error.field}" if error.field else str(number)
             reading.refuse(error.located(line=document.value_line))  # type: ignore[arg-type]
             continue
-        yield found
+        yield passage
     return count
 
 

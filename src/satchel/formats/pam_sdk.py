@@ -170,18 +170,18 @@ class _Writer:
 
     def components(self, records: RecordSet) -> dict[str, list[dict[str, Any]]]:
         """Return the entries of each array, in the order of the records."""
-        kept = self._keep(records)
-        links = {identity: _links(record) for identity, record in kept.items()}
+        selected = self._keep(records)
+        links = {identity: _links(record) for identity, record in selected.items()}
         for identity in _in_order(links, "the records to write"):
-            self._make(Sealed(identity, kept[identity].type, kept[identity].body))
+            self._make(Sealed(identity, selected[identity].type, selected[identity].body))
         arrays: dict[str, list[dict[str, Any]]] = {component: [] for component in CAPS}
-        for identity, record in kept.items():
+        for identity, record in selected.items():
             if identity in self._made:
                 arrays[record.type].append(self._made.pop(identity))
         return arrays
 
     def _keep(self, records: RecordSet) -> dict[str, Sealed]:
-        kept: dict[str, Sealed] = {}
+        selected: dict[str, Sealed] = {}
         counts = dict.fromkeys(CAPS, 0)
         for record in records:
             cap = CAPS.get(record.type)
@@ -194,18 +194,18 @@ class _Writer:
                 )
             else:
                 counts[record.type] += 1
-                kept[record.id] = record
-        return kept
+                selected[record.id] = record
+        return selected
 
     def _make(self, record: Sealed) -> None:
-        found = to_sdk_entry(cast("Entry", record.model), self._theirs)
-        for member, reason in found.losses:
+        converted = to_sdk_entry(cast("Entry", record.model), self._theirs)
+        for member, reason in converted.losses:
             self._report.lost(member, reason, example=record.id)
         for member in record.unknown:
             self._report.lost(member, _NO_PLACE, example=record.id)
-        if found.defaulted:
+        if converted.defaulted:
             self._report.note("absent members are written as the SDK's default")
-        entry = make_entry(record.type, found.members)
+        entry = make_entry(record.type, converted.members)
         if entry["id"] in self._taken:
             self._report.lost(record.type, "the file already has the same entry", example=record.id)
         else:

@@ -64,14 +64,14 @@ class QdrantPoints:
             _LISTING.write(sink, rows, container, writing.report, "points")
 
 
-def _rows(records: RecordSet, there: ScratchMap, report: Report) -> Iterator[dict[str, Any]]:
+def _rows(records: RecordSet, seen: ScratchMap, report: Report) -> Iterator[dict[str, Any]]:
     for record in in_order(records, {}):
         entry = record.model
         if not isinstance(entry, Entry) or not _says_something(entry):
             report.lost(record.type, "a point must be a text or data", example=record.id)
             continue
         row = row_of(record, entry, report)
-        if not there.add(repr(row["id"]).encode()):
+        if not seen.add(repr(row["id"]).encode()):
             report.lost(record.type, "another point has the same ID", example=record.id)
             continue
         if entry.origin is not None and entry.origin.provider == NAME and entry.origin.source:
