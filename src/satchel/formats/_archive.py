@@ -264,14 +264,14 @@ class _Bounded:
         packed = file.info.compress_size if file.info else 0
         self._factor = limits.expansion
         self._most = max(limits.expansion_free_bytes, limits.expansion * packed)
-        self._given = 0
+        self._expanded = 0
 
     def read(self, size: int = -1) -> bytes:
         """Return some bytes more."""
         # Never the whole size at once: a declared size may be wrong.
         data = self._stream.read(size if 0 <= size <= _CHUNK else _CHUNK)
-        self._given += len(data)
-        if self._given > self._most:
+        self._expanded += len(data)
+        if self._expanded > self._most:
             problem = f"the file expands to more than {self._factor} times its size"
             raise LimitError(problem, field=self._path)
         return data

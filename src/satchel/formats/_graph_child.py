@@ -71,7 +71,7 @@ class GraphFile:
         properties = ", ".join(f"n.{_quoted(name)}" for name in columns)
         cypher = f"MATCH (n:{_quoted(table)}) WHERE n.{_quoted(key)} = x RETURN {properties}"
         for part in self._keys(table):
-            rows = (dict(zip(columns, row, strict=True)) for row in self._of(cypher, part))
+            rows = (dict(zip(columns, row, strict=True)) for row in self._rows_at(cypher, part))
             by_key = {row[key]: row for row in rows}
             yield from (by_key[one] for one in part if one in by_key)
 
@@ -86,7 +86,7 @@ class GraphFile:
             pattern = f"(a:{_quoted(source)})-[l:{_quoted(table)}]->(b:{_quoted(target)})"
             cypher = f"MATCH {pattern} WHERE a.{key} = x RETURN a.{key}, b.{key}{properties}"
             for part in self._keys(source):
-                for row in self._of(cypher, part):
+                for row in self._rows_at(cypher, part):
                     yield dict(zip(names, row, strict=True))
 
     def _columns(self, table: str) -> list[str]:
@@ -98,7 +98,7 @@ class GraphFile:
         for start in range(0, len(keys), _BATCH):
             yield keys[start : start + _BATCH]
 
-    def _of(self, cypher: str, part: list[str]) -> Iterator[list[Any]]:
+    def _rows_at(self, cypher: str, part: list[str]) -> Iterator[list[Any]]:
         return self._each(f"UNWIND $part AS x {cypher}", {"part": part})
 
     def _all(self, cypher: str) -> list[list[Any]]:

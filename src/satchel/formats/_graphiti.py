@@ -621,17 +621,17 @@ class GraphitiGraph:
         """
         if not self._counts:
             raise EmptyInputError("the graph contains no memories", file=self._file)
-        for position, row in self._kept(FACTS):
+        for position, row in self._stored_rows(FACTS):
             with self._refusing(position):
                 yield self._fact(row)
-        for position, row in self._kept(FACTS):
+        for position, row in self._stored_rows(FACTS):
             with self._refusing(position):
                 yield from self._joints(row)
         if self._open_ends:
             reason = "ends of facts are not in the file; their IDs are kept"
             self._reading.report.note(f"{self._open_ends:,} {reason}")
         for table in LINKS:
-            for position, row in self._kept(table):
+            for position, row in self._stored_rows(table):
                 with self._refusing(position):
                     yield from self._link(table, row)
 
@@ -646,7 +646,7 @@ class GraphitiGraph:
             text_in(row, TARGET)
         self._waiting[table].write(msgspec.json.encode([position, row]) + b"\n")
 
-    def _kept(self, table: str) -> Iterator[tuple[str, Row]]:
+    def _stored_rows(self, table: str) -> Iterator[tuple[str, Row]]:
         for line in self._waiting[table].lines():
             position, row = msgspec.json.decode(line)
             yield position, row
@@ -658,18 +658,18 @@ class GraphitiGraph:
                 f"several records have the same ID, such as {identity[:_SHOWN]!r}"
             )
 
-    def _found(self, identity: Any) -> GraphitiNode | None:
+    def _node(self, identity: Any) -> GraphitiNode | None:
         packed = self._names.get(identity.encode()) if type(identity) is str else None
         return None if packed is None else _known(packed)
 
     def _end(self, row: Row, side: str) -> GraphitiEnd | None:
-        node = self._found(row.get(side))
+        node = self._node(row.get(side))
         return None if node is None else GraphitiEnd(row[side], node.name, node.label)
 
     def _fact(self, row: Row) -> Semantic:
         episodes = dict[str, str]()
         for one in texts(row.get("episodes")):
-            known = self._found(one)
+            known = self._node(one)
             if known is not None and known.is_episode:
                 episodes[one] = known.placeholder_id
         return fact_of(row, (self._end(row, SOURCE), self._end(row, TARGET)), episodes)
@@ -678,7 +678,7 @@ class GraphitiGraph:
         """Yield the links from a fact to its ends, if they are in the file."""
         fact = _placeholder(self._fact(row))
         for side, kind in _ENDS:
-            known = self._found(row.get(side))
+            known = self._node(row.get(side))
             if known is None:
                 self._open_ends += 1
             elif known.placeholder_id:
@@ -687,7 +687,7 @@ class GraphitiGraph:
                 yield Edge(source=fact, target=known.placeholder_id, kind=kind, origin=origin)
 
     def _link(self, table: str, row: Row) -> Iterator[Edge]:
-        start, end = self._found(row[SOURCE]), self._found(row[TARGET])
+        start, end = self._node(row[SOURCE]), self._node(row[TARGET])
         if start is None or end is None or not (start.placeholder_id and end.placeholder_id):
             reason = "its ends are not in the file"
             self._reading.report.lost(table, reason, example=id_in(row)[:_SHOWN])

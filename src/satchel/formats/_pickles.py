@@ -53,7 +53,7 @@ _CONSTRUCTORS: dict[Global, Callable[..., Any]] = {
     Global("datetime", "timezone"): timezone,
     Global("decimal", "Decimal"): Decimal,
     Global("collections", "OrderedDict"): dict,
-    Global("builtins", "set"): lambda items: _distinct(_of(list, items)),
+    Global("builtins", "set"): lambda items: _distinct(_require_type(list, items)),
 }
 """Constructors of data from plain arguments, by class."""
 
@@ -184,28 +184,28 @@ def _whole(size: int) -> Callable[[_Machine], None]:
 
 def _append(machine: _Machine) -> None:
     value = machine.stack.pop()
-    _of(list, machine.stack[-1]).append(value)
+    _require_type(list, machine.stack[-1]).append(value)
 
 
 def _appends(machine: _Machine) -> None:
     values = machine.since_mark()
-    _of(list, machine.stack[-1]).extend(values)
+    _require_type(list, machine.stack[-1]).extend(values)
 
 
 def _set_item(machine: _Machine) -> None:
     value, key = machine.stack.pop(), machine.stack.pop()
-    _of(dict, machine.stack[-1])[_name(key)] = value
+    _require_type(dict, machine.stack[-1])[_name(key)] = value
 
 
 def _set_items(machine: _Machine) -> None:
     values = machine.since_mark()
-    target = _of(dict, machine.stack[-1])
+    target = _require_type(dict, machine.stack[-1])
     target.update(zip(map(_name, values[::2]), values[1::2], strict=True))
 
 
 def _add_items(machine: _Machine) -> None:
     values = machine.since_mark()
-    _of(set, machine.stack[-1]).update(_distinct(values))
+    _require_type(set, machine.stack[-1]).update(_distinct(values))
 
 
 def _name(value: Any) -> Any:
@@ -219,7 +219,7 @@ def _distinct(values: list[Any]) -> set[Any]:
     return set(map(_name, values))
 
 
-def _of(kind: type[Any], value: Any) -> Any:
+def _require_type(kind: type[Any], value: Any) -> Any:
     if type(value) is not kind:
         raise TypeError
     return value
@@ -244,7 +244,7 @@ def _named_global(machine: _Machine) -> None:
 
 def _stack_global(machine: _Machine) -> None:
     name, module = machine.stack.pop(), machine.stack.pop()
-    machine.stack.append(_known(_of(str, module), _of(str, name), machine))
+    machine.stack.append(_known(_require_type(str, module), _require_type(str, name), machine))
 
 
 def _known(module: str, name: str, machine: _Machine) -> Global:
@@ -260,24 +260,24 @@ def _known(module: str, name: str, machine: _Machine) -> Global:
 
 def _new(machine: _Machine) -> None:
     given, cls = machine.stack.pop(), machine.stack.pop()
-    if given != () or _of(Global, cls) not in _MODELS:
+    if given != () or _require_type(Global, cls) not in _MODELS:
         raise TypeError
     machine.stack.append(Model(cls))
 
 
 def _reduce(machine: _Machine) -> None:
     arguments, cls = machine.stack.pop(), machine.stack.pop()
-    make = _CONSTRUCTORS[_of(Global, cls)]
+    make = _CONSTRUCTORS[_require_type(Global, cls)]
     if make is dict and arguments:
         raise TypeError
-    machine.stack.append(make(*_of(tuple, arguments)))
+    machine.stack.append(make(*_require_type(tuple, arguments)))
 
 
 def _build(machine: _Machine) -> None:
     state = machine.stack.pop()
-    target = _of(Model, machine.stack[-1])
-    members = _of(dict, state)
-    target.members = _of(dict, members.get("__dict__", members))
+    target = _require_type(Model, machine.stack[-1])
+    members = _require_type(dict, state)
+    target.members = _require_type(dict, members.get("__dict__", members))
 
 
 _STOP = ord(".")

@@ -77,13 +77,15 @@ class RowLayout:
             document = ForeignReader(stream, location.name, item_bytes=reading.limits.line_bytes)
             reading.line = lambda: document.value_line
             count = 0
-            for count, record in enumerate(self._found(document, reading, make), 1):  # noqa: B007 - used below
+            for count, record in enumerate(self._records(document, reading, make), 1):  # noqa: B007 - used below
                 yield record
             document.end()
             if count == 0 and not reading.report.left_out:
                 raise EmptyInputError("the file contains no memories", file=location.name)
 
-    def _found(self, document: ForeignReader, reading: ReadContext, make: Make) -> Iterator[Model]:
+    def _records(
+        self, document: ForeignReader, reading: ReadContext, make: Make
+    ) -> Iterator[Model]:
         start = document.peek()
         if start == "[":
             reading.container["shape"] = ALONE

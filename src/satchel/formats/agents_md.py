@@ -77,7 +77,7 @@ class InstructionFile(NamedTuple):
             return block_of(lines, self.before)
         above, _, rest = self.block.partition(_ANY_MARK)
         line_end = "\r\n" if rest.partition("\n")[0].endswith("\r") else "\n"
-        return _made(lines, above.count("\n"), line_end)
+        return _block_text(lines, above.count("\n"), line_end)
 
     @property
     def is_as_written(self) -> bool:
@@ -124,10 +124,10 @@ def has_mark(head: str) -> bool:
 def block_of(lines: Iterable[str], before: str) -> str:
     """Return a block of lines, separated from the text before it, with the same line ends."""
     line_end = "\r\n" if before.partition("\n")[0].endswith("\r") else "\n"
-    return _made(lines, _gap_after(before), line_end)
+    return _block_text(lines, _gap_after(before), line_end)
 
 
-def _made(lines: Iterable[str], gap: int, line_end: str = "\n") -> str:
+def _block_text(lines: Iterable[str], gap: int, line_end: str = "\n") -> str:
     """Return a block of lines, with this many line ends above it."""
     kept = list(lines)
     begin = _BEGIN.format(_OWN.format(gap) if gap else "")
@@ -219,11 +219,11 @@ class AgentsMd:
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report
         count_records(records, frozenset(Component), report)
-        existing, instructions = _there(target, writing), _told(records)
+        existing, instructions = _existing_file(target, writing), _instructions_record(records)
         exempt = frozenset({instructions.id}) if instructions is not None else frozenset[str]()
         items = list(_bounded(items_of(records, NAME, report, exempt), target))
         if existing is not None:
-            _count_told(instructions, existing, writing)
+            _count_instructions(instructions, existing, writing)
             around = existing
         else:
             around = _outside(records, instructions)
@@ -341,7 +341,7 @@ def _items(block: str) -> Iterator[NoteItem]:
 # -- writing -------------------------------------------------------------------------------
 
 
-def _there(target: Target, writing: WriteContext) -> InstructionFile | None:
+def _existing_file(target: Target, writing: WriteContext) -> InstructionFile | None:
     """Return the present file of the target.
 
     Raises:
@@ -366,7 +366,7 @@ def _there(target: Target, writing: WriteContext) -> InstructionFile | None:
     return parts
 
 
-def _told(records: RecordSet) -> Sealed | None:
+def _instructions_record(records: RecordSet) -> Sealed | None:
     """Return the instructions of a file; of several, the first."""
     for record in records.of(Component.IDENTITY):
         entry = cast("Identity", record.model)
@@ -382,7 +382,7 @@ def _told(records: RecordSet) -> Sealed | None:
     return None
 
 
-def _count_told(
+def _count_instructions(
     instructions: Sealed | None, existing: InstructionFile, writing: WriteContext
 ) -> None:
     """Count instructions that differ from those in the target, which are not replaced."""

@@ -68,7 +68,7 @@ class AmplihackGraph:
                 if array in _NODES:
                     scope = owners.of_node(_CALLED[array], array, row)
                     if scope is not None:
-                        yield from collector.node(where, array, row, scope, _said)
+                        yield from collector.node(where, array, row, scope, _row_of_json)
                 else:
                     scope = owners.of_edge(row)
                     if scope is not None:
@@ -102,7 +102,7 @@ def _lean(row: GraphRow) -> Row:
     return {name: lean_number(value) for name, value in row.row.items()}
 
 
-def _said(row: Row) -> Row:
+def _row_of_json(row: Row) -> Row:
     """Return a node in the form of the JSON format, without empty members."""
     return {name: value for name, value in row.items() if name != "agent_id" and value is not None}
 

@@ -65,7 +65,7 @@ _SAVED_AT = ("created_timestamp", "created_at", "create_time")
 _MISSING = object()
 
 
-class _FoundMemory(NamedTuple):
+class _SavedMemory(NamedTuple):
     """A memory in a message, with its time and message."""
 
     when: str
@@ -83,8 +83,8 @@ class ChatGPTRecords:
     def __init__(self, report: Report) -> None:
         self._report = report
         self._saved = set[bytes]()
-        self._list: _FoundMemory | None = None
-        self._own: _FoundMemory | None = None
+        self._list: _SavedMemory | None = None
+        self._own: _SavedMemory | None = None
 
     def conversation(self, row: Row) -> Iterator[Model]:
         """Yield a conversation, and the memories saved in it.
@@ -142,7 +142,7 @@ class ChatGPTRecords:
         if self._list is not None:
             yield from self._listed(self._list)
         if self._own is not None:
-            yield from _told(self._own)
+            yield from _instructions_of(self._own)
 
     def _saved_in(self, turn: ChatTurn, began: str | None) -> Iterator[Model]:
         event = turn.event
@@ -153,9 +153,9 @@ class ChatGPTRecords:
         when = event.created_at or began or ""
         message = turn.id
         if kind == _SHOWN_LIST and text_or_none(content.get("model_set_context")):
-            self._list = _newer(self._list, _FoundMemory(when, message, content))
+            self._list = _newer(self._list, _SavedMemory(when, message, content))
         elif words := _own_words(as_written, content if kind == _OWN_WORDS else {}):
-            self._own = _newer(self._own, _FoundMemory(when, message, words))
+            self._own = _newer(self._own, _SavedMemory(when, message, words))
         elif as_written.get("recipient") == _SAVING and event.role == "assistant":
             text = (_words_of(content) if event.text is None else event.text).strip()
             if text:
@@ -196,7 +196,7 @@ class ChatGPTRecords:
             ),
         )
 
-    def _listed(self, listing: _FoundMemory) -> Iterator[Model]:
+    def _listed(self, listing: _SavedMemory) -> Iterator[Model]:
         for day, text in facts_in(listing.content["model_set_context"]):
             if _digest(text) in self._saved:
                 continue
@@ -235,19 +235,21 @@ def _own_words(as_written: Row, content: Row) -> Row:
     typed = more.get(_AS_TYPED) if type(more) is dict else None
     typed = typed if type(typed) is dict else {}
     texts = {
-        "user_profile": _said(typed, "about_user_message", content, "user_profile"),
-        "user_instructions": _said(typed, "about_model_message", content, "user_instructions"),
+        "user_profile": _typed_or_shown(typed, "about_user_message", content, "user_profile"),
+        "user_instructions": _typed_or_shown(
+            typed, "about_model_message", content, "user_instructions"
+        ),
     }
     return {kind: text for kind, text in texts.items() if text is not None}
 
 
-def _said(typed: Row, name: str, content: Row, other: str) -> str | None:
+def _typed_or_shown(typed: Row, name: str, content: Row, other: str) -> str | None:
     """Return a text as it was typed, or without the product's text around it."""
     text = text_or_none(typed.get(name))
     return (text and text.strip()) or _unfenced(content.get(other))
 
 
-def _told(instructions: _FoundMemory) -> Iterator[Model]:
+def _instructions_of(instructions: _SavedMemory) -> Iterator[Model]:
     for kind, text in instructions.content.items():
         yield Identity(
             text=text if kind == "user_profile" else None,
@@ -272,7 +274,7 @@ def _unfenced(text: Any) -> str | None:
     return ((inside[1] if inside else text).strip()) or None
 
 
-def _newer(one: _FoundMemory | None, other: _FoundMemory) -> _FoundMemory:
+def _newer(one: _SavedMemory | None, other: _SavedMemory) -> _SavedMemory:
     return other if one is None or other.when >= one.when else one
 
 
@@ -464,7 +466,7 @@ class ChatGPT:
         rows = ChatGPTRecords(reading.report)
         with open_archive(location, reading.limits) as archive:
             count_missing(archive, reading)
-            by_file = {file.path: _taking(archive, file, rows) for file in archive.files}
+            by_file = {file.path: _parser_of(archive, file, rows) for file in archive.files}
             yield from require_some(from_files(archive, reading, location, by_file), location)
         yield from rows.rest()
 
@@ -473,7 +475,7 @@ class ChatGPT:
         read_only("a ChatGPT export")
 
 
-def _taking(archive: ChatArchive, file: ArchiveFile, rows: ChatGPTRecords) -> RowParser | None:
+def _parser_of(archive: ChatArchive, file: ArchiveFile, rows: ChatGPTRecords) -> RowParser | None:
     """Return the parser of a file; None if it has no conversations and no memories."""
     if file.info is not None and not file.ends(".json"):
         return None

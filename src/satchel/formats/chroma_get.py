@@ -149,9 +149,9 @@ class _Lists:
 
     def row(self, number: int) -> Row:
         """Return the values of all lists at an index."""
-        return {member: self._at(name, number) for name, member in _LISTS.items()}
+        return {member: self._value_at(name, number) for name, member in _LISTS.items()}
 
-    def _at(self, name: str, number: int) -> Any:
+    def _value_at(self, name: str, number: int) -> Any:
         found = self._held.get(_KEY.pack(_COLUMNS[name], number))
         return None if found is None else _unpack(found)
 
@@ -165,7 +165,7 @@ class _Lists:
                 continue
             sink.writelines((joint, as_json(name, report), b": ["))
             for number in range(count):
-                value = as_json(self._at(name, number), report)
+                value = as_json(self._value_at(name, number), report)
                 sink.writelines((b",\n" if number else b"\n", value))
             sink.write(b"\n]")
             joint = b",\n"

@@ -129,11 +129,11 @@ class _Memory(NamedTuple):
     section: _Section
     tags: tuple[str, ...]
     day: str
-    said: NoteItemText
+    item: NoteItemText
 
     def entry(self, seen: ScratchMap) -> Entry:
         """Return it as an entry."""
-        item, created = NoteItem(self.section.component, self.said.text), read_time(self.day)
+        item, created = NoteItem(self.section.component, self.item.text), read_time(self.day)
         origin = origin_of(item, NAME, seen)
         if created is None and self.day != _UNKNOWN:
             origin = replace(origin, as_written={"day": self.day})
@@ -152,7 +152,7 @@ def _said_in(text: str, reading: ReadContext) -> Iterator[_Memory]:
         lines = [line.removesuffix("\r") for line in lines]
     section, tags, last = _OTHER, tuple[str, ...](), list[_Memory]()
     for number, line in enumerate(lines, 1):
-        if last and last[0].said.take(line):
+        if last and last[0].item.take(line):
             continue
         yield from last
         last = []

@@ -70,7 +70,7 @@ class _CodexMessage(NamedTuple):
     role: str
     text: str | None
     content: Any
-    kept: Row
+    as_written: Row
 
 
 class CodexNames:
@@ -110,7 +110,7 @@ class Rollout:
 
         self._words = set[bytes]()
         self._question = ""
-        self._shown = dict[bytes, str]()
+        self._displayed = dict[bytes, str]()
         """Texts shown to the user that no message has had yet, by digest."""
 
         self._setting: Row | None = None
@@ -135,7 +135,7 @@ class Rollout:
             yield from self._item(row, payload, number)
         elif kind == "compacted":
             text = text_or_none(payload.get("message"))
-            as_written = self._kept(row, rest_of(payload, known=("message",)))
+            as_written = self._as_written(row, rest_of(payload, known=("message",)))
             yield from self._message(
                 row, number, _CodexMessage("system", text or "", None, as_written)
             )
@@ -154,10 +154,10 @@ class Rollout:
         """Yield the conversation's name; count data that no message has."""
         for kind in self._waiting:
             self._report.ignore(kind)
-        if self._shown:
-            example = next(iter(self._shown.values()))[:40]
+        if self._displayed:
+            example = next(iter(self._displayed.values()))[:40]
             reason = "text that was displayed and is in no message"
-            self._report.lost("event_msg", reason, example=example, count=len(self._shown))
+            self._report.lost("event_msg", reason, example=example, count=len(self._displayed))
         named = self._names.pop(self._session, None)
         name = text_or_none(named.get("thread_name")) if named else None
         if self._talk is not None and named is not None and name is not None:
@@ -176,7 +176,9 @@ class Rollout:
             event="session",
             created_at=moment_of(payload.get("timestamp") or row.get("timestamp")),
             metadata=metadata,
-            origin=origin_at(NAME, identity, None, self._kept(row, rest_of(payload, known=known))),
+            origin=origin_at(
+                NAME, identity, None, self._as_written(row, rest_of(payload, known=known))
+            ),
         )
         self._session, self._talk = identity, TranscriptConversation(start)
         yield start
@@ -190,12 +192,12 @@ class Rollout:
             for part in _texts_in(payload.get("summary")) + _texts_in(payload.get("content")):
                 self._heard(part)
             role = "tool" if kind.endswith(_OUTPUT) else "assistant"
-            message = _CodexMessage(role, None, [payload], self._kept(row, {}))
+            message = _CodexMessage(role, None, [payload], self._as_written(row, {}))
             yield from self._message(row, number, message)
             return
         role, parts = text_in(payload, "role"), payload.get("content")
         texts = _texts_in(parts)
-        as_written = self._kept(row, rest_of(payload, known=("type", "role", "content")))
+        as_written = self._as_written(row, rest_of(payload, known=("type", "role", "content")))
         plain = _plain(parts)
         if plain is not None:
             as_written["content_type"] = plain.kind
@@ -213,7 +215,7 @@ class Rollout:
 
     def _message(self, row: Row, number: int, message: "_CodexMessage") -> Iterator[SessionEvent]:
         assert self._talk is not None  # noqa: S101 - the caller checked
-        name, as_written = f"line {number}", message.kept
+        name, as_written = f"line {number}", message.as_written
         if self._waiting:
             as_written, self._waiting = {**as_written, "before": self._waiting}, {}
         event = SessionEvent(
@@ -240,8 +242,8 @@ class Rollout:
         mark = _mark(words)
         if mark in self._words or words in self._question:
             return
-        if len(self._shown) < _MOST_SHOWN:
-            self._shown[mark] = words
+        if len(self._displayed) < _MOST_SHOWN:
+            self._displayed[mark] = words
         else:
             self._report.lost("event_msg", "text that was displayed and is in no message")
 
@@ -263,14 +265,14 @@ class Rollout:
     def _heard(self, words: str) -> None:
         mark = _mark(words)
         self._words.add(mark)
-        self._shown.pop(mark, None)
+        self._displayed.pop(mark, None)
 
     def _wait(self, kind: str, row: Row) -> None:
         if kind in self._waiting:
             self._report.ignore(kind)
         self._waiting[kind] = row
 
-    def _kept(self, row: Row, more: Row) -> Row:
+    def _as_written(self, row: Row, more: Row) -> Row:
         """Return the members of a line and its payload that are not stored elsewhere."""
         around = rest_of(row, known=("payload",), times=("timestamp",))
         return {**more, **({"line": around} if around else {})} if "payload" in row else more

@@ -141,19 +141,14 @@ def _card(data: bytes) -> Card | MalformedError:
     except UnicodeDecodeError as error:
         return MalformedError("this is not UTF-8", byte=error.start)
     ends = [*_CELL.finditer(text)]
-    starts = [cell_match.start() for cell_match in ends[1:]] + [len(text)]
-    cells = [
-        (cell_match[1], text[cell_match.end() : end])
-        for cell_match, end in zip(ends, starts, strict=True)
-    ]
+    starts = [cell.start() for cell in ends[1:]] + [len(text)]
+    cells = [(cell[1], text[cell.end() : end]) for cell, end in zip(ends, starts, strict=True)]
     contents = [cell for kind, cell in cells if kind == "content-cell"]
     if not contents:
         return MalformedError("an activity without contents", field="activity")
     header = next((words_of(cell) for kind, cell in cells if kind == "header-cell"), "")
     parts = _BREAK.split(contents[0])
-    at = next(
-        (n for n, cell_match in enumerate(parts) if n and _WHEN.fullmatch(_plain(cell_match))), 0
-    )
+    at = next((n for n, part in enumerate(parts) if n and _WHEN.fullmatch(_plain(part))), 0)
     caption = words_of(" ".join(contents[1:]))
     if not at:
         return Card(header, contents[0], "", "", caption)
@@ -400,7 +395,7 @@ def conversation(row: Row, name: str, report: Report) -> Iterator[Model]:
             before = last.get(max((one for one in last if one < number), default=-1))
             identity = _unused(f"{name}/{_ROLES[kind]}/{number}", seen)
             last = {one: each for one, each in last.items() if one < number} | {number: identity}
-            turns.append(ChatTurn(identity, before, _said(turn, kind, identity, name)))
+            turns.append(ChatTurn(identity, before, _message(turn, kind, identity, name)))
     yield from events(ChatConversation(start, turns, turns[-1].id if turns else None), report)
 
 
@@ -413,7 +408,7 @@ def _unused(identity: str, seen: set[str]) -> str:
     return name
 
 
-def _said(turn: Row, kind: str, identity: str, name: str) -> SessionEvent:
+def _message(turn: Row, kind: str, identity: str, name: str) -> SessionEvent:
     is_asked = kind == "user_turn"
     text = turn.get("prompt") if is_asked else _answer_in(turn.get("text"))
     if text is not None and type(text) is not str:
@@ -431,13 +426,13 @@ def _said(turn: Row, kind: str, identity: str, name: str) -> SessionEvent:
 def _answer_in(parts: Any) -> str:
     """Return the text of an answer, which is in parts, and in cards of parts."""
     texts = list[str]()
-    for piece_or_cards in parts if type(parts) is list else [parts]:
-        if type(piece_or_cards) is str:
-            texts.append(piece_or_cards)
-        elif type(piece_or_cards) is dict:
-            cards = piece_or_cards.get("cards")
+    for part in parts if type(parts) is list else [parts]:
+        if type(part) is str:
+            texts.append(part)
+        elif type(part) is dict:
+            cards = part.get("cards")
             cards = cards if type(cards) is list else []
-            pieces = [piece_or_cards.get("data"), *map(_content_of, cards)]
+            pieces = [part.get("data"), *map(_content_of, cards)]
             texts += [piece for piece in pieces if type(piece) is str and piece]
     return "\n\n".join(texts)
 
@@ -465,7 +460,7 @@ class GeminiAnswer(msgspec.Struct, frozen=True):
     """An answer of Gemini."""
 
     text: str
-    kept: Row
+    as_written: Row
     """Members that are stored unchanged."""
 
 
@@ -482,7 +477,7 @@ class GeminiActivity(msgspec.Struct, frozen=True):
     answers: list[GeminiAnswer]
     """The answer, followed by alternative ones."""
 
-    kept: Row
+    as_written: Row
     """Members that are stored unchanged."""
 
 
@@ -516,7 +511,7 @@ class Activities:
         if not _OWN.search(header):
             self._report.ignore(f"activity of {header}")
             return
-        prompt, is_asked, whole = _asked(title)
+        prompt, is_asked, whole = _prompt_in(title)
         as_written = rest_of(row, known=("title", "safeHtmlItem"), times=("time",)) | whole
         answers = _answers_in(row)
         request, more = _detailed(row)
@@ -534,7 +529,7 @@ class Activities:
         if not _OWN.search(card.header):
             self._report.ignore(f"activity of {card.header or 'another product'}")
             return
-        prompt, is_asked, whole = _asked(words_of(card.title), _SAID_BEFORE)
+        prompt, is_asked, whole = _prompt_in(words_of(card.title), _SAID_BEFORE)
         as_written = {"header": card.header, "time": card.when, "caption": card.caption, **whole}
         answer = _of_html(card.answer, {})
         answers = [answer] if answer.text else []
@@ -600,12 +595,12 @@ class _Line:
         number = self._seen[name] = self._seen.get(name, 0) + 1
         name += f"/{number}" if number > 1 else ""
         role = "user" if activity.is_asked else INSTRUCTIONS
-        asked = self._event(role, activity.prompt, activity.at, name, activity.kept)
+        asked = self._event(role, activity.prompt, activity.at, name, activity.as_written)
         yield from self.talk.message(name, self._last, asked)
         self._last = name
         for index, answer in enumerate(activity.answers):
             each = f"{name}/answer {index + 1}"
-            event = self._event("assistant", answer.text, activity.at, each, answer.kept)
+            event = self._event("assistant", answer.text, activity.at, each, answer.as_written)
             yield from self.talk.message(each, name, event)
             if index == 0:
                 self._last = each
@@ -622,7 +617,7 @@ class _Line:
         )
 
 
-def _asked(title: str, other: re.Pattern[str] | None = None) -> tuple[str, bool, Row]:
+def _prompt_in(title: str, other: re.Pattern[str] | None = None) -> tuple[str, bool, Row]:
     """Return the question or action, whether it is a question, and the stored part of the title."""
     found = _VERB.match(title) or (other and other.match(title))
     if not found:
@@ -716,7 +711,7 @@ class Gemini:
                 if kinds[file.path] in _PAGES:
                     _take_page(archive, file, reading, location, activities, kinds[file.path])
             by_file: dict[str, RowParser | None] = {
-                file.path: _taking(file, kinds[file.path], activities)
+                file.path: _parser_of(file, kinds[file.path], activities)
                 for file in archive.files
                 if kinds[file.path] not in _PAGES
             }
@@ -734,7 +729,7 @@ def _is_ours(path: str) -> bool:
     return any(name in path.lower() for name in ("gemini", "bard"))
 
 
-def _taking(file: ArchiveFile, kind: str, activities: Activities) -> RowParser | None:
+def _parser_of(file: ArchiveFile, kind: str, activities: Activities) -> RowParser | None:
     if kind == "talk":
         return partial(activities.talk, file.name.rpartition(".")[0] or file.name)
     return activities.row if kind == "json" else None

@@ -176,7 +176,7 @@ class CheckpointMessage(NamedTuple):
     more: dict[str, Any]
     """Tool calls and metadata of the answer."""
 
-    kept: dict[str, Any]
+    as_written: dict[str, Any]
     """Its ID in the graph, and its class."""
 
 
@@ -188,13 +188,13 @@ def messages_in(values: dict[str, Any]) -> tuple[str | None, list[CheckpointMess
     for name in sorted(values, key=lambda channel: channel != _USUAL):
         part = values[name]
         if not name.startswith("__") and type(part) is list and part:
-            messages = [_said(channel) for channel in part]
+            messages = [_message_of(value) for value in part]
             if None not in messages:
-                return name, [channel for channel in messages if channel is not None]
+                return name, [message for message in messages if message is not None]
     return None, []
 
 
-def _said(value: Any) -> CheckpointMessage | None:
+def _message_of(value: Any) -> CheckpointMessage | None:
     cls = value.cls if isinstance(value, PackedObject) else None
     row = value.arguments if isinstance(value, PackedObject) else value
     if type(row) is not dict or "content" not in row:
@@ -217,7 +217,7 @@ def _said(value: Any) -> CheckpointMessage | None:
         name=name if type(name) is str else None,
         content=content if type(content) is str else encode_foreign(as_data(content)),
         more=more,
-        kept=as_written | ({"class": cls} if cls is not None else {}),
+        as_written=as_written | ({"class": cls} if cls is not None else {}),
     )
 
 
@@ -250,7 +250,7 @@ class CheckpointRow(NamedTuple):
     time: Any
     """The time in the checkpoint."""
 
-    said: Row
+    metadata: Row
     """Stored members: its source, its step and the metadata of the run."""
 
 
@@ -330,7 +330,7 @@ class Thread:
             state=_place(tip, tip.number + 1, tip.step + 1),
             created_at=_time(point.time),
             metadata=message.more,
-            origin=self._origin(f"{self._source}/{point.id}/{index}", message.kept),
+            origin=self._origin(f"{self._source}/{point.id}/{index}", message.as_written),
         )
         return self._put(tip, event, tip.number + 1), [*events, event]
 
@@ -363,7 +363,7 @@ class Thread:
         return tip._replace(values=mark, state=tip.last, latest=latest), [*events, event]
 
     def _checkpoint(self, tip: _Tip, point: CheckpointRow) -> SessionEvent:
-        source = point.said.get("source")
+        source = point.metadata.get("source")
         why = {"why": source} if type(source) is str else {}
         return SessionEvent(
             event="checkpoint",
@@ -372,7 +372,7 @@ class Thread:
             name=point.id,
             state=_place(tip, tip.number, tip.step) | why,
             created_at=_time(point.time),
-            metadata=encode_foreign(point.said),
+            metadata=encode_foreign(point.metadata),
             origin=self._origin(f"{self._source}/{point.id}"),
         )
 
@@ -397,9 +397,9 @@ class Thread:
         self._gone_on.add(tip.last)
         return tip._replace(last=_standing(made), number=number, step=tip.step + 1)
 
-    def _origin(self, identity: str, kept: Row | None = None) -> Origin:
+    def _origin(self, identity: str, as_written: Row | None = None) -> Origin:
         return Origin(
-            provider=PROVIDER, id=identity, as_written=kept or {}, trust=TrustClass.IMPORTED
+            provider=PROVIDER, id=identity, as_written=as_written or {}, trust=TrustClass.IMPORTED
         )
 
 
@@ -423,7 +423,7 @@ def _marks(messages: list[CheckpointMessage]) -> Iterator[bytes]:
     yield mark
     for message in messages:
         content = encode_sorted(
-            [message.role, message.name, message.content, message.more, message.kept]
+            [message.role, message.name, message.content, message.more, message.as_written]
         )
         mark = blake3(mark + content).digest(16)
         yield mark
@@ -521,7 +521,7 @@ def _point(identity: Any, parent: Any, packed: list[Any], reading: ReadContext) 
         parent=parent if type(parent) is str else None,
         values=values,
         time=checkpoint.get("ts"),
-        said=_metadata(metadata),
+        metadata=_metadata(metadata),
     )
 
 

@@ -99,10 +99,10 @@ def entry_of(row: Row, agent: str | None, source: str | None) -> Entry:
     )
     # Its ID is one of this file; it is always stored, to be written again.
     as_written = differences(row, _block(label, text))
-    return _keeping(entry, as_written)
+    return _with_as_written(entry, as_written)
 
 
-def _keeping(entry: Entry, as_written: Row) -> Entry:
+def _with_as_written(entry: Entry, as_written: Row) -> Entry:
     origin = entry.origin
     assert origin is not None  # noqa: S101 - it was just given one
     whole = Origin(
@@ -180,7 +180,7 @@ def node_of(row: Row, thing: str, source: str | None) -> GraphNode:
 
 def start_of(session: str, name: str | None, source: str | None) -> SessionEvent:
     """Return the start of the conversation of an agent's messages."""
-    return SessionEvent(event="session", name=name, origin=_at(session, source, {}))
+    return SessionEvent(event="session", name=name, origin=_origin(session, source, {}))
 
 
 def message_of(row: Row, session: str, source: str | None) -> SessionEvent:
@@ -190,7 +190,7 @@ def message_of(row: Row, session: str, source: str | None) -> SessionEvent:
         MalformedError: If it has no role.
     """
     role = text_in(row, "role")
-    text, when = _said(row), row.get("created_at")
+    text, when = _message_text(row), row.get("created_at")
     created = read_time(when) if type(when) is str else None
     name = row.get("id")
     written = {"id": ABSENT, **_message(role, text, created)}
@@ -200,7 +200,7 @@ def message_of(row: Row, session: str, source: str | None) -> SessionEvent:
         role=role,
         text=text,
         created_at=created,
-        origin=_at(
+        origin=_origin(
             f"{session}/{name}" if type(name) is str else None, source, differences(row, written)
         ),
     )
@@ -209,9 +209,9 @@ def message_of(row: Row, session: str, source: str | None) -> SessionEvent:
 def row_of(event: SessionEvent) -> Row:
     """Return a turn as a message."""
     written = _message(event.role or "", event.text, event.created_at)
-    kept = as_written_of(event.origin)
-    row = reproduce(written, {k: v for k, v in kept.items() if k != "role"})
-    if _said(row) != event.text:
+    as_written = as_written_of(event.origin)
+    row = reproduce(written, {k: v for k, v in as_written.items() if k != "role"})
+    if _message_text(row) != event.text:
         row["content"] = written["content"]
         if _sent(row):  # the present text is in the contents
             row["tool_calls"] = []
@@ -227,7 +227,7 @@ def _message(role: str, text: str | None, made: str | None) -> Row:
     return row if made is None else {**row, "created_at": iso_text(made)}
 
 
-def _said(row: Row) -> str | None:
+def _message_text(row: Row) -> str | None:
     """Return the text of a message: what an agent sent, else its contents.
 
     Older agents answer by calling a tool; the contents beside the call are their reasoning.
@@ -267,9 +267,9 @@ def _words(content: Any) -> str | None:
     return "\n".join(found) if found else None
 
 
-def _at(identity: str | None, source: str | None, kept: Row) -> Origin:
+def _origin(identity: str | None, source: str | None, as_written: Row) -> Origin:
     trust = TrustClass.IMPORTED
-    return Origin(provider=NAME, source=source, id=identity, as_written=kept, trust=trust)
+    return Origin(provider=NAME, source=source, id=identity, as_written=as_written, trust=trust)
 
 
 _AGENT = "agent-0"
@@ -683,7 +683,7 @@ class _DocumentRows:
         source, owners = self._names()
         for where, row in self._rows("blocks"):
             owner = owners.get(str(row.get("id")))
-            made = self._made(where, partial(entry_of, row, owner, owner))
+            made = self._draft(where, partial(entry_of, row, owner, owner))
             if made is not None:
                 self._order.add(made)
                 yield made
@@ -718,10 +718,10 @@ class _DocumentRows:
     def _agent(self, row: Row, number: int, source: str | None) -> Iterator[Model]:
         name = row.get("name")
         session = f"{name}/{row.get('id', number)}"
-        kept = {key: part for key, part in row.items() if key != "messages"}
+        as_written = {key: part for key, part in row.items() if key != "messages"}
         if "messages" in row:
-            kept["messages"] = []
-        yield node_of(kept, AGENT, source)
+            as_written["messages"] = []
+        yield node_of(as_written, AGENT, source)
         messages = row.get("messages")
         messages = [] if messages is None else messages
         if type(messages) is not list:
@@ -732,7 +732,7 @@ class _DocumentRows:
         yield start_of(session, name if type(name) is str else None, source)
         for index, message in enumerate(messages):
             where = f"agents/{number}/messages/{index}"
-            made = self._made(where, partial(_turn, message, session, source))
+            made = self._draft(where, partial(_turn, message, session, source))
             if made is not None:
                 yield made
 
@@ -740,11 +740,11 @@ class _DocumentRows:
         """Yield the rows of a list, with their positions."""
         for number, row in enumerate(self._document.get(name, [])):
             where = f"{name}/{number}"
-            made = self._made(where, partial(_row, row))
+            made = self._draft(where, partial(_row, row))
             if made is not None:
                 yield where, made
 
-    def _made(self, where: str, make: Callable[[], _T]) -> _T | None:
+    def _draft(self, where: str, make: Callable[[], _T]) -> _T | None:
         try:
             return make()
         except MalformedError as error:

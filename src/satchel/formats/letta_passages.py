@@ -73,7 +73,7 @@ def entry_of(row: Any) -> Semantic:
     if type(row) is not dict:
         raise MalformedError("not an object")
     text_in(row, "text")
-    passage = Semantic(kind=PASSAGE, **_said(row))
+    passage = Semantic(kind=PASSAGE, **_fields_of(row))
     as_written = differences({k: v for k, v in row.items() if k != "id"}, _written(passage))
     if isinstance(as_written.get(_VECTOR), list):
         as_written[_VECTOR] = {_OF: text_mark(row["text"]), _VECTOR: as_written[_VECTOR]}
@@ -86,7 +86,7 @@ def entry_of(row: Any) -> Semantic:
     return msgspec.structs.replace(passage, origin=origin)
 
 
-def _said(row: Row) -> Row:
+def _fields_of(row: Row) -> Row:
     tags, metadata, agent = row.get("tags"), row.get("metadata"), row.get("agent_id")
     is_list = isinstance(tags, list) and all(type(one) is str for one in tags)
     return {
@@ -126,7 +126,7 @@ def row_of(record: Sealed, entry: Entry) -> Row:
     is_ours = origin is not None and origin.provider == NAME
     kept = dict(origin.as_written) if is_ours and origin is not None else {}
     now = {name: getattr(entry, name) for name in _MEANS.values()}
-    row = settled(_written(entry), kept, _said, now, _MEANS)
+    row = settled(_written(entry), kept, _fields_of, now, _MEANS)
     held = row.get(_VECTOR)
     if isinstance(held, dict):
         row[_VECTOR] = held.get(_VECTOR) if held.get(_OF) == text_mark(entry.text or "") else None

@@ -172,7 +172,7 @@ class _FolderWriter:
         self._archive = archive
         self._lines = lines
         self._report = writing.report
-        self._taken = {_alike(INDEX)}
+        self._used = {_alike(INDEX)}
         self._folders = set[str]()
         self._last = Counter[str]()
         self._paths = list[str]()
@@ -242,15 +242,15 @@ class _FolderWriter:
         if self._is_in_a_file(path):
             path = path.rpartition("/")[2]
         start = path.removesuffix(ENDING)
-        while _alike(path) in self._taken or _alike(path) in self._folders:
+        while _alike(path) in self._used or _alike(path) in self._folders:
             self._last[start] += 1
             path = f"{start}-{self._last[start] + 1}{ENDING}"
-        self._taken.add(_alike(path))
+        self._used.add(_alike(path))
         self._folders.update(_above(path))
         return path
 
     def _is_in_a_file(self, path: str) -> bool:
-        return any(folder in self._taken for folder in _above(path))
+        return any(folder in self._used for folder in _above(path))
 
 
 def _indexes(records: RecordSet) -> Iterator[str]:

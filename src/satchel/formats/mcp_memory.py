@@ -473,10 +473,10 @@ def _lines(stream: BinaryIO, location: Place, reading: ReadContext) -> Iterator[
     reading.line = lambda: lines.number
     reading.by_line = True
     with closing(Types()) as types:
-        yield from _made(lines, bound, types, location, reading)
+        yield from _entries_of_lines(lines, bound, types, location, reading)
 
 
-def _made(
+def _entries_of_lines(
     lines: LineReader, bound: int, types: Types, location: Place, reading: ReadContext
 ) -> Iterator[Semantic]:
     while True:

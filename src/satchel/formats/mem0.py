@@ -227,7 +227,7 @@ def _mapped_members(row: Row) -> Row:
 def triple_of(row: Row) -> Entry:
     """Return a relation of the graph memory as a fact."""
     entry = _mapped_triple(row)
-    return _keeping(entry, differences(row, _written_triple(entry)))
+    return _with_as_written(entry, differences(row, _written_triple(entry)))
 
 
 def _mapped_triple(row: Row) -> Semantic:
@@ -240,7 +240,7 @@ def _mapped_triple(row: Row) -> Semantic:
     )
 
 
-def _keeping(entry: Entry, kept: Row) -> Entry:
+def _with_as_written(entry: Entry, kept: Row) -> Entry:
     if not kept or entry.origin is None:
         return entry
     origin = msgspec.structs.replace(entry.origin, as_written=kept)
@@ -322,7 +322,7 @@ def _reproduced(entry: Entry, written: Row, read: Callable[[Row], Entry]) -> Row
         again = read(row)
     except MalformedError:
         return written
-    current, restored_members = _said(entry), _said(again)
+    current, restored_members = _fields_of(entry), _fields_of(again)
     stale = {field for field, part in current.items() if part != restored_members[field]}
     if not stale:
         return row
@@ -330,7 +330,7 @@ def _reproduced(entry: Entry, written: Row, read: Callable[[Row], Entry]) -> Row
     return reproduce(written, fresh)
 
 
-def _said(entry: Entry) -> Row:
+def _fields_of(entry: Entry) -> Row:
     """Return the members of an entry that a Mem0 record can hold."""
     said = {field: getattr(entry, field, None) for field in _SAID}
     said["metadata"] = (said["metadata"], type(entry))

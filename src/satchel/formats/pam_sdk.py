@@ -165,8 +165,8 @@ class _Writer:
     def __init__(self, report: Report) -> None:
         self._report = report
         self._theirs: dict[str, str] = {}
-        self._made: dict[str, dict[str, Any]] = {}
-        self._taken: set[str] = set()
+        self._written: dict[str, dict[str, Any]] = {}
+        self._used: set[str] = set()
 
     def components(self, records: RecordSet) -> dict[str, list[dict[str, Any]]]:
         """Return the entries of each array, in the order of the records."""
@@ -176,8 +176,8 @@ class _Writer:
             self._make(Sealed(identity, selected[identity].type, selected[identity].body))
         arrays: dict[str, list[dict[str, Any]]] = {component: [] for component in CAPS}
         for identity, record in selected.items():
-            if identity in self._made:
-                arrays[record.type].append(self._made.pop(identity))
+            if identity in self._written:
+                arrays[record.type].append(self._written.pop(identity))
         return arrays
 
     def _keep(self, records: RecordSet) -> dict[str, Sealed]:
@@ -206,11 +206,11 @@ class _Writer:
         if converted.defaulted:
             self._report.note("absent members are written as the SDK's default")
         entry = make_entry(record.type, converted.members)
-        if entry["id"] in self._taken:
+        if entry["id"] in self._used:
             self._report.lost(record.type, "the file already has the same entry", example=record.id)
         else:
-            self._made[record.id] = entry
-            self._taken.add(entry["id"])
+            self._written[record.id] = entry
+            self._used.add(entry["id"])
         self._theirs[record.id] = entry["id"]
 
 

@@ -92,7 +92,7 @@ class Branches:
 
     def named(self, name: Any) -> BranchPoint | None:
         """Return the element with a name; of several, the first."""
-        return self._at(_key(name)) if isinstance(name, str) else None
+        return self._point_at(_key(name)) if isinstance(name, str) else None
 
     def has_to_wait(self, row: Row) -> bool:
         """Return whether a conversation is a fork of one that was not read yet."""
@@ -131,7 +131,7 @@ class Branches:
         if source is None or start is None or type(fork) is not dict:
             return None
         after, at = fork.get(AFTER), str(fork.get(AT))
-        point = self._at(_key(at, after)) or self.named(at)
+        point = self._point_at(_key(at, after)) or self.named(at)
         if point is None or point.number != after:
             return None
         included = fork.get(INCLUDED) is True
@@ -146,7 +146,7 @@ class Branches:
             included,
         )
 
-    def _at(self, key: bytes) -> BranchPoint | None:
+    def _point_at(self, key: bytes) -> BranchPoint | None:
         encoded = self._points.get(key)
         return None if encoded is None else msgspec.json.decode(encoded, type=resolved(BranchPoint))
 

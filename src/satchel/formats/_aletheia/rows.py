@@ -269,7 +269,7 @@ def is_path(path: str) -> bool:
 def text_files(path: str, text: str, agent: str) -> list[FileVersion]:
     """Return a text file as one or several records."""
     chunks = [text[at : at + PART_CHARS] for at in range(0, len(text), PART_CHARS)] or [""]
-    origin = _at(path, agent)
+    origin = _file_origin(path, agent)
     return [
         FileVersion(path=path, text=chunk, metadata=_part(number, len(chunks)), origin=origin)
         for number, chunk in enumerate(chunks)
@@ -288,7 +288,7 @@ def binary_files(row: Row, path: str, agent: str) -> list[FileVersion]:
         raise MalformedError("this is not text", field="contentsBase64")
     chunks = [contents[at : at + PART_CHARS] for at in range(0, len(contents), PART_CHARS)]
     contents_members = {name: row[name] for name in _CONTENTS if name in row}
-    origin = msgspec.structs.replace(_at(path, agent), as_written=more)
+    origin = msgspec.structs.replace(_file_origin(path, agent), as_written=more)
     versions = []
     for number, chunk in enumerate(chunks or [contents]):
         members = (
@@ -305,7 +305,7 @@ def _part(number: int, count: int) -> Row:
     return {PART: number, PARTS: count} if count > 1 else {}
 
 
-def _at(path: str, agent: str) -> Origin:
+def _file_origin(path: str, agent: str) -> Origin:
     source = f"{agent}/workspace"
     return Origin(provider=NAME, source=source, id=path, trust=TrustClass.IMPORTED)
 

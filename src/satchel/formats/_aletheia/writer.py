@@ -371,7 +371,7 @@ class AletheiaSessionsWriter:
             return {**row, WAS_FORKED: {SESSION: source.identity, AFTER: parent.number}}
         fork: Row = {SESSION: source.identity, AT: parent.name, AFTER: parent.number}
         state = members(conversation.event)
-        checkpoint = self._at(str(state.get("checkpoint", "")))
+        checkpoint = self._position(str(state.get("checkpoint", "")))
         fork |= {} if checkpoint is None else {CHECKPOINT: checkpoint.name}
         fork |= {MEMORIES: state["memories"]} if "memories" in state else {}
         return {**row, FORKED: {**fork, **({INCLUDED: True} if whole else {})}}
@@ -480,7 +480,7 @@ class AletheiaSessionsWriter:
             self._report.lost("session", "its parent conversation is not in the file")
             return
         conversation.until = conversation.event.parent or ""
-        conversation.parent = self._at(conversation.until)
+        conversation.parent = self._position(conversation.until)
         if conversation.parent is None:
             conversation.until, conversation.parent = self._before(origin, state.get("step"))
         conversation.number, conversation.step = (
@@ -499,7 +499,7 @@ class AletheiaSessionsWriter:
             is_element = value["event"] != "checkpoint"
             if is_element and type(counted) is int and counted <= most:
                 last = value["id"]
-        position = self._at(last) if last else None
+        position = self._position(last) if last else None
         if position is not None:
             return last, position
         if conversation.parent is not None:
@@ -526,7 +526,7 @@ class AletheiaSessionsWriter:
     def _put(self, record_id: str, at: ConversationPosition) -> None:
         self._positions.put(record_id.encode(), msgspec.json.encode(at))
 
-    def _at(self, record_id: str) -> ConversationPosition | None:
+    def _position(self, record_id: str) -> ConversationPosition | None:
         encoded = self._positions.get(record_id.encode())
         return (
             None
