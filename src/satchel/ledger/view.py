@@ -228,11 +228,11 @@ class View(VerifiedRows):
             self._require_columns(where, standing=False)
             # An index of words has no retired records. If no nominated row is marked, the filter's
             # condition on marks excludes nothing.
-            scores = dict(find(wanted=replace(where, retired=True, held=True)))
+            scores = dict(find(where=replace(where, retired=True, held=True)))
             if not self._has_marks(list(scores)):
                 return scores
         self._require_columns(where or _CURRENT)
-        return dict(find(wanted=where))
+        return dict(find(where=where))
 
     def _has_marks(self, places: Sequence[int]) -> bool:
         rows = self._reader.at(self._bank, places)

@@ -1,6 +1,6 @@
 """Formats and connectors: what memory is read from and written to.
 
-A format reads and writes a *place* (a file or a folder, not only a stream of bytes); a connector
+A format reads and writes a file or a folder, not only a stream of bytes; a connector
 lists the records of a live product page by page, and writes to it in batches.
 """
 
@@ -184,10 +184,10 @@ class Traits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """Signs of a format: a place without them is not passed to ``recognises``.
+    """Signs of a format: a file or folder without them is not passed to ``recognises``.
 
     One sign is enough. They are a quick filter: a format must have at least one of its signs in
-    every place that it recognises, and may have one in others.
+    every file or folder that it recognises, and may have one in others.
     """
 
     starts: tuple[bytes, ...] = ()
@@ -203,7 +203,7 @@ class Signs:
     """Whether a folder is one."""
 
     def fit(self, location: Place) -> bool:
-        """Return whether a place shows one of them; reads its name and head only."""
+        """Return whether a file or folder shows one of them; reads its name and head only."""
         if location.is_folder:
             return self.folder
         head = location.unpacked_head
@@ -231,7 +231,7 @@ class Info:
 
     traits: Traits
     signs: Signs | None = None
-    """Its signs; None to pass every place to ``recognises``."""
+    """Its signs; None to pass every file and folder to ``recognises``."""
 
     lost_on_writing: str = ""
     """What it cannot hold, in a sentence."""
@@ -358,7 +358,7 @@ class Format(Protocol):
     info: ClassVar[Info]
 
     def recognises(self, location: Place) -> bool:
-        """Return whether a place is in this format, from its name and ``head``; no other I/O.
+        """Return whether a file or folder is in this format; reads its name and ``head`` only.
 
         Raises:
             InputError: If it is too damaged to decide; optional.
@@ -366,7 +366,7 @@ class Format(Protocol):
         ...
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        """Yield the records of a place, in order: drafts, or sealed records.
+        """Yield the records of a file or folder, in order: drafts, or sealed records.
 
         Raises:
             MalformedError: If the bytes are invalid; names line or byte.
