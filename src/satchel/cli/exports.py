@@ -84,7 +84,7 @@ def _show_export(done: Export, _: Encryption) -> int:
     line(f"{done.name or done.bank} -> {done.format}: {what}", count(done.entries, "memory"))
     rows: list[tuple[str, object]] = [
         ("bank", f"{done.bank}  {count(done.size, 'record')}, epoch {done.epoch}"),
-        ("records", ", ".join(f"{number:,} {name}" for name, number in done.records.items())),
+        ("records", ", ".join(f"{name} {number:,}" for name, number in done.records.items())),
     ]
     if done.written is not None:
         rows.append(("written", f"{done.written:,} to {done.output}"))
@@ -111,7 +111,7 @@ def _show_export(done: Export, _: Encryption) -> int:
 
 def _show_comparison(found: Comparison) -> None:
     line(
-        "the same: " if found.is_same else "different: ",
+        "no differences: " if found.is_same else "different: ",
         f"{found.same:,} the same, {found.only_a:,} only in A, {found.only_b:,} only in B, ",
         f"{found.changed:,} changed",
     )
@@ -153,7 +153,7 @@ def _bank_to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]
 def _show_disclosure(done: Export, _: Encryption) -> None:
     line(f"{done.name or done.bank} -> {done.format}: ", count(done.entries, "memory"))
     rows: list[tuple[str, object]] = [
-        ("records", ", ".join(f"{number:,} {name}" for name, number in done.records.items())),
+        ("records", ", ".join(f"{name} {number:,}" for name, number in done.records.items())),
         ("head", f"{count(done.size, 'record')}, epoch {done.epoch}"),
     ]
     if done.output_bytes is not None:
