@@ -245,8 +245,8 @@ def _timed(name: str, timeout: float) -> "TimedReranker":
     if name == LEXICAL:
         return TimedReranker(name, _lexical, timeout)
     scheme, _, model = name.partition(":")
-    shown = f"{scheme}:{Path(model).expanduser().resolve().name}" if scheme == FOLDER else name
-    return TimedReranker(shown, lambda: _RERANKERS[scheme](model), timeout)
+    label = f"{scheme}:{Path(model).expanduser().resolve().name}" if scheme == FOLDER else name
+    return TimedReranker(label, lambda: _RERANKERS[scheme](model), timeout)
 
 
 def _static(_settings: InferenceSettings) -> Embedder:

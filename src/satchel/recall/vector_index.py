@@ -550,10 +550,14 @@ def _completed_imports(view: View, records: list[VerifiedRecord], top: int) -> I
 def _near_erased(view: View, records: list[VerifiedRecord]) -> Iterator[list[VerifiedRecord]]:
     """Yield the memories whose sketches were removed together with those of erased ones."""
     erased = [each.model.entry for each in records if isinstance(each.model, Erasure)]
-    parts = {place // SKETCHED_TOGETHER for place in view.places(erased).values()} if erased else ()
+    parts = (
+        {position // SKETCHED_TOGETHER for position in view.places(erased).values()}
+        if erased
+        else ()
+    )
     for number in sorted(parts):
-        places = range(number * SKETCHED_TOGETHER, (number + 1) * SKETCHED_TOGETHER)
-        part = view.at(places)
+        positions = range(number * SKETCHED_TOGETHER, (number + 1) * SKETCHED_TOGETHER)
+        part = view.at(positions)
         yield [
             each for each in part if isinstance(each.model, Entry) and _CURRENT.matches(each.row)
         ]
