@@ -349,7 +349,7 @@ def _to_write(bank: str | None, options: Any) -> AbstractContextManager[OpenBank
 
 
 def _to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return init.opened_to_fill(state.settings, bank, lambda: owner_key(None))
+    return init.open_bank_for_writing(state.settings, bank, lambda: owner_key(None))
 
 
 def _read_messages(values: dict[str, Any], source: SourceOptions) -> None:
