@@ -30,36 +30,36 @@ _ENTRIES = Filter(types=frozenset(component.value for component in Component))
 _DIGITS = frozenset("0123456789abcdef")
 
 
-def find_record(view: View, wanted: str, field: str = "id") -> VerifiedRecord:
+def find_record(view: View, reference: str, field: str = "id") -> VerifiedRecord:
     """Return a record of any type, by ID, ID prefix or text.
 
     Args:
         view: A view of the bank.
-        wanted: Its ID, or at least the first six digits of it; or the text of a current memory, or
-            a part of the text that no other current memory has.
+        reference: Its ID, or at least the first six digits of it; or the text of a current memory,
+            or a part of the text that no other current memory has.
         field: Name of the argument in errors.
 
     Raises:
         UnknownMemoryError: If there is no such record.
         UsageError: If several match, or it is neither an ID nor a text.
     """
-    if not isinstance(wanted, str):
+    if not isinstance(reference, str):
         raise UsageError(
-            f"an ID must be a string, not {type(wanted).__name__}",
+            f"an ID must be a string, not {type(reference).__name__}",
             field=field,
             hint="Pass several IDs as several arguments: forget(*ids).",
         )
-    if len(wanted) == _ID_LENGTH and is_id(wanted):
-        matches = list(view.get([wanted]).values())
+    if len(reference) == _ID_LENGTH and is_id(reference):
+        matches = list(view.get([reference]).values())
         if not matches:  # an index alone cannot prove absence
             view.require_columns("id")
-    elif (quoted := _quoted(view, wanted, field)) is not None:
+    elif (quoted := _quoted(view, reference, field)) is not None:
         return quoted
     else:
-        digits = wanted.removeprefix(_PREFIX).lower()
+        digits = reference.removeprefix(_PREFIX).lower()
         if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
             raise UsageError(
-                f"not a memory ID: {_shown(wanted)!r}",
+                f"not a memory ID: {_shown(reference)!r}",
                 field=field,
                 hint=(
                     f"Pass its ID, a prefix of at least {_LEAST_DIGITS} digits, or two or more "
@@ -69,26 +69,26 @@ def find_record(view: View, wanted: str, field: str = "id") -> VerifiedRecord:
         matches = view.with_prefix(digits, limit=_MOST_SHOWN)
     if not matches:
         raise UnknownMemoryError(
-            f"there is no memory {_shown(wanted)!r} in this bank",
+            f"there is no memory {_shown(reference)!r} in this bank",
             field=field,
             hint="See: satchel list. To use another bank: --bank NAME.",
         )
     if len(matches) > 1:
         ids = ", ".join(sorted(logged.record.id for logged in matches))
         raise UsageError(
-            f"several IDs start with {wanted!r}", field=field, hint=f"Choose one: {ids}"
+            f"several IDs start with {reference!r}", field=field, hint=f"Choose one: {ids}"
         )
     return matches[0]
 
 
-def _quoted(view: View, wanted: str, field: str) -> VerifiedRecord | None:
+def _quoted(view: View, reference: str, field: str) -> VerifiedRecord | None:
     """Return the current memory that contains a text; None if the input is not words.
 
     Raises:
         UnknownMemoryError: If no current memory contains it.
         UsageError: If several do; the hint lists their IDs.
     """
-    words = " ".join(wanted.split()).casefold()
+    words = " ".join(reference.split()).casefold()
     if len(words) < _LEAST_QUOTED or " " not in words:
         return None
     containing = list[tuple[str, VerifiedRecord]]()
@@ -98,27 +98,29 @@ def _quoted(view: View, wanted: str, field: str) -> VerifiedRecord | None:
             containing.append((text, logged))
     if not containing:
         raise UnknownMemoryError(
-            f"no current memory contains {_shown(wanted)!r}", field=field, hint="See: satchel list."
+            f"no current memory contains {_shown(reference)!r}",
+            field=field,
+            hint="See: satchel list.",
         )
     exact = [logged for text, logged in containing if text == words]
     matches = exact or [logged for _, logged in containing]
     if len(matches) > 1:
         ids = ", ".join(each.record.id[:_ID_SHOWN] for each in matches[:_MOST_SHOWN])
         raise UsageError(
-            f"{len(matches)} memories contain {_shown(wanted)!r}",
+            f"{len(matches)} memories contain {_shown(reference)!r}",
             field=field,
             hint=f"Choose one: {ids}",
         )
     return matches[0]
 
 
-def find_memory(view: View, wanted: str, field: str = "id") -> VerifiedRecord:
+def find_memory(view: View, reference: str, field: str = "id") -> VerifiedRecord:
     """Return a memory; see ``find_record``.
 
     Raises:
         UnknownMemoryError: Also if it is a record of another type.
     """
-    logged = find_record(view, wanted, field)
+    logged = find_record(view, reference, field)
     if not isinstance(logged.model, Entry):
         raise UnknownMemoryError(
             f"this is the id of a {logged.record.type} record, not of a memory",
@@ -131,13 +133,13 @@ def find_memory(view: View, wanted: str, field: str = "id") -> VerifiedRecord:
 _TYPE_HINTS = {"bank": "See: satchel bank list."}
 
 
-def current_memory(view: View, wanted: str) -> VerifiedRecord:
+def current_memory(view: View, reference: str) -> VerifiedRecord:
     """Return a current memory; see ``find_record``.
 
     Raises:
         RetiredMemoryError: If it has a newer version, was forgotten, or is quarantined.
     """
-    logged = find_memory(view, wanted)
+    logged = find_memory(view, reference)
     if logged.row.retired is not None:
         raise not_current(view, logged)
     if logged.row.hold:
@@ -207,22 +209,22 @@ def sealed_of(members: MemoryFields, limits: Limits) -> Sealed:
         ValueRefusedError: If a member has the wrong shape, or no canonical form.
         LimitError: If the record is too large.
     """
-    given = {name: part for name, part in members.items() if part is not None}
-    for name in sorted(GIVEN & given.keys()):
+    values = {name: part for name, part in members.items() if part is not None}
+    for name in sorted(GIVEN & values.keys()):
         raise UsageError("this member is set automatically", field=name)
-    component = given.pop("type", Component.SEMANTIC)
+    component = values.pop("type", Component.SEMANTIC)
     if not isinstance(component, str) or component not in set(Component):
         raise UsageError(f"the type must be one of {', '.join(Component)}", field="type")
-    if not any(_has_content(part) for name, part in given.items() if name not in _NOT_CONTENT):
+    if not any(_has_content(part) for name, part in values.items() if name not in _NOT_CONTENT):
         raise EmptyInputError("the memory is empty", field="text")
     for name in TIMES:
-        if name in given:
-            given[name] = parse_moment(given[name], name)
-    if "tags" in given:
-        given["tags"] = unique_tags(given["tags"])
+        if name in values:
+            values[name] = parse_moment(values[name], name)
+    if "tags" in values:
+        values["tags"] = unique_tags(values["tags"])
     known = known_members(component)
-    fields = {name: part for name, part in given.items() if name in known}
-    unknown = {name: part for name, part in given.items() if name not in known}
+    fields = {name: part for name, part in values.items() if name in known}
+    unknown = {name: part for name, part in values.items() if name not in known}
     return seal(_entry(Component(component), fields), unknown=unknown, limits=limits)
 
 

@@ -119,7 +119,7 @@ class Prefixes:
 
     def __init__(self, prefixes: Iterable[str] | str) -> None:
         prefixes = (prefixes,) if isinstance(prefixes, str) else tuple(prefixes)
-        self.paths = tuple(dict.fromkeys(check_path(prefix) for prefix in one))
+        self.paths = tuple(dict.fromkeys(check_path(prefix) for prefix in prefixes))
         self._parts = [tuple(map(_folded, path.split("/"))) for path in self.paths]
 
     def refuse(self, path: str) -> None:
