@@ -63,10 +63,10 @@ from satchel.transfer.outputs import (
     account_of_output,
     chosen_format,
     is_own,
-    keep_receipt,
     refuse_other,
     sidecar_outlet,
     tried_plan,
+    with_receipt,
     with_report,
     write_output,
 )
@@ -176,6 +176,9 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     receipt: str | None = None
     """ID of the receipt; ``satchel receipt show`` prints it."""
+
+    receipt_problem: str | None = None
+    """Why this machine could not store the receipt; the output is complete all the same."""
 
     account: ReceiptBody | None = None
     """Body of the receipt."""
@@ -314,16 +317,13 @@ def _converted(
         )
     signed_by = options.key.did if options.key and writer.info.traits.sealed and not keep else None
     account = account_of_output(job, written.end, written.check, signed_by=signed_by)
-    receipt = keep_receipt(job, account)
     return msgspec.structs.replace(
-        with_report(result, job),
+        with_receipt(with_report(result, job), job, account),
         output_digest=written.end.digest,
         output_bytes=written.end.bytes,
         sidecar=account.sidecar.name if account.sidecar else None,
         signed_by=signed_by,
         read_back=written.verdict,
-        receipt=receipt,
-        account=account,
     )
 
 

@@ -65,12 +65,12 @@ from satchel.transfer.outputs import (
     account_of_output,
     compare_handed,
     is_own,
-    keep_receipt,
     plan_of,
     refuse_other,
     require_no_loss,
     sidecar_outlet,
     tried_plan,
+    with_receipt,
     with_report,
     write_output,
 )
@@ -443,14 +443,10 @@ class _ProductExport:
         there = sum(again.records.values())
         output = TransferEnd(name=self._shown, format=transfer.format, records=there)
         account = account_of_output(transfer, output, again)
-        receipt = keep_receipt(transfer, account) if self._options.keeps_receipt else None
-        return msgspec.structs.replace(
-            with_report(export, transfer),
-            written=done.written,
-            known=done.known,
-            account=account,
-            receipt=receipt,
+        export = msgspec.structs.replace(
+            with_report(export, transfer), written=done.written, known=done.known
         )
+        return with_receipt(export, transfer, account, stores=self._options.keeps_receipt)
 
     def _again(self) -> Connector:
         product, settings = self._product, self._transfer.settings
@@ -604,14 +600,12 @@ def export_part(bank: OpenBank, outlet: Outlet, options: ExportOptions, part: Ex
     account = account_of_output(job, written.end, written.check, signed_by=signed_by)
     bank.tell("on_export", counts={"memories": counts.entries, "lost": report.total})
     return msgspec.structs.replace(
-        with_report(result, job),
+        with_receipt(with_report(result, job), job, account, stores=options.keeps_receipt),
         output_digest=written.end.digest,
         output_bytes=written.end.bytes,
         sidecar=account.sidecar.name if account.sidecar else None,
         signed_by=signed_by,
         read_back=written.verdict,
-        receipt=keep_receipt(job, account) if options.keeps_receipt else None,
-        account=account,
     )
 
 
