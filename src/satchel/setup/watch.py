@@ -163,7 +163,7 @@ class CaptureState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Errors of the last run, by path."""
 
 
-def standing_of(settings: Settings, name: str) -> CaptureState:
+def read_status(settings: Settings, name: str) -> CaptureState:
     """Return the state for a bank."""
     found = _read(_path(settings, name))
     return found or CaptureState(store=shown_address(settings.store), name=name)
@@ -578,7 +578,7 @@ class _Look:
 
     def _standing(self) -> CaptureState:
         """Return the state; an empty one if the bank is another one."""
-        settings, found = self._settings, standing_of(self._settings, self._name)
+        settings, found = self._settings, read_status(self._settings, self._name)
         there = None
         if has_store(settings):
             # For writing: a store whose creation was killed is completed.
