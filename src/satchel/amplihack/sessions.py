@@ -279,7 +279,7 @@ def _is_known(view: View, entry: Entry) -> bool:
         return True
     agent = entry.scope.agent if entry.scope is not None else None
     wanted = Filter(agent=agent, kinds=frozenset({entry.kind or ""}))
-    found = view.candidates(entry.text or "", limit=_COMPARED, wanted=wanted)
+    found = view.candidates(entry.text or "", limit=_COMPARED, where=wanted)
     return any(isinstance(one.model, Entry) and is_same(entry, one.model) for one, _ in found)
 
 

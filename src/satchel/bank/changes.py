@@ -182,8 +182,12 @@ def restore(
 ) -> list[MemoryChange]:
     """Restore memories that were forgotten or have expired: all that are named, or none.
 
-    Args and Raises: as for ``forget``; ``RetiredMemoryError`` also if another version is current.
+    Args and Raises: as for ``forget``, but a text names a forgotten memory; ``RetiredMemoryError``
+    also if another version is current.
     """
+    permitted = bank.asked("restore")
+    with permitted.ledger.reading() as view:
+        ids = [find_memory(view, name, forgotten=True).record.id for name in wanted]
 
     def next_state(view: View, each: VerifiedRecord) -> State | None:
         if each.row.retired is None:
@@ -192,7 +196,7 @@ def restore(
             raise not_current(view, each)
         return "restored"
 
-    return change_states(bank.asked("restore"), wanted, next_state, reason, actor, dry_run=dry_run)
+    return change_states(permitted, ids, next_state, reason, actor, dry_run=dry_run)
 
 
 def change_states(
@@ -255,7 +259,7 @@ def _revise(
         edge = Edge(source=revised.id, target=old.record.id, kind="supersedes", at=now())
         records.append(seal(edge))
     try:
-        position = bank.ledger.append(records, given=preconditions)[0]
+        position = bank.ledger.append(records, precondition=preconditions)[0]
     except SlotTakenError as error:
         error.field = "scope"
         error.hint = (
@@ -359,7 +363,7 @@ def _change(
             records.append(seal(status))
     if records and not dry_run:
         try:
-            bank.ledger.append(records, given=preconditions)
+            bank.ledger.append(records, precondition=preconditions)
         except SlotTakenError as error:
             raise ChangedError(error.message, field="id") from error
         _run_hooks(bank, states)
@@ -621,7 +625,7 @@ def _remember(
     records = [record]
     if existing is not None:
         records.append(superseding(existing.record.id, record.id, actor=actor))
-    position = bank.ledger.append(records, given=preconditions)[0]
+    position = bank.ledger.append(records, precondition=preconditions)[0]
     bank.tell("on_remember", [record.id], {"memories": 1}, lambda: contents(bank, [record.id]))
     return RememberResult(
         **stored(bank, record, position),
