@@ -17,6 +17,33 @@ PACKAGE = "satchel"
 NOUNS = frozenset({"feed", "seed", "string"})
 """Words that end like a gerund or a participle and are none."""
 _PARTICIPLE = ("ing", "ed")
+VAGUE = frozenset(
+    [
+        "asked",
+        "came",
+        "found",
+        "given",
+        "gone",
+        "got",
+        "had",
+        "kept",
+        "made",
+        "meant",
+        "one",
+        "place",
+        "said",
+        "shown",
+        "taken",
+        "there",
+        "told",
+        "wanted",
+        "what",
+        "who",
+    ]
+)
+"""Names of variables that do not say what they hold."""
+_NEAR = 3
+"""Lines that such a variable may span."""
 _SHORT = 4
 """Statements of a function that is too short to be called a copy."""
 
@@ -102,6 +129,15 @@ class Layout:
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                     yield node
 
+    def vague_variables(self) -> Iterator[tuple[Path, int, str]]:
+        """Yield variables with a vague name that are used over several lines: file, line, name."""
+        for path, tree in self.trees.items():
+            for node in ast.walk(tree):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    for name, lines in _variables(node).items():
+                        if name in VAGUE and max(lines) - min(lines) > _NEAR:
+                            yield path, min(lines), name
+
     def rooms(self) -> dict[tuple[str, str], int]:
         """Count the imports from one room to another."""
         counts = Counter[tuple[str, str]]()
@@ -115,6 +151,43 @@ class Layout:
 def _statements(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
     body = node.body
     return body[1:] if ast.get_docstring(node) is not None else body
+
+
+def _variables(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, list[int]]:
+    """Return the parameters and variables of a function, each with the lines that name it."""
+    lines = defaultdict[str, list[int]](list)
+    own = set[str]()
+    given = node.args
+    for parameter in (
+        *given.args,
+        *given.kwonlyargs,
+        *given.posonlyargs,
+        given.vararg,
+        given.kwarg,
+    ):
+        if parameter is not None:
+            own.add(parameter.arg)
+            lines[parameter.arg].append(node.lineno)
+    waiting: list[tuple[ast.AST, bool]] = [(node, True)]
+    while waiting:
+        parent, inside = waiting.pop()
+        for child in ast.iter_child_nodes(parent):
+            name = _named(child)
+            if name is not None:
+                lines[name].append(child.lineno)  # type: ignore[attr-defined]
+                if inside and not isinstance(getattr(child, "ctx", None), ast.Load):
+                    own.add(name)
+            scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+            waiting.append((child, inside and not isinstance(child, scope)))
+    return {name: lines[name] for name in own}
+
+
+def _named(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.MatchAs | ast.MatchStar | ast.ExceptHandler):
+        return node.name
+    return None
 
 
 def _passes_on(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -152,6 +225,7 @@ def main() -> None:
     print(f"gerund or participle modules   {len(layout.participles()):7,}")
     print(f"modules with one importer      {len(layout.with_one_importer()):7,}")
     print(f"public class names used twice  {len(shared):7,}")
+    print(f"variables with a vague name    {len(list(layout.vague_variables())):7,}")
     print(f"functions that pass on         {sum(map(_passes_on, layout.functions())):7,}")
     print(f"functions written twice        {sum(n - 1 for n in bodies.values()):7,}")
     print(f"rooms                          {len({room for pair in rooms for room in pair}):7,}")

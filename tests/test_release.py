@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
+from email.parser import Parser
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +24,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from release import changelog
-from release.build import epoch
+from release.build import absolute_links, build, epoch, write_published_tree
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -169,6 +171,59 @@ def test_the_lowest_python_is_that_of_the_classifiers() -> None:
 
     assert PROJECT["project"]["requires-python"] == f">=3.{min(minors)}"
     assert {f"3.{minor}" for minor in minors} <= set(VERSIONS)
+
+
+REPOSITORY = "https://example.org/owner/satchel"
+
+
+def test_the_published_package_has_absolute_links_and_the_urls_of_the_project(
+    tmp_path: Path,
+) -> None:
+    """On a package index a relative link leads nowhere; each absolute one names a file."""
+    copy = write_published_tree(ROOT, tmp_path / "copy", REPOSITORY)
+
+    wheel, source = build(copy, tmp_path / "dist")
+
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
+        metadata = Parser().parsestr(archive.read(name).decode())
+    urls = dict(each.split(", ") for each in metadata.get_all("Project-URL", []))
+    assert urls["Repository"] == REPOSITORY
+    assert urls["Issues"] == f"{REPOSITORY}/issues"
+    readme = str(metadata.get_payload())
+    targets = re.findall(r"\]\(([^)\s]+)\)", readme)
+    tag = f"v{PROJECT['project']['version']}"
+    pages = [
+        target.partition(f"/{kind}/{tag}/")[2].partition("#")[0]
+        for target in [*targets, *urls.values()]
+        for kind in ("blob", "raw")
+        if f"/{kind}/{tag}/" in target
+    ]
+    assert all(target.startswith("https://") for target in targets), targets
+    assert len(pages) > 20
+    assert [page for page in pages if not (ROOT / page).exists()] == []
+    with tarfile.open(source) as archive:
+        (project,) = (each for each in archive.getnames() if each.endswith("/pyproject.toml"))
+        assert REPOSITORY.encode() in archive.extractfile(project).read()  # type: ignore[union-attr]
+
+
+def test_only_relative_links_become_absolute() -> None:
+    """Anchors of the same page and whole addresses stay as they are."""
+    text = "[a](docs/a.md#b) ![i](docs/i.png) [here](#there) [out](https://example.org/x)"
+
+    assert absolute_links(text, REPOSITORY, "v1") == (
+        f"[a]({REPOSITORY}/blob/v1/docs/a.md#b) ![i]({REPOSITORY}/raw/v1/docs/i.png)"
+        " [here](#there) [out](https://example.org/x)"
+    )
+
+
+@pytest.mark.parametrize("address", ["", "owner/name", "http://example.org/a", "https://x", "a\nb"])
+def test_an_address_that_is_no_repository_is_refused(address: str, tmp_path: Path) -> None:
+    """Nothing is copied for it."""
+    with pytest.raises(ValueError, match="not the HTTPS address"):
+        write_published_tree(ROOT, tmp_path / "copy", address)
+
+    assert not (tmp_path / "copy").exists()
 
 
 @pytest.mark.prove

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from satchel import Keys, aio
-from satchel.errors import TargetExistsError
+from satchel.errors import SigningKeyError, TargetExistsError, UnreadableError
 
 
 def test_a_key_that_is_created_is_listed_and_its_public_part_exported(tmp_path: Path) -> None:
@@ -45,3 +45,22 @@ def test_keys_are_awaited_too(tmp_path: Path) -> None:
         assert [line.key for line in await keys.list()] == [made.key]
 
     asyncio.run(run())
+
+
+def test_an_exported_secret_key_is_imported_in_another_home(tmp_path: Path) -> None:
+    """The same key again changes nothing; another one of that name is refused."""
+    made = Keys(home=tmp_path / "home").create("agent", passphrase="correct horse")  # noqa: S106
+    file = tmp_path / "home" / "keys" / "agent.key"  # as `key export --secret` writes it
+    keys = Keys(home=tmp_path / "second")
+    with pytest.raises(SigningKeyError, match="passphrase"):
+        keys.import_(file)
+    imported = keys.import_(file, passphrase="correct horse")  # noqa: S106
+    assert (imported.key, imported.imported, imported.protected) == (made.key, True, True)
+    assert not keys.import_(file, passphrase="correct horse").imported  # noqa: S106
+    assert [(line.name, line.key, line.own) for line in keys.list()] == [("agent", made.key, True)]
+    other = Keys(home=tmp_path / "third")
+    other.create("agent")
+    with pytest.raises(TargetExistsError):
+        other.import_(file, passphrase="correct horse")  # noqa: S106
+    with pytest.raises(UnreadableError):
+        keys.import_("-")

@@ -39,9 +39,9 @@ STEPS: dict[Any, tuple[str, ...]] = {
         *(
             "_read_existing",
             "_written",
-            "bring_beside",
+            "copy_side_data",
             "compare",
-            "give_head",
+            "store_head",
             "finish_erasure",
             "_believe",
         ),

@@ -209,6 +209,31 @@ def test_of_several_all_are_forgotten_or_none(bank: OpenBank) -> None:
         forget(bank, [])
 
 
+def test_a_forgotten_memory_is_restored_by_its_text(bank: OpenBank) -> None:
+    """Among forgotten memories, as `forget` resolves among current ones; never by a guess."""
+    keep(bank, "Ada takes tea")
+    replaced = keep(bank, "Ada takes tea with lemon")
+    update(bank, replaced, MemoryEdit(members={"text": "Ada takes water"}))
+    first = keep(bank, "Ada takes tea with milk")
+    forget(bank, ["tea with MILK"])
+    with pytest.raises(UnknownMemoryError, match="no current memory"):
+        forget(bank, ["tea with milk"])
+    assert [each.id for each in restore(bank, ["takes  tea"], dry_run=True)] == [first]
+    assert [(each.id, each.is_changed) for each in restore(bank, ["takes  tea"])] == [(first, True)]
+    with pytest.raises(UnknownMemoryError, match="no forgotten memory"):
+        restore(bank, ["takes tea"])
+    second = keep(bank, "Ada takes tea with sugar")
+    forget(bank, [first, second])
+    size = len(types(bank))
+    with pytest.raises(UsageError, match="2 forgotten memories") as raised:
+        restore(bank, ["takes tea"])
+    assert raised.value.hint is not None
+    assert {first[:19], second[:19]} == set(raised.value.hint.split(": ", 1)[1].split(", "))
+    assert len(types(bank)) == size
+    restore(bank, ["Ada takes tea with sugar"])
+    assert texts(bank)[0] == "Ada takes tea with sugar"
+
+
 def test_only_memories_are_forgotten(bank: OpenBank) -> None:
     """Attack or mistake: the id of an import would forget all that came with it."""
     source = seal(Source(provider="mem0", format="mem0", at=now()))

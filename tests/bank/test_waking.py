@@ -35,8 +35,8 @@ from satchel.rehydrate.operations import (
     FileReadRequest,
     rehydrate_file,
     rehydrate_memories,
-    remember,
-    was_looked_at,
+    remember_verified,
+    was_verified,
 )
 from satchel.rehydrate.options import RehydrateOptions
 from satchel.rehydrate.quarantine import (
@@ -272,7 +272,7 @@ def test_a_changed_file_with_a_known_receipt_is_refused(sealed: Path) -> None:
     """Attack: its digest is written beside those that are remembered."""
     settings = load_settings()
     sealed.write_bytes(sealed.read_bytes().replace(b"tea is green", b"tea is greet"))
-    remember(settings, file_digest(sealed)[0])
+    remember_verified(settings, file_digest(sealed)[0])
     with pytest.raises(VerificationError):
         rehydrate_file(settings, sealed, RehydrateOptions())
 
@@ -304,11 +304,11 @@ def test_a_file_of_an_untrusted_signer_is_verified_each_time(
 def test_a_damaged_cache_of_files_is_rebuilt(damage: bytes) -> None:
     """It is no more than what saves time."""
     settings = load_settings()
-    remember(settings, "blake3:1")
+    remember_verified(settings, "blake3:1")
     (settings.state / "looked-at.json").write_bytes(damage)
-    assert not was_looked_at(settings, "blake3:1")
-    remember(settings, "blake3:2")
-    assert was_looked_at(settings, "blake3:2")
+    assert not was_verified(settings, "blake3:1")
+    remember_verified(settings, "blake3:2")
+    assert was_verified(settings, "blake3:2")
 
 
 def test_the_memory_of_files_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,8 +316,8 @@ def test_the_memory_of_files_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None
     settings = load_settings()
     monkeypatch.setattr(rehydrate_operations, "MOST", 3)
     for name in ("a", "b", "c", "a", "d"):
-        remember(settings, name)
-    assert [was_looked_at(settings, name) for name in "abcd"] == [True, False, True, True]
+        remember_verified(settings, name)
+    assert [was_verified(settings, name) for name in "abcd"] == [True, False, True, True]
 
 
 def test_an_unsigned_file_is_accepted_only_on_request(tmp_path: Path) -> None:

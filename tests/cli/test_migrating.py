@@ -258,14 +258,14 @@ def test_a_killed_migration_is_resumed_and_duplicates_nothing(
 ) -> None:
     """In the middle of a bank; then the same command is run again."""
     source, target = place.ends
-    calls, real = iter(range(100)), copies.carry_blobs
+    calls, real = iter(range(100)), copies.copy_blobs
 
     def killed(*arguments: object) -> None:
         if next(calls) == at:
             raise _KilledError
         real(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(copies, "carry_blobs", killed)
+    monkeypatch.setattr(copies, "copy_blobs", killed)
     options = MigrateOptions(jobs=1, new=place.new, active=place.active)
     with pytest.raises(_KilledError):
         migrate(source, target, options)

@@ -93,6 +93,7 @@ def line(name: str, canaries: Canaries, folder: Path, bank: str | None) -> list[
         ("key create", "name"): "made",
         ("key identity create", "name"): "made",
         ("key export", "name"): "default",
+        ("key import", "file"): str(folder / "in.json"),
         ("key rotate", "name"): "default",
         ("key hand-over", "name"): "default",
         ("formats", "name"): "mem0",

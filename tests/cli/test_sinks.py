@@ -219,7 +219,7 @@ def test_following_continues_until_it_is_stopped(tmp_path: Path) -> None:
         else:
             stop.set()
 
-    follow(load_settings(), sink, FollowOptions(interval=0.01, told=told, stop=stop))
+    follow(load_settings(), sink, FollowOptions(interval=0.01, on_result=told, stop=stop))
 
     assert seen == [2, 4]
 

@@ -329,7 +329,7 @@ def test_it_looks_again_and_again(hosts: Path) -> None:
                 path.unlink()
 
     status = keep_watching(
-        load_settings(), WatchOptions(), owner, hour, clock=clock, runs=2, told=told
+        load_settings(), WatchOptions(), owner, hour, clock=clock, runs=2, on_capture=told
     )
     assert [len(found.captured) for found in seen] == [2, 0]
     assert clock.waited == [datetime(2026, 3, 1, 1, tzinfo=UTC)]

@@ -142,6 +142,7 @@ def test_attack_no_message_names_an_unsafe_flag(exposed: Server) -> None:
 
     Other tests use up the requests that an address without a token has, so 429 is asked again.
     """
+    refusal = b""
     for _ in range(TRIES):
         with _connect(exposed) as client:
             more = ("Content-Length: 5", "Expect: 100-continue")

@@ -175,7 +175,7 @@ def test_words_that_several_memories_say_are_answered_with_their_ids(own_home: P
             async with over("stdio") as client:
                 refused = await client.call_tool("forget", {"ids": ["Ada likes"]})
                 assert refused.is_error
-                assert "2 memories contain" in str(refused.content)
+                assert "2 current memories contain" in str(refused.content)
                 assert len(rows(await say(client, "list"))) == 2
                 await say(client, "forget", ids=["ada  LIKES green tea"])
                 assert list(rows(await say(client, "list")).values()) == ["Ada likes black tea"]

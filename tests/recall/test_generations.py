@@ -62,9 +62,9 @@ def test_each_current_memory_gets_a_vector_once(bank: Any) -> None:
     first, second = (fill(bank.store, bank.ledger, Model()) for _ in range(2))
 
     assert (first.new, first.kept) == (30, 0)
-    assert (second.new, second.kept, second.made) == (0, 30, first.made)
+    assert (second.new, second.kept, second.info) == (0, 30, first.info)
     with bank.ledger.reading() as view:
-        assert current_generation(view) == first.made
+        assert current_generation(view) == first.info
         assert pending_generation(view) is None
         assert [len(found) for found in kept(view).values()] == [30]
 
@@ -87,11 +87,11 @@ def test_rebuilding_leaves_the_old_ones_until_the_new_ones_are_complete(bank: An
     with pytest.raises(InferenceError):
         fill(bank.store, bank.ledger, Model(most=20), rebuild=True)
     with bank.ledger.reading() as view:
-        assert current_generation(view) == first.made
-        assert len(kept(view)[first.made.generation]) == 30
+        assert current_generation(view) == first.info
+        assert len(kept(view)[first.info.generation]) == 30
     done = fill(bank.store, bank.ledger, Model(), rebuild=True)
 
-    assert (done.made.number, done.dropped) == (1, 30)
+    assert (done.info.number, done.dropped) == (1, 30)
     with bank.ledger.reading() as view:
         assert {one.number for one in view.generations()} == {1}
 

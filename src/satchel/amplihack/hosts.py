@@ -40,7 +40,7 @@ from satchel.model.text import entry_statements
 from satchel.model.values import agent_name, now, resolved
 from satchel.recall.engine import recall
 from satchel.recall.query import Query, SearchHit
-from satchel.rehydrate.options import RehydrateOptions, asked_of
+from satchel.rehydrate.options import RehydrateOptions, request_of
 from satchel.screening.injection import judge_memory
 from satchel.setup.init import opened_to_fill
 
@@ -81,7 +81,7 @@ def prompt_context(
     Raises:
         UsageError: If the budget is not valid.
     """
-    options = asked_of(RehydrateOptions(), bank.settings.options.rehydrate)
+    options = request_of(RehydrateOptions(), bank.settings.options.rehydrate)
     memories, left, over = list[MemoryRecord](), budget, 0
     with bank.ledger.reading() as view:
         for hit in _ranked(view, query[:_LONGEST_QUERY], budget):

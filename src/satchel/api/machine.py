@@ -13,7 +13,7 @@ from satchel.backup.inventory import list_backups, verify_backups
 from satchel.backup.prune import prune_backups
 from satchel.backup.restore import restore_backup
 from satchel.backup.run import BackupRun, run_backup
-from satchel.bank.key_operations import create_key, export_key, list_keys
+from satchel.bank.key_operations import create_key, export_key, import_key, list_keys
 from satchel.config.settings import Settings, load_settings
 from satchel.errors import TargetError
 
@@ -90,3 +90,4 @@ class Keys(SettingsCalls):
     create = method(create_key)
     list = method(list_keys)
     export = method(export_key)
+    import_ = method(import_key)

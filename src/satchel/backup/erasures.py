@@ -26,7 +26,7 @@ class BackupErasureTarget:
     def __init__(self, bank: OpenBank) -> None:
         self._bank = bank
 
-    def erase(self, gone: Sequence[VerifiedRecord]) -> int:
+    def erase(self, records: Sequence[VerifiedRecord]) -> int:
         """List records that are about to be erased; return the number of new ones.
 
         Raises:
@@ -34,7 +34,7 @@ class BackupErasureTarget:
         """
         with self._bank.ledger.reading() as view:
             size = view.head.size
-        found = {one.record.id: ErasedRecord(one.seq, size) for one in gone}
+        found = {one.record.id: ErasedRecord(one.seq, size) for one in records}
         return _noted(self._bank, found)[0]
 
     def laid_open(self) -> Iterator[Any]:

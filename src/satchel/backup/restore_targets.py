@@ -60,12 +60,12 @@ from satchel.replication.copies import (
 )
 from satchel.replication.log_copy import (
     SideDataCounts,
-    bring_beside,
     compare,
+    copied_records,
     copy_log,
-    give_head,
-    is_begun,
+    copy_side_data,
     side_of,
+    store_head,
 )
 from satchel.replication.operations import opened_at
 from satchel.runtime.private_files import private_folder
@@ -323,11 +323,11 @@ def _write(  # noqa: PLR0913 - what was found out before
     with opened_at(settings, asked.address, read_only=False) as store:
         put.carried = _written(source, store, there, tell)
         if there.relation is Relation.NEW:
-            bring_beside(source.reader, source.bank, store, SideDataCounts())
+            copy_side_data(source.reader, source.bank, store, SideDataCounts())
         with store.reading() as other:
             compare(source, other, tell)
         if there.relation is Relation.NEW:
-            give_head(source, store)
+            store_head(source, store)
         finish_erasure(store, source.bank)
         _believe(settings, store, source, judged, asked.reason)
     if judged.verdict is None:
@@ -382,7 +382,7 @@ def _owners(source: Replica, asked: BankRestoreOptions) -> Owners:
 
 def _read_existing(store: Store, source: Replica) -> _ExistingBank:
     with store.reading() as reader:
-        if is_begun(reader, source.bank) is not None:
+        if copied_records(reader, source.bank) is not None:
             return _ExistingBank(Relation.NEW, None)
         stored = reader.head(source.bank)
         try:
@@ -411,7 +411,7 @@ def _written(source: Replica, store: Store, there: _ExistingBank, tell: Tell) ->
         if there.relation is not Relation.SAME:
             records = fast_forward(source, writing, target).records
             writing.put_side(bank, side_of(source.reader, bank))
-        bring_beside(source.reader, bank, _Within(writing), SideDataCounts())  # type: ignore[arg-type]
+        copy_side_data(source.reader, bank, _Within(writing), SideDataCounts())  # type: ignore[arg-type]
     tell(source.size)
     return records
 

@@ -182,8 +182,12 @@ def restore(
 ) -> list[MemoryChange]:
     """Restore memories that were forgotten or have expired: all that are named, or none.
 
-    Args and Raises: as for ``forget``; ``RetiredMemoryError`` also if another version is current.
+    Args and Raises: as for ``forget``, but a text names a forgotten memory; ``RetiredMemoryError``
+    also if another version is current.
     """
+    permitted = bank.asked("restore")
+    with permitted.ledger.reading() as view:
+        ids = [find_memory(view, name, forgotten=True).record.id for name in wanted]
 
     def next_state(view: View, each: VerifiedRecord) -> State | None:
         if each.row.retired is None:
@@ -192,7 +196,7 @@ def restore(
             raise not_current(view, each)
         return "restored"
 
-    return change_states(bank.asked("restore"), wanted, next_state, reason, actor, dry_run=dry_run)
+    return change_states(permitted, ids, next_state, reason, actor, dry_run=dry_run)
 
 
 def change_states(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, BinaryIO, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -39,7 +39,7 @@ from satchel.errors import UsageError
 from satchel.ports import absent_options
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, path_text, texts
 from satchel.ports.store import Store
-from satchel.runtime.files import PRIVATE_FILE, atomic_write
+from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
 
 _ABSENT = {**NOT_FOR_MODELS, "python": SECRETS, "http": SECRETS}
 _NOT_SERVED = {**NOT_FOR_MODELS, "http": SECRETS}
@@ -182,6 +182,94 @@ def export_key(settings: Settings, options: KeyExportOptions) -> KeyExport:
         with atomic_write(Path(output), overwrite=options.overwrite, mode=PRIVATE_FILE) as stream:
             stream.write(canonical(msgspec.to_builtins(exported)) + b"\n")
     return replace(exported, output=output)
+
+
+class KeyImport(msgspec.Struct, frozen=True, kw_only=True):
+    """A key that was imported."""
+
+    key: str
+    name: str
+    role: str
+    created_at: str
+    protected: bool
+    """Whether it needs a passphrase."""
+
+    imported: bool
+    """False if it was here before; nothing was changed then."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyImportOptions(Options):
+    """The file with the key, and its name here."""
+
+    file: Annotated[
+        PathText,
+        Option(
+            "File that `key export --secret` wrote; - for standard input.",
+            argument=True,
+            metavar="FILE",
+            values="file",
+        ),
+    ]
+    _: KW_ONLY
+    name: Annotated[str | None, Option("Name to store it under. Default: as in the file.")] = None
+    passphrase: Annotated[
+        str | None, Option("Passphrase of the key, if it has one.", cli=PROMPT)
+    ] = None
+
+
+@operation(
+    KeyImportOptions,
+    name="key import",
+    example="satchel key import laptop.key.json",
+    absent=_NOT_SERVED,
+)
+def import_key(
+    settings: Settings,
+    options: KeyImportOptions,
+    *,
+    passphrase: Callable[[], str | None] | None = None,
+    standard_input: BinaryIO | None = None,
+) -> KeyImport:
+    """Import a signing key with its secret, as `key export --secret` wrote it.
+
+    The key is verified, stored with mode 0600 and trusted. Importing the same key again changes
+    nothing. A public key is not imported but trusted: `satchel key trust FILE`.
+
+    Args:
+        settings: Settings with the key ring.
+        options: The file, and the name of the key.
+        passphrase: Returns the passphrase of the key.
+        standard_input: Read if the file is ``-``; without it, ``-`` is a file name.
+
+    Raises:
+        UnreadableError: If the file cannot be read.
+        EmptyInputError: If it is empty.
+        LimitError: If it is too large for a key file.
+        MalformedError: If it is not a key file, or has no secret.
+        SigningKeyError: If others may read it, its name is invalid, the passphrase is missing or
+            wrong, the secret does not belong to the public key, or the key was retired or revoked.
+        TargetExistsError: If another key has the name, or this key another name.
+    """
+    require_owner(settings, "keys")
+    path = Path(options.file)
+    if standard_input is not None and options.file == "-":
+        file = machine_keys.read_secret(standard_input, path=None)
+    else:
+        with open_input(path) as source:
+            file = machine_keys.read_secret(source, path=path)
+    if options.name is not None:
+        file = replace(file, name=options.name)
+    ask = passphrase or (lambda: options.passphrase)
+    stored, is_new = machine_keys.import_secret(settings, file, ask)
+    return KeyImport(
+        key=stored.key,
+        name=stored.name,
+        role=stored.role,
+        created_at=stored.created_at,
+        protected=stored.protected,
+        imported=is_new,
+    )
 
 
 def _public(settings: Settings, name: str) -> KeyExport:

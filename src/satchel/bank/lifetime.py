@@ -54,6 +54,7 @@ CALLS = {
     "inspect": "satchel.inspect",
     "verify": "satchel.verify",
     "agent import": "Agents().import_",
+    "key import": "Keys().import_",
 }
 """The Python call for each command; ``bank`` is a ``Bank``, ``store`` a ``Satchel``."""
 

@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
+from msgspec.structs import replace
 
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import CoSigningOptions, SigningOptions
@@ -22,16 +24,27 @@ from satchel.crypto.encryption import (
     parse_identity_file,
 )
 from satchel.crypto.key_files import (
+    MAX_KEY_FILE,
     KeyFile,
     Profile,
     Role,
     TrustedKey,
     key_from_text,
+    parse_key_file,
     read_succession,
+    refuse_exposed,
+    unlock,
 )
 from satchel.crypto.keys import SigningKey, did_key, public_key
-from satchel.errors import MalformedError, SigningKeyError, TargetExistsError, UsageError
-from satchel.model.values import now
+from satchel.errors import (
+    EmptyInputError,
+    LimitError,
+    MalformedError,
+    SigningKeyError,
+    TargetExistsError,
+    UsageError,
+)
+from satchel.model.values import is_canonical_time, now
 from satchel.ports.operations import texts
 from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
 from satchel.runtime.private_files import private_folder
@@ -229,6 +242,85 @@ def export_secret(settings: Settings, name: str, output: Path, *, overwrite: boo
     with atomic_write(output, overwrite=overwrite, mode=PRIVATE_FILE) as stream:
         stream.write(canonical(content) + b"\n")
     return output
+
+
+def read_secret(source: BinaryIO, *, path: Path | None) -> KeyFile:
+    """Return a key file as ``export_secret`` writes it.
+
+    Args:
+        source: The open file.
+        path: Its path, which others must not be able to read; None for standard input.
+
+    Raises:
+        EmptyInputError: If it is empty.
+        LimitError: If it is too large for a key file.
+        MalformedError: If it is not a key file, or has no secret.
+        SigningKeyError: If others may read it.
+    """
+    data = source.read(MAX_KEY_FILE + 1)
+    if len(data) > MAX_KEY_FILE:
+        raise LimitError(f"not a key file: it has more than {MAX_KEY_FILE:,} bytes")
+    if not data:
+        raise EmptyInputError("no key", hint="Give a file that satchel key export --secret wrote.")
+    _refuse_public(data)
+    if path is not None:
+        refuse_exposed(path, os.fstat(source.fileno()))
+    file = parse_key_file(data)
+    public_key(file.key)
+    if (file.seed is None) is (file.wrapped is None):
+        raise MalformedError("not a key file: it must have one of `seed` and `wrapped`")
+    if not is_canonical_time(file.created_at):
+        raise MalformedError("not a key file: `created_at` is not a time")
+    return file
+
+
+def _refuse_public(data: bytes) -> None:
+    """Refuse what others trust a key by, which has no secret."""
+    text = data.strip()
+    is_public = text.startswith(b"did:")
+    if text.startswith(b"{"):
+        with suppress(msgspec.MsgspecError):
+            members = msgspec.json.decode(text, type=dict[str, msgspec.Raw]).keys()
+            is_public = "format" not in members and bool(members & {"key", "signed"})
+    if is_public:
+        raise MalformedError(
+            "this is a public key or a statement, without a secret",
+            hint="To trust it: satchel key trust FILE. To import a key, export it with --secret.",
+        )
+
+
+def import_secret(
+    settings: Settings, file: KeyFile, passphrase: Callable[[], str | None]
+) -> tuple[KeyFile, bool]:
+    """Store a key with its secret and trust it; return it, and whether it is new here.
+
+    Args:
+        settings: Settings with the key ring.
+        file: The key, with the name to store it under.
+        passphrase: Returns its passphrase; called if it has one and is new here.
+
+    Raises:
+        SigningKeyError: If the name is invalid, a passphrase is missing or wrong, the secret does
+            not belong to the public key, or the key was retired or revoked here.
+        TargetExistsError: If another key has the name, or this key another name.
+    """
+    require_owner(settings, "keys")
+    known = settings.registry.find(file.key)
+    if known is not None and known.state != "trusted":
+        raise SigningKeyError(f"the key {known.name!r} was {known.state} on this machine")
+    for name in settings.keyring.names():
+        with suppress(MalformedError, SigningKeyError):  # another key's file is damaged
+            if name != file.name and settings.keyring.read(name).key == file.key:
+                raise TargetExistsError(
+                    f"this key is already here, as {name!r}", hint=f"Use it: --signing-key {name}"
+                )
+    key = unlock(file, passphrase() if file.protected else None)
+    is_new = settings.keyring.add(file)
+    if known is None:
+        _trust_own(settings, key, file.name, file.role)
+    elif not known.own or known.role != file.role:
+        settings.registry.trust(replace(known, own=True, role=file.role))
+    return settings.keyring.read(file.name), is_new
 
 
 def trust_key(

@@ -1,6 +1,7 @@
 """Input of callers: the members of a memory, and the ID, ID prefix or text that names one."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
@@ -27,10 +28,13 @@ _MOST_SHOWN = 5
 _LEAST_QUOTED = 3
 _ID_SHOWN = len("blake3:") + 12
 _ENTRIES = Filter(types=frozenset(component.value for component in Component))
+_ALL_ENTRIES = replace(_ENTRIES, retired=True)
 _DIGITS = frozenset("0123456789abcdef")
 
 
-def find_record(view: View, wanted: str, field: str = "id") -> VerifiedRecord:
+def find_record(
+    view: View, wanted: str, field: str = "id", *, forgotten: bool = False
+) -> VerifiedRecord:
     """Return a record of any type, by ID, ID prefix or text.
 
     Args:
@@ -38,6 +42,7 @@ def find_record(view: View, wanted: str, field: str = "id") -> VerifiedRecord:
         wanted: Its ID, or at least the first six digits of it; or the text of a current memory, or
             a part of the text that no other current memory has.
         field: Name of the argument in errors.
+        forgotten: Whether a text names a forgotten memory instead of a current one.
 
     Raises:
         UnknownMemoryError: If there is no such record.
@@ -53,7 +58,7 @@ def find_record(view: View, wanted: str, field: str = "id") -> VerifiedRecord:
         matches = list(view.get([wanted]).values())
         if not matches:  # an index alone cannot prove absence
             view.require_columns("id")
-    elif (quoted := _quoted(view, wanted, field)) is not None:
+    elif (quoted := _quoted(view, wanted, field, forgotten=forgotten)) is not None:
         return quoted
     else:
         digits = wanted.removeprefix(_PREFIX).lower()
@@ -81,44 +86,57 @@ def find_record(view: View, wanted: str, field: str = "id") -> VerifiedRecord:
     return matches[0]
 
 
-def _quoted(view: View, wanted: str, field: str) -> VerifiedRecord | None:
-    """Return the current memory that contains a text; None if the input is not words.
+def _quoted(view: View, wanted: str, field: str, *, forgotten: bool) -> VerifiedRecord | None:
+    """Return the current or forgotten memory that contains a text; None if it is not words.
 
     Raises:
-        UnknownMemoryError: If no current memory contains it.
+        UnknownMemoryError: If no such memory contains it.
         UsageError: If several do; the hint lists their IDs.
     """
     words = " ".join(wanted.split()).casefold()
     if len(words) < _LEAST_QUOTED or " " not in words:
         return None
     containing = list[tuple[str, VerifiedRecord]]()
-    for logged in view.newest(_ENTRIES):
+    for logged in view.newest(_ALL_ENTRIES if forgotten else _ENTRIES):
         text = " ".join((logged.row.text or "").split()).casefold()
-        if words in text:
+        if words in text and (not forgotten or _is_forgotten(view, logged)):
             containing.append((text, logged))
+    state, command = ("forgotten", "list --all") if forgotten else ("current", "list")
     if not containing:
         raise UnknownMemoryError(
-            f"no current memory contains {_shown(wanted)!r}", field=field, hint="See: satchel list."
+            f"no {state} memory contains {_shown(wanted)!r}",
+            field=field,
+            hint=f"See: satchel {command}.",
         )
     exact = [logged for text, logged in containing if text == words]
     matches = exact or [logged for _, logged in containing]
     if len(matches) > 1:
         ids = ", ".join(each.record.id[:_ID_SHOWN] for each in matches[:_MOST_SHOWN])
         raise UsageError(
-            f"{len(matches)} memories contain {_shown(wanted)!r}",
+            f"{len(matches)} {state} memories contain {_shown(wanted)!r}",
             field=field,
             hint=f"Choose one: {ids}",
         )
     return matches[0]
 
 
-def find_memory(view: View, wanted: str, field: str = "id") -> VerifiedRecord:
+def _is_forgotten(view: View, logged: VerifiedRecord) -> bool:
+    if logged.row.retired is None:
+        return False
+    retirement = view.retirement(logged.row)
+    is_deleted = retirement is not None and retirement.state == "deleted"
+    return is_deleted and newest_of(view, logged) is None
+
+
+def find_memory(
+    view: View, wanted: str, field: str = "id", *, forgotten: bool = False
+) -> VerifiedRecord:
     """Return a memory; see ``find_record``.
 
     Raises:
         UnknownMemoryError: Also if it is a record of another type.
     """
-    logged = find_record(view, wanted, field)
+    logged = find_record(view, wanted, field, forgotten=forgotten)
     if not isinstance(logged.model, Entry):
         raise UnknownMemoryError(
             f"this is the id of a {logged.record.type} record, not of a memory",

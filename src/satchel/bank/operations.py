@@ -414,6 +414,9 @@ def forget(bank: OpenBank, options: ForgetOptions) -> list[MemoryChange]:
 def restore(bank: OpenBank, options: ForgetOptions) -> list[MemoryChange]:
     """Restore memories that were forgotten. All of the named ones, or none.
 
+    A memory is named by its ID, an ID prefix, or words of its text that no other forgotten memory
+    has.
+
     Raises:
         UnknownMemoryError: If there is no such memory.
         RetiredMemoryError: If another version of one is current.

@@ -1,10 +1,11 @@
 """``satchel key``: signing keys, trust, and identities for encryption."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from satchel.bank import key_operations, machine_keys
-from satchel.bank.key_operations import KeyExport
+from satchel.bank.key_operations import KeyExport, KeyImport
 from satchel.bank.keys import BankKeyResult, KeyEndResult, KeyHandover, KeyRotation
 from satchel.bank.machine_keys import IdentityLine, KeyLine
 from satchel.cli._console import (
@@ -90,7 +91,7 @@ def _show_created(created: KeyExport) -> None:
 
 def _show_keys(keys: Sequence[KeyLine]) -> None:
     if not keys:
-        message("No keys yet. The first artifact creates one, or: satchel key create")
+        message("No keys yet. The first signature creates one; or: satchel key create")
         return
     table(
         ["name", "state", "owned", "role", "passphrase", "signs", "key"],
@@ -114,6 +115,20 @@ def _show_exported(exported: KeyExport) -> None:
         print_json(exported)  # always JSON
     elif exported.output != NAME:
         message(f"written to {exported.output} (mode 0600)")
+
+
+def _for_import(_: Any) -> Mapping[str, Any]:
+    return {"passphrase": key_passphrase, "standard_input": sys.stdin.buffer}
+
+
+def _show_imported(imported: KeyImport) -> None:
+    line(imported.key)
+    if not imported.imported:
+        message(f"the key {imported.name!r} was already here; nothing was changed")
+        return
+    message(f"imported as {imported.name!r}, in {state.settings.keyring.folder}")
+    if imported.name != state.settings.options.keys.name and imported.role == "owner":
+        message(f"To sign with it: --signing-key {imported.name}")
 
 
 def _show_rotated(rotated: KeyRotation) -> int:
@@ -182,6 +197,7 @@ def _status(done: KeyRotation | KeyHandover | KeyEndResult) -> int:
 command(key, key_operations.create_key, _show_created, internal=_new_passphrases)
 command(key, key_operations.list_keys, _show_keys)
 command(key, key_operations.export_key, _show_exported)
+command(key, key_operations.import_key, _show_imported, internal=_for_import)
 command(key, key_operations.rotate_key, _show_rotated, internal=_for_rotation, status=_status)
 command(
     key, key_operations.hand_over_key, _show_handed_over, internal=_for_rotation, status=_status

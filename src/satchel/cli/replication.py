@@ -203,7 +203,7 @@ command(
     run_sink,
     _show_sinks,
     label="following",
-    internal=lambda options: {"told": _print_sink if options.follow else None},
+    internal=lambda options: {"on_result": _print_sink if options.follow else None},
 )
 
 

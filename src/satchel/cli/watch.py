@@ -22,7 +22,7 @@ def add_to(app: Group) -> None:
 
 
 def _report(_: Any) -> Mapping[str, Any]:
-    return {"told": print_json if state.json else _show_captured}
+    return {"on_capture": print_json if state.json else _show_captured}
 
 
 def _show(result: WatchResult) -> None:

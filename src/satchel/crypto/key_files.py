@@ -324,7 +324,8 @@ SUFFIX = ".key"
 DEFAULT_NAME = "default"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-_MAX_FILE = 16_384
+MAX_KEY_FILE = 16_384
+"""Size of the largest key file, in bytes."""
 
 
 class KeyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -423,15 +424,15 @@ class KeyRing:
         path = self._path(name)
         try:
             with open_input(path) as stream:
-                _refuse_exposed(path, os.fstat(stream.fileno()))
-                return _parse(stream.read(_MAX_FILE))
+                refuse_exposed(path, os.fstat(stream.fileno()))
+                return parse_key_file(stream.read(MAX_KEY_FILE))
         except UnreadableError as error:
             if path.exists():
                 raise
             raise SigningKeyError(
                 f"no key named {name!r}",
                 file=str(path),
-                hint=f"Create one: satchel key create {name}",
+                hint=f"Create it: satchel key create {name}. Or import it: satchel key import FILE",
             ) from error
 
     def load(self, name: str = DEFAULT_NAME, *, passphrase: str | None = None) -> SigningKey:
@@ -442,16 +443,35 @@ class KeyRing:
                 does not belong to the public key.
         """
         key_file = self.read(name)
-        seed = _unwrap(key_file, passphrase) if key_file.wrapped else _base64(key_file.seed or "")
-        if len(seed) != SEED_BYTES:
-            raise SigningKeyError("the secret has the wrong length", file=str(self._path(name)))
-        key = SigningKey.from_seed(seed)
-        if key.did != key_file.key:
-            raise SigningKeyError(
-                "the secret does not belong to the public key in the file",
-                file=str(self._path(name)),
-            )
-        return key
+        try:
+            return unlock(key_file, passphrase)
+        except SigningKeyError as error:
+            raise error.located(file=str(self._path(name))) from None
+
+    def add(self, key_file: KeyFile) -> bool:
+        """Store a key under the name in its file; return False if the same key has that name.
+
+        Raises:
+            SigningKeyError: If the name is invalid.
+            TargetExistsError: If another key has that name, or the same key another role.
+        """
+        path = self._path(key_file.name)
+        content = msgspec.to_builtins(key_file)
+        private_folder(self.folder)
+        try:
+            with atomic_write(path, overwrite=False, mode=PRIVATE_FILE) as stream:
+                stream.write(canonical({name: part for name, part in content.items() if part}))
+                stream.write(b"\n")
+        except TargetExistsError:
+            existing = self.read(key_file.name)
+            if (existing.key, existing.role) == (key_file.key, key_file.role):
+                return False
+            raise TargetExistsError(
+                f"another key is named {key_file.name!r}",
+                file=str(path),
+                hint="Import this one under another name: --name NAME.",
+            ) from None
+        return True
 
     def set_aside(self, name: str) -> str:
         """Store a key under another name, which is returned, so that a new key can replace it."""
@@ -468,6 +488,22 @@ class KeyRing:
                 hint="Use letters, digits, dot, dash and underscore.",
             )
         return self.folder / f"{name}{SUFFIX}"
+
+
+def unlock(key_file: KeyFile, passphrase: str | None = None) -> SigningKey:
+    """Return the key of a key file, which can sign.
+
+    Raises:
+        SigningKeyError: If a passphrase is missing or wrong, or the secret does not belong to the
+            public key.
+    """
+    seed = _unwrap(key_file, passphrase) if key_file.wrapped else _base64(key_file.seed or "")
+    if len(seed) != SEED_BYTES:
+        raise SigningKeyError("the secret has the wrong length")
+    key = SigningKey.from_seed(seed)
+    if key.did != key_file.key:
+        raise SigningKeyError("the secret does not belong to the public key in the file")
+    return key
 
 
 def key_from_text(text: str) -> SigningKey:
@@ -529,20 +565,30 @@ def revocation(key: SigningKey, revoked: Sequence[str], reason: str | None) -> d
     return {"signed": payload, "signatures": msgspec.to_builtins(signatures)}
 
 
-def _parse(data: bytes) -> KeyFile:
+def parse_key_file(data: bytes) -> KeyFile:
+    """Return the content of a key file; its secret is not verified.
+
+    Raises:
+        MalformedError: If it is not a key file.
+    """
     try:
         return msgspec.convert(decode_canonical(data.rstrip(b"\n")), resolved(KeyFile))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not a key file: {error}") from None
 
 
-def _refuse_exposed(path: Path, status: os.stat_result) -> None:
+def refuse_exposed(path: Path, status: os.stat_result) -> None:
+    """Refuse a key file that others may read or replace.
+
+    Raises:
+        SigningKeyError: If they may.
+    """
     exposed = exposure(path, status)
     if exposed is not None:
         raise SigningKeyError(
             f"this key is not safe: {exposed.problem}",
             file=str(path),
-            hint=f"If not, restrict it: {exposed.command}",
+            hint=f"Restrict it: {exposed.command}",
         )
 
 

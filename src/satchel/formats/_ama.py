@@ -101,16 +101,16 @@ class AmaArchive:
 
     def count_problem(self) -> MalformedError | None:
         """Return the problem with the header's count, after all lines were read; None for none."""
-        said, found = self.header.memory_count, self.count
-        if said == found:
+        declared, count = self.header.memory_count, self.count
+        if declared == count:
             return None
-        what = "cut" if found < said else "appended to, or two files in one"
+        cause = "cut" if count < declared else "appended to, or two files in one"
         return MalformedError(
-            f"the header counts {said} memories, and the file contains {found}",
+            f"the header counts {declared} memories, and the file contains {count}",
             file=self._name,
             line=1,
             field="memory_count",
-            hint=f"The file may have been {what}; to import what is there: --skip-bad.",
+            hint=f"The file may have been {cause}; to import its memories: --skip-bad.",
         )
 
     def _read(self, bound: int) -> Row | None:
@@ -178,31 +178,31 @@ def entry_of(row: Row, bank: str, **seal: str | None) -> Entry:
     Raises:
         MalformedError: If a member has the wrong type, naming it.
     """
-    said = _mapped(row, bank)
-    found = {name: part for name, part in row.items() if name != SATCHEL}
-    kept = differences(found, _written(said, bank))
-    if kept.get(EMBEDDING) is not None:
-        kept[_OF_TEXT] = _mark(said["text"])
+    fields = _fields_of_row(row, bank)
+    members = {name: part for name, part in row.items() if name != SATCHEL}
+    as_written = differences(members, _row_of_fields(fields, bank))
+    if as_written.get(EMBEDDING) is not None:
+        as_written[_OF_TEXT] = _mark(fields["text"])
     origin = Origin(
         provider=NAME,
-        source=said["bank_id"],
-        id=said["id"],
+        source=fields["bank_id"],
+        id=fields["id"],
         trust=TrustClass.IMPORTED,
-        as_written=kept,
+        as_written=as_written,
     )
-    members: Row = {
-        "text": said["text"],
-        "tags": said["tags"],
-        "metadata": said["metadata"],
-        "occurred_at": said["occurred_at"],
-        "created_at": said["created_at"],
-        "entities": said["entities"],
-        "sources": () if said[SOURCE] is None else (Evidence(kind=SOURCE, id=said[SOURCE]),),
+    content: Row = {
+        "text": fields["text"],
+        "tags": fields["tags"],
+        "metadata": fields["metadata"],
+        "occurred_at": fields["occurred_at"],
+        "created_at": fields["created_at"],
+        "entities": fields["entities"],
+        "sources": () if fields[SOURCE] is None else (Evidence(kind=SOURCE, id=fields[SOURCE]),),
         "origin": origin,
         **seal,
     }
-    event: Any = _EVENTS.get(said["fact_type"])
-    return Semantic(**members) if event is None else Episodic(event_type=event, **members)
+    event: Any = _EVENTS.get(fields["fact_type"])
+    return Semantic(**content) if event is None else Episodic(event_type=event, **content)
 
 
 def row_of(entry: Entry, identity: str, bank: str) -> Row:
@@ -213,26 +213,26 @@ def row_of(entry: Entry, identity: str, bank: str) -> Row:
         identity: Its ID, if it did not come from such a file.
         bank: The ``bank_id`` of the header.
     """
-    said = _said(entry, identity)
-    written = _written(said, bank)
+    fields = _fields_of_entry(entry, identity)
+    written = _row_of_fields(fields, bank)
     origin = entry.origin
     if origin is None or origin.provider != NAME or not origin.as_written:
         return written
-    kept = _kept(origin)
-    if has_embedding(entry) and origin.as_written.get(_OF_TEXT) != _mark(said["text"]):
-        del kept[EMBEDDING]  # it is of another or an unknown text
-    again = _mapped_of(written, kept, bank)
-    stale = {name for name, part in said.items() if part != again[name]}
-    return reproduce(written, {k: v for k, v in kept.items() if k not in stale})
+    as_written = _as_written_in(origin)
+    if has_embedding(entry) and origin.as_written.get(_OF_TEXT) != _mark(fields["text"]):
+        del as_written[EMBEDDING]  # it is of another or an unknown text
+    restored = _restored_fields(written, as_written, bank)
+    stale = {name for name, part in fields.items() if part != restored[name]}
+    return reproduce(written, {k: v for k, v in as_written.items() if k not in stale})
 
 
-def _mapped_of(written: Row, kept: Row, bank: str) -> Row:
+def _restored_fields(written: Row, as_written: Row, bank: str) -> Row:
     """Return the members of a line with the stored ones; those of the wrong type are removed."""
     while True:
         try:
-            return _mapped(reproduce(written, kept), bank)
+            return _fields_of_row(reproduce(written, as_written), bank)
         except MalformedError as error:
-            del kept[str(error.field).partition("/")[0]]
+            del as_written[str(error.field).partition("/")[0]]
 
 
 def likely_row_of(entry: Entry, bank: str) -> Row | None:
@@ -240,29 +240,29 @@ def likely_row_of(entry: Entry, bank: str) -> Row | None:
     origin = entry.origin
     if origin is None or origin.provider != NAME:
         return None
-    return reproduce(_written(_said(entry, ""), bank), _kept(origin))
+    return reproduce(_row_of_fields(_fields_of_entry(entry, ""), bank), _as_written_in(origin))
 
 
-def _kept(origin: Origin) -> Row:
+def _as_written_in(origin: Origin) -> Row:
     return {k: v for k, v in origin.as_written.items() if k not in (SATCHEL, _OF_TEXT)}
 
 
 def without_embedding(entry: Entry) -> Entry:
     """Return an entry without the embedding that an AMA file had for it."""
-    return _without_kept(entry, EMBEDDING, _OF_TEXT)
+    return _without_members(entry, EMBEDDING, _OF_TEXT)
 
 
 def without_entities(entry: Entry) -> Entry:
     """Return an entry without entities, including those in the AMA file's own form."""
-    return replace(_without_kept(entry, "entities"), entities=())
+    return replace(_without_members(entry, "entities"), entities=())
 
 
-def _without_kept(entry: Entry, *names: str) -> Entry:
+def _without_members(entry: Entry, *names: str) -> Entry:
     origin = entry.origin
     if origin is None or origin.provider != NAME:
         return entry
-    kept = {name: part for name, part in origin.as_written.items() if name not in names}
-    return replace(entry, origin=replace(origin, as_written=kept))
+    as_written = {name: part for name, part in origin.as_written.items() if name not in names}
+    return replace(entry, origin=replace(origin, as_written=as_written))
 
 
 def has_embedding(entry: Entry) -> bool:
@@ -282,7 +282,7 @@ def _mark(text: str) -> str:
 # -- reading -------------------------------------------------------------------------------
 
 
-def _mapped(row: Row, bank: str) -> Row:
+def _fields_of_row(row: Row, bank: str) -> Row:
     """Return the members of a line that an entry can hold, by the line's names."""
     for name in ("id", "text"):
         if type(row.get(name)) is not str:
@@ -293,17 +293,17 @@ def _mapped(row: Row, bank: str) -> Row:
             raise MalformedError(f"`{name}` is not text", field=name)
     _check_embedding(row.get(EMBEDDING))
     fact = row.get("fact_type")
-    found = row.get("bank_id")
-    said = {name: row[name] and read_time(row[name]) if row.get(name) else None for name in _TIMES}
+    owner = row.get("bank_id")
+    times = {name: row[name] and read_time(row[name]) if row.get(name) else None for name in _TIMES}
     return {
         "id": row["id"] or None,
         "text": row["text"],
         "fact_type": fact if fact in _EVENTS else WORLD,
         "tags": _texts(row.get("tags"), "tags"),
         "metadata": _object(row.get("metadata"), "metadata"),
-        **said,
+        **times,
         SOURCE: row.get(SOURCE),
-        "bank_id": bank if found is None else found,
+        "bank_id": bank if owner is None else owner,
         "entities": _entities(row.get("entities")),
     }
 
@@ -329,7 +329,7 @@ def _entities(value: Any) -> tuple[Entity, ...]:
         return ()
     if type(value) is not list:
         raise MalformedError("`entities` is not a list", field="entities")
-    return tuple(_entity(one, f"entities/{place}") for place, one in enumerate(value))
+    return tuple(_entity(one, f"entities/{index}") for index, one in enumerate(value))
 
 
 def _entity(value: Any, field: str) -> Entity:
@@ -359,13 +359,13 @@ def _is_number(part: Any) -> bool:
 # -- writing -------------------------------------------------------------------------------
 
 
-def _said(entry: Entry, identity: str) -> Row:
+def _fields_of_entry(entry: Entry, identity: str) -> Row:
     """Return the members of an entry that a line can hold, by the line's names."""
     origin = entry.origin
     ours = origin if origin is not None and origin.provider == NAME else None
     return {
         "id": identity if ours is None else ours.id,
-        "text": _words(entry) if entry.text is None else entry.text,
+        "text": _text_of(entry) if entry.text is None else entry.text,
         "fact_type": _fact(entry),
         "tags": entry.tags,
         "metadata": entry.metadata,
@@ -377,20 +377,20 @@ def _said(entry: Entry, identity: str) -> Row:
     }
 
 
-def _written(said: Row, bank: str) -> Row:
+def _row_of_fields(fields: Row, bank: str) -> Row:
     """Return a line as written for an entry of other origin."""
-    there = said["bank_id"]
+    owner = fields["bank_id"]
     row = {
-        "id": said["id"],
-        "text": said["text"],
-        "fact_type": said["fact_type"],
-        "tags": list(said["tags"]) or None,
-        "metadata": said["metadata"] or None,
-        "occurred_at": _iso(said["occurred_at"]),
-        "created_at": _iso(said["created_at"]),
-        SOURCE: said[SOURCE],
-        "bank_id": None if there == bank else there,
-        "entities": [_entity_row(one) for one in said["entities"]] or None,
+        "id": fields["id"],
+        "text": fields["text"],
+        "fact_type": fields["fact_type"],
+        "tags": list(fields["tags"]) or None,
+        "metadata": fields["metadata"] or None,
+        "occurred_at": _iso(fields["occurred_at"]),
+        "created_at": _iso(fields["created_at"]),
+        SOURCE: fields[SOURCE],
+        "bank_id": None if owner == bank else owner,
+        "entities": [_entity_row(one) for one in fields["entities"]] or None,
     }
     return {name: part for name, part in row.items() if part is not None}
 
@@ -423,12 +423,12 @@ def _iso(text: str | None) -> str | None:
     return None if text is None else text.replace(_NOTHING_FINER, "")
 
 
-def _words(entry: Entry) -> str:
+def _text_of(entry: Entry) -> str:
     """Return a text for an entry without one, since a line must have one."""
-    said = [_joined(entry, " ", "subject", "predicate", "object")]
-    said.append(_joined(entry, "\n", "observation", "name", "description", "body"))
-    if any(said):
-        return "\n".join(filter(None, said))
+    texts = [_joined(entry, " ", "subject", "predicate", "object")]
+    texts.append(_joined(entry, "\n", "observation", "name", "description", "body"))
+    if any(texts):
+        return "\n".join(filter(None, texts))
     value = entry.data
     if value is None:
         value = {name: getattr(entry, name) for name in entry.__struct_fields__[_OWN:]}
@@ -486,13 +486,13 @@ def line_of(record: Sealed, entry: Entry, bank: str, *, nonce: bool, bare: bool 
         bare: Whether to leave the embedding free for one of the bank's own.
     """
     row = row_of(without_embedding(entry) if bare else entry, record.id, bank)
-    carried = _DOLLAR in record.body
-    line = holdable(decode_foreign(row)) if carried else row
-    base = entry_of(encode_foreign(line) if carried else line, bank)
-    kept = differences(plain(entry), plain(base))
-    kept = {name: part for name, part in kept.items() if name not in _OF_THE_SEAL}
-    if kept or nonce:
-        line = {**line, SATCHEL: {_ENTRY: kept}}
+    has_foreign = _DOLLAR in record.body
+    line = holdable(decode_foreign(row)) if has_foreign else row
+    base = entry_of(encode_foreign(line) if has_foreign else line, bank)
+    rest = differences(plain(entry), plain(base))
+    rest = {name: part for name, part in rest.items() if name not in _OF_THE_SEAL}
+    if rest or nonce:
+        line = {**line, SATCHEL: {_ENTRY: rest}}
         if (own := record.value.get(_NONCE)) is not None:  # redaction makes it another record
             line[SATCHEL][_NONCE] = own
     return line
@@ -552,11 +552,11 @@ class Members:
         entry = entry_of(row, self._bank)
         if SATCHEL not in row:
             return entry
-        found = self._whole(row, entry)
-        if found is None:
+        whole = self._whole(row, entry)
+        if whole is None:
             self.unbelieved += 1
             return entry
-        return found
+        return whole
 
     def _without_vector(self, row: Row) -> Row:
         """Return a line without the bank's vector, which is not part of the memory."""
@@ -573,8 +573,8 @@ class Members:
         ours = row[SATCHEL]
         try:
             ours = decode_foreign(ours)
-            nonce, kept = ours.get(_NONCE), ours[_ENTRY]
-            value = reproduce(plain(entry), kept)
+            nonce, members = ours.get(_NONCE), ours[_ENTRY]
+            value = reproduce(plain(entry), members)
             whole = as_model(value)
             fits = _is_entry(value) and isinstance(whole, Entry) and self._fits(whole, row)
         except (InputError, KeyError, AttributeError, TypeError, ValueError):
@@ -620,23 +620,23 @@ def maker_in(extra: dict[str, Any]) -> Maker | None:
         return None
 
 
-def header_member(found: Any, maker: Maker | None) -> Any:
+def header_member(member: Any, maker: Maker | None) -> Any:
     """Return ``_satchel`` for a new header.
 
     Args:
-        found: The one in the source archive; None for none.
+        member: The one in the source archive; None for none.
         maker: The maker of the bank's vectors, if these are included.
     """
-    if not isinstance(found, dict):
-        found = {} if found is None or maker is not None else found
-    if not isinstance(found, dict):
-        return found
-    ours = {name: part for name, part in found.items() if name != _VECTORS}
-    there = found.get(_VECTORS)
-    if isinstance(there, dict):  # it described the vectors of another file
+    if not isinstance(member, dict):
+        member = {} if member is None or maker is not None else member
+    if not isinstance(member, dict):
+        return member
+    ours = {name: part for name, part in member.items() if name != _VECTORS}
+    vectors = member.get(_VECTORS)
+    if isinstance(vectors, dict):  # it described the vectors of another file
         ours.pop(MODEL, None)
-        if _BEFORE in there:
-            ours[MODEL] = there[_BEFORE]
+        if _BEFORE in vectors:
+            ours[MODEL] = vectors[_BEFORE]
     if maker is None:
         return ours
     before = {_BEFORE: ours[MODEL]} if MODEL in ours else {}

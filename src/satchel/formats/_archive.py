@@ -56,25 +56,29 @@ class ChatArchive:
     """The files of an input.
 
     Args:
-        place: The input.
+        location: The input.
         files: Its files.
         opened: The open archive; None for a single file.
         limits: Limits on the expansion of a file.
     """
 
     def __init__(
-        self, place: Place, files: list[ArchiveFile], opened: zipfile.ZipFile | None, limits: Limits
+        self,
+        location: Place,
+        files: list[ArchiveFile],
+        opened: zipfile.ZipFile | None,
+        limits: Limits,
     ) -> None:
         self.files = files
         """Its files, sorted by path."""
 
-        self._place = place
+        self._location = location
         self._opened = opened
         self._limits = limits
 
     def of(self, files: list[ArchiveFile]) -> "ChatArchive":
         """Return an archive with only some of the files."""
-        return ChatArchive(self._place, files, self._opened, self._limits)
+        return ChatArchive(self._location, files, self._opened, self._limits)
 
     def file_of(self, file: ArchiveFile) -> str:
         """Return the name of a file in errors, below the input; empty for the input itself."""
@@ -89,7 +93,7 @@ class ChatArchive:
             LimitError: While it is read, if it expands too far.
         """
         if self._opened is None or file.info is None:
-            with self._place.open() as stream:
+            with self._location.open() as stream:
                 yield stream
             return
         try:
@@ -112,7 +116,7 @@ class ChatArchive:
             mends: Whether unpaired surrogates are counted instead of being errors.
         """
         with self.stream(file) as stream:
-            document = foreign_reader(stream, self._place.name, reading, mends=mends)
+            document = foreign_reader(stream, self._location.name, reading, mends=mends)
             reading.line = lambda: document.value_line
             yield document
         reading.line = lambda: None
@@ -127,7 +131,7 @@ def foreign_reader(
 
 
 @contextmanager
-def open_archive(place: Place, limits: Limits = DEFAULT_LIMITS) -> Iterator[ChatArchive]:
+def open_archive(location: Place, limits: Limits = DEFAULT_LIMITS) -> Iterator[ChatArchive]:
     """Open an input: an archive, or one file.
 
     Raises:
@@ -135,32 +139,32 @@ def open_archive(place: Place, limits: Limits = DEFAULT_LIMITS) -> Iterator[Chat
         LimitError: If it exceeds a limit.
         PathRefusedError: If a path leads out of it.
     """
-    if not place.head.startswith(ZIP_MAGIC):
-        yield ChatArchive(place, [ArchiveFile(place.path.name, None)], None, limits)
+    if not location.head.startswith(ZIP_MAGIC):
+        yield ChatArchive(location, [ArchiveFile(location.path.name, None)], None, limits)
         return
-    with place.open() as stream:
+    with location.open() as stream:
         try:
             _require_small_directory(stream)
             archive = zipfile.ZipFile(stream)
         except (*_BROKEN, OSError) as error:
             if isinstance(error, InputError):
-                raise error.located(file=place.name) from None
-            raise _damaged("the archive", error, file=place.name) from None
+                raise error.located(file=location.name) from None
+            raise _damaged("the archive", error, file=location.name) from None
         with archive:
-            files = sorted(_files_in(archive, place.name))
-            yield ChatArchive(place, files, archive, limits)
+            files = sorted(_files_in(archive, location.name))
+            yield ChatArchive(location, files, archive, limits)
 
 
-def heads(place: Place, suffix: str | tuple[str, ...] = ".json") -> Iterator[bytes]:
+def heads(location: Place, suffix: str | tuple[str, ...] = ".json") -> Iterator[bytes]:
     """Yield the first bytes of the files with a suffix; damaged files are skipped.
 
     Raises:
         InputError: If the archive cannot be read.
     """
-    if not place.head.startswith(ZIP_MAGIC):
-        yield place.head
+    if not location.head.startswith(ZIP_MAGIC):
+        yield location.head
         return
-    with open_archive(place) as archive:
+    with open_archive(location) as archive:
         named = [one for one in archive.files if one.ends(suffix)]
         for file in likely(named, "conversation", "memor"):
             try:
@@ -260,14 +264,14 @@ class _Bounded:
         packed = file.info.compress_size if file.info else 0
         self._factor = limits.expansion
         self._most = max(limits.expansion_free_bytes, limits.expansion * packed)
-        self._given = 0
+        self._expanded = 0
 
     def read(self, size: int = -1) -> bytes:
         """Return some bytes more."""
         # Never the whole size at once: a declared size may be wrong.
         data = self._stream.read(size if 0 <= size <= _CHUNK else _CHUNK)
-        self._given += len(data)
-        if self._given > self._most:
+        self._expanded += len(data)
+        if self._expanded > self._most:
             problem = f"the file expands to more than {self._factor} times its size"
             raise LimitError(problem, field=self._path)
         return data

@@ -19,7 +19,7 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.errors import LimitError, MalformedError
 from satchel.formats._database import columns_of, parsed
 from satchel.formats._pickles import unpickled
-from satchel.formats._points import TEXTS, covered_by, losses_of, payload_of, said_in, text_in
+from satchel.formats._points import TEXTS, covered_by, fields_of, losses_of, payload_of, text_in
 from satchel.model.records import Entry, Semantic
 from satchel.model.values import Origin, TrustClass, read_time
 from satchel.ports.drafts import TEXT_MEMBER
@@ -163,17 +163,22 @@ def _damaged(folder: Path) -> MalformedError:
 
 def segments_in(database: Database, collections: list[dict[str, Any]]) -> Iterator[ChromaSegment]:
     """Yield each collection with its segments."""
-    for one in collections:
+    for collection in collections:
         sql = "SELECT id, scope FROM segments WHERE collection = ?"
-        found = {scope: name for name, scope in database.rows(sql, one["id"])}
-        if "METADATA" in found:
-            config = f"{one.get('config_json_str')}{one.get('schema_str')}".replace(" ", "")
+        segments = {scope: name for name, scope in database.rows(sql, collection["id"])}
+        if "METADATA" in segments:
+            config = f"{collection.get('config_json_str')}{collection.get('schema_str')}".replace(
+                " ", ""
+            )
             yield ChromaSegment(
-                collection=one["id"],
-                name=one["name"],
-                records=found["METADATA"],
-                vectors=found.get("VECTOR"),
-                space=next((one for one in SPACES if f'"space":"{one}"' in config), USUAL),
+                collection=collection["id"],
+                name=collection["name"],
+                records=segments["METADATA"],
+                vectors=segments.get("VECTOR"),
+                space=next(
+                    (collection for collection in SPACES if f'"space":"{collection}"' in config),
+                    USUAL,
+                ),
             )
 
 
@@ -215,23 +220,23 @@ def entry_of(row: Row, collection: str | None, *, space: str = USUAL) -> Semanti
         raise MalformedError("a document that is not text", field="documents")
     if metadata is not None and type(metadata) is not dict:
         raise MalformedError("metadata that is not an object", field="metadatas")
-    kept: Row = {}
+    as_written: Row = {}
     rest = dict(metadata or {})
     named = None if (document or "").strip() else text_in(rest)
     text = document
     if named is not None and (document is None or rest[named].strip()):
         text = rest.pop(named)
-        kept[TEXT_MEMBER] = named
+        as_written[TEXT_MEMBER] = named
         if document is not None:
-            kept["document"] = document
+            as_written["document"] = document
     if row.get(VECTOR) is not None:
-        kept[VECTOR] = {"of": text_mark(text or ""), "numbers": row[VECTOR]}
-        kept[VECTOR] |= {SPACE: space} if space in SPACES else {}
+        as_written[VECTOR] = {"of": text_mark(text or ""), "numbers": row[VECTOR]}
+        as_written[VECTOR] |= {SPACE: space} if space in SPACES else {}
     if row.get(URI) is not None:
-        kept[URI] = row[URI]
+        as_written[URI] = row[URI]
     if metadata is not None and not metadata:
-        kept["metadata"] = {}
-    kept |= float_spellings({"metadata": metadata, VECTOR: row.get(VECTOR)})
+        as_written["metadata"] = {}
+    as_written |= float_spellings({"metadata": metadata, VECTOR: row.get(VECTOR)})
     when = row.get("created_at")
     return Semantic(
         text=text,
@@ -240,10 +245,10 @@ def entry_of(row: Row, collection: str | None, *, space: str = USUAL) -> Semanti
             provider=NAME,
             source=collection,
             id=identity,
-            as_written=kept,
+            as_written=as_written,
             trust=TrustClass.IMPORTED,
         ),
-        **said_in(rest),
+        **fields_of(rest),
     )
 
 
@@ -251,13 +256,13 @@ def row_of(record: Sealed, entry: Entry, report: Report) -> Row:
     """Return an entry as a record; what it cannot hold is counted as lost."""
     origin = entry.origin
     own = origin is not None and origin.provider == NAME
-    kept = origin.as_written if own and origin is not None else {}
+    as_written = origin.as_written if own and origin is not None else {}
     lost = losses_of(record.value, _HELD)
     lost |= {f"metadata/{name}": "another member has the same name" for name in covered_by(entry)}
     payload, document = payload_of(entry), entry.text
-    named = kept.get(TEXT_MEMBER)
+    named = as_written.get(TEXT_MEMBER)
     if named in TEXTS and entry.text is not None and named not in payload:
-        payload[named], document = entry.text, kept.get("document")
+        payload[named], document = entry.text, as_written.get("document")
         if text_in(payload) != named:
             lost["text"] = "it would be confused with another member"
     elif named is not None:
@@ -273,12 +278,12 @@ def row_of(record: Sealed, entry: Entry, report: Report) -> Row:
     written = {
         "id": identity,
         "document": document,
-        "metadata": metadata if metadata or "metadata" in kept else None,
-        VECTOR: vector_in(kept.get(VECTOR), entry.text),
-        URI: kept.get(URI),
+        "metadata": metadata if metadata or "metadata" in as_written else None,
+        VECTOR: vector_in(as_written.get(VECTOR), entry.text),
+        URI: as_written.get(URI),
         "created_at": entry.created_at,
     }
-    return with_numbers(written, kept.get(NUMBERS))
+    return with_numbers(written, as_written.get(NUMBERS))
 
 
 def _fits(name: str, value: Any) -> bool:
@@ -297,11 +302,11 @@ def _is_plain(value: Any) -> bool:
     return kind in (str, bool) or (kind is float and math.isfinite(value))
 
 
-def vector_in(kept: Any, text: str | None) -> Any:
+def vector_in(stored: Any, text: str | None) -> Any:
     """Return the vector that came with a record; None if the text has changed since."""
-    if not isinstance(kept, dict) or kept.get("of") != text_mark(text or ""):
+    if not isinstance(stored, dict) or stored.get("of") != text_mark(text or ""):
         return None
-    return kept.get("numbers")
+    return stored.get("numbers")
 
 
 DOCUMENT, URIS = "chroma:document", "chroma:uri"
@@ -329,38 +334,40 @@ def collections_in(database: Database, file: str) -> list[Row]:
     """
     for table, wanted in TABLES.items():
         columns_of(database, table, wanted, file)
-    there = [name for name in _KEPT if name in database.columns("collections")]
+    columns = [name for name in _KEPT if name in database.columns("collections")]
     sql = (
-        f"SELECT {', '.join('c.' + name for name in there)}, d.name, d.tenant_id"  # noqa: S608 - our own
+        f"SELECT {', '.join('c.' + name for name in columns)}, d.name, d.tenant_id"  # noqa: S608 - our own
         " FROM collections c LEFT JOIN databases d ON d.id = c.database_id"
         " ORDER BY c.rowid LIMIT ?"
     )
-    found = []
+    collections = []
     for *values, name, tenant in database.rows(sql, _MOST_COLLECTIONS + 1):
-        one = dict(zip(there, values, strict=True))
-        if type(one["id"]) is not str or type(one["name"]) is not str:
+        collection = dict(zip(columns, values, strict=True))
+        if type(collection["id"]) is not str or type(collection["name"]) is not str:
             raise MalformedError("a collection without a name", file=file, field="collections")
         if (tenant, name) != DEFAULT:
-            one["name"] = f"{tenant}/{name}/{one['name']}"
-        one["metadata"] = _of_collection(database, one["id"])
-        found.append({key: encode_foreign(part) for key, part in one.items() if part is not None})
-    if len(found) > _MOST_COLLECTIONS:
+            collection["name"] = f"{tenant}/{name}/{collection['name']}"
+        collection["metadata"] = _collection_metadata(database, collection["id"])
+        collections.append(
+            {key: encode_foreign(part) for key, part in collection.items() if part is not None}
+        )
+    if len(collections) > _MOST_COLLECTIONS:
         raise MalformedError("too many collections", file=file, field="collections")
-    return found
+    return collections
 
 
-def _of_collection(database: Database, identity: str) -> Row | None:
+def _collection_metadata(database: Database, identity: str) -> Row | None:
     known = database.columns("collection_metadata")
     values = [name for name in ("str_value", "int_value", "float_value") if name in known]
     if not values:
         return None
-    said = [*values, *(["bool_value"] if "bool_value" in known else [])]
-    sql = f"SELECT key, {', '.join(said)} FROM collection_metadata WHERE collection_id = ?"  # noqa: S608 - our own
-    found = {
+    columns = [*values, *(["bool_value"] if "bool_value" in known else [])]
+    sql = f"SELECT key, {', '.join(columns)} FROM collection_metadata WHERE collection_id = ?"  # noqa: S608 - our own
+    members = {
         str(key): _value([*rest, *[None] * (len(_VALUES) - len(rest))])
         for key, *rest in database.rows(sql, identity)
     }
-    return found or None
+    return members or None
 
 
 def records_in(database: Database, segment: ChromaSegment, file: str) -> Iterator[Row]:
@@ -370,7 +377,7 @@ def records_in(database: Database, segment: ChromaSegment, file: str) -> Iterato
         MalformedError: If the queue is damaged.
     """
     try:
-        newer, gone = _queued(database, segment)
+        newer, deleted = _queued(database, segment)
     except MalformedError as error:
         error.field = f"embeddings_queue/{error.field}"
         raise error.located(file=file) from None
@@ -379,7 +386,7 @@ def records_in(database: Database, segment: ChromaSegment, file: str) -> Iterato
     time = "created_at" if has_times else "NULL"
     sql = f"SELECT id, embedding_id, {time} FROM embeddings WHERE segment_id = ? ORDER BY id"  # noqa: S608 - our own
     for number, identity, when in database.rows(sql, segment.records):
-        if identity not in gone:
+        if identity not in deleted:
             members = _members(database, number, has_arrays=has_arrays)
             yield _row(identity, {**members, **newer.pop(identity, {})}, when)
     for identity, members in newer.items():
@@ -395,14 +402,14 @@ def _row(identity: Any, members: Row, when: Any) -> Row:
 def _members(database: Database, number: int, *, has_arrays: bool) -> Row:
     columns = f"key, {', '.join(_VALUES)}"
     sql = f"SELECT {columns} FROM embedding_metadata WHERE id = ?"  # noqa: S608 - our own
-    found = {str(key): encode_foreign(_value(rest)) for key, *rest in database.rows(sql, number)}
+    members = {str(key): encode_foreign(_value(rest)) for key, *rest in database.rows(sql, number)}
     if has_arrays:
         lists = dict[str, list[Any]]()
         sql = f"SELECT {columns} FROM {_ARRAYS} WHERE id = ? ORDER BY rowid"  # noqa: S608 - our own
         for key, *rest in database.rows(sql, number):
             lists.setdefault(str(key), []).append(encode_foreign(_value(rest)))
-        found |= lists
-    return found
+        members |= lists
+    return members
 
 
 def _value(values: list[Any]) -> Any:
@@ -417,22 +424,22 @@ def _queued(database: Database, segment: ChromaSegment) -> tuple[dict[str, Row],
 
     Also return the IDs in the segment that were deleted in the queue.
     """
-    done = list(
+    rows = list(
         database.rows("SELECT seq_id FROM max_seq_id WHERE segment_id = ?", segment.records)
     )
-    last = done[0][0] if done and type(done[0][0]) is int else -1
+    last = rows[0][0] if rows and type(rows[0][0]) is int else -1
     sql = (
         "SELECT id, operation, metadata FROM embeddings_queue"
         " WHERE topic LIKE ? AND seq_id > ? ORDER BY seq_id"
     )
-    found, gone = dict[str, Row](), set[str]()
+    records, deleted = dict[str, Row](), set[str]()
     for identity, operation, metadata in database.rows(sql, f"%/{segment.collection}", last):
         if type(identity) is not str:
             continue
         if operation == _DELETE:
-            found.pop(identity, None)
-            gone.add(identity)
+            records.pop(identity, None)
+            deleted.add(identity)
         else:
-            said = parsed(metadata, "metadata")
-            found.setdefault(identity, {}).update(said if isinstance(said, dict) else {})
-    return found, gone
+            members = parsed(metadata, "metadata")
+            records.setdefault(identity, {}).update(members if isinstance(members, dict) else {})
+    return records, deleted

@@ -177,30 +177,30 @@ def entry_of(kind: str, row: Row, ends: tuple[str | None, str | None] = (None, N
         text_in(row, _TEXTS[kind])
     if kind == BLOCK:
         text_in(row, "label")
-    said = {**_entry_said(kind, row), "subject": ends[0], "object": ends[1]}
+    fields = {**_entry_fields(kind, row), "subject": ends[0], "object": ends[1]}
     if kind == BLOCK and row["label"] == PERSONA:
         names = Identity.__struct_fields__
-        who = Identity(**{name: part for name, part in said.items() if name in names})
-        return kept_with(who, identity, row, written_entry(kind, who))
-    made = Semantic(**said)
-    return kept_with(made, identity, row, written_entry(kind, made))
+        identity_entry = Identity(**{name: part for name, part in fields.items() if name in names})
+        return with_origin(identity_entry, identity, row, written_entry(kind, identity_entry))
+    entry = Semantic(**fields)
+    return with_origin(entry, identity, row, written_entry(kind, entry))
 
 
-def _entry_said(kind: str, row: Row) -> Row:
+def _entry_fields(kind: str, row: Row) -> Row:
     text, tags, confidence = row.get(_TEXTS[kind]), row.get("categories"), row.get("confidence")
     is_list = type(tags) is list and all(type(one) is str for one in tags)
     is_part = isinstance(confidence, int | float) and 0 <= confidence <= 1
-    said = _common(row) | {"text": text if type(text) is str else None}
-    said["kind"] = None if kind == MEMORY else kind
+    fields = _common(row) | {"text": text if type(text) is str else None}
+    fields["kind"] = None if kind == MEMORY else kind
     if kind == MEMORY:
-        said["tags"] = tuple(tags) if is_list and tags else ()
+        fields["tags"] = tuple(tags) if is_list and tags else ()
     if kind == FACT:
         predicate = row.get("predicate")
-        said["predicate"] = predicate if type(predicate) is str else None
-        said["valid_from"] = _time(row.get("valid_at"))
-        said["valid_until"] = _time(row.get("invalid_at"))
-        said["confidence"] = confidence if is_part and confidence is not True else None
-    return said
+        fields["predicate"] = predicate if type(predicate) is str else None
+        fields["valid_from"] = _time(row.get("valid_at"))
+        fields["valid_until"] = _time(row.get("invalid_at"))
+        fields["confidence"] = confidence if is_part and confidence is not True else None
+    return fields
 
 
 def written_entry(kind: str, entry: Entry) -> Row:
@@ -225,9 +225,9 @@ def row_of_entry(kind: str, entry: Entry, identity: str) -> Row:
     """Return an entry as a row."""
     now = {name: getattr(entry, name, None) for name in {*_MEANS.values()}}
     now["kind"] = None if kind == MEMORY else kind
-    written, kept = written_entry(kind, entry), kept_of(entry.origin)
-    row = settled(written, kept, lambda row: _entry_said(kind, row), now, _MEANS)
-    return _named(row, identity, kind, entry.origin)
+    written, kept = written_entry(kind, entry), as_written_of(entry.origin)
+    row = settled(written, kept, lambda row: _entry_fields(kind, row), now, _MEANS)
+    return _with_identity(row, identity, kind, entry.origin)
 
 
 # -- nodes ---------------------------------------------------------------------------------
@@ -255,11 +255,11 @@ def node_of(kind: str, row: Row) -> GraphNode:
         )
     identity = text_in(row, "external_id")
     text_in(row, "name")
-    made = GraphNode(**_node_said(row))
-    return kept_with(made, identity, row, _written_node(made))
+    node = GraphNode(**_node_fields(row))
+    return with_origin(node, identity, row, _written_node(node))
 
 
-def _node_said(row: Row) -> Row:
+def _node_fields(row: Row) -> Row:
     label, summary, name = row.get("entity_type"), row.get("description"), row.get("name")
     return {
         "name": name if type(name) is str else None,
@@ -286,11 +286,11 @@ def _written_node(node: GraphNode) -> Row:
 def row_of_node(node: GraphNode, identity: str) -> Row:
     """Return a node as an entity, or as a raw node if it was one."""
     if is_raw(node):
-        kept = node.origin.as_written if node.origin is not None else {}
-        return with_numbers(dict(node.properties), kept.get(NUMBERS))
-    now = {name: getattr(node, name) for name in _node_said({})}
-    row = settled(_written_node(node), kept_of(node.origin), _node_said, now, _MEANS)
-    return _named(row, identity, ENTITY, node.origin)
+        as_written = node.origin.as_written if node.origin is not None else {}
+        return with_numbers(dict(node.properties), as_written.get(NUMBERS))
+    fields = {name: getattr(node, name) for name in _node_fields({})}
+    row = settled(_written_node(node), as_written_of(node.origin), _node_fields, fields, _MEANS)
+    return _with_identity(row, identity, ENTITY, node.origin)
 
 
 def is_raw(node: GraphNode) -> bool:
@@ -303,19 +303,19 @@ def is_raw(node: GraphNode) -> bool:
 # -- all of them ---------------------------------------------------------------------------
 
 
-def kept_of(origin: Origin | None) -> Row:
+def as_written_of(origin: Origin | None) -> Row:
     """Return the members of a row that its record does not reproduce."""
     return dict(origin.as_written) if origin is not None and origin.provider == NAME else {}
 
 
-def kept_with(made: _T, identity: str, row: Row, written: Row) -> _T:
+def with_origin(record: _T, identity: str, row: Row, written: Row) -> _T:
     """Return a record with the members of its row that it does not reproduce."""
-    kept = differences({k: v for k, v in row.items() if k != "external_id"}, written)
-    origin = Origin(provider=NAME, id=identity, as_written=kept, trust=TrustClass.IMPORTED)
-    return msgspec.structs.replace(made, origin=origin)
+    as_written = differences({k: v for k, v in row.items() if k != "external_id"}, written)
+    origin = Origin(provider=NAME, id=identity, as_written=as_written, trust=TrustClass.IMPORTED)
+    return msgspec.structs.replace(record, origin=origin)
 
 
-def _named(row: Row, identity: str, kind: str, origin: Origin | None) -> Row:
+def _with_identity(row: Row, identity: str, kind: str, origin: Origin | None) -> Row:
     if origin is None or origin.provider != NAME:
         row["external_system"] = origin.provider if origin and origin.provider else _SYSTEM
     return {"external_id": identity, **row, "kind": kind} if "kind" in row else row
@@ -337,46 +337,46 @@ class Chunks(Protocol):
         ...
 
 
-def is_archive(place: Place) -> bool:
+def is_archive(location: Place) -> bool:
     """Return whether a place is a COGX archive, by the names and first bytes of its files."""
-    if place.is_folder:
+    if location.is_folder:
         return False
-    head = place.head
+    head = location.head
     if head.startswith(ZIP_MAGIC):
-        with _quietly(place) as found:
-            return found
-    head = place.unpacked_head
+        with _has_manifest(location) as is_ours:
+            return is_ours
+    head = location.unpacked_head
     while head[257:262] == _MAGIC and head[156:157] in b"xg5":
         size = _octal(head[124:136]) or 0
         head = head[TAR_BLOCK + -(-size // TAR_BLOCK) * TAR_BLOCK :]
     name, is_tar = _name_in(head[:TAR_BLOCK]), head[257:262] == _MAGIC
-    return is_tar and _is_ours(name.rpartition("/")[2], head[TAR_BLOCK:].rstrip(b"\0"))
+    return is_tar and _is_known_file(name.rpartition("/")[2], head[TAR_BLOCK:].rstrip(b"\0"))
 
 
-def _is_ours(name: str, start: bytes) -> bool:
-    found = {path for path, _ in json_members(start.partition(b"\n{")[0])}
+def _is_known_file(name: str, start: bytes) -> bool:
+    paths = {path for path, _ in json_members(start.partition(b"\n{")[0])}
     if name == MANIFEST:
-        return (b"cogx_version",) in found
+        return (b"cogx_version",) in paths
     if name == FILES["raw_node"]:
-        return {(b"id",), (b"type",)} <= found
-    return name in KINDS and {(b"external_id",), (b"kind",)} <= found
+        return {(b"id",), (b"type",)} <= paths
+    return name in KINDS and {(b"external_id",), (b"kind",)} <= paths
 
 
 @contextmanager
-def _quietly(place: Place) -> Iterator[bool]:
-    found = False
+def _has_manifest(location: Place) -> Iterator[bool]:
+    is_ours = False
     try:
-        with open_archive(place) as archive:
+        with open_archive(location) as archive:
             for file in archive.files:
                 if file.name == MANIFEST:
                     with archive.stream(file) as stream:
-                        found = found or _is_ours(MANIFEST, stream.read(CHUNK))
+                        is_ours = is_ours or _is_known_file(MANIFEST, stream.read(CHUNK))
     except (MalformedError, LimitError, PathRefusedError):
-        found = False
-    yield found
+        is_ours = False
+    yield is_ours
 
 
-def files_in(place: Place, reading: ReadContext) -> Iterator[tuple[str, Chunks]]:
+def files_in(location: Place, reading: ReadContext) -> Iterator[tuple[str, Chunks]]:
     """Yield the files of an archive with their bytes; read each before the next one.
 
     Raises:
@@ -384,13 +384,13 @@ def files_in(place: Place, reading: ReadContext) -> Iterator[tuple[str, Chunks]]
         LimitError: If it exceeds a limit.
         PathRefusedError: If a path leads out of it.
     """
-    if place.head.startswith(ZIP_MAGIC):
-        with open_archive(place, reading.limits) as archive:
+    if location.head.startswith(ZIP_MAGIC):
+        with open_archive(location, reading.limits) as archive:
             for file in archive.files:
                 with archive.stream(file) as stream:
                     yield file.path, _Stream(stream)
         return
-    with place.open() as stream:
+    with location.open() as stream:
         yield from _Tar(Decompressor(stream, reading.limits)).files()
 
 
@@ -412,11 +412,11 @@ class _Tar:
     def files(self) -> Iterator[tuple[str, Chunks]]:
         """Yield its files."""
         seen = set[str]()
-        while (header := self._taken(TAR_BLOCK)).strip(b"\0"):
+        while (header := self._read(TAR_BLOCK)).strip(b"\0"):
             size = self._checked(header)
             kind, name = header[156:157], _name_in(header)
             if kind in b"xg" and size <= _MORE_BYTES:  # extended headers of the next file
-                more = self._taken(size + -size % TAR_BLOCK)
+                more = self._read(size + -size % TAR_BLOCK)
                 if b" path=" in more or b" size=" in more:
                     raise MalformedError("an unexpected file name", field=name[:_SHOWN])
                 continue
@@ -430,7 +430,7 @@ class _Tar:
             file = _File(self, size)
             yield name, file
             file.skip()
-            self._taken(-size % TAR_BLOCK)
+            self._read(-size % TAR_BLOCK)
         while self.some(CHUNK):
             pass
 
@@ -440,14 +440,14 @@ class _Tar:
         self._held = data[most:]
         return data[:most]
 
-    def _taken(self, size: int) -> bytes:
-        found = b""
-        while len(found) < size:
-            more = self.some(size - len(found))
+    def _read(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = self.some(size - len(data))
             if not more:
                 raise MalformedError("the archive is truncated", byte=0)
-            found += more
-        return found
+            data += more
+        return data
 
     def _checked(self, header: bytes) -> int:
         size, told = _octal(header[124:136]), _octal(header[148:156])
@@ -525,15 +525,15 @@ def events_of(row: Row) -> Iterator[SessionEvent]:
     identity, turns, title = text_in(row, "external_id"), row.get("turns", []), row.get("title")
     if type(turns) is not list:
         raise MalformedError("`turns` is not a list", field="turns")
-    name, made = title if type(title) is str else None, _time(row.get("created_at"))
+    name, created = title if type(title) is str else None, _time(row.get("created_at"))
     session = f"{EPISODE}:{identity}"
-    written = _start(name, made)
+    written = _start(name, created)
     known = ("external_id", "turns")
-    kept = differences({k: v for k, v in row.items() if k not in known}, written)
+    as_written = differences({k: v for k, v in row.items() if k not in known}, written)
     if "turns" not in row:
-        kept["turns"] = None
-    origin = Origin(provider=NAME, id=session, as_written=kept, trust=TrustClass.IMPORTED)
-    yield SessionEvent(event="session", name=name, created_at=made, origin=origin)
+        as_written["turns"] = None
+    origin = Origin(provider=NAME, id=session, as_written=as_written, trust=TrustClass.IMPORTED)
+    yield SessionEvent(event="session", name=name, created_at=created, origin=origin)
     for number, turn in enumerate(turns):
         try:
             yield _turn(turn, session, number)
@@ -546,12 +546,12 @@ def _turn(turn: Any, session: str, number: int) -> SessionEvent:
     if type(turn) is not dict:
         raise MalformedError("not an object")
     role, text = text_in(turn, "role"), text_in(turn, "content")
-    made = _time(turn.get("occurred_at"))
-    kept = differences(turn, _written_turn(role, text, made))
+    created = _time(turn.get("occurred_at"))
+    as_written = differences(turn, _written_turn(role, text, created))
     name = f"{session}/{number}"
-    origin = Origin(provider=NAME, id=name, as_written=kept, trust=TrustClass.IMPORTED)
+    origin = Origin(provider=NAME, id=name, as_written=as_written, trust=TrustClass.IMPORTED)
     return SessionEvent(
-        event="message", session=session, role=role, text=text, created_at=made, origin=origin
+        event="message", session=session, role=role, text=text, created_at=created, origin=origin
     )
 
 
@@ -559,7 +559,7 @@ def row_of_start(event: SessionEvent | None, identity: str) -> Row:
     """Return the start of a conversation as an episode without turns."""
     if event is None:
         return {"external_id": identity, **_start(None, None)}
-    kept = kept_of(event.origin)
+    kept = as_written_of(event.origin)
     kept.pop("turns", None)
     made, title = event.created_at, event.name
     row = reproduce(_start(title, made), kept)
@@ -570,16 +570,18 @@ def row_of_start(event: SessionEvent | None, identity: str) -> Row:
 
 def row_of_turn(event: SessionEvent) -> Row:
     """Return a message as a turn."""
-    role, text, made = event.role or "user", event.text or "", event.created_at
-    kept = {k: v for k, v in kept_of(event.origin).items() if k not in ("role", "content")}
-    written = _written_turn(role, text, made)
-    row = reproduce(written, kept)
-    return row if _time(row.get("occurred_at")) == made else {**row, **written}
+    role, text, created = event.role or "user", event.text or "", event.created_at
+    as_written = {
+        k: v for k, v in as_written_of(event.origin).items() if k not in ("role", "content")
+    }
+    written = _written_turn(role, text, created)
+    row = reproduce(written, as_written)
+    return row if _time(row.get("occurred_at")) == created else {**row, **written}
 
 
 def has_turns(event: SessionEvent | None) -> bool:
     """Return whether an episode has a list of turns, even an empty one."""
-    return event is None or "turns" not in kept_of(event.origin)
+    return event is None or "turns" not in as_written_of(event.origin)
 
 
 def _start(title: str | None, made: str | None) -> Row:

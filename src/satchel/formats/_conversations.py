@@ -48,14 +48,14 @@ _FEW = 32
 """Largest number of files of one kind in a folder that are named individually."""
 
 
-def row_in(value: Any, what: str) -> Row:
+def row_in(value: Any, name: str) -> Row:
     """Return an object.
 
     Raises:
         MalformedError: If it is not an object.
     """
     if type(value) is not dict:
-        raise MalformedError(f"{what} is not an object")
+        raise MalformedError(f"{name} is not an object")
     return value
 
 
@@ -77,12 +77,12 @@ def list_in(row: Row, name: str) -> list[Any]:
     Raises:
         MalformedError: If it has another type.
     """
-    found = row.get(name)
-    if found is None:
+    value = row.get(name)
+    if value is None:
         return []
-    if type(found) is not list:
+    if type(value) is not list:
         raise MalformedError(f"`{name}` is not a list", field=name)
-    return found
+    return value
 
 
 def text_or_none(value: Any) -> str | None:
@@ -143,25 +143,25 @@ def rows_of(
         make: Converts a row to records.
     """
     if document.peek() != "{":
-        yield from _made(document.values(), document, file, reading, make)
+        yield from _records_of(document.values(), document, file, reading, make)
     else:
         around, listed = Row(), False
         for name in document.members():
             if name == _LIST and document.peek() == "[":
                 listed = True
-                yield from _made(document.values(), document, file, reading, make)
+                yield from _records_of(document.values(), document, file, reading, make)
             else:
                 around.update(escape_keys([(name, document.value())]))
         if listed:
             for name in around:
                 reading.report.lost(name, "a member next to the conversations")
         else:
-            yield from _made(iter((around,)), document, file, reading, make)
-            yield from _made(document.following(), document, file, reading, make, first=1)
+            yield from _records_of(iter((around,)), document, file, reading, make)
+            yield from _records_of(document.following(), document, file, reading, make, first=1)
     document.end()
 
 
-def _made(
+def _records_of(
     rows: Iterator[Any],
     document: ForeignReader,
     file: str,
@@ -172,19 +172,19 @@ def _made(
 ) -> Iterator[Model]:
     for number, value in enumerate(rows, first):
         try:
-            found = list(make(row_in(value, "this")))
+            records = list(make(row_in(value, "this")))
         except InputError as error:
             where = f"{file}/{number}" if file else str(number)
             error.field = f"{where}/{error.field}" if error.field else where
             reading.refuse(error.located(line=document.value_line))  # type: ignore[arg-type]
             continue
-        yield from found
+        yield from records
 
 
 def from_files(
     archive: ChatArchive,
     reading: ReadContext,
-    place: Place,
+    location: Place,
     by_file: dict[str, RowParser | None],
     *,
     other_products: Collection[str] = (),
@@ -194,18 +194,20 @@ def from_files(
     Args:
         archive: The export.
         reading: Takes bad files, and counts what cannot be stored.
-        place: The name of the export in errors.
+        location: The name of the export in errors.
         by_file: The conversion of the rows of each file; None for one without memory. Other
             files are up to the caller.
         other_products: Paths of files without memory of this product.
     """
-    left = Counter(_folder_of(one) for one in archive.files if by_file.get(one.path, 0) is None)
+    without_memory = Counter(
+        _folder_of(one) for one in archive.files if by_file.get(one.path, 0) is None
+    )
     for file in archive.files:
         if file.path not in by_file:
             continue
         make = by_file[file.path]
         if make is None:
-            is_one_of_many = left[_folder_of(file)] > _FEW
+            is_one_of_many = without_memory[_folder_of(file)] > _FEW
             kind = _folder_of(file) if is_one_of_many else _kind_of(file)
             if file.path in other_products or _holds_none(file):
                 reading.report.ignore(kind)
@@ -217,7 +219,7 @@ def from_files(
                 yield from rows_of(document, archive.file_of(file), reading, make)
         except InputError as error:
             error.field = error.field or archive.file_of(file) or None
-            reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
+            reading.refuse(error.located(file=location.name))  # type: ignore[arg-type]
 
 
 def _folder_of(file: ArchiveFile) -> str:
@@ -239,7 +241,7 @@ def _kind_of(file: ArchiveFile) -> str:
     return file.name if ending in ("json", "html") else f"*.{ending}"
 
 
-def require_some(records: Iterable[Model], place: Place) -> Iterator[Model]:
+def require_some(records: Iterable[Model], location: Place) -> Iterator[Model]:
     """Yield the records of an export.
 
     Raises:
@@ -250,7 +252,7 @@ def require_some(records: Iterable[Model], place: Place) -> Iterator[Model]:
         some = True
         yield record
     if not some:
-        raise EmptyInputError("the export contains no memories", file=place.name)
+        raise EmptyInputError("the export contains no memories", file=location.name)
 
 
 def read_only(title: str) -> NoReturn:
@@ -340,37 +342,43 @@ class ChatConversation(NamedTuple):
     """The last message of the main branch; None for the last in the list."""
 
 
-def origin_at(provider: str, identity: str, source: str | None, kept: Row) -> Origin:
+def origin_at(provider: str, identity: str, source: str | None, as_written: Row) -> Origin:
     """Return the origin of a record in an export.
 
     Args:
         provider: The format's name.
         identity: Its ID in the export.
         source: The account, if the export names it.
-        kept: Members that are stored unchanged.
+        as_written: Members that are stored unchanged.
     """
     return Origin(
-        provider=provider, source=source, id=identity, as_written=kept, trust=TrustClass.IMPORTED
+        provider=provider,
+        source=source,
+        id=identity,
+        as_written=as_written,
+        trust=TrustClass.IMPORTED,
     )
 
 
-def events(talk: ChatConversation, report: Report) -> Iterator[SessionEvent]:
+def events(conversation: ChatConversation, report: Report) -> Iterator[SessionEvent]:
     """Yield a conversation's events; an event comes before those that refer to it.
 
     Args:
-        talk: The conversation; the IDs of its turns are unique.
+        conversation: The conversation; the IDs of its turns are unique.
         report: Counts messages in a cycle.
     """
-    tree = _Tree(talk)
-    yield talk.start
-    yield from tree.way(tree.main(), _Chain(standing(talk.start)))
+    tree = _Tree(conversation)
+    yield conversation.start
+    yield from tree.branch(tree.main(), _Chain(standing(conversation.start)))
     for first in tree.others():
         fork, chain = tree.fork(first)
         yield fork
-        yield from tree.way(tree.down(first), chain)
-    lost = len(talk.turns) - len(tree.out)
+        yield from tree.branch(tree.down(first), chain)
+    lost = len(conversation.turns) - len(tree.out)
     if lost:
-        report.lost("message", "it comes before itself", example=talk.start.name or "", count=lost)
+        report.lost(
+            "message", "it comes before itself", example=conversation.start.name or "", count=lost
+        )
 
 
 class _Chain:
@@ -385,27 +393,27 @@ class _Chain:
 class _Tree:
     """The messages of a conversation."""
 
-    def __init__(self, talk: ChatConversation) -> None:
+    def __init__(self, conversation: ChatConversation) -> None:
         self.out = dict[str, _Chain]()
         """The chain ends after each message that was yielded."""
 
-        self._start = talk.start
-        self._turns = {turn.id: turn for turn in talk.turns}
+        self._start = conversation.start
+        self._turns = {turn.id: turn for turn in conversation.turns}
         self._children = dict[str | None, list[str]]()
-        for turn in talk.turns:
+        for turn in conversation.turns:
             self._children.setdefault(self._before(turn), []).append(turn.id)
-        self._leaf = talk.leaf if talk.leaf in self._turns else None
-        if self._leaf is None and talk.turns:
-            self._leaf = talk.turns[-1].id
+        self._leaf = conversation.leaf if conversation.leaf in self._turns else None
+        if self._leaf is None and conversation.turns:
+            self._leaf = conversation.turns[-1].id
 
     def main(self) -> list[str]:
         """Return the main branch, from the first message to the leaf."""
-        found, at = dict[str, None](), self._leaf
-        while at is not None and at not in found:
-            found[at] = None
+        branch, at = dict[str, None](), self._leaf
+        while at is not None and at not in branch:
+            branch[at] = None
             at = self._before(self._turns[at])
         # A cycle has no first message.
-        return [] if at is not None else list(reversed(found))
+        return [] if at is not None else list(reversed(branch))
 
     def others(self) -> Iterator[str]:
         """Yield the first message of every other branch, after the message that it continues."""
@@ -418,10 +426,10 @@ class _Tree:
 
     def down(self, first: str) -> list[str]:
         """Return the branch from a message on; at a fork, to the newest message."""
-        found = [first]
-        while children := self._children.get(found[-1]):
-            found.append(children[-1])
-        return found
+        branch = [first]
+        while children := self._children.get(branch[-1]):
+            branch.append(children[-1])
+        return branch
 
     def fork(self, first: str) -> tuple[SessionEvent, _Chain]:
         """Return the event that starts another branch, and the chain end for its first message."""
@@ -441,14 +449,14 @@ class _Tree:
         )
         return fork, _Chain(standing(fork), number=chain.number)
 
-    def way(self, ids: list[str], chain: _Chain) -> Iterator[SessionEvent]:
+    def branch(self, ids: list[str], chain: _Chain) -> Iterator[SessionEvent]:
         """Yield the messages of a branch."""
-        for each in ids:
+        for identity in ids:
             number = chain.number + 1
-            found = _put(self._turns[each].event, chain, number)
-            chain = _Chain(chain.session, standing(found), number)
-            self.out[each] = chain
-            yield found
+            event = _put(self._turns[identity].event, chain, number)
+            chain = _Chain(chain.session, standing(event), number)
+            self.out[identity] = chain
+            yield event
 
     def _before(self, turn: ChatTurn) -> str | None:
         return turn.parent if turn.parent in self._turns else None
@@ -567,7 +575,7 @@ class LineParser(Protocol):
 def from_transcripts(
     archive: ChatArchive,
     reading: ReadContext,
-    place: Place,
+    location: Place,
     make: Callable[[ArchiveFile], LineParser | None],
     *,
     first: str = "",
@@ -577,7 +585,7 @@ def from_transcripts(
     Args:
         archive: The input.
         reading: The limits; takes bad lines.
-        place: The name of the input in errors.
+        location: The name of the input in errors.
         make: Returns the parser of a file's lines; None for a file that is not a transcript.
         first: The name of files to read before the others.
     """
@@ -588,11 +596,15 @@ def from_transcripts(
             name = file.name if is_one else f"*.{file.name.rpartition('.')[2]}"
             reading.report.lost(name, "not a transcript")
             continue
-        yield from from_lines(archive, file, reading, place, taking)
+        yield from from_lines(archive, file, reading, location, taking)
 
 
 def from_lines(
-    archive: ChatArchive, file: ArchiveFile, reading: ReadContext, place: Place, taking: LineParser
+    archive: ChatArchive,
+    file: ArchiveFile,
+    reading: ReadContext,
+    location: Place,
+    taking: LineParser,
 ) -> Iterator[Model]:
     """Yield the records of the lines of a file; bad lines are refused.
 
@@ -600,7 +612,7 @@ def from_lines(
         archive: The input.
         file: The file.
         reading: The limits; takes bad lines.
-        place: The name of the input in errors.
+        location: The name of the input in errors.
         taking: The parser of the lines.
     """
     where = archive.file_of(file)
@@ -609,28 +621,28 @@ def from_lines(
             if not line.strip():
                 continue
             try:
-                found = list(taking.take(_row_of(line, place, reading), number))
+                records = list(taking.take(_row_of(line, location, reading), number))
             except InputError as error:
-                error.line, error.file = number, place.name
+                error.line, error.file = number, location.name
                 if where:
                     error.field = f"{where}/{error.field}" if error.field else where
                 reading.refuse(error)
                 continue
-            yield from found
+            yield from records
     yield from taking.end()
 
 
-def _row_of(line: bytes, place: Place, reading: ReadContext) -> Row:
+def _row_of(line: bytes, location: Place, reading: ReadContext) -> Row:
     try:
         text = line.decode()
-        found: list[Any] | None = ordinary_values(text)
+        values: list[Any] | None = ordinary_values(text)
     except UnicodeDecodeError:
-        found = None
-    if found is None or len(found) != 1:
-        document = foreign_reader(io.BytesIO(line), place.name, reading)
-        found = [document.value()]
+        values = None
+    if values is None or len(values) != 1:
+        document = foreign_reader(io.BytesIO(line), location.name, reading)
+        values = [document.value()]
         document.end()
-    return row_in(found[0], "a line")
+    return row_in(values[0], "a line")
 
 
 def _lines(stream: BinaryIO, bound: int) -> Iterator[bytes]:

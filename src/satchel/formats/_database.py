@@ -23,7 +23,7 @@ _PAGE_SIZE = slice(16, 18)
 
 
 @contextmanager
-def open_database_copy(place: Place, reading: ReadContext) -> Iterator[Database]:
+def open_database_copy(location: Place, reading: ReadContext) -> Iterator[Database]:
     """Yield the database in a file, with the journal beside it.
 
     The bytes are copied first: SQLite opens files by name, and the name may refer to another file a
@@ -35,8 +35,8 @@ def open_database_copy(place: Place, reading: ReadContext) -> Iterator[Database]
     """
     with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
         copy = Path(folder) / "copy.db"
-        _copy(place, copy)
-        database = Database(copy, most_bytes=reading.limits.line_bytes, name=place.name)
+        _copy(location, copy)
+        database = Database(copy, most_bytes=reading.limits.line_bytes, name=location.name)
         try:
             database.require_whole()
             yield database
@@ -44,11 +44,11 @@ def open_database_copy(place: Place, reading: ReadContext) -> Iterator[Database]
             database.close()
 
 
-def _copy(place: Place, copy: Path) -> None:
-    with place.open() as stream:
+def _copy(location: Place, copy: Path) -> None:
+    with location.open() as stream:
         start = stream.read(_LEAST)
         if not start.startswith(MAGIC):
-            raise MalformedError("not an SQLite database", file=place.name, byte=0)
+            raise MalformedError("not an SQLite database", file=location.name, byte=0)
         with _guarded(), copy.open("xb") as sink:
             sink.write(start)
             shutil.copyfileobj(stream, sink)
@@ -56,9 +56,9 @@ def _copy(place: Place, copy: Path) -> None:
     # SQLite treats missing bytes of the last page as zeros.
     page = int.from_bytes(start[_PAGE_SIZE]) or _LEAST
     if size % (_LARGEST if page == 1 else page):
-        raise MalformedError("the database is truncated", file=place.name, byte=size)
+        raise MalformedError("the database is truncated", file=location.name, byte=size)
     for end in _BESIDE:
-        beside = place.path.with_name(place.path.name + end)
+        beside = location.path.with_name(location.path.name + end)
         with (
             suppress(FileNotFoundError),
             _opened(beside) as stream,
@@ -98,22 +98,22 @@ def _guarded() -> Iterator[None]:
         ) from error
 
 
-def columns_of(database: Database, table: str, wanted: tuple[str, ...], file: str) -> list[str]:
+def columns_of(database: Database, table: str, required: tuple[str, ...], file: str) -> list[str]:
     """Return the columns of a table, and require some of them.
 
     Raises:
         MalformedError: If it is not a plain table, or a column is missing.
     """
-    found = database.columns(table)
-    missing = [name for name in wanted if name not in found]
+    columns = database.columns(table)
+    missing = [name for name in required if name not in columns]
     if missing:
-        what = (
+        problem = (
             f"`{table}` has no column `{missing[0]}`"
-            if found
+            if columns
             else f"the table `{table}` is missing"
         )
-        raise MalformedError(what, file=file, field=table)
-    return found
+        raise MalformedError(problem, file=file, field=table)
+    return columns
 
 
 def other_tables(database: Database, known: frozenset[str]) -> Iterator[str]:
@@ -153,12 +153,12 @@ _LONGEST_VARINT = 9
 _FIRST_TEXT = 13
 
 
-def tables_of(place: Place) -> frozenset[str]:
+def tables_of(location: Place) -> frozenset[str]:
     """Return the table names in a database file, without opening it; empty for other files."""
-    if not place.head.startswith(MAGIC):
+    if not location.head.startswith(MAGIC):
         return frozenset()
     try:
-        with Place(place.path, held=place.held).open() as stream:
+        with Place(location.path, held=location.held).open() as stream:
             return frozenset(_tables(stream))
     except (InputError, OSError, IndexError, ValueError):  # reading reports the problem
         return frozenset()
@@ -180,14 +180,14 @@ def _tables(stream: BinaryIO) -> Iterator[str]:
         cells = int.from_bytes(page[at + 3 : at + 5])
         if page[at] == _LEAF:
             pointers = page[at + _LEAF_HEADER :]
-            for place in range(cells):
-                name = _name(page, int.from_bytes(pointers[2 * place : 2 * place + 2]))
+            for index in range(cells):
+                name = _name(page, int.from_bytes(pointers[2 * index : 2 * index + 2]))
                 if name is not None:
                     yield name
         elif page[at] == _INTERIOR:
             pointers = page[at + _INTERIOR_HEADER :]
-            for place in range(cells):
-                cell = int.from_bytes(pointers[2 * place : 2 * place + 2])
+            for index in range(cells):
+                cell = int.from_bytes(pointers[2 * index : 2 * index + 2])
                 waiting.append(int.from_bytes(page[cell : cell + 4]))
             waiting.append(int.from_bytes(page[at + 8 : at + 12]))
 
@@ -208,11 +208,11 @@ def _name(page: bytes, at: int) -> str | None:
 
 def _varint(page: bytes, at: int) -> tuple[int, int]:
     value = 0
-    for place in range(_LONGEST_VARINT):
-        byte = page[at + place]
-        if place == _LONGEST_VARINT - 1:
-            return value << 8 | byte, at + place + 1
+    for index in range(_LONGEST_VARINT):
+        byte = page[at + index]
+        if index == _LONGEST_VARINT - 1:
+            return value << 8 | byte, at + index + 1
         value = value << 7 | byte & 0x7F
         if byte < 0x80:  # noqa: PLR2004 - the bit that says that there is more
-            return value, at + place + 1
+            return value, at + index + 1
     raise IndexError

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-_TOGETHER = 1000
+_BATCH = 1000
 _POOL_BYTES = 1 << 29
 _LEAST_BYTES = 1 << 30
 _BESIDES_BYTES = 3 << 30
@@ -50,15 +50,15 @@ class GraphFile:
         """Return the names of other tables."""
         return sorted(set(self._tables) - set(wanted))
 
-    def rows(self, wanted: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    def rows(self, tables: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the rows of tables, nodes before links."""
-        nodes = [name for name in wanted if self._tables.get(name) == "NODE"]
+        nodes = [name for name in tables if self._tables.get(name) == "NODE"]
         if not nodes:
             return
         for table in nodes:
             for row in self._nodes(table):
                 yield table, row
-        for table in wanted:
+        for table in tables:
             if self._tables.get(table) == "REL":
                 for row in self._links(table, nodes):
                     yield table, row
@@ -68,25 +68,25 @@ class GraphFile:
         key = self._key
         if key not in columns:
             raise ValueError(f"{table} has no {key}")
-        shown = ", ".join(f"n.{_quoted(name)}" for name in columns)
-        cypher = f"MATCH (n:{_quoted(table)}) WHERE n.{_quoted(key)} = x RETURN {shown}"
+        properties = ", ".join(f"n.{_quoted(name)}" for name in columns)
+        cypher = f"MATCH (n:{_quoted(table)}) WHERE n.{_quoted(key)} = x RETURN {properties}"
         for part in self._keys(table):
-            found = (dict(zip(columns, row, strict=True)) for row in self._of(cypher, part))
-            by_key = {row[key]: row for row in found}
+            rows = (dict(zip(columns, row, strict=True)) for row in self._rows_at(cypher, part))
+            by_key = {row[key]: row for row in rows}
             yield from (by_key[one] for one in part if one in by_key)
 
     def _links(self, table: str, nodes: list[str]) -> Iterator[dict[str, Any]]:
         columns, key = self._columns(table), _quoted(self._key)
         names = ["source_id", "target_id", *columns]
-        shown = "".join(f", l.{_quoted(name)}" for name in columns)
+        properties = "".join(f", l.{_quoted(name)}" for name in columns)
         joined = {tuple(row[:2]) for row in self._all(f"CALL show_connection('{table}') RETURN *")}
         for source, target in sorted(joined):
             if not (source in nodes and target in nodes):
                 raise ValueError(f"{table} joins {source} and {target}")
             pattern = f"(a:{_quoted(source)})-[l:{_quoted(table)}]->(b:{_quoted(target)})"
-            cypher = f"MATCH {pattern} WHERE a.{key} = x RETURN a.{key}, b.{key}{shown}"
+            cypher = f"MATCH {pattern} WHERE a.{key} = x RETURN a.{key}, b.{key}{properties}"
             for part in self._keys(source):
-                for row in self._of(cypher, part):
+                for row in self._rows_at(cypher, part):
                     yield dict(zip(names, row, strict=True))
 
     def _columns(self, table: str) -> list[str]:
@@ -95,10 +95,10 @@ class GraphFile:
     def _keys(self, table: str) -> Iterator[list[str]]:
         found = self._all(f"MATCH (n:{_quoted(table)}) RETURN n.{_quoted(self._key)}")
         keys = [key for (key,) in found]
-        for start in range(0, len(keys), _TOGETHER):
-            yield keys[start : start + _TOGETHER]
+        for start in range(0, len(keys), _BATCH):
+            yield keys[start : start + _BATCH]
 
-    def _of(self, cypher: str, part: list[str]) -> Iterator[list[Any]]:
+    def _rows_at(self, cypher: str, part: list[str]) -> Iterator[list[Any]]:
         return self._each(f"UNWIND $part AS x {cypher}", {"part": part})
 
     def _all(self, cypher: str) -> list[list[Any]]:
@@ -125,21 +125,21 @@ def _largest(path: Path) -> int:
 def _bound(path: Path) -> None:
     """Limit the resources of this process, since the file is untrusted."""
     seconds = _SECONDS + path.stat().st_size // _BYTES_A_SECOND
-    for what, most in (
+    for limit, most in (
         (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_AS, 2 * _largest(path) + _BESIDES_BYTES),
         (resource.RLIMIT_CORE, 0),
     ):
-        hard = resource.getrlimit(what)[1]
+        hard = resource.getrlimit(limit)[1]
         soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(what, (soft, hard))
+        resource.setrlimit(limit, (soft, hard))
 
 
 def _engine(module: str) -> Any:
-    found = import_module(module)
-    if not hasattr(found, "Database"):
+    engine = import_module(module)
+    if not hasattr(engine, "Database"):
         raise ValueError(f"the installed package {module} is a different one")
-    return found
+    return engine
 
 
 def _say(*line: Any) -> None:
@@ -152,14 +152,14 @@ def _text(value: Any) -> str:
 
 def main() -> int:
     """Print the requested rows."""
-    module, file, key, *wanted = sys.argv[1:]
+    module, file, key, *tables = sys.argv[1:]
     path = Path(file)
     try:
         _bound(path)
         graph = GraphFile(_engine(module), path, key)
-        for name in graph.others(wanted):
+        for name in graph.others(tables):
             _say("table", name)
-        for table, row in graph.rows(wanted):
+        for table, row in graph.rows(tables):
             _say("row", table, row)
     except Exception as error:  # noqa: BLE001 - whatever it is, the other side tells it
         _say("error", str(error) or type(error).__name__)

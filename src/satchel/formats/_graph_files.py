@@ -108,7 +108,7 @@ class GraphSchema(NamedTuple):
     owner: str
     """The owner, as in "not one of amplihack's"."""
 
-    what: str
+    contents: str
     """Their collective name in messages."""
 
     key: str
@@ -126,7 +126,7 @@ class GraphSchema(NamedTuple):
 
 AMPLIHACK = GraphSchema(
     owner="amplihack's",
-    what="hierarchical memory",
+    contents="hierarchical memory",
     key="memory_id",
     tables={
         "SemanticMemory": "semantic_nodes",
@@ -143,7 +143,7 @@ AMPLIHACK = GraphSchema(
 
 GRAPHITI = GraphSchema(
     owner="Graphiti's",
-    what="memory of Graphiti",
+    contents="memory of Graphiti",
     key="uuid",
     tables={
         "Entity": "nodes",
@@ -169,16 +169,16 @@ _BEHIND = 12
 _LOG_BYTES = 1 << 20
 
 
-def is_graphiti(place: Place) -> bool:
+def is_graphiti(location: Place) -> bool:
     """Return whether a graph file is one of Graphiti, by its catalog of tables."""
-    if place.is_folder or graph_header(place.head) is None:
+    if location.is_folder or graph_header(location.head) is None:
         return False
-    start, pages = _CATALOG.unpack_from(place.head.ljust(_BEHIND + _CATALOG.size), _BEHIND)
-    with suppress(InputError, OSError, OverflowError), place.open() as stream:
+    start, pages = _CATALOG.unpack_from(location.head.ljust(_BEHIND + _CATALOG.size), _BEHIND)
+    with suppress(InputError, OSError, OverflowError), location.open() as stream:
         stream.seek(start * _PAGE)
         if _SIGN in stream.read(min(pages, _MOST_PAGES) * _PAGE):
             return True
-    return _SIGN in _start_of_log(place.path)
+    return _SIGN in _start_of_log(location.path)
 
 
 def _start_of_log(path: Path) -> bytes:
@@ -215,12 +215,12 @@ class GraphRow(NamedTuple):
     """Its columns in the reversible form; amplihack's nodes have ``agent_id``, too."""
 
 
-def graph_file(place: Place) -> Path | None:
+def graph_file(location: Place) -> Path | None:
     """Return the graph file that a place is or contains; None for none."""
-    if not place.is_folder:
-        return place.path if graph_header(place.head) else None
+    if not location.is_folder:
+        return location.path if graph_header(location.head) else None
     for name in _FOLDED:
-        path = place.path / name
+        path = location.path / name
         with suppress(OSError):
             if path.is_file() and not path.is_symlink() and graph_header(_head_of(path)):
                 return path
@@ -228,14 +228,14 @@ def graph_file(place: Place) -> Path | None:
 
 
 def rows_of(
-    place: Place, reading: ReadContext, wanted: GraphSchema = AMPLIHACK
+    location: Place, reading: ReadContext, tables: GraphSchema = AMPLIHACK
 ) -> Generator[GraphRow, None, None]:
     """Yield the rows of a graph: nodes, then links; other tables are counted as lost.
 
     Args:
-        place: The file, or its folder.
+        location: The file, or its folder.
         reading: The limits and the report.
-        wanted: The tables.
+        tables: The tables.
 
     Raises:
         MalformedError: If it is not such a graph, damaged, or of a newer engine.
@@ -243,17 +243,17 @@ def rows_of(
         MissingExtraError: If the engine is not installed.
         TargetError: If there is no space for the copy.
     """
-    path = graph_file(place)
+    path = graph_file(location)
     if path is None:
-        raise MalformedError("not a LadybugDB or Kuzu graph", file=place.name, byte=0)
-    source = place if path == place.path else Place(path)
-    found = graph_header(source.head)
-    assert found is not None  # noqa: S101 - it was looked at above
-    found.require_readable(source.name)
+        raise MalformedError("not a LadybugDB or Kuzu graph", file=location.name, byte=0)
+    source = location if path == location.path else Place(path)
+    header = graph_header(source.head)
+    assert header is not None  # noqa: S101 - it was looked at above
+    header.require_readable(source.name)
     with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
         copy = Path(folder) / "copy"
         _copy(source, copy)
-        yield from _CopyReport(source, found, copy, reading, wanted).rows()
+        yield from _CopyReport(source, header, copy, reading, tables).rows()
 
 
 class _CopyReport:
@@ -262,38 +262,38 @@ class _CopyReport:
     def __init__(
         self,
         source: Place,
-        found: GraphHeader,
+        header: GraphHeader,
         copy: Path,
         reading: ReadContext,
-        wanted: GraphSchema,
+        schema: GraphSchema,
     ) -> None:
-        self._wanted = wanted
+        self._schema = schema
         self._source = source
-        self._found = found
+        self._header = header
         self._copy = copy
         self._most = reading.limits.line_bytes
         self._report = reading.report
 
     def rows(self) -> Iterator[GraphRow]:
         """Yield all rows."""
-        tables = self._wanted.tables
+        tables = self._schema.tables
         numbers, others = dict.fromkeys(tables, 0), list[str]()
         with self._running() as stream:
-            for kind, *told in self._lines(stream):
+            for kind, *values in self._lines(stream):
                 if kind == "table":
-                    others.append(told[0])
+                    others.append(values[0])
                     continue
-                table, row = told
+                table, row = values
                 row = self._carried(row)
                 yield GraphRow(tables[table], numbers[table], row)
                 numbers[table] += 1
-        if not any(numbers[table] for table in self._wanted.nodes):
+        if not any(numbers[table] for table in self._schema.nodes):
             raise self._nothing(others)
         for name in others:
-            self._report.lost("table", f"not one of {self._wanted.owner}", example=name[:_SHOWN])
+            self._report.lost("table", f"not one of {self._schema.owner}", example=name[:_SHOWN])
 
     def _carried(self, row: dict[str, Any]) -> dict[str, Any]:
-        for name, kind in self._wanted.in_json.items():
+        for name, kind in self._schema.in_json.items():
             text = row.get(name)
             if type(text) is not str:
                 continue
@@ -307,9 +307,9 @@ class _CopyReport:
 
     @contextmanager
     def _running(self) -> Iterator[IO[bytes]]:
-        command = [sys.executable, "-P", _graph_child.__file__, self._found.engine.module]
+        command = [sys.executable, "-P", _graph_child.__file__, self._header.engine.module]
         process = subprocess.Popen(  # noqa: S603 - our own program
-            [*command, str(self._copy), self._wanted.key, *self._wanted.tables],
+            [*command, str(self._copy), self._schema.key, *self._schema.tables],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -330,21 +330,21 @@ class _CopyReport:
                 raise LimitError(f"a row is longer than {self._most} bytes", file=self._source.name)
             if not line.endswith(b"\n"):
                 raise self._damaged("the engine crashed while reading the file")
-            told: list[Any] = json.loads(line)
-            if told[0] == "end":
+            message: list[Any] = json.loads(line)
+            if message[0] == "end":
                 return
-            if told[0] == "error":
-                raise self._damaged(str(told[1])[:_SHOWN])
-            yield told
+            if message[0] == "error":
+                raise self._damaged(str(message[1])[:_SHOWN])
+            yield message
 
-    def _damaged(self, what: str) -> MalformedError:
-        engine = self._found.engine
-        older = self._found.storage < engine.newest and _has_log(self._copy)
+    def _damaged(self, problem: str) -> MalformedError:
+        engine = self._header.engine
+        older = self._header.storage < engine.newest and _has_log(self._copy)
         return MalformedError(
-            f"{engine.title} cannot read it: {what}",
+            f"{engine.title} cannot read it: {problem}",
             file=self._source.name,
             byte=0,
-            hint=self._found.log_hint() if older else None,
+            hint=self._header.log_hint() if older else None,
         )
 
     def _nothing(self, others: list[str]) -> MalformedError:
@@ -355,7 +355,7 @@ class _CopyReport:
                 hint="Use its folder: satchel --store ladybug:///FOLDER",
             )
         return MalformedError(
-            f"the graph contains no {self._wanted.what}",
+            f"the graph contains no {self._schema.contents}",
             file=self._source.name,
             hint=None
             if _has_log(self._copy)

@@ -218,24 +218,27 @@ def fact_of(row: Row, ends: Ends, episodes: dict[str, str]) -> Semantic:
     """
     identity = id_in(row)
     text_in(row, "fact")
-    said = _fact_said(row, ends)
-    valid_from, valid_until = said.pop("valid")
-    made = Semantic(
-        **said, valid_from=valid_from, valid_until=valid_until, parent_ids=tuple(episodes.values())
+    fields = _fact_fields(row, ends)
+    valid_from, valid_until = fields.pop("valid")
+    fact = Semantic(
+        **fields,
+        valid_from=valid_from,
+        valid_until=valid_until,
+        parent_ids=tuple(episodes.values()),
     )
-    named = tuple(None if one is None else one.identity for one in ends)
-    written = _written_fact(made, (named[0], named[1]), list(episodes))
-    return kept_with(made, identity, row, written, FACTS)
+    identities = tuple(None if one is None else one.identity for one in ends)
+    written = _written_fact(fact, (identities[0], identities[1]), list(episodes))
+    return with_origin(fact, identity, row, written, FACTS)
 
 
-def _fact_said(row: Row, ends: Ends) -> Row:
+def _fact_fields(row: Row, ends: Ends) -> Row:
     """Return the members of the entry of a row."""
     start, end = ends
     name, fact = row.get("name"), row.get("fact")
     begins, ends_at = _time(row.get("valid_at")), _time(row.get("invalid_at"))
     if ends_at is None:  # invalidated, without an end of validity
         ends_at = _time(row.get("expired_at"))
-    said: Row = {
+    fields: Row = {
         "text": fact,
         "created_at": _time(row.get("created_at")),
         "valid": (begins, ends_at),
@@ -246,12 +249,12 @@ def _fact_said(row: Row, ends: Ends) -> Row:
         "object": None if end is None or end.is_nobody else end.name,
     }
     if end is not None and end.is_nobody and name in WITHOUT:
-        said["predicate"] = None
+        fields["predicate"] = None
         if start is not None and not start.is_nobody and name != ABOUT_SUBJECT:
-            said["entities"] = (Entity(name=start.name, entity_type=start.label),)
+            fields["entities"] = (Entity(name=start.name, entity_type=start.label),)
         if name == ABOUT_ENTITY:
-            said["subject"] = None
-    return said
+            fields["subject"] = None
+    return fields
 
 
 def _written_fact(entry: Semantic, ends: tuple[str | None, str | None], episodes: list[str]) -> Row:
@@ -260,7 +263,7 @@ def _written_fact(entry: Semantic, ends: tuple[str | None, str | None], episodes
         SOURCE: ends[0],
         TARGET: ends[1],
         "created_at": time_text(entry.created_at),
-        "name": _called(entry),
+        "name": _fact_name(entry),
         "fact": entry.text,
         "fact_embedding": None,
         "episodes": episodes,
@@ -276,7 +279,7 @@ def _written_fact(entry: Semantic, ends: tuple[str | None, str | None], episodes
     return row
 
 
-def _called(entry: Semantic) -> str:
+def _fact_name(entry: Semantic) -> str:
     """Return the name of a fact; one with a placeholder entity has the name of its kind."""
     if entry.predicate is not None:
         return entry.predicate
@@ -294,24 +297,28 @@ def row_of_fact(entry: Semantic, identity: str, ends: Ends, episodes: list[str])
         ends: Its ends; None for one that its source file did not have.
         episodes: The IDs of its source episodes.
     """
-    named = tuple(None if one is None else one.identity for one in ends)
-    written = _written_fact(entry, (named[0], named[1]), episodes)
-    kept = kept_of(entry.origin)
+    identities = tuple(None if one is None else one.identity for one in ends)
+    written = _written_fact(entry, (identities[0], identities[1]), episodes)
+    as_written = as_written_of(entry.origin)
     for name in written.keys() & {SOURCE, TARGET}:
-        kept.pop(name, None)
-    found = kept.get("episodes")
-    if "episodes" in kept and (found != ABSENT or episodes) and not _holds(found, episodes):
-        del kept["episodes"]
+        as_written.pop(name, None)
+    stored_episodes = as_written.get("episodes")
+    if (
+        "episodes" in as_written
+        and (stored_episodes != ABSENT or episodes)
+        and not _includes_all(stored_episodes, episodes)
+    ):
+        del as_written["episodes"]
 
     def again(row: Row) -> Row:
-        return _fact_said(row, ends)
+        return _fact_fields(row, ends)
 
-    row = settled(written, kept, again, _said(entry), _MEANS)
-    return named_row(row, identity, kept, FACTS)
+    row = settled(written, as_written, again, _fields_of(entry), _MEANS)
+    return with_identity(row, identity, as_written, FACTS)
 
 
-def _holds(found: Any, some: list[str]) -> bool:
-    return isinstance(found, list) and all(one in found for one in some)
+def _includes_all(stored: Any, some: list[str]) -> bool:
+    return isinstance(stored, list) and all(one in stored for one in some)
 
 
 # -- episodes ------------------------------------------------------------------------------
@@ -325,13 +332,13 @@ def episode_of(row: Row) -> Episodic:
     """
     identity = id_in(row)
     text_in(row, "content")
-    said = _episode_said(row)
-    occurred_at, _ = said.pop("valid")
-    made = Episodic(**said, occurred_at=occurred_at)
-    return kept_with(made, identity, row, _written_episode(made, ""), EPISODES)
+    fields = _episode_fields(row)
+    occurred_at, _ = fields.pop("valid")
+    episode = Episodic(**fields, occurred_at=occurred_at)
+    return with_origin(episode, identity, row, _written_episode(episode, ""), EPISODES)
 
 
-def _episode_said(row: Row) -> Row:
+def _episode_fields(row: Row) -> Row:
     kind = row.get("source")
     return {
         "text": row.get("content"),
@@ -351,7 +358,7 @@ def _written_episode(entry: Episodic, content: str) -> Row:
         "labels": [],
         "created_at": time_text(entry.created_at),
         "source": entry.kind if entry.kind in SOURCES else _TEXT,
-        "source_description": _came_from(entry),
+        "source_description": _source_description(entry),
         "content": text,
         "valid_at": time_text(entry.occurred_at),
         "entity_edges": [],
@@ -363,57 +370,59 @@ def _written_episode(entry: Episodic, content: str) -> Row:
     return row
 
 
-def _came_from(entry: Episodic) -> str:
+def _source_description(entry: Episodic) -> str:
     provider = entry.origin.provider if entry.origin is not None else None
     return NOBODY if provider in (None, NAME) else str(provider)
 
 
 def row_of_episode(entry: Episodic, identity: str, content: str) -> Row:
     """Return an entry as an episode; ``content`` is used if it has no text."""
-    kept = kept_of(entry.origin)
-    row = settled(_written_episode(entry, content), kept, _episode_said, _said(entry), _MEANS)
-    return named_row(row, identity, kept, EPISODES)
+    as_written = as_written_of(entry.origin)
+    row = settled(
+        _written_episode(entry, content), as_written, _episode_fields, _fields_of(entry), _MEANS
+    )
+    return with_identity(row, identity, as_written, EPISODES)
 
 
 # -- all of them ---------------------------------------------------------------------------
 
 
-def kept_of(origin: Origin | None) -> Row:
+def as_written_of(origin: Origin | None) -> Row:
     """Return the members of a row that its record does not reproduce."""
     return dict(origin.as_written) if origin is not None and origin.provider == NAME else {}
 
 
-def kept_with(made: _T, identity: str, row: Row, written: Row, table: str) -> _T:
+def with_origin(record: _T, identity: str, row: Row, written: Row, table: str) -> _T:
     """Return a record with the members of its row that it does not reproduce."""
     spelled = "uuid" if "uuid" in row else "uuid_"
-    kept = differences({k: v for k, v in row.items() if k != spelled}, written)
+    as_written = differences({k: v for k, v in row.items() if k != spelled}, written)
     if spelled == "uuid_":
-        kept["uuid_"] = True
+        as_written["uuid_"] = True
     vector, of = _EMBEDDINGS.get(table, ("", ""))
-    if isinstance(kept.get(vector), list):
-        kept[vector] = {_OF: text_mark(str(row.get(of))), _VECTOR: kept[vector]}
+    if isinstance(as_written.get(vector), list):
+        as_written[vector] = {_OF: text_mark(str(row.get(of))), _VECTOR: as_written[vector]}
     trust = TrustClass.IMPORTED
-    origin = Origin(provider=NAME, id=identity, as_written=kept, trust=trust)
-    return msgspec.structs.replace(made, origin=origin)
+    origin = Origin(provider=NAME, id=identity, as_written=as_written, trust=trust)
+    return msgspec.structs.replace(record, origin=origin)
 
 
-def named_row(row: Row, identity: str, kept: Row, table: str) -> Row:
+def with_identity(row: Row, identity: str, as_written: Row, table: str) -> Row:
     """Return a row with its ID, and with its vector if that is of the present text."""
-    spelled = "uuid_" if kept.get("uuid_") is True else "uuid"
+    spelled = "uuid_" if as_written.get("uuid_") is True else "uuid"
     row.pop("uuid_", None)
     vector, of = _EMBEDDINGS.get(table, ("", ""))
-    held = row.get(vector)
-    if isinstance(held, dict):
-        is_of_it = held.get(_OF) == text_mark(str(row.get(of)))
-        row[vector] = held.get(_VECTOR) if is_of_it else None
+    stored = row.get(vector)
+    if isinstance(stored, dict):
+        is_current = stored.get(_OF) == text_mark(str(row.get(of)))
+        row[vector] = stored.get(_VECTOR) if is_current else None
     return {spelled: identity, **{k: v for k, v in row.items() if k != spelled}}
 
 
-def _said(record: Entry) -> Row:
-    said = {name: getattr(record, name, None) for name in {*_MEANS.values()} - {"valid"}}
+def _fields_of(record: Entry) -> Row:
+    fields = {name: getattr(record, name, None) for name in {*_MEANS.values()} - {"valid"}}
     if isinstance(record, Episodic):
-        return {**said, "valid": (record.occurred_at, None)}
-    return {**said, "valid": (record.valid_from, record.valid_until)}
+        return {**fields, "valid": (record.occurred_at, None)}
+    return {**fields, "valid": (record.valid_from, record.valid_until)}
 
 
 _NODE_MEANS = {
@@ -433,12 +442,12 @@ def node_of(table: str, row: Row) -> GraphNode:
     """
     identity = id_in(row)
     text_in(row, "name")
-    made = GraphNode(**_node_said(row))
-    written = written_node(made, table)
-    return kept_with(made, THINGS[table] + identity, row, written, NODES)
+    node = GraphNode(**_node_fields(row))
+    written = written_node(node, table)
+    return with_origin(node, THINGS[table] + identity, row, written, NODES)
 
 
-def _node_said(row: Row) -> Row:
+def _node_fields(row: Row) -> Row:
     summary = row.get("summary")
     return {
         "name": row.get("name"),
@@ -466,9 +475,11 @@ def written_node(node: GraphNode, table: str) -> Row:
 
 def row_of_node(table: str, node: GraphNode, identity: str) -> Row:
     """Return a node as a row of its table."""
-    kept = kept_of(node.origin)
-    row = settled(written_node(node, table), kept, _node_said, _node_of_record(node), _NODE_MEANS)
-    return named_row(row, identity, kept, NODES)
+    as_written = as_written_of(node.origin)
+    row = settled(
+        written_node(node, table), as_written, _node_fields, _node_of_record(node), _NODE_MEANS
+    )
+    return with_identity(row, identity, as_written, NODES)
 
 
 def own_node(name: str, label: str | None, group: Any) -> Row:
@@ -502,18 +513,18 @@ def link_of(table: str, row: Row, ends: tuple[str, str]) -> Edge:
     identity = id_in(row)
     written = {"group_id": group_of(scope_of(row)), SOURCE: row[SOURCE], TARGET: row[TARGET]}
     made = Edge(source=ends[0], target=ends[1], kind=LINKS[table], scope=scope_of(row))
-    return kept_with(made, identity, row, written, table)
+    return with_origin(made, identity, row, written, table)
 
 
 def row_of_link(edge: Edge, identity: str, ends: tuple[str, str]) -> Row:
     """Return a link as a row of its table."""
-    kept = kept_of(edge.origin)
+    as_written = as_written_of(edge.origin)
     for name in (SOURCE, TARGET, "group_id"):
-        kept.pop(name, None)
+        as_written.pop(name, None)
     written = {"group_id": group_of(edge.scope), SOURCE: ends[0], TARGET: ends[1]}
     if edge.origin is not None and edge.origin.as_written.get("group_id") == ABSENT:
         del written["group_id"]
-    return named_row(reproduce(written, kept), identity, kept, "")
+    return with_identity(reproduce(written, as_written), identity, as_written, "")
 
 
 def _node_of_record(node: GraphNode) -> Row:
@@ -530,7 +541,7 @@ _SHOWN = 80
 class GraphitiNode(NamedTuple):
     """A node or an episode of the file."""
 
-    standing: str
+    placeholder_id: str
     """The placeholder of its ID; empty for an entity with only a name, which facts repeat."""
 
     name: str
@@ -555,16 +566,16 @@ class GraphitiGraph:
         self._reading = reading
         self._file = file
         self._names = ScratchMap()
-        self._strands = SpoolStreams()
+        self._streams = SpoolStreams()
         self._open_ends = 0
-        self._waiting = {name: self._strands.new_stream() for name in (FACTS, *LINKS)}
+        self._waiting = {name: self._streams.new_stream() for name in (FACTS, *LINKS)}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._names.close()
-        self._strands.close()
+        self._streams.close()
 
     def rows(self, table: str, where: str, rows: Iterable[Any]) -> Iterator[GraphNode | Episodic]:
         """Add the rows of a table; nodes and episodes are yielded.
@@ -578,26 +589,28 @@ class GraphitiGraph:
             MalformedError: If one is bad, and bad ones are not skipped.
         """
         for row in rows:
-            place = f"{where}/{self._counts[where]}"
+            position = f"{where}/{self._counts[where]}"
             self._counts[where] += 1
-            with self._refusing(place):
+            with self._refusing(position):
                 if type(row) is not dict:
                     raise MalformedError("not an object")
                 if table in self._waiting:
-                    self._keep(table, place, row)
+                    self._keep(table, position, row)
                 elif table == EPISODES:
                     episode = episode_of(row)
-                    self._note(episode, GraphitiNode(_standing(episode), "", None, is_episode=True))
+                    self._note(
+                        episode, GraphitiNode(_placeholder(episode), "", None, is_episode=True)
+                    )
                     yield episode
                 else:
                     node = node_of(table, row)
                     label = label_of(node.labels)
-                    is_made = row == own_node(str(node.name), label, row.get("group_id"))
-                    standing = "" if is_made else _standing(node)
+                    is_generated = row == own_node(str(node.name), label, row.get("group_id"))
+                    placeholder_id = "" if is_generated else _placeholder(node)
                     self._note(
-                        node, GraphitiNode(standing, node.name or "", label, is_episode=False)
+                        node, GraphitiNode(placeholder_id, node.name or "", label, is_episode=False)
                     )
-                    if not is_made:
+                    if not is_generated:
                         yield node
 
     def rest(self) -> Iterator[Semantic | Edge]:
@@ -608,35 +621,35 @@ class GraphitiGraph:
         """
         if not self._counts:
             raise EmptyInputError("the graph contains no memories", file=self._file)
-        for place, row in self._kept(FACTS):
-            with self._refusing(place):
+        for position, row in self._stored_rows(FACTS):
+            with self._refusing(position):
                 yield self._fact(row)
-        for place, row in self._kept(FACTS):
-            with self._refusing(place):
+        for position, row in self._stored_rows(FACTS):
+            with self._refusing(position):
                 yield from self._joints(row)
         if self._open_ends:
-            what = "ends of facts are not in the file; their IDs are kept"
-            self._reading.report.note(f"{self._open_ends:,} {what}")
+            reason = "ends of facts are not in the file; their IDs are kept"
+            self._reading.report.note(f"{self._open_ends:,} {reason}")
         for table in LINKS:
-            for place, row in self._kept(table):
-                with self._refusing(place):
+            for position, row in self._stored_rows(table):
+                with self._refusing(position):
                     yield from self._link(table, row)
 
     # -- rows ------------------------------------------------------------------------------
 
-    def _keep(self, table: str, place: str, row: Row) -> None:
+    def _keep(self, table: str, position: str, row: Row) -> None:
         id_in(row)
         if table == FACTS:
             text_in(row, "fact")
         else:
             text_in(row, SOURCE)
             text_in(row, TARGET)
-        self._waiting[table].write(msgspec.json.encode([place, row]) + b"\n")
+        self._waiting[table].write(msgspec.json.encode([position, row]) + b"\n")
 
-    def _kept(self, table: str) -> Iterator[tuple[str, Row]]:
+    def _stored_rows(self, table: str) -> Iterator[tuple[str, Row]]:
         for line in self._waiting[table].lines():
-            place, row = msgspec.json.decode(line)
-            yield place, row
+            position, row = msgspec.json.decode(line)
+            yield position, row
 
     def _note(self, record: GraphNode | Episodic, known: GraphitiNode) -> None:
         identity = _identity(record)
@@ -645,41 +658,41 @@ class GraphitiGraph:
                 f"several records have the same ID, such as {identity[:_SHOWN]!r}"
             )
 
-    def _found(self, identity: Any) -> GraphitiNode | None:
-        found = self._names.get(identity.encode()) if type(identity) is str else None
-        return None if found is None else _known(found)
+    def _node(self, identity: Any) -> GraphitiNode | None:
+        packed = self._names.get(identity.encode()) if type(identity) is str else None
+        return None if packed is None else _known(packed)
 
     def _end(self, row: Row, side: str) -> GraphitiEnd | None:
-        found = self._found(row.get(side))
-        return None if found is None else GraphitiEnd(row[side], found.name, found.label)
+        node = self._node(row.get(side))
+        return None if node is None else GraphitiEnd(row[side], node.name, node.label)
 
     def _fact(self, row: Row) -> Semantic:
         episodes = dict[str, str]()
         for one in texts(row.get("episodes")):
-            known = self._found(one)
+            known = self._node(one)
             if known is not None and known.is_episode:
-                episodes[one] = known.standing
+                episodes[one] = known.placeholder_id
         return fact_of(row, (self._end(row, SOURCE), self._end(row, TARGET)), episodes)
 
     def _joints(self, row: Row) -> Iterator[Edge]:
         """Yield the links from a fact to its ends, if they are in the file."""
-        fact = _standing(self._fact(row))
+        fact = _placeholder(self._fact(row))
         for side, kind in _ENDS:
-            known = self._found(row.get(side))
+            known = self._node(row.get(side))
             if known is None:
                 self._open_ends += 1
-            elif known.standing:
+            elif known.placeholder_id:
                 name = f"{id_in(row)}/{kind}"
                 origin = Origin(provider=NAME, id=name, trust=TrustClass.IMPORTED)
-                yield Edge(source=fact, target=known.standing, kind=kind, origin=origin)
+                yield Edge(source=fact, target=known.placeholder_id, kind=kind, origin=origin)
 
     def _link(self, table: str, row: Row) -> Iterator[Edge]:
-        start, end = self._found(row[SOURCE]), self._found(row[TARGET])
-        if start is None or end is None or not (start.standing and end.standing):
+        start, end = self._node(row[SOURCE]), self._node(row[TARGET])
+        if start is None or end is None or not (start.placeholder_id and end.placeholder_id):
             reason = "its ends are not in the file"
             self._reading.report.lost(table, reason, example=id_in(row)[:_SHOWN])
         else:
-            yield link_of(table, row, (start.standing, end.standing))
+            yield link_of(table, row, (start.placeholder_id, end.placeholder_id))
 
     @contextmanager
     def _refusing(self, where: str) -> Iterator[None]:
@@ -702,6 +715,6 @@ def _identity(record: GraphNode | Episodic) -> str:
     return origin.id
 
 
-def _standing(record: GraphNode | Episodic | Semantic) -> str:
+def _placeholder(record: GraphNode | Episodic | Semantic) -> str:
     assert record.origin is not None  # noqa: S101 - each record that is read has one
     return placeholder(str(record.__struct_config__.tag), record.scope, record.origin)

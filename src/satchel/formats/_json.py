@@ -91,7 +91,7 @@ class Decompressor:
     def __init__(self, stream: BinaryIO, limits: Limits) -> None:
         self._stream = stream
         self._limits = limits
-        self._taken = self._given = 0
+        self._consumed = self._expanded = 0
         start = b""
         while len(start) < len(GZIP_MAGIC) and (more := self._more()):
             start += more
@@ -111,35 +111,35 @@ class Decompressor:
         while not self._inflate.eof:
             data = self._waiting or self._more()
             if not data:
-                raise MalformedError("the compressed file is truncated", byte=self._taken)
+                raise MalformedError("the compressed file is truncated", byte=self._consumed)
             try:
-                found = self._inflate.decompress(data, CHUNK)
+                expanded = self._inflate.decompress(data, CHUNK)
             except zlib.error as error:
-                raise MalformedError(f"not gzip: {error}", byte=self._taken) from None
+                raise MalformedError(f"not gzip: {error}", byte=self._consumed) from None
             self._waiting = self._inflate.unconsumed_tail
-            if found:
-                return self._bounded(found)
+            if expanded:
+                return self._bounded(expanded)
         if self._inflate.unused_data or self._more():
-            raise MalformedError("unexpected data after the compressed data", byte=self._taken)
+            raise MalformedError("unexpected data after the compressed data", byte=self._consumed)
         return b""
 
-    def _bounded(self, found: bytes) -> bytes:
-        self._given += len(found)
+    def _bounded(self, data: bytes) -> bytes:
+        self._expanded += len(data)
         bounds = self._limits
-        if self._given > max(bounds.expansion_free_bytes, bounds.expansion * self._taken):
+        if self._expanded > max(bounds.expansion_free_bytes, bounds.expansion * self._consumed):
             raise LimitError(f"the file expands to more than {bounds.expansion} times its size")
-        return found
+        return data
 
     def _more(self) -> bytes:
         data = self._stream.read(CHUNK)
-        self._taken += len(data)
+        self._consumed += len(data)
         return data
 
 
-def reader_of(stream: BinaryIO, place: Place, reading: ReadContext) -> ForeignReader:
+def reader_of(stream: BinaryIO, location: Place, reading: ReadContext) -> ForeignReader:
     """Return a JSON reader of a file, compressed or not."""
-    source = cast("BinaryIO", _Source(stream, place.name, reading))
-    return ForeignReader(source, place.name, item_bytes=reading.limits.line_bytes)
+    source = cast("BinaryIO", _Source(stream, location.name, reading))
+    return ForeignReader(source, location.name, item_bytes=reading.limits.line_bytes)
 
 
 class _Source:
@@ -249,14 +249,14 @@ def json_object(
         text = line.decode()
     except UnicodeDecodeError as error:
         raise MalformedError(f"the text is not UTF-8 at byte {error.start} of the line") from None
-    found = ordinary_values(text)
-    if found is None or len(found) != 1:
+    values = ordinary_values(text)
+    if values is None or len(values) != 1:
         reader = ForeignReader(BytesIO(line), "", item_bytes=bound, mending=mending)
-        found = [reader.value()]
+        values = [reader.value()]
         reader.end()
-    if type(found[0]) is not dict:
+    if type(values[0]) is not dict:
         raise MalformedError("the line is not a JSON object")
-    return found[0]
+    return values[0]
 
 
 _MARK = f"number-{os.urandom(16).hex()}-"
@@ -322,19 +322,19 @@ class _Marked:
                 return f"{_MARK}{text}"
             self.named = True
             return value
-        made = None
+        marked = None
         for name, part in value.items():
             if type(part) is dict or type(part) is list:
-                again = self.of(part)
-                if again is not part:
-                    made = dict(value) if made is None else made
-                    made[name] = again
-        return value if made is None else made
+                marked_part = self.of(part)
+                if marked_part is not part:
+                    marked = dict(value) if marked is None else marked
+                    marked[name] = marked_part
+        return value if marked is None else marked
 
     def _list(self, value: list[Any]) -> list[Any]:
-        made = [self.of(part) for part in value]
-        same = all(one is other for one, other in zip(made, value, strict=True))
-        return value if same else made
+        marked = [self.of(part) for part in value]
+        same = all(one is other for one, other in zip(marked, value, strict=True))
+        return value if same else marked
 
 
 def text_in(row: Mapping[str, Any], name: str) -> str:
@@ -353,69 +353,69 @@ def text_in(row: Mapping[str, Any], name: str) -> str:
 _MISSING = object()
 
 
-def differences(found: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
-    """Return the members to store so that ``reproduce`` returns ``found``.
+def differences(source: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
+    """Return the members to store so that ``reproduce`` returns ``source``.
 
     Args:
-        found: The source's record.
+        source: The source's record.
         written: The writer's output for the mapped record.
     """
-    kept = {
+    members = {
         name: part
-        for name, part in found.items()
+        for name, part in source.items()
         # Most are the same object, or plain texts.
         if (other := written.get(name, _MISSING)) is not part
         and (other is _MISSING or not _same(part, other))
     }
-    kept.update(dict.fromkeys(written.keys() - found.keys(), ABSENT))
-    return kept | float_spellings(found)
+    members.update(dict.fromkeys(written.keys() - source.keys(), ABSENT))
+    return members | float_spellings(source)
 
 
-def reproduce(written: dict[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
+def reproduce(written: dict[str, Any], members: dict[str, Any]) -> dict[str, Any]:
     """Return the source's record from the writer's output and the stored members."""
-    out = {name: part for name, part in written.items() if kept.get(name) != ABSENT}
-    out.update({name: part for name, part in kept.items() if part != ABSENT})
+    out = {name: part for name, part in written.items() if members.get(name) != ABSENT}
+    out.update({name: part for name, part in members.items() if part != ABSENT})
     return with_numbers(out, out.pop(NUMBERS, None))
 
 
 def settled(
     written: dict[str, Any],
-    kept: dict[str, Any],
+    stored: dict[str, Any],
     again: Callable[[dict[str, Any]], dict[str, Any]],
-    now: dict[str, Any],
+    current: dict[str, Any],
     means: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the result of ``reproduce`` without members that contradict the record.
 
     Args:
         written: The writer's output for the record.
-        kept: The stored members of the source's record.
+        stored: The stored members of the source's record.
         again: Returns the members of the record of a row.
-        now: The members of the record.
+        current: The members of the record.
         means: Members of a row, with the members of a record that have the same meaning.
     """
-    row = reproduce(written, kept)
-    then = again(row)
-    stale = {name for name in then if name in now and then[name] != now[name]}
+    row = reproduce(written, stored)
+    restored = again(row)
+    stale = {name for name in restored if name in current and restored[name] != current[name]}
     if not stale:
         return row
-    return reproduce(written, {k: v for k, v in kept.items() if means.get(k) not in stale})
+    return reproduce(written, {k: v for k, v in stored.items() if means.get(k) not in stale})
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(first: Any, second: Any) -> bool:
     """Return whether two JSON values are equal; ``1`` and ``true`` are not."""
-    if one is other:
+    if first is second:
         return True
-    kind = type(one)
-    if kind is not type(other):
+    kind = type(first)
+    if kind is not type(second):
         return False
     if kind is str:
-        return bool(one == other)
+        return bool(first == second)
     if kind is dict:
-        return len(one) == len(other) and all(
-            key in other and (part is other[key] or _same(part, other[key]))
-            for key, part in one.items()
+        return len(first) == len(second) and all(
+            key in second and (part is second[key] or _same(part, second[key]))
+            for key, part in first.items()
         )
     if kind is list:
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other)
+        return len(first) == len(second) and all(map(_same, first, second))
+    return bool(first == second)

@@ -54,13 +54,13 @@ def labels_of(scope: Scope | None) -> tuple[str, ...]:
     """Return the namespace for an owner."""
     if scope is None:
         return (ROOT,)
-    owners = [(name, found) for name in _OWNERS if (found := getattr(scope, name)) is not None]
+    owners = [(name, owner) for name in _OWNERS if (owner := getattr(scope, name)) is not None]
     own = tuple(_label(one) for one in scope.namespace)
     if not owners:
         return _rooted(own) if own else (ROOT,)
     if owners[0][0] == "user" and len(owners) == 1 and not own:
         return (ROOT, _label(owners[0][1]).replace("=", "%3D"))
-    return (ROOT, *(f"{name}={_label(found)}" for name, found in owners), *own)
+    return (ROOT, *(f"{name}={_label(owner)}" for name, owner in owners), *own)
 
 
 def _label(text: str) -> str:
@@ -117,12 +117,12 @@ def as_shown(_: str, time: str) -> str:
     return iso_text(time)
 
 
-def entry_of(row: Row, shown: Shown = as_shown) -> Semantic:
+def entry_of(row: Row, store_form: Shown = as_shown) -> Semantic:
     """Return an item as an entry.
 
     Args:
         row: The item.
-        shown: Returns the store's form of times.
+        store_form: Returns the store's form of times.
 
     Raises:
         MalformedError: If it has no namespace or key, or its value is not an object.
@@ -132,26 +132,28 @@ def entry_of(row: Row, shown: Shown = as_shown) -> Semantic:
         raise MalformedError("`key` is not text", field="key")
     if type(value) is not dict:
         raise MalformedError("`value` is not an object", field="value")
-    said, named = _said(value)
+    fields, named = _entry_fields(value)
     entry = Semantic(
-        **said,
+        **fields,
         created_at=_time(row.get("created_at", row.get(_CAMEL["created_at"]))),
         updated_at=_time(row.get("updated_at", row.get(_CAMEL["updated_at"]))),
         expires_at=_time(row.get("expires_at")),
         scope=Scope(namespace=labels),
     )
-    kept = {} if named is None else {TEXT_MEMBER: named}
-    kept |= differences({**row, "value": None}, {**_row(entry, labels, key, shown), "value": None})
-    kept.pop(NUMBERS, None)
-    kept |= float_spellings({"value": value})  # everything else is a typed column
+    as_written = {} if named is None else {TEXT_MEMBER: named}
+    as_written |= differences(
+        {**row, "value": None}, {**_row(entry, labels, key, store_form), "value": None}
+    )
+    as_written.pop(NUMBERS, None)
+    as_written |= float_spellings({"value": value})  # everything else is a typed column
     origin = Origin(
         provider=NAME,
         id=identity_of(joined(labels), key),
-        as_written=kept,
+        as_written=as_written,
         trust=TrustClass.IMPORTED,
     )
     return Semantic(
-        **said,
+        **fields,
         created_at=entry.created_at,
         updated_at=entry.updated_at,
         expires_at=entry.expires_at,
@@ -167,7 +169,7 @@ def _namespace(row: Row) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def _said(value: Row) -> tuple[Row, str | None]:
+def _entry_fields(value: Row) -> tuple[Row, str | None]:
     """Return the members of an entry from a value, and the member with its text unless LangMem's.
 
     A value without a text is stored as data.
@@ -191,14 +193,14 @@ def _rest(value: Row, *names: str) -> Row:
     return {name: part for name, part in value.items() if name not in names}
 
 
-def row_of(record: Sealed, entry: Entry, report: Report, shown: Shown = as_shown) -> Row:
+def row_of(record: Sealed, entry: Entry, report: Report, store_form: Shown = as_shown) -> Row:
     """Return an entry as an item; what it cannot hold is counted as lost.
 
     Args:
         record: The entry's record.
         entry: The entry, with a text or data.
         report: Counts losses.
-        shown: Returns the store's form of times.
+        store_form: Returns the store's form of times.
     """
     scope, origin = entry.scope, entry.origin
     labels = scope.namespace if scope is not None and _only_namespace(scope) else ()
@@ -206,13 +208,13 @@ def row_of(record: Sealed, entry: Entry, report: Report, shown: Shown = as_shown
         labels = labels_of(scope)
     own = origin is not None and origin.provider == NAME
     key = key_in(joined(labels), origin.id) if own and origin and origin.id else None
-    row = _row(entry, labels, _key(record, origin) if key is None else key, shown)
+    row = _row(entry, labels, _key(record, origin) if key is None else key, store_form)
     _count(record, entry, labels, report)
     if own and origin is not None:
-        kept = {
+        as_written = {
             k: v for k, v in origin.as_written.items() if k not in (TEXT_MEMBER, "value", "key")
         }
-        return _reproduced(entry, row, kept)
+        return _reproduced(entry, row, as_written)
     return row
 
 
@@ -226,34 +228,38 @@ def _key(record: Sealed, origin: Origin | None) -> str:
     return origin.id
 
 
-def _reproduced(entry: Entry, row: Row, kept: Row) -> Row:
+def _reproduced(entry: Entry, row: Row, as_written: Row) -> Row:
     """Restore the stored members, except times that the entry has changed."""
     for name in ("created_at", "updated_at", "expires_at"):
-        camel = kept.get(_CAMEL.get(name, name))
-        said = camel if kept.get(name, ABSENT) == ABSENT and camel is not None else kept.get(name)
-        if name in kept and _time(_there(said)) != getattr(entry, name):
-            del kept[name]
-            kept.pop(_CAMEL.get(name, name), None)
-    numbers = kept.pop(NUMBERS, None)
-    whole = reproduce(row, kept) | {"namespace": row["namespace"], "value": row["value"]}
+        camel = as_written.get(_CAMEL.get(name, name))
+        stored = (
+            camel
+            if as_written.get(name, ABSENT) == ABSENT and camel is not None
+            else as_written.get(name)
+        )
+        if name in as_written and _time(_none_if_absent(stored)) != getattr(entry, name):
+            del as_written[name]
+            as_written.pop(_CAMEL.get(name, name), None)
+    numbers = as_written.pop(NUMBERS, None)
+    whole = reproduce(row, as_written) | {"namespace": row["namespace"], "value": row["value"]}
     return with_numbers(whole, numbers)
 
 
-def _there(part: Any) -> Any:
+def _none_if_absent(part: Any) -> Any:
     return None if part == ABSENT else part
 
 
-def _row(entry: Entry, labels: tuple[str, ...], key: str, shown: Shown) -> Row:
+def _row(entry: Entry, labels: tuple[str, ...], key: str, store_form: Shown) -> Row:
     created = entry.created_at or entry.updated_at or NO_TIME
     row: Row = {
         "namespace": list(labels),
         "key": key,
         "value": _value(entry),
-        "created_at": shown("created_at", created),
-        "updated_at": shown("updated_at", entry.updated_at or created),
+        "created_at": store_form("created_at", created),
+        "updated_at": store_form("updated_at", entry.updated_at or created),
     }
     if entry.expires_at is not None:
-        row["expires_at"] = shown("expires_at", entry.expires_at)
+        row["expires_at"] = store_form("expires_at", entry.expires_at)
     return row
 
 
@@ -263,8 +269,8 @@ def _value(entry: Entry) -> Row:
     origin = entry.origin
     named = origin.as_written.get(TEXT_MEMBER) if origin and origin.provider == NAME else None
     if named in TEXTS:
-        said = {} if entry.kind is None else {_KIND: entry.kind}
-        return {**entry.metadata, **said, str(named): entry.text}
+        kind = {} if entry.kind is None else {_KIND: entry.kind}
+        return {**entry.metadata, **kind, str(named): entry.text}
     whole = {_KIND: entry.kind or _MEMORY, _CONTENT: {_CONTENT: entry.text}}
     return {**entry.metadata, **whole}
 
@@ -280,7 +286,7 @@ def _count(record: Sealed, entry: Entry, labels: tuple[str, ...], report: Report
         lost |= dict.fromkeys(
             ("kind", "metadata") & value.keys(), "an item of data cannot have other members"
         )
-    again, _ = _said(_value(entry))
+    again, _ = _entry_fields(_value(entry))
     if entry.text is not None and again.get("metadata", {}) != entry.metadata:
         lost["metadata"] = "an item uses that member itself"
     if entry.scope is not None and entry.scope != Scope(namespace=labels):
@@ -293,8 +299,8 @@ def _count(record: Sealed, entry: Entry, labels: tuple[str, ...], report: Report
 
 
 def _time(value: Any) -> str | None:
-    found = read_time(value) if type(value) is str else None
-    return None if found == NO_TIME else found
+    time = read_time(value) if type(value) is str else None
+    return None if time == NO_TIME else time
 
 
 STORE = "store"
@@ -426,21 +432,21 @@ class _Making:
     def __init__(self, connection: apsw.Connection, report: Report) -> None:
         self._connection = connection
         self._report = report
-        self._there = ScratchMap()
+        self._keys = ScratchMap()
         self._has_vectors = False
 
     def close(self) -> None:
         """Free the temporary space."""
-        self._there.close()
+        self._keys.close()
 
     def put(self, row: Row, identity: str) -> None:
         """Insert an item; if its key exists, under a new key."""
         prefix, key = joined(tuple(row.pop("namespace"))), row.pop("key")
         vectors = row.pop(VECTORS, {})
-        if not self._there.add(f"{prefix}\0{key}".encode()):
+        if not self._keys.add(f"{prefix}\0{key}".encode()):
             key = identity.partition(":")[2]
             self._report.lost("origin/id", "another item has the same key", example=identity)
-            self._there.add(f"{prefix}\0{key}".encode())
+            self._keys.add(f"{prefix}\0{key}".encode())
         value = as_json(row.pop("value"), self._report)
         values = [prefix, key, value, *(plain(row.pop(name, None)) for name in _KNOWN[3:])]
         self._connection.execute(f"INSERT INTO {STORE} VALUES (?, ?, ?, ?, ?, ?, ?)", values)  # noqa: S608 - our own

@@ -29,7 +29,7 @@ def text_in(
     archive: ChatArchive,
     file: ArchiveFile,
     reading: ReadContext,
-    place: Place,
+    location: Place,
     most: int | None = None,
 ) -> str:
     """Return the text of a file.
@@ -38,7 +38,7 @@ def text_in(
         archive: The input.
         file: The file.
         reading: The limits.
-        place: The name of the input in errors.
+        location: The name of the input in errors.
         most: Largest size in bytes; None for that of a memory.
 
     Raises:
@@ -55,16 +55,16 @@ def text_in(
         return data.decode()
     except UnicodeDecodeError as error:
         problem = MalformedError("the text is not UTF-8", byte=error.start)
-        raise _located(problem, archive, file, place) from None
+        raise _located(problem, archive, file, location) from None
     except InputError as error:
-        raise _located(error, archive, file, place) from None
+        raise _located(error, archive, file, location) from None
 
 
 def _located(
-    error: InputError, archive: ChatArchive, file: ArchiveFile, place: Place
+    error: InputError, archive: ChatArchive, file: ArchiveFile, location: Place
 ) -> InputError:
     error.field = archive.file_of(file) or error.field
-    error.file = place.name
+    error.file = location.name
     return error
 
 
@@ -159,12 +159,14 @@ def notes_of(index: NoteIndex, path: str) -> Iterator[Entry]:
     """Yield the memories in an index."""
     seen = dict[str, int]()
     for heading, text in index.notes:
-        place = seen[heading] = seen.get(heading, 0) + 1
+        number = seen[heading] = seen.get(heading, 0) + 1
         yield Semantic(
             text=text,
             kind=NOTE,
             tags=(heading,) if heading else (),
-            origin=Origin(provider=NAME, id=f"{path}#{heading}/{place}", trust=TrustClass.IMPORTED),
+            origin=Origin(
+                provider=NAME, id=f"{path}#{heading}/{number}", trust=TrustClass.IMPORTED
+            ),
         )
 
 
@@ -247,21 +249,21 @@ KEPT = "index"
 
 
 def memories_in(
-    archive: ChatArchive, reading: ReadContext, place: Place, top: str | None = None
+    archive: ChatArchive, reading: ReadContext, location: Place, top: str | None = None
 ) -> Iterator[Entry]:
     """Yield the memories of a folder of notes; other files are counted as lost.
 
     Args:
         archive: The input.
         reading: The limits; takes bad files.
-        place: The name of the input in errors.
+        location: The name of the input in errors.
         top: The prefix of paths that is not part of the names of notes; None for the folder of
             the index.
     """
     alone = len(archive.files) == 1 and archive.files[0].info is None
     if alone and not archive.files[0].name.endswith(ENDING):
         problem = "not an archive, and not a Markdown file by its name"
-        raise MalformedError(problem, file=place.name, byte=0, hint="Use the folder.")
+        raise MalformedError(problem, file=location.name, byte=0, hint="Use the folder.")
     start = _top_of(archive) if top is None and not alone else top or ""
     notes = list[ArchiveFile]()
     for file in archive.files:
@@ -273,7 +275,7 @@ def memories_in(
     names = {one.path.removeprefix(start) for one in notes}
     for file in notes:
         try:
-            text = text_in(archive, file, reading, place)
+            text = text_in(archive, file, reading, location)
         except InputError as error:
             reading.refuse(error)
             continue

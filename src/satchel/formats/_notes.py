@@ -82,27 +82,27 @@ def values_in(raw: str) -> Values:
 
 
 def _object(lines: list[str], depth: int) -> Values:
-    found: Values = {}
-    for key, said, below in _members(lines):
+    values: Values = {}
+    for key, text, below in _members(lines):
         name = _name_of(key)
-        if name not in found:
-            found[name] = _value(said, below, depth)
-    return dict(escape_keys(list(found.items())))
+        if name not in values:
+            values[name] = _value(text, below, depth)
+    return dict(escape_keys(list(values.items())))
 
 
 def _members(lines: list[str]) -> Iterator[tuple[str, str, list[str]]]:
     """Yield each unindented key, the text after it, and the lines that belong to it."""
-    key, said, below = "", "", list[str]()
+    key, text, below = "", "", list[str]()
     for line in lines:
         match = None if line.startswith((" ", "\t", "- ")) else _FRONT_KEY.fullmatch(line.rstrip())
         if match is None:
             below.append(line)
             continue
         if key:
-            yield key, said, below
-        key, said, below = match[1], match[2] or "", []
+            yield key, text, below
+        key, text, below = match[1], match[2] or "", []
     if key:
-        yield key, said, below
+        yield key, text, below
 
 
 def _name_of(key: str) -> str:
@@ -112,12 +112,12 @@ def _name_of(key: str) -> str:
     return key.strip("'").strip()
 
 
-def _value(said: str, below: list[str], depth: int) -> Any:
+def _value(text: str, below: list[str], depth: int) -> Any:
     some = [line for line in below if line.strip() and not line.lstrip().startswith("#")]
-    if _BLOCK.fullmatch(said):
-        return _folded(said, below)
-    if said.strip() or not some:
-        return scalar(said) if said.strip() else None
+    if _BLOCK.fullmatch(text):
+        return _folded(text, below)
+    if text.strip() or not some:
+        return scalar(text) if text.strip() else None
     if depth >= _DEEPEST:
         return "\n".join(some)
     if all(line.lstrip().startswith("- ") for line in some):
@@ -133,32 +133,32 @@ def _folded(sign: str, below: list[str]) -> str:
     return text.rstrip() + ("" if sign.endswith("-") else "\n")
 
 
-def scalar(said: str) -> Any:
+def scalar(text: str) -> Any:
     """Return the value after a key or a hyphen; a text if it is no other value."""
-    said = said.strip()
-    if said.startswith("'") and said.endswith("'") and len(said) > 1:
-        return said[1:-1].replace("''", "'")
-    if said.startswith(('"', "[", "{")) or said in _WORDS or _NUMBER.fullmatch(said):
-        found = _json(said)
-        if found is not _NOT_JSON:
-            return found
-    if said.startswith("[") and said.endswith("]"):
-        inner = said[1:-1].strip()
+    text = text.strip()
+    if text.startswith("'") and text.endswith("'") and len(text) > 1:
+        return text[1:-1].replace("''", "'")
+    if text.startswith(('"', "[", "{")) or text in _WORDS or _NUMBER.fullmatch(text):
+        value = _json(text)
+        if value is not _NOT_JSON:
+            return value
+    if text.startswith("[") and text.endswith("]"):
+        inner = text[1:-1].strip()
         return [scalar(part) for part in inner.split(",")] if inner else []
-    return said.partition(" #")[0].rstrip()
+    return text.partition(" #")[0].rstrip()
 
 
 _NOT_JSON = object()
 
 
-def _json(said: str) -> Any:
+def _json(text: str) -> Any:
     try:
-        document = ForeignReader(io.BytesIO(said.encode()), "")
-        found = document.value()
+        document = ForeignReader(io.BytesIO(text.encode()), "")
+        value = document.value()
         document.end()
     except InputError:
         return _NOT_JSON
-    return found
+    return value
 
 
 def spelled(value: Any) -> str:
@@ -240,18 +240,18 @@ class NoteContent(NamedTuple):
         nested = values.pop("metadata", {})
         if not isinstance(nested, dict):
             nested = {"metadata": nested}
-        found = {**nested, **values}
-        times = {**usual.times, **_times_in(found)}
-        kind = found.pop("type") if isinstance(found.get("type"), str) else None
+        metadata = {**nested, **values}
+        times = {**usual.times, **_times_in(metadata)}
+        kind = metadata.pop("type") if isinstance(metadata.get("type"), str) else None
         words = front.body.removesuffix(_end_of(front.body))
-        component = found.get("component")
+        component = metadata.get("component")
         if component in _COMPONENTS:
-            del found["component"]
-        for name, said in zip(_HEAD, (slug(words), summary(words)), strict=True):
-            if found.get(name) == said:
-                del found[name]
-        tags = _tags_in(found)
-        return cls(_COMPONENTS.get(component, usual.component), kind, tags, times, found, words)
+            del metadata["component"]
+        for name, derived in zip(_HEAD, (slug(words), summary(words)), strict=True):
+            if metadata.get(name) == derived:
+                del metadata[name]
+        tags = _tags_in(metadata)
+        return cls(_COMPONENTS.get(component, usual.component), kind, tags, times, metadata, words)
 
     @classmethod
     def of(cls, entry: Entry, component: Component) -> Self:
@@ -264,23 +264,23 @@ class NoteContent(NamedTuple):
 _COMPONENTS: dict[Any, Component] = {str(one): one for one in Component}
 
 
-def _times_in(found: Values) -> dict[str, str]:
+def _times_in(values: Values) -> dict[str, str]:
     times = dict[str, str]()
     for name in (*TIMES, *_SPELLINGS):
-        said = found.get(name)
-        moment = read_time(said) if isinstance(said, str) else None
+        text = values.get(name)
+        moment = read_time(text) if isinstance(text, str) else None
         if moment is not None:
             times.setdefault(_SPELLINGS.get(name, name), moment)
-            del found[name]
+            del values[name]
     return times
 
 
-def _tags_in(found: Values) -> tuple[str, ...]:
-    tags = found.get("tags")
+def _tags_in(values: Values) -> tuple[str, ...]:
+    tags = values.get("tags")
     listed = [tags] if isinstance(tags, str) else tags
     if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
         return ()
-    del found["tags"]
+    del values["tags"]
     return tuple(listed)
 
 
@@ -293,12 +293,12 @@ def entry_of(identity: str, text: str) -> Entry:
     """
     fact, front = NoteContent.read(text, identity), split(text)
     end = _end_of(front.body)
-    kept: Values = {}
+    as_written: Values = {}
     if front.raw != _front_of(fact, None, identity):
-        kept["front"] = front.raw
+        as_written["front"] = front.raw
     if end != "\n":
-        kept["end"] = end
-    origin = Origin(provider=NAME, id=identity, as_written=kept, trust=TrustClass.IMPORTED)
+        as_written["end"] = end
+    origin = Origin(provider=NAME, id=identity, as_written=as_written, trust=TrustClass.IMPORTED)
     return ENTRY_CLASSES[fact.component](
         text=fact.text,
         kind=fact.kind,
@@ -333,8 +333,8 @@ def file_of(record: Sealed, entry: Entry, path: str, report: Report) -> str:
 
 def _parts(text: str, front: Any, end: Any) -> bool:
     """Return whether a text is parsed into exactly this front matter and end."""
-    found = split(text)
-    return (found.raw, _end_of(found.body)) == (front, end)
+    front_matter = split(text)
+    return (front_matter.raw, _end_of(front_matter.body)) == (front, end)
 
 
 def _end_of(body: str) -> str:
@@ -344,13 +344,13 @@ def _end_of(body: str) -> str:
 
 def _count(record: Sealed, fact: NoteContent, report: Report) -> None:
     """Count metadata that would be read as something else."""
-    said = {"name": slug(fact.text), "description": summary(fact.text)}
-    for name, derived in said.items():
+    derived_members = {"name": slug(fact.text), "description": summary(fact.text)}
+    for name, derived in derived_members.items():
         if fact.metadata.get(name) == derived:
             reason = f"a {name} that repeats the start of the text is not written"
             report.lost(f"metadata/{name}", reason, example=record.id)
     for name in sorted(fact.metadata):
-        if name not in said and _is_another(name, fact):
+        if name not in derived_members and _is_another(name, fact):
             reason = "front matter already uses this name"
             report.lost(f"metadata/{name}", reason, example=record.id)
 
@@ -365,21 +365,21 @@ def _front_of(fact: NoteContent, report: Report | None, path: str = "") -> str:
     metadata = decode_foreign(fact.metadata)
     head, nested = dict[str, Any](), dict[str, Any]()
     for name, derived in zip(_HEAD, (slug(fact.text), summary(fact.text)), strict=True):
-        said = metadata.get(name)
-        head[name] = said if isinstance(said, str) else derived
+        value = metadata.get(name)
+        head[name] = value if isinstance(value, str) else derived
     if fact.kind is not None:
         nested["type"] = fact.kind
-    for name, said in metadata.items():
-        if not (name in _HEAD and isinstance(said, str)):
-            nested.setdefault(name, said)
-    lines = ["---", *(f"{name}: {spelled(said)}" for name, said in head.items())]
+    for name, value in metadata.items():
+        if not (name in _HEAD and isinstance(value, str)):
+            nested.setdefault(name, value)
+    lines = ["---", *(f"{name}: {spelled(value)}" for name, value in head.items())]
     if nested:
         lines.append("metadata:")
-        lines += [f"  {_key(name)}: {_spelled(said, report)}" for name, said in nested.items()]
+        lines += [f"  {_key(name)}: {_spelled(value, report)}" for name, value in nested.items()]
     if fact.tags:
         lines.append(f"tags: {spelled(list(fact.tags))}")
-    times = {name: said for name, said in fact.times.items() if usual.times.get(name) != said}
-    lines += [f"{name}: {said}" for name, said in times.items()]
+    times = {name: value for name, value in fact.times.items() if usual.times.get(name) != value}
+    lines += [f"{name}: {value}" for name, value in times.items()]
     if fact.component is not usual.component:
         lines.append(f"component: {fact.component}")
     return "\n".join((*lines, "---", "", ""))
@@ -390,12 +390,12 @@ def _key(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    found = spelled(text)
-    return found if found.startswith('"') else f'"{found}"'
+    text_value = spelled(text)
+    return text_value if text_value.startswith('"') else f'"{text_value}"'
 
 
-def _spelled(said: Any, report: Report | None) -> str:
-    return spelled(_without_bytes(said, report))
+def _spelled(value: Any, report: Report | None) -> str:
+    return spelled(_without_bytes(value, report))
 
 
 def _without_bytes(value: Any, report: Report | None) -> Any:
@@ -584,10 +584,10 @@ class _Gathering:
 
 def items_in(lines: Iterable[str]) -> Iterator[NoteItem]:
     """Yield the memories in lines without line feeds."""
-    gathering = _Gathering()
+    collector = _Gathering()
     for line in lines:
-        yield from gathering.take(line)
-    yield from gathering.end()
+        yield from collector.take(line)
+    yield from collector.end()
 
 
 def lines_of(items: Iterable[NoteItem]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from satchel.ports.format import ReadContext, WriteContext
 from satchel.ports.rows import entry_texts
 from satchel.ports.vectors import Maker, VectorSink, VectorSource, text_mark
 
-_TOGETHER = 256
+_BATCH = 256
 
 Vector = tuple[str, Any]
 """The mark of a text, and its vector in the form of the file."""
@@ -45,15 +45,15 @@ class BankVectorWriter:
     """
 
     def __init__(self, writing: WriteContext) -> None:
-        there = writing.vectors
-        self.left = there.count if there is not None and not writing.embeddings else 0
+        source = writing.vectors
+        self.left = source.count if source is not None and not writing.embeddings else 0
         """Number of vectors that are not included, since they were not requested."""
 
         self.without = 0
         """Number of memories without one."""
 
         self.written = 0
-        self._from: VectorSource | None = there if writing.embeddings else None
+        self._from: VectorSource | None = source if writing.embeddings else None
         if self._from is not None:
             self._from.begin()
 
@@ -68,7 +68,7 @@ class BankVectorWriter:
             for record in records:
                 yield record, None
             return
-        while some := list(islice(records, _TOGETHER)):
+        while some := list(islice(records, _BATCH)):
             found = self._from.of([record.id for record in some])
             for record in some:
                 vector, model = found.get(record.id), record.model
@@ -81,7 +81,7 @@ class BankVectorWriter:
                     self._from.wrote(mark, vector)
                     yield record, (mark, vector)
 
-    def tell(self, writing: WriteContext) -> None:
+    def report(self, writing: WriteContext) -> None:
         """Report the vectors that were included, and those that were not."""
         report, there = writing.report, writing.vectors
         if there is None:
@@ -124,7 +124,7 @@ class BankVectorReader:
         else:
             self._to.refuse("they were computed from another text")
 
-    def tell(self, reading: ReadContext) -> None:
+    def report(self, reading: ReadContext) -> None:
         """Report the vectors that were not taken."""
         if self._left:
             reason = "vectors of a bank can only be exported and imported into banks"

@@ -27,9 +27,9 @@ class PamFormat:
     encoding: ClassVar[Encoding]
     info: ClassVar[Info]
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield the sealed records."""
-        with open_record_set(place.file, reading.limits) as records:
+        with open_record_set(location.file, reading.limits) as records:
             yield from records
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:

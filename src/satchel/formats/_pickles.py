@@ -45,7 +45,7 @@ _MODELS = {
     UUID_CLASS,
 }
 
-_MADE: dict[Global, Callable[..., Any]] = {
+_CONSTRUCTORS: dict[Global, Callable[..., Any]] = {
     Global("datetime", "datetime"): datetime,
     Global("datetime", "date"): date,
     Global("datetime", "time"): time,
@@ -53,7 +53,7 @@ _MADE: dict[Global, Callable[..., Any]] = {
     Global("datetime", "timezone"): timezone,
     Global("decimal", "Decimal"): Decimal,
     Global("collections", "OrderedDict"): dict,
-    Global("builtins", "set"): lambda items: _distinct(_of(list, items)),
+    Global("builtins", "set"): lambda items: _distinct(_require_type(list, items)),
 }
 """Constructors of data from plain arguments, by class."""
 
@@ -116,11 +116,11 @@ class _Machine:
     def since_mark(self) -> list[Any]:
         """Pop everything after the last mark, and the mark."""
         stack = self.stack
-        for place in range(len(stack) - 1, -1, -1):
-            if stack[place] is _MARK:
-                found = stack[place + 1 :]
-                del stack[place:]
-                return found
+        for position in range(len(stack) - 1, -1, -1):
+            if stack[position] is _MARK:
+                items = stack[position + 1 :]
+                del stack[position:]
+                return items
         raise IndexError
 
     def floats(self) -> None:
@@ -143,18 +143,18 @@ def _push(make: Callable[[_Machine], Any]) -> Callable[[_Machine], None]:
     return act
 
 
-def _given(value: Any, _: _Machine) -> Any:
+def _constant(value: Any, _: _Machine) -> Any:
     return value
 
 
-def _made(make: Callable[[], Any], _: _Machine) -> Any:
+def _push_new(make: Callable[[], Any], _: _Machine) -> Any:
     return make()
 
 
 def _put(size: int) -> Callable[[_Machine], None]:
     def act(machine: _Machine) -> None:
-        place = machine.number(size) if size else len(machine.memo)
-        machine.memo[place] = machine.stack[-1]
+        slot = machine.number(size) if size else len(machine.memo)
+        machine.memo[slot] = machine.stack[-1]
 
     return act
 
@@ -184,28 +184,28 @@ def _whole(size: int) -> Callable[[_Machine], None]:
 
 def _append(machine: _Machine) -> None:
     value = machine.stack.pop()
-    _of(list, machine.stack[-1]).append(value)
+    _require_type(list, machine.stack[-1]).append(value)
 
 
 def _appends(machine: _Machine) -> None:
     values = machine.since_mark()
-    _of(list, machine.stack[-1]).extend(values)
+    _require_type(list, machine.stack[-1]).extend(values)
 
 
 def _set_item(machine: _Machine) -> None:
     value, key = machine.stack.pop(), machine.stack.pop()
-    _of(dict, machine.stack[-1])[_name(key)] = value
+    _require_type(dict, machine.stack[-1])[_name(key)] = value
 
 
 def _set_items(machine: _Machine) -> None:
     values = machine.since_mark()
-    target = _of(dict, machine.stack[-1])
+    target = _require_type(dict, machine.stack[-1])
     target.update(zip(map(_name, values[::2]), values[1::2], strict=True))
 
 
 def _add_items(machine: _Machine) -> None:
     values = machine.since_mark()
-    _of(set, machine.stack[-1]).update(_distinct(values))
+    _require_type(set, machine.stack[-1]).update(_distinct(values))
 
 
 def _name(value: Any) -> Any:
@@ -219,7 +219,7 @@ def _distinct(values: list[Any]) -> set[Any]:
     return set(map(_name, values))
 
 
-def _of(kind: type[Any], value: Any) -> Any:
+def _require_type(kind: type[Any], value: Any) -> Any:
     if type(value) is not kind:
         raise TypeError
     return value
@@ -244,40 +244,40 @@ def _named_global(machine: _Machine) -> None:
 
 def _stack_global(machine: _Machine) -> None:
     name, module = machine.stack.pop(), machine.stack.pop()
-    machine.stack.append(_known(_of(str, module), _of(str, name), machine))
+    machine.stack.append(_known(_require_type(str, module), _require_type(str, name), machine))
 
 
 def _known(module: str, name: str, machine: _Machine) -> Global:
-    found = Global(module, name)
-    if found not in _MODELS and found not in _MADE:
+    cls = Global(module, name)
+    if cls not in _MODELS and cls not in _CONSTRUCTORS:
         raise MalformedError(
             f"a pickle that contains a {module[:80]}.{name[:80]}, which is not data",
             byte=machine.at - 1,
             hint="Nothing in it was executed.",
         )
-    return found
+    return cls
 
 
 def _new(machine: _Machine) -> None:
     given, cls = machine.stack.pop(), machine.stack.pop()
-    if given != () or _of(Global, cls) not in _MODELS:
+    if given != () or _require_type(Global, cls) not in _MODELS:
         raise TypeError
     machine.stack.append(Model(cls))
 
 
 def _reduce(machine: _Machine) -> None:
-    given, cls = machine.stack.pop(), machine.stack.pop()
-    make = _MADE[_of(Global, cls)]
-    if make is dict and given:
+    arguments, cls = machine.stack.pop(), machine.stack.pop()
+    make = _CONSTRUCTORS[_require_type(Global, cls)]
+    if make is dict and arguments:
         raise TypeError
-    machine.stack.append(make(*_of(tuple, given)))
+    machine.stack.append(make(*_require_type(tuple, arguments)))
 
 
 def _build(machine: _Machine) -> None:
     state = machine.stack.pop()
-    target = _of(Model, machine.stack[-1])
-    members = _of(dict, state)
-    target.members = _of(dict, members.get("__dict__", members))
+    target = _require_type(Model, machine.stack[-1])
+    members = _require_type(dict, state)
+    target.members = _require_type(dict, members.get("__dict__", members))
 
 
 _STOP = ord(".")
@@ -320,7 +320,7 @@ _ACTS: dict[bytes, Callable[[_Machine], None]] = {
     b"b": _build,
 }
 _OPERATIONS: dict[int, Callable[[_Machine], None]] = {
-    **{sign[0]: _push(partial(_given, value)) for sign, value in _PLAIN.items()},
-    **{sign[0]: _push(partial(_made, make)) for sign, make in _EMPTY.items()},
+    **{sign[0]: _push(partial(_constant, value)) for sign, value in _PLAIN.items()},
+    **{sign[0]: _push(partial(_push_new, make)) for sign, make in _EMPTY.items()},
     **{sign[0]: act for sign, act in _ACTS.items()},
 }

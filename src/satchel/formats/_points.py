@@ -41,7 +41,7 @@ def text_in(payload: Row) -> str | None:
     return next((name for name in found if payload[name].strip()), found[0] if found else None)
 
 
-def said_in(payload: Row) -> Row:
+def fields_of(payload: Row) -> Row:
     """Return the members of an entry from a payload: scope, tags, and the rest as metadata."""
     rest = dict(payload)
     owners = {part: rest.pop(name) for name, part in OWNERS.items() if _is_name(rest.get(name))}
@@ -128,17 +128,17 @@ def entry_of(row: Row, collection: str | None, kinds: Row | None = None) -> Sema
     rest: Row = dict(payload or {})
     named = text_in(rest)
     text = None if named is None else rest.pop(named)
-    kept = {name: part for name, part in row.items() if name not in _ROW}
+    as_written = {name: part for name, part in row.items() if name not in _ROW}
     if named not in (None, _USUAL):
-        kept[TEXT_MEMBER] = named
+        as_written[TEXT_MEMBER] = named
     if row.get("vector") is not None:
-        kept[VECTOR] = {"of": text_mark(text or ""), "numbers": row["vector"]}
-        kept[VECTOR] |= {KINDS: kinds} if kinds else {}
+        as_written[VECTOR] = {"of": text_mark(text or ""), "numbers": row["vector"]}
+        as_written[VECTOR] |= {KINDS: kinds} if kinds else {}
     elif "vector" in row:
-        kept[VECTOR] = None
-    kept |= float_spellings(row)
+        as_written[VECTOR] = None
+    as_written |= float_spellings(row)
     if payload is None:
-        kept["payload"] = None if "payload" in row else False
+        as_written["payload"] = None if "payload" in row else False
     is_data = text is None and rest.get(_DATA) is not None
     return Semantic(
         text=text,
@@ -147,42 +147,42 @@ def entry_of(row: Row, collection: str | None, kinds: Row | None = None) -> Sema
             provider=NAME,
             source=collection,
             id=identity,
-            as_written=kept,
+            as_written=as_written,
             trust=TrustClass.IMPORTED,
         ),
-        **said_in(rest),
+        **fields_of(rest),
     )
 
 
 def _id_of(row: Row) -> str:
-    found = decode_foreign(row.get("id"))
-    if type(found) is str and found:
-        return found
-    if type(found) is not int or not 0 <= found < _MOST_NUMBER:
+    identity = decode_foreign(row.get("id"))
+    if type(identity) is str and identity:
+        return identity
+    if type(identity) is not int or not 0 <= identity < _MOST_NUMBER:
         raise MalformedError("a point without an ID", field="id")
-    return str(found)
+    return str(identity)
 
 
 def row_of(record: Sealed, entry: Entry, report: Report) -> Row:
     """Return an entry as a point; what it cannot hold is counted as lost."""
     origin = entry.origin
     own = origin is not None and origin.provider == NAME
-    kept = origin.as_written if own and origin is not None else {}
+    as_written = origin.as_written if own and origin is not None else {}
     _count(record, entry, report, own=own)
     payload = payload_of(entry)
     if entry.text is not None:
-        named = kept.get(TEXT_MEMBER)
+        named = as_written.get(TEXT_MEMBER)
         payload[named if named in TEXTS else _USUAL] = entry.text
     elif entry.data is not None:
         payload[_DATA] = entry.data
     row: Row = {"id": encode_foreign(identity_of(record, entry, report))}
-    if kept.get("payload", True) is not False:
-        row["payload"] = payload if payload or "payload" not in kept else None
-    if VECTOR in kept:
-        row["vector"] = vector_in(kept[VECTOR], entry.text, report, record.id)
+    if as_written.get("payload", True) is not False:
+        row["payload"] = payload if payload or "payload" not in as_written else None
+    if VECTOR in as_written:
+        row["vector"] = vector_in(as_written[VECTOR], entry.text, report, record.id)
     known = (TEXT_MEMBER, VECTOR, "payload", "id", NUMBERS)
-    row |= {name: part for name, part in kept.items() if name not in known}
-    return with_numbers(row, kept.get(NUMBERS))
+    row |= {name: part for name, part in as_written.items() if name not in known}
+    return with_numbers(row, as_written.get(NUMBERS))
 
 
 def identity_of(record: Sealed, entry: Entry, report: Report) -> str | int:
@@ -210,12 +210,12 @@ def _is_uuid(text: str) -> bool:
         return False
 
 
-def vector_in(kept: Any, text: str | None, report: Report, example: str) -> Any:
+def vector_in(stored: Any, text: str | None, report: Report, example: str) -> Any:
     """Return the vectors that came with a point; None if the text has changed since."""
-    if kept is None:
+    if stored is None:
         return None
-    if isinstance(kept, dict) and kept.get("of") == text_mark(text or ""):
-        return kept.get("numbers")
+    if isinstance(stored, dict) and stored.get("of") == text_mark(text or ""):
+        return stored.get("numbers")
     report.lost(VECTOR, "it was computed from another text", example=example)
     return None
 

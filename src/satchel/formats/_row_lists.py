@@ -67,23 +67,25 @@ class RowLayout:
         self._sign = sign
         self._inside = inside
 
-    def read(self, place: Place, reading: ReadContext, make: Make) -> Iterator[Model]:
+    def read(self, location: Place, reading: ReadContext, make: Make) -> Iterator[Model]:
         """Yield the records of the rows.
 
         Raises:
             MalformedError: If a row is not valid, naming its position.
         """
-        with place.open() as stream:
-            document = ForeignReader(stream, place.name, item_bytes=reading.limits.line_bytes)
+        with location.open() as stream:
+            document = ForeignReader(stream, location.name, item_bytes=reading.limits.line_bytes)
             reading.line = lambda: document.value_line
             count = 0
-            for count, record in enumerate(self._found(document, reading, make), 1):  # noqa: B007 - used below
+            for count, record in enumerate(self._records(document, reading, make), 1):  # noqa: B007 - used below
                 yield record
             document.end()
             if count == 0 and not reading.report.left_out:
-                raise EmptyInputError("the file contains no memories", file=place.name)
+                raise EmptyInputError("the file contains no memories", file=location.name)
 
-    def _found(self, document: ForeignReader, reading: ReadContext, make: Make) -> Iterator[Model]:
+    def _records(
+        self, document: ForeignReader, reading: ReadContext, make: Make
+    ) -> Iterator[Model]:
         start = document.peek()
         if start == "[":
             reading.container["shape"] = ALONE

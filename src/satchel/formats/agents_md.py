@@ -77,7 +77,7 @@ class InstructionFile(NamedTuple):
             return block_of(lines, self.before)
         above, _, rest = self.block.partition(_ANY_MARK)
         line_end = "\r\n" if rest.partition("\n")[0].endswith("\r") else "\n"
-        return _made(lines, above.count("\n"), line_end)
+        return _block_text(lines, above.count("\n"), line_end)
 
     @property
     def is_as_written(self) -> bool:
@@ -124,10 +124,10 @@ def has_mark(head: str) -> bool:
 def block_of(lines: Iterable[str], before: str) -> str:
     """Return a block of lines, separated from the text before it, with the same line ends."""
     line_end = "\r\n" if before.partition("\n")[0].endswith("\r") else "\n"
-    return _made(lines, _gap_after(before), line_end)
+    return _block_text(lines, _gap_after(before), line_end)
 
 
-def _made(lines: Iterable[str], gap: int, line_end: str = "\n") -> str:
+def _block_text(lines: Iterable[str], gap: int, line_end: str = "\n") -> str:
     """Return a block of lines, with this many line ends above it."""
     kept = list(lines)
     begin = _BEGIN.format(_OWN.format(gap) if gap else "")
@@ -186,13 +186,13 @@ class AgentsMd:
         lost_on_writing="Everything but the text and type of memories.",
     )
 
-    def recognises(self, place: Place) -> bool:
-        if not place.head.startswith(ZIP_MAGIC):
-            is_known = place.path.name in _NAMES | _ALONE
-            named = is_known and bool(place.head) and b"\0" not in place.head
-            return named or has_mark(place.head.decode("utf-8", "replace"))
+    def recognises(self, location: Place) -> bool:
+        if not location.head.startswith(ZIP_MAGIC):
+            is_known = location.path.name in _NAMES | _ALONE
+            named = is_known and bool(location.head) and b"\0" not in location.head
+            return named or has_mark(location.head.decode("utf-8", "replace"))
         try:
-            with open_archive(place) as archive:
+            with open_archive(location) as archive:
                 names = {file.name for file in archive.files}
         except InputError:
             return False
@@ -200,39 +200,39 @@ class AgentsMd:
         is_other = "MEMORY.md" in names or any(name.endswith(".jsonl") for name in names)
         return not is_other and not names.isdisjoint(_NAMES)
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         some = False
-        with open_archive(place, reading.limits) as archive:
-            for file, text in _files(archive, reading, place):
+        with open_archive(location, reading.limits) as archive:
+            for file, text in _files(archive, reading, location):
                 try:
-                    found = _memories(file, text, reading)
+                    entries = _memories(file, text, reading)
                 except InputError as error:
                     error.field = archive.file_of(file) or None
-                    reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
+                    reading.refuse(error.located(file=location.name))  # type: ignore[arg-type]
                     continue
-                for entry in found:
+                for entry in entries:
                     some = True
                     yield entry
         if not some and not reading.report.left_out and not reading.only_ours:
-            raise EmptyInputError("the file is empty", file=place.name)
+            raise EmptyInputError("the file is empty", file=location.name)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report
         count_records(records, frozenset(Component), report)
-        there, told = _there(target, writing), _told(records)
-        kept = frozenset({told.id}) if told is not None else frozenset[str]()
-        items = list(_bounded(items_of(records, NAME, report, kept), target))
-        if there is not None:
-            _count_told(told, there, writing)
-            around = there
+        existing, instructions = _existing_file(target, writing), _instructions_record(records)
+        exempt = frozenset({instructions.id}) if instructions is not None else frozenset[str]()
+        items = list(_bounded(items_of(records, NAME, report, exempt), target))
+        if existing is not None:
+            _count_instructions(instructions, existing, writing)
+            around = existing
         else:
-            around = _outside(records, told)
-            if told is not None:
-                count_members(told, _HELD, NAME, report)
-        as_it_was = next((one for one in _blocks(records) if list(_items(one)) == items), None)
+            around = _outside(records, instructions)
+            if instructions is not None:
+                count_members(instructions, _HELD, NAME, report)
+        unchanged = next((one for one in _blocks(records) if list(_items(one)) == items), None)
         block = ""
-        if items and as_it_was is not None and there is None:
-            block = as_it_was
+        if items and unchanged is not None and existing is None:
+            block = unchanged
         elif items:
             block = around.renewed(lines_of(items))
         before, after = around.before, around.after
@@ -247,15 +247,15 @@ class AgentsMd:
 
 
 def _files(
-    archive: ChatArchive, reading: ReadContext, place: Place
+    archive: ChatArchive, reading: ReadContext, location: Place
 ) -> Iterator[tuple[ArchiveFile, str]]:
     """Yield the instructions of an input with their text, and the files that they import."""
     if len(archive.files) == 1 and archive.files[0].info is None:
         file = archive.files[0]
         if not file.name.endswith(".md") and file.name not in _ALONE:
             problem = "not an archive, and not a Markdown file by its name"
-            raise MalformedError(problem, file=place.name, byte=0)
-        text = text_in(archive, file, reading, place, MOST_WITHIN)
+            raise MalformedError(problem, file=location.name, byte=0)
+        text = text_in(archive, file, reading, location, MOST_WITHIN)
         _note_imports(list(imports_in(text)), reading)
         yield file, text
         return
@@ -269,7 +269,7 @@ def _files(
             continue
         done.add(path)
         try:
-            text = text_in(archive, by_path[path], reading, place, MOST_WITHIN)
+            text = text_in(archive, by_path[path], reading, location, MOST_WITHIN)
         except InputError as error:
             reading.refuse(error)
             continue
@@ -304,28 +304,30 @@ def imports_in(text: str) -> Iterator[str]:
 
 def _memories(file: ArchiveFile, text: str, reading: ReadContext) -> Iterator[Entry]:
     """Return the records of a file; damaged markers are found before the first is returned."""
-    found = parted(text)
-    if found.block is not None and file.info is None:
-        if found.block != block_of(lines_of(items_in(found.lines())), found.before):
-            reading.container[_BLOCK] = found.block
-        if found.outside and not found.outside.strip():
-            reading.container[_AROUND] = [found.before, found.after]
-    if not found.is_as_written:
+    parts = parted(text)
+    if parts.block is not None and file.info is None:
+        if parts.block != block_of(lines_of(items_in(parts.lines())), parts.before):
+            reading.container[_BLOCK] = parts.block
+        if parts.outside and not parts.outside.strip():
+            reading.container[_AROUND] = [parts.before, parts.after]
+    if not parts.is_as_written:
         reading.report.note("the memory block was edited")
-    return _entries(file, found, reading)
+    return _entries(file, parts, reading)
 
 
-def _entries(file: ArchiveFile, found: InstructionFile, reading: ReadContext) -> Iterator[Entry]:
-    outside = found.outside
+def _entries(file: ArchiveFile, parts: InstructionFile, reading: ReadContext) -> Iterator[Entry]:
+    outside = parts.outside
     if outside.strip() and not reading.only_ours:
-        kept: dict[str, Any] = {_AT: len(found.before)} if found.after else {}
+        as_written: dict[str, Any] = {_AT: len(parts.before)} if parts.after else {}
         yield Identity(
             kind=INSTRUCTIONS,
             custom_instructions=outside,
             sources=_sources(outside),
-            origin=Origin(provider=NAME, id=file.path, as_written=kept, trust=TrustClass.IMPORTED),
+            origin=Origin(
+                provider=NAME, id=file.path, as_written=as_written, trust=TrustClass.IMPORTED
+            ),
         )
-    yield from entries_of(items_in(found.lines()), NAME)
+    yield from entries_of(items_in(parts.lines()), NAME)
 
 
 def _sources(text: str) -> tuple[Evidence, ...]:
@@ -339,7 +341,7 @@ def _items(block: str) -> Iterator[NoteItem]:
 # -- writing -------------------------------------------------------------------------------
 
 
-def _there(target: Target, writing: WriteContext) -> InstructionFile | None:
+def _existing_file(target: Target, writing: WriteContext) -> InstructionFile | None:
     """Return the present file of the target.
 
     Raises:
@@ -349,22 +351,22 @@ def _there(target: Target, writing: WriteContext) -> InstructionFile | None:
     if writing.before is None:
         return None
     try:
-        found = parted(writing.before.decode("utf-8", "surrogateescape"))
+        parts = parted(writing.before.decode("utf-8", "surrogateescape"))
     except MalformedError as error:
         where = f", line {error.line}" if error.line else ""
         raise TargetError(
             f"{error.message}{where}; nothing was written", file=str(target.path), hint=error.hint
         ) from None
-    if not found.is_as_written and not writing.replacing:
+    if not parts.is_as_written and not writing.replacing:
         raise TargetExistsError(
             "the text between the markers was edited",
             file=str(target.path),
             hint="Import the file to keep it, or use --overwrite to replace it.",
         )
-    return found
+    return parts
 
 
-def _told(records: RecordSet) -> Sealed | None:
+def _instructions_record(records: RecordSet) -> Sealed | None:
     """Return the instructions of a file; of several, the first."""
     for record in records.of(Component.IDENTITY):
         entry = cast("Identity", record.model)
@@ -380,25 +382,31 @@ def _told(records: RecordSet) -> Sealed | None:
     return None
 
 
-def _count_told(told: Sealed | None, there: InstructionFile, writing: WriteContext) -> None:
+def _count_instructions(
+    instructions: Sealed | None, existing: InstructionFile, writing: WriteContext
+) -> None:
     """Count instructions that differ from those in the target, which are not replaced."""
-    said = cast("Identity", told.model).custom_instructions if told is not None else None
-    if said != there.outside:
+    text = (
+        cast("Identity", instructions.model).custom_instructions
+        if instructions is not None
+        else None
+    )
+    if text != existing.outside:
         writing.around = True
-        if told is not None:
+        if instructions is not None:
             reason = "the file has other instructions, which are kept"
-            writing.report.lost(told.type, reason, example=told.id)
+            writing.report.lost(instructions.type, reason, example=instructions.id)
 
 
-def _outside(records: RecordSet, told: Sealed | None) -> InstructionFile:
+def _outside(records: RecordSet, instructions: Sealed | None) -> InstructionFile:
     """Return the text around the block for a new file."""
-    if told is None:
+    if instructions is None:
         match next(_containers(records, _AROUND), None):
             case [str(before), str(after)] if not (before + after).strip():
                 return InstructionFile(before, None, after)
             case _:
                 return InstructionFile("", None, "")
-    entry = cast("Identity", told.model)
+    entry = cast("Identity", instructions.model)
     text = entry.custom_instructions or ""
     at = entry.origin.as_written.get(_AT) if entry.origin is not None else None
     at = at if type(at) is int and 0 <= at <= len(text) else len(text)

@@ -51,27 +51,29 @@ class Aletheia:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        found = {path: start for path, start in json_members(place.unpacked_head) if len(path) == 1}
-        is_versioned = found.get((b"version",), b"x")[0] in _DIGITS
-        return is_versioned and (b"nous",) in found
+    def recognises(self, location: Place) -> bool:
+        starts = {
+            path: start for path, start in json_members(location.unpacked_head) if len(path) == 1
+        }
+        is_versioned = starts.get((b"version",), b"x")[0] in _DIGITS
+        return is_versioned and (b"nous",) in starts
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        with AletheiaDocument(place, reading) as document:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        with AletheiaDocument(location, reading) as document:
             yield from document.records()
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         container = container_of(records, writing.report)
         head = _head(container, writing)
         with (
-            closing(AletheiaWriter(records, source_of(head["nous"]), writing.report)) as leaving,
+            closing(AletheiaWriter(records, source_of(head["nous"]), writing.report)) as writer,
             target.open() as sink,
         ):
             if writing.compress:
                 with gzip_sink(sink) as packed:
-                    _File(packed, writing).write(leaving, container, head)
+                    _File(packed, writing).write(writer, container, head)
             else:
-                _File(sink, writing).write(leaving, container, head)
+                _File(sink, writing).write(writer, container, head)
 
 
 FORMAT = Aletheia()
@@ -85,19 +87,19 @@ def container_of(records: RecordSet, report: Report) -> Row:
         source = cast("Source", record.model)
         if source.format != NAME:
             continue
-        found = source.container
-        if last and last.get("nous") != found.get("nous") and not found.get("whole"):
+        container = source.container
+        if last and last.get("nous") != container.get("nous") and not container.get("whole"):
             report.lost("container", "only one agent can be stored", example=record.id)
-        last = found
+        last = container
     return last
 
 
 def _head(container: Row, writing: WriteContext) -> Row:
-    made = (writing.header.extra or {}).get("created_at")
+    created = (writing.header.extra or {}).get("created_at")
     exported = container.get("exportedAt") if writing.bank is None else None
-    head: Row = {"version": VERSION, "exportedAt": exported or (made or now())}
-    kept = container.get("generator") if writing.bank is None else _GENERATOR
-    head |= {"generator": kept} if kept is not None or "generator" in container else {}
+    head: Row = {"version": VERSION, "exportedAt": exported or (created or now())}
+    generator = container.get("generator") if writing.bank is None else _GENERATOR
+    head |= {"generator": generator} if generator is not None or "generator" in container else {}
     name = writing.bank if writing.bank and is_agent_name(writing.bank) else _NOBODY
     nous = container.get("nous") or {"id": name, "name": name, "model": None, "config": {}}
     return {**head, "nous": nous}
@@ -111,19 +113,19 @@ class _File:
         self._writing = writing
         self._report = writing.report
 
-    def write(self, leaving: AletheiaWriter, container: Row, head: Row) -> None:
+    def write(self, writer: AletheiaWriter, container: Row, head: Row) -> None:
         self._sink.write(b"{\n")
         for name, value in head.items():
             self._member(name, value)
             self._sink.write(b",\n")
-        self._workspace(leaving, container.get("workspace", {}))
-        self._memory(leaving, container)
-        self._sessions(leaving, container)
+        self._workspace(writer, container.get("workspace", {}))
+        self._memory(writer, container)
+        self._sessions(writer, container)
         held = {"receipts": [], "reflections": [], **container.get("distillation", {})}
-        held["receipts"] = leaving.talks.receipts(held["receipts"] or [])
+        held["receipts"] = writer.conversations.receipts(held["receipts"] or [])
         self._member("distillation", held)
         if container.get("exportMetadata") is not None:
-            self._next("exportMetadata", self._told(container["exportMetadata"]))
+            self._next("exportMetadata", self._with_losses(container["exportMetadata"]))
         for name, value in container.get("fields", {}).items():
             if name not in (*HEAD, *_SECTIONS):
                 self._next(name, value)
@@ -131,17 +133,17 @@ class _File:
             self._next("knowledge", container["knowledge"])
         self._sink.write(b"\n}\n")
 
-    def _workspace(self, leaving: AletheiaWriter, more: Row) -> None:
+    def _workspace(self, writer: AletheiaWriter, more: Row) -> None:
         self._sink.write(b'"workspace": {"files": {')
-        for place, (path, parts) in enumerate(leaving.files()):
-            self._sink.write(b",\n" if place else b"\n")
+        for index, (path, parts) in enumerate(writer.files()):
+            self._sink.write(b",\n" if index else b"\n")
             self._sink.write(self._json(path) + b': "')
             for part in parts:
                 self._sink.write(self._json(part)[1:-1])
             self._sink.write(b'"')
         self._sink.write(b'},\n"binaryFiles": ')
-        self._array(path for path, _ in leaving.binaries())
-        contents = (row for _, row in leaving.binaries() if row is not None)
+        self._array(path for path, _ in writer.binaries())
+        contents = (row for _, row in writer.binaries() if row is not None)
         first = next(contents, None)
         if first is not None:
             self._sink.write(b',\n"binaryFileContents": ')
@@ -149,75 +151,87 @@ class _File:
         self._more(more, ("files", "binaryFiles", "binaryFileContents"))
         self._sink.write(b"},\n")
 
-    def _memory(self, leaving: AletheiaWriter, container: Row) -> None:
+    def _memory(self, writer: AletheiaWriter, container: Row) -> None:
         own = BankVectorWriter(self._writing)
         self._sink.write(b'"memory": {')
         if own.maker is not None:
             self._member(MAKER, msgspec.to_builtins(own.maker))
             self._sink.write(b",\n")
         self._sink.write(b'"vectors": ')
-        self._array(leaving.vectors(container, own))
-        own.tell(self._writing)
+        self._array(writer.vectors(container, own))
+        own.report(self._writing)
         self._sink.write(b',\n"graph": {"nodes": ')
-        self._array(leaving.nodes())
+        self._array(writer.nodes())
         self._sink.write(b',\n"edges": ')
-        self._array(leaving.edges())
+        self._array(writer.edges())
         self._more(container.get("graph", {}), ("nodes", "edges"))
         self._sink.write(b"}")
         self._more(container.get("memory", {}), ("vectors", "graph"))
         self._sink.write(b"},\n")
 
-    def _sessions(self, leaving: AletheiaWriter, container: Row) -> None:
+    def _sessions(self, writer: AletheiaWriter, container: Row) -> None:
         self._sink.write(b'"sessions": {"primary": ')
-        wanted = container.get("primary")
-        everyone = list(leaving.talks.all())
-        main = next((one for one in everyone if wanted in (one.identity, one.key)), None)
+        primary = container.get("primary")
+        conversations = list(writer.conversations.all())
+        main = next(
+            (
+                conversation
+                for conversation in conversations
+                if primary in (conversation.identity, conversation.key)
+            ),
+            None,
+        )
         if main is None:
-            main = everyone[0] if everyone else None
+            main = conversations[0] if conversations else None
         alone = not container.get("others", True)
         if main is None:
             self._sink.write(b"null")
         else:
-            self._session(leaving.talks, main, whole=True, alone=alone)
+            self._session(writer.conversations, main, whole=True, alone=alone)
         more = dict(container.get("sessions", {}))
         self._sink.write(b',\n"background": ' + self._json(more.pop("background", [])))
-        if len(everyone) > 1 and not alone:
+        if len(conversations) > 1 and not alone:
             self._sink.write(b',\n"others": [')
-            rest = (one for one in everyone if one is not main)
-            for place, one in enumerate(rest):
-                self._sink.write(b",\n" if place else b"\n")
-                self._session(leaving.talks, one, whole=False, alone=False)
+            rest = (conversation for conversation in conversations if conversation is not main)
+            for index, conversation in enumerate(rest):
+                self._sink.write(b",\n" if index else b"\n")
+                self._session(writer.conversations, conversation, whole=False, alone=False)
             self._sink.write(b"]")
         self._more(more, ("primary", "others"))
         self._sink.write(b"},\n")
 
     def _session(
-        self, talks: AletheiaSessionsWriter, one: AletheiaSessionWriter, *, whole: bool, alone: bool
+        self,
+        conversations: AletheiaSessionsWriter,
+        conversation: AletheiaSessionWriter,
+        *,
+        whole: bool,
+        alone: bool,
     ) -> None:
-        head = self._json(talks.head(one, whole=whole, alone=alone))
+        head = self._json(conversations.head(conversation, whole=whole, alone=alone))
         self._sink.write(head[:-1] + b',\n"messages": ')
-        self._array(talks.messages(one, whole=whole))
-        self._more(talks.beside(one, whole=whole), ())
+        self._array(conversations.messages(conversation, whole=whole))
+        self._more(conversations.beside(conversation, whole=whole), ())
         self._sink.write(b"}")
 
-    def _told(self, said: Any) -> Any:
+    def _with_losses(self, metadata: Any) -> Any:
         """Return the report inside the file, with the losses of writing it."""
-        if type(said) is not dict or self._report.total == 0:
-            return said
+        if type(metadata) is not dict or self._report.total == 0:
+            return metadata
         omitted = [
             {"section": loss.name, "reason": loss.reason, "count": loss.count}
             for loss in self._report.losses.values()
         ]
         return {
-            **said,
+            **metadata,
             "lossless": False,
-            "omittedSections": [*(said.get("omittedSections") or []), *omitted],
+            "omittedSections": [*(metadata.get("omittedSections") or []), *omitted],
         }
 
     def _array(self, rows: Iterable[Any]) -> None:
         self._sink.write(b"[")
-        for place, row in enumerate(rows):
-            self._sink.write((b",\n" if place else b"\n") + self._json(row))
+        for index, row in enumerate(rows):
+            self._sink.write((b",\n" if index else b"\n") + self._json(row))
         self._sink.write(b"]")
 
     def _more(self, members: Row, but: tuple[str, ...]) -> None:

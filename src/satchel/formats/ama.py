@@ -77,31 +77,31 @@ class Ama:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        first = place.unpacked_head.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
-        found = {path for path, _ in json_members(first)}
-        if (VERSION.encode(),) in found:
+    def recognises(self, location: Place) -> bool:
+        first = location.unpacked_head.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
+        paths = {path for path, _ in json_members(first)}
+        if (VERSION.encode(),) in paths:
             return True
         # A file of this name without a header is recognised, so that reading reports the problem.
-        return bool(_NAMED.search(place.name)) and {(b"id",), (b"text",)} <= found
+        return bool(_NAMED.search(location.name)) and {(b"id",), (b"text",)} <= paths
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        with place.open() as stream:
-            archive = AmaArchive(stream, place.name, reading.limits)
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        with location.open() as stream:
+            archive = AmaArchive(stream, location.name, reading.limits)
             reading.line = lambda: archive.line
             reading.by_line = reading.has_text_member = True
             reading.container["header"] = archive.header_row
-            found = _EntryReader(archive, reading)
+            reader = _EntryReader(archive, reading)
             while (row := _next(archive, reading)) is not None:
                 try:
-                    entry = found.entry_of(row)
+                    entry = reader.entry_of(row)
                 except InputError as error:
-                    reading.refuse(error.located(file=place.name, line=archive.line))  # type: ignore[arg-type]
+                    reading.refuse(error.located(file=location.name, line=archive.line))  # type: ignore[arg-type]
                 else:
                     yield entry
             if archive.count == archive.header.memory_count == 0:
-                raise EmptyInputError("the file contains no memories", file=place.name)
-            found.tell(reading)
+                raise EmptyInputError("the file contains no memories", file=location.name)
+            reader.report(reading)
 
     def as_asked(self, entry: Entry, writing: WriteContext) -> Entry:
         return _as_asked(entry, writing)
@@ -115,15 +115,15 @@ class Ama:
         container = _container(records, report)
         own = BankVectorWriter(writing)
         header = _header(records, container, writing, own.maker)
-        lines = _Lines(header["bank_id"], writing, own, nonce=_refer(records))
+        lines = _Lines(header["bank_id"], writing, own, nonce=_has_references(records))
         with target.open() as sink:
             if writing.compress:
                 with gzip_sink(sink) as packed:
                     _write(packed, header, lines.of(in_order(records, container)))
             else:
                 _write(sink, header, lines.of(in_order(records, container)))
-        lines.tell(report)
-        own.tell(writing)
+        lines.report(report)
+        own.report(writing)
 
 
 # -- reading -------------------------------------------------------------------------------
@@ -138,11 +138,11 @@ def _next(archive: AmaArchive, reading: ReadContext) -> Row | None:
             reading.refuse(error)
         else:
             if row is None:
-                _judge_count(archive, reading)
+                _check_count(archive, reading)
             return row
 
 
-def _judge_count(archive: AmaArchive, reading: ReadContext) -> None:
+def _check_count(archive: AmaArchive, reading: ReadContext) -> None:
     problem = archive.count_problem()
     if problem is None:
         return
@@ -178,10 +178,10 @@ class _EntryReader:
             self._times += bool(row.get(name)) and getattr(entry, name) is None
         return entry
 
-    def tell(self, reading: ReadContext) -> None:
+    def report(self, reading: ReadContext) -> None:
         """Report the notes."""
         self._order.keep(reading)
-        self._own.tell(reading)
+        self._own.report(reading)
         report = reading.report
         if self._members.unbelieved:
             reason = "it contradicts the rest of its line"
@@ -211,25 +211,27 @@ def _model_of(extra: dict[str, Any]) -> str | None:
 
 def _container(records: RecordSet, report: Report) -> Row:
     """Return the members around the records, if one archive was their only source."""
-    found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
-    if len(found) > 1:
+    containers = [
+        source.value for source in records.of("source") if source.value.get("format") == NAME
+    ]
+    if len(containers) > 1:
         report.note("the memories of several archives get a new header")
         return {}
-    return dict(found[0].get("container", {})) if found else {}
+    return dict(containers[0].get("container", {})) if containers else {}
 
 
 def _header(records: RecordSet, container: Row, writing: WriteContext, maker: Maker | None) -> Row:
     """Return the header: in a conversion of an archive, the original one."""
-    there = container.get("header")
-    header = holdable(decode_foreign(there)) if isinstance(there, dict) else {}
+    written_header = container.get("header")
+    header = holdable(decode_foreign(written_header)) if isinstance(written_header, dict) else {}
     # An export of a bank is not the archive that was imported.
-    found = {} if writing.bank is not None else header
-    made = ((writing.header.extra or {}).get("created_at") or now()).replace(".000000", "")
+    base = {} if writing.bank is not None else header
+    created = ((writing.header.extra or {}).get("created_at") or now()).replace(".000000", "")
     known = {
         VERSION: 1,
         "bank_id": _bank_id(records, header, writing),
-        "exported_at": found.get("exported_at", made),
-        "provider": found.get("provider", _WRITER),
+        "exported_at": base.get("exported_at", created),
+        "provider": base.get("provider", _WRITER),
         "memory_count": sum(records.count(kind) for kind in COMPONENTS),
     }
     more = {name: part for name, part in header.items() if name not in HEADER}
@@ -240,12 +242,12 @@ def _header(records: RecordSet, container: Row, writing: WriteContext, maker: Ma
 
 def _bank_id(records: RecordSet, header: Row, writing: WriteContext) -> str:
     """Return the bank ID: that of the archive, if all memories came from one."""
-    found = header.get("bank_id")
+    bank = header.get("bank_id")
     own = writing.bank or _WRITER
-    if not isinstance(found, str):
+    if not isinstance(bank, str):
         return own
-    if writing.bank is None or all(_came_with(one) for one in _memories(records)):
-        return found
+    if writing.bank is None or all(_is_from_archive(one) for one in _memories(records)):
+        return bank
     return own
 
 
@@ -255,7 +257,7 @@ def _memories(records: RecordSet) -> Iterator[bytes]:
             yield from batch.lines
 
 
-def _came_with(line: bytes) -> bool:
+def _is_from_archive(line: bytes) -> bool:
     """Return whether a memory came from an archive."""
     if _PROVIDER not in line:
         return False
@@ -263,7 +265,7 @@ def _came_with(line: bytes) -> bool:
     return origin is not None and origin.provider == NAME
 
 
-def _refer(records: RecordSet) -> bool:
+def _has_references(records: RecordSet) -> bool:
     """Return whether memories refer to others by ID, so that IDs must be preserved."""
     return any(
         _LINK in line and not _LINKS.isdisjoint(msgspec.json.decode(line))
@@ -284,38 +286,38 @@ class _Lines:
         self._writing = writing
         self._nonce = nonce
         # Whether lines omit the embeddings that came with memories.
-        self._alone = not writing.embeddings or own.maker is not None
+        self._omits_embeddings = not writing.embeddings or own.maker is not None
         self._embeddings = self._entities = 0
 
     def of(self, records: Iterator[Sealed]) -> Iterator[Row]:
         """Yield the line of each record."""
         for record, vector in self._own.beside(records):
-            line = exact_line_of(record, self._bank) if self._goes_whole(record) else None
+            line = exact_line_of(record, self._bank) if self._is_complete(record) else None
             if line is None:
-                line = self._careful(record)
+                line = self._full_line(record)
             yield line if vector is None else with_vector(line, *vector)
 
-    def _goes_whole(self, record: Sealed) -> bool:
+    def _is_complete(self, record: Sealed) -> bool:
         """Return whether a record's line omits and adds nothing."""
         return not (
             self._nonce
-            or (self._alone and b'"embedding":' in record.body)
+            or (self._omits_embeddings and b'"embedding":' in record.body)
             or (not self._writing.entities and b'"entities":' in record.body)
         )
 
-    def _careful(self, record: Sealed) -> Row:
+    def _full_line(self, record: Sealed) -> Row:
         for name in record.unknown:
             self._writing.report.lost(name, "not a member of this format", example=record.id)
-        entry = self._wanted(cast("Entry", record.model))
+        entry = self._selected(cast("Entry", record.model))
         bare = self._own.maker is not None
         return line_of(record, entry, self._bank, nonce=self._nonce, bare=bare)
 
-    def _wanted(self, entry: Entry) -> Entry:
+    def _selected(self, entry: Entry) -> Entry:
         self._embeddings += not self._writing.embeddings and has_embedding(entry)
         self._entities += 0 if self._writing.entities else len(entry.entities)
         return _as_asked(entry, self._writing)
 
-    def tell(self, report: Report) -> None:
+    def report(self, report: Report) -> None:
         """Report what was omitted since it was not requested."""
         if self._embeddings:
             report.note(

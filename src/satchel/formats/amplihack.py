@@ -52,18 +52,18 @@ class Amplihack:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        found = {path for path, start in json_members(place.unpacked_head) if start == _ARRAY}
-        if found & _OURS:
+    def recognises(self, location: Place) -> bool:
+        arrays = {path for path, start in json_members(location.unpacked_head) if start == _ARRAY}
+        if arrays & _OURS:
             return True
         named = any(
             path == (b"agent_name",) and start == b'"'
-            for path, start in json_members(place.unpacked_head)
+            for path, start in json_members(location.unpacked_head)
         )
-        return named and bool(found & _CORE)
+        return named and bool(arrays & _CORE)
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        yield from AmplihackDocument(place, reading).records()
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        yield from AmplihackDocument(location, reading).records()
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         container = container_of(records, writing)
@@ -75,21 +75,21 @@ class Amplihack:
             "format_version": _VERSION,
         }
         with (
-            closing(AmplihackWriter(records, agent, writing.report)) as leaving,
+            closing(AmplihackWriter(records, agent, writing.report)) as writer,
             target.open() as sink,
         ):
             if writing.compress:
                 with gzip_sink(sink) as packed:
-                    _write(packed, head, leaving, around)
+                    _write(packed, head, writer, around)
             else:
-                _write(sink, head, leaving, around)
+                _write(sink, head, writer, around)
 
 
-def _write(sink: BinaryIO, head: Row, leaving: AmplihackWriter, around: Row) -> None:
+def _write(sink: BinaryIO, head: Row, writer: AmplihackWriter, around: Row) -> None:
     sink.write(b"{")
     sink.writelines(b"\n  %b: %b," % (_json(name), _json(value)) for name, value in head.items())
     counts = {
-        statistic_of(array): _write_array(sink, array, leaving.rows(array)) for array in ARRAYS
+        statistic_of(array): _write_array(sink, array, writer.rows(array)) for array in ARRAYS
     }
     more = {name: part for name, part in around.items() if name not in (*head, *ARRAYS)}
     sink.writelines(_members({"statistics": counts, **more}))
@@ -105,9 +105,9 @@ def _write_array(sink: BinaryIO, array: str, rows: Iterable[Row]) -> int:
     return count
 
 
-def _members(found: Row) -> Iterator[bytes]:
-    for place, (name, value) in enumerate(found.items()):
-        yield b"%b\n  %b: %b" % (b"," if place else b"", _json(name), _pretty(value, b"\n  "))
+def _members(members: Row) -> Iterator[bytes]:
+    for index, (name, value) in enumerate(members.items()):
+        yield b"%b\n  %b: %b" % (b"," if index else b"", _json(name), _pretty(value, b"\n  "))
 
 
 def _pretty(value: Any, margin: bytes) -> bytes:

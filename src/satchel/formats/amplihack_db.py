@@ -97,42 +97,42 @@ class AmplihackDb:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        head = place.head
+    def recognises(self, location: Place) -> bool:
+        head = location.head
         return head.startswith(MAGIC) and b"semantic_memories" in head
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = True
         with (
-            open_database_copy(place, reading) as database,
-            AmplihackCollector(reading, place.name) as gathering,
+            open_database_copy(location, reading) as database,
+            AmplihackCollector(reading, location.name) as collector,
         ):
-            tables = _Tables(database, place.name, reading)
+            tables = _Tables(database, location.name, reading)
             for array in (FACTS, EPISODES):
                 for number, row in enumerate(tables.rows(array)):
                     scope = tables.owners.of_node(_TABLES[array], array, row)
                     if scope is not None:
                         where = RowPosition(_TABLES[array], number)
-                        yield from gathering.node(where, array, row, scope, _in_json)
-            if not gathering.nodes:
-                raise EmptyInputError("the database contains no memories", file=place.name)
+                        yield from collector.node(where, array, row, scope, _in_json)
+            if not collector.nodes:
+                raise EmptyInputError("the database contains no memories", file=location.name)
             for kind in EDGES:
                 for number, row in enumerate(tables.rows(array_of(kind))):
                     scope = tables.owners.of_edge(row)
                     if scope is not None:
                         where = RowPosition(_TABLES[array_of(kind)], number)
-                        gathering.edge(where, kind, row, scope, _in_json)
-            tables.tell()
-            yield from gathering.rest()
+                        collector.edge(where, kind, row, scope, _in_json)
+            tables.report()
+            yield from collector.rest()
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         container = container_of(records, writing, _NAME)
         agent = agent_of(records, writing, container)
         with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
-            made = Path(folder) / "made.db"
-            with closing(AmplihackWriter(records, agent, writing.report)) as leaving:
-                _write(made, agent, leaving, writing)
-            with target.open() as sink, made.open("rb") as stream:
+            database = Path(folder) / "made.db"
+            with closing(AmplihackWriter(records, agent, writing.report)) as writer:
+                _write(database, agent, writer, writing)
+            with target.open() as sink, database.open("rb") as stream:
                 shutil.copyfileobj(stream, sink)
 
 
@@ -150,8 +150,8 @@ class _Tables:
             array: columns_of(database, table, _needed(array), file)
             for array, table in _TABLES.items()
         }
-        found = [] if reading.agent is None else self._agents()
-        self.owners = AmplihackAgents(found, reading.agent, file=file, report=reading.report)
+        agents = [] if reading.agent is None else self._agents()
+        self.owners = AmplihackAgents(agents, reading.agent, file=file, report=reading.report)
 
     def rows(self, array: str) -> Iterator[Row]:
         """Yield the rows of a table, in the order of insertion."""
@@ -162,7 +162,7 @@ class _Tables:
             lean = (lean_number(encode_foreign(value)) for value in values)
             yield dict(zip(columns, lean, strict=True))
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Report other tables and rows, which are not read."""
         self.owners.close()
         for table in other_tables(self._database, _KNOWN):
@@ -190,7 +190,7 @@ def _in_json(row: Row) -> Row:
 # -- writing -------------------------------------------------------------------------------
 
 
-def _write(path: Path, agent: str, leaving: AmplihackWriter, writing: WriteContext) -> None:
+def _write(path: Path, agent: str, writer: AmplihackWriter, writing: WriteContext) -> None:
     try:
         with closing(apsw.Connection(str(path))) as connection:
             connection.pragma("journal_mode", "OFF")
@@ -199,7 +199,7 @@ def _write(path: Path, agent: str, leaving: AmplihackWriter, writing: WriteConte
                 for array in ARRAYS:
                     connection.execute(_schema(array))
                 for array in ARRAYS:
-                    rows = _values(array, agent, leaving, writing)
+                    rows = _values(array, agent, writer, writing)
                     connection.executemany(_insert(array), rows)
                 for array in ARRAYS:
                     for name, column in _INDEXES[array]:
@@ -235,10 +235,10 @@ def _insert(array: str) -> str:
 
 
 def _values(
-    array: str, agent: str, leaving: AmplihackWriter, writing: WriteContext
+    array: str, agent: str, writer: AmplihackWriter, writing: WriteContext
 ) -> Iterator[tuple[Any, ...]]:
     names = _names(array)
-    for row in leaving.rows(array):
+    for row in writer.rows(array):
         more = sorted(row.keys() - set(names))
         for name in more:
             writing.report.lost(

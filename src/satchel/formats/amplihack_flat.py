@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from satchel.crypto.canonical import encode_foreign
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, MalformedError, UsageError
-from satchel.formats._amplihack.rows import NAME, Row, named, time_of
+from satchel.formats._amplihack.rows import NAME, Row, require_id, time_of
 from satchel.formats._database import MAGIC, columns_of, open_database_copy, other_tables, parsed
 from satchel.model.records import Entry, Episodic, Model, Semantic, SessionEvent
 from satchel.model.values import Component, Origin, Scope, TrustClass, iso_text
@@ -49,14 +49,14 @@ class AmplihackFlat:
         traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), writes=False),
     )
 
-    def recognises(self, place: Place) -> bool:
-        head = place.head
+    def recognises(self, location: Place) -> bool:
+        head = location.head
         return head.startswith(MAGIC) and b"memory_entries" in head
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        with open_database_copy(place, reading) as database:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        with open_database_copy(location, reading) as database:
             columns = {
-                table: columns_of(database, table, needed, place.name)
+                table: columns_of(database, table, needed, location.name)
                 for table, needed in _NEEDED.items()
             }
             count = 0
@@ -73,9 +73,9 @@ class AmplihackFlat:
                     except InputError as error:
                         where = f"{table}/{number}"
                         error.field = f"{where}/{error.field}" if error.field else where
-                        reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
+                        reading.refuse(error.located(file=location.name))  # type: ignore[arg-type]
             if count == 0:
-                raise EmptyInputError("the database contains no memories", file=place.name)
+                raise EmptyInputError("the database contains no memories", file=location.name)
             for name in other_tables(database, frozenset(_NEEDED)):
                 reading.report.lost("table", "not an amplihack table", example=name[:80])
 
@@ -90,13 +90,13 @@ class AmplihackFlat:
 
 def _statements(columns: dict[str, list[str]]) -> Iterator[tuple[str, str, list[str]]]:
     """Yield each table with its SQL statement, and the names of the result columns."""
-    who = [name for name in columns[_AGENTS] if name not in columns[_SESSIONS]]
-    joined = ", ".join([*_quoted("one", columns[_SESSIONS]), *_quoted("who", who)])
+    agent_columns = [name for name in columns[_AGENTS] if name not in columns[_SESSIONS]]
+    joined = ", ".join([*_quoted("one", columns[_SESSIONS]), *_quoted("who", agent_columns)])
     sessions = (
         f"SELECT {joined} FROM {_SESSIONS} AS one"  # noqa: S608 - quoted
         f" LEFT JOIN {_AGENTS} AS who ON who.session_id = one.session_id ORDER BY one.rowid"
     )
-    yield _SESSIONS, sessions, [*columns[_SESSIONS], *who]
+    yield _SESSIONS, sessions, [*columns[_SESSIONS], *agent_columns]
     names = columns[_MEMORIES]
     wanted = ", ".join(_quoted("one", names))
     yield _MEMORIES, f"SELECT {wanted} FROM {_MEMORIES} AS one ORDER BY one.rowid", names  # noqa: S608
@@ -110,7 +110,7 @@ def _memory(row: Row) -> Entry:
     for name in _TEXTS:
         if type(row.get(name)) not in (str, type(None)):
             raise MalformedError(f"`{name}` is not text", field=name)
-    identity = named(row, "id")
+    identity = require_id(row, "id")
     metadata, tags = (parsed(row.get(name), name) for name in _IN_JSON)
     created, expires = time_of(row.get("created_at")), time_of(row.get("expires_at"))
     importance = row.get("importance")
@@ -118,14 +118,14 @@ def _memory(row: Row) -> Entry:
     if type(importance) is int and 0 <= importance <= _MOST_IMPORTANT:
         salience = importance / _MOST_IMPORTANT
     good_tags = type(tags) is list and all(type(one) is str for one in tags)
-    kept = {name: part for name, part in row.items() if name not in _SAID}
+    as_written = {name: part for name, part in row.items() if name not in _SAID}
     if type(metadata) is dict:
-        kept.pop("metadata", None)
+        as_written.pop("metadata", None)
     if good_tags:
-        kept.pop("tags", None)
+        as_written.pop("tags", None)
     for name, time in (("created_at", created), ("expires_at", expires)):
         if time is not None and iso_text(time) == row[name]:
-            del kept[name]
+            del as_written[name]
     members: Row = {
         "kind": row["memory_type"],
         "text": row["content"],
@@ -135,7 +135,7 @@ def _memory(row: Row) -> Entry:
         "created_at": created,
         "expires_at": expires,
         "scope": Scope(agent=row["agent_id"] or None, run=row["session_id"] or None),
-        "origin": _origin(identity, kept),
+        "origin": _origin(identity, as_written),
     }
     return Episodic(**members) if row["memory_type"] in _HAPPENED else Semantic(**members)
 
@@ -144,26 +144,28 @@ def _session(row: Row) -> SessionEvent:
     for name in ("session_id", "agent_id", "created_at"):
         if type(row.get(name)) not in (str, type(None)):
             raise MalformedError(f"`{name}` is not text", field=name)
-    identity, metadata = named(row, "session_id"), parsed(row.get("metadata"), "metadata")
+    identity, metadata = require_id(row, "session_id"), parsed(row.get("metadata"), "metadata")
     created = time_of(row.get("created_at"))
-    kept = {name: part for name, part in row.items() if name not in ("session_id", "agent_id")}
+    as_written = {
+        name: part for name, part in row.items() if name not in ("session_id", "agent_id")
+    }
     if type(metadata) is dict:
-        kept.pop("metadata", None)
+        as_written.pop("metadata", None)
     if created is not None and iso_text(created) == row["created_at"]:
-        del kept["created_at"]
+        del as_written["created_at"]
     return SessionEvent(
         event="session",
         session=identity,
         created_at=created,
         metadata=metadata if type(metadata) is dict else {},
         scope=Scope(agent=row.get("agent_id") or None, run=identity),
-        origin=_origin(identity, kept),
+        origin=_origin(identity, as_written),
     )
 
 
-def _origin(identity: str, kept: Row) -> Origin:
+def _origin(identity: str, as_written: Row) -> Origin:
     return Origin(
-        provider=NAME, source=_TIER, id=identity, trust=TrustClass.IMPORTED, as_written=kept
+        provider=NAME, source=_TIER, id=identity, trust=TrustClass.IMPORTED, as_written=as_written
     )
 
 

@@ -50,17 +50,17 @@ class AmplihackGraph:
         traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), writes=False),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return graph_file(place) is not None and not is_graphiti(place)
+    def recognises(self, location: Place) -> bool:
+        return graph_file(location) is not None and not is_graphiti(location)
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = True
-        found = [] if reading.agent is None else _agents(place, reading)
-        owners = AmplihackAgents(found, reading.agent, file=place.name, report=reading.report)
+        agents = [] if reading.agent is None else _agents(location, reading)
+        owners = AmplihackAgents(agents, reading.agent, file=location.name, report=reading.report)
         with (
-            AmplihackCollector(reading, place.name) as gathering,
+            AmplihackCollector(reading, location.name) as collector,
             closing(owners),
-            closing(rows_of(place, reading)) as rows,
+            closing(rows_of(location, reading)) as rows,
         ):
             for found_row in rows:
                 array, row = found_row.array, _lean(found_row)
@@ -68,14 +68,14 @@ class AmplihackGraph:
                 if array in _NODES:
                     scope = owners.of_node(_CALLED[array], array, row)
                     if scope is not None:
-                        yield from gathering.node(where, array, row, scope, _said)
+                        yield from collector.node(where, array, row, scope, _row_of_json)
                 else:
                     scope = owners.of_edge(row)
                     if scope is not None:
-                        gathering.edge(where, _KINDS[array], row, scope)
-            if not gathering.nodes:
-                raise EmptyInputError("the graph contains no memories", file=place.name)
-            yield from gathering.rest()
+                        collector.edge(where, _KINDS[array], row, scope)
+            if not collector.nodes:
+                raise EmptyInputError("the graph contains no memories", file=location.name)
+            yield from collector.rest()
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
@@ -86,23 +86,23 @@ class AmplihackGraph:
         )
 
 
-def _agents(place: Place, reading: ReadContext) -> list[str]:
+def _agents(location: Place, reading: ReadContext) -> list[str]:
     """Return the agents with nodes in a graph; notes are left to the later read."""
-    found = dict[str, None]()
+    agents = dict[str, None]()
     trial = ReadContext(limits=reading.limits, report=Report())
-    with closing(rows_of(place, trial)) as rows:
+    with closing(rows_of(location, trial)) as rows:
         for row in rows:
-            if row.array not in _NODES or len(found) == MOST_AGENTS:
+            if row.array not in _NODES or len(agents) == MOST_AGENTS:
                 break
-            found[str(row.row.get("agent_id"))] = None
-    return list(found)
+            agents[str(row.row.get("agent_id"))] = None
+    return list(agents)
 
 
-def _lean(found: GraphRow) -> Row:
-    return {name: lean_number(value) for name, value in found.row.items()}
+def _lean(row: GraphRow) -> Row:
+    return {name: lean_number(value) for name, value in row.row.items()}
 
 
-def _said(row: Row) -> Row:
+def _row_of_json(row: Row) -> Row:
     """Return a node in the form of the JSON format, without empty members."""
     return {name: value for name, value in row.items() if name != "agent_id" and value is not None}
 

@@ -65,7 +65,7 @@ _SAVED_AT = ("created_timestamp", "created_at", "create_time")
 _MISSING = object()
 
 
-class _FoundMemory(NamedTuple):
+class _SavedMemory(NamedTuple):
     """A memory in a message, with its time and message."""
 
     when: str
@@ -83,8 +83,8 @@ class ChatGPTRecords:
     def __init__(self, report: Report) -> None:
         self._report = report
         self._saved = set[bytes]()
-        self._list: _FoundMemory | None = None
-        self._own: _FoundMemory | None = None
+        self._list: _SavedMemory | None = None
+        self._own: _SavedMemory | None = None
 
     def conversation(self, row: Row) -> Iterator[Model]:
         """Yield a conversation, and the memories saved in it.
@@ -100,22 +100,22 @@ class ChatGPTRecords:
             raise MalformedError(
                 "not a ChatGPT conversation: `mapping` is missing", field="mapping"
             )
-        found = text_or_none(row.get("conversation_id")) or text_or_none(row.get("id"))
-        if found is None:
+        identity = text_or_none(row.get("conversation_id")) or text_or_none(row.get("id"))
+        if identity is None:
             raise MalformedError("it has no ID", field="conversation_id")
         known = ("title", "mapping", "conversation_id" if row.get("conversation_id") else "id")
         began = moment_of(row.get("create_time"))
-        kept = rest_of(row, known=known)
+        as_written = rest_of(row, known=known)
         if bare := {n: one for n, one in nodes.items() if not _says_something(one)}:
-            kept["mapping"] = bare
+            as_written["mapping"] = bare
         start = SessionEvent(
             event="session",
             name=text_or_none(row.get("title")),
             created_at=began,
-            origin=origin_at(NAME, found, None, kept),
+            origin=origin_at(NAME, identity, None, as_written),
         )
         before = _Before(nodes)
-        turns = list(_turns(nodes, before, found))
+        turns = list(_turns(nodes, before, identity))
         leaf = before.at(row.get("current_node"))
         yield from events(ChatConversation(start, turns, leaf), self._report)
         for turn in turns:
@@ -142,21 +142,21 @@ class ChatGPTRecords:
         if self._list is not None:
             yield from self._listed(self._list)
         if self._own is not None:
-            yield from _told(self._own)
+            yield from _instructions_of(self._own)
 
     def _saved_in(self, turn: ChatTurn, began: str | None) -> Iterator[Model]:
         event = turn.event
         origin = event.origin
-        kept = origin.as_written if origin is not None else {}
+        as_written = origin.as_written if origin is not None else {}
         content = event.content if type(event.content) is dict else {}
         kind = content.get("content_type")
         when = event.created_at or began or ""
         message = turn.id
         if kind == _SHOWN_LIST and text_or_none(content.get("model_set_context")):
-            self._list = _newer(self._list, _FoundMemory(when, message, content))
-        elif words := _own_words(kept, content if kind == _OWN_WORDS else {}):
-            self._own = _newer(self._own, _FoundMemory(when, message, words))
-        elif kept.get("recipient") == _SAVING and event.role == "assistant":
+            self._list = _newer(self._list, _SavedMemory(when, message, content))
+        elif words := _own_words(as_written, content if kind == _OWN_WORDS else {}):
+            self._own = _newer(self._own, _SavedMemory(when, message, words))
+        elif as_written.get("recipient") == _SAVING and event.role == "assistant":
             text = (_words_of(content) if event.text is None else event.text).strip()
             if text:
                 yield from self._saving(text, message, when or None)
@@ -171,13 +171,13 @@ class ChatGPTRecords:
                 continue
             if len(self._saved) < _MOST_SAVED:
                 self._saved.add(_digest(line))
-            place = f"bio/{message}" if number == 0 else f"bio/{message}/{number + 1}"
+            identity = f"bio/{message}" if number == 0 else f"bio/{message}/{number + 1}"
             yield Semantic(
                 text=line,
                 kind="bio",
                 created_at=when,
                 sources=(Evidence(kind="message", id=message),),
-                origin=origin_at(NAME, place, None, {}),
+                origin=origin_at(NAME, identity, None, {}),
             )
 
     def _remembered(self, row: Row) -> Iterator[Model]:
@@ -196,19 +196,19 @@ class ChatGPTRecords:
             ),
         )
 
-    def _listed(self, found: _FoundMemory) -> Iterator[Model]:
-        for said, text in facts_in(found.content["model_set_context"]):
+    def _listed(self, listing: _SavedMemory) -> Iterator[Model]:
+        for day, text in facts_in(listing.content["model_set_context"]):
             if _digest(text) in self._saved:
                 continue
-            when = read_time(said) if said else None
-            kept = {"date": said} if said and when is None else {}
+            when = read_time(day) if day else None
+            as_written = {"date": day} if day and when is None else {}
             yield Semantic(
                 text=text,
                 kind="model_set_context",
-                created_at=when or (None if said else found.when or None),
-                sources=(Evidence(kind="message", id=found.message),),
+                created_at=when or (None if day else listing.when or None),
+                sources=(Evidence(kind="message", id=listing.message),),
                 origin=origin_at(
-                    NAME, f"model_set_context/{said}/{_digest(text).hex()}", None, kept
+                    NAME, f"model_set_context/{day}/{_digest(text).hex()}", None, as_written
                 ),
             )
 
@@ -229,32 +229,34 @@ def facts_in(text: str) -> Iterator[tuple[str, str]]:
             yield here[1] or "", fact
 
 
-def _own_words(kept: Row, content: Row) -> Row:
+def _own_words(as_written: Row, content: Row) -> Row:
     """Return the custom instructions: about the user, and for the model; each may be None."""
-    more = kept.get("metadata")
+    more = as_written.get("metadata")
     typed = more.get(_AS_TYPED) if type(more) is dict else None
     typed = typed if type(typed) is dict else {}
-    found = {
-        "user_profile": _said(typed, "about_user_message", content, "user_profile"),
-        "user_instructions": _said(typed, "about_model_message", content, "user_instructions"),
+    texts = {
+        "user_profile": _typed_or_shown(typed, "about_user_message", content, "user_profile"),
+        "user_instructions": _typed_or_shown(
+            typed, "about_model_message", content, "user_instructions"
+        ),
     }
-    return {kind: text for kind, text in found.items() if text is not None}
+    return {kind: text for kind, text in texts.items() if text is not None}
 
 
-def _said(typed: Row, name: str, content: Row, other: str) -> str | None:
+def _typed_or_shown(typed: Row, name: str, content: Row, other: str) -> str | None:
     """Return a text as it was typed, or without the product's text around it."""
     text = text_or_none(typed.get(name))
     return (text and text.strip()) or _unfenced(content.get(other))
 
 
-def _told(found: _FoundMemory) -> Iterator[Model]:
-    for kind, text in found.content.items():
+def _instructions_of(instructions: _SavedMemory) -> Iterator[Model]:
+    for kind, text in instructions.content.items():
         yield Identity(
             text=text if kind == "user_profile" else None,
             custom_instructions=text if kind == "user_instructions" else None,
             kind=kind,
-            created_at=found.when or None,
-            sources=(Evidence(kind="message", id=found.message),),
+            created_at=instructions.when or None,
+            sources=(Evidence(kind="message", id=instructions.message),),
             origin=origin_at(NAME, kind, None, {}),
         )
 
@@ -272,7 +274,7 @@ def _unfenced(text: Any) -> str | None:
     return ((inside[1] if inside else text).strip()) or None
 
 
-def _newer(one: _FoundMemory | None, other: _FoundMemory) -> _FoundMemory:
+def _newer(one: _SavedMemory | None, other: _SavedMemory) -> _SavedMemory:
     return other if one is None or other.when >= one.when else one
 
 
@@ -330,18 +332,18 @@ class _Before:
 
     def at(self, name: Any) -> str | None:
         """Return the node itself, or its nearest ancestor with a message."""
-        passed, found = dict[str, None](), None
+        passed, node = dict[str, None](), None
         while type(name) is str and name not in passed and name in self._nodes:
             if name in self._known:
-                found = self._known[name]
+                node = self._known[name]
                 break
             if _says_something(self._nodes[name]):
-                found = name
+                node = name
                 break
             passed[name] = None
             name = self._parent(name)
-        self._known.update(dict.fromkeys(passed, found))
-        return found
+        self._known.update(dict.fromkeys(passed, node))
+        return node
 
 
 def _message(node: Row, name: str, conversation: str) -> SessionEvent:
@@ -354,17 +356,17 @@ def _message(node: Row, name: str, conversation: str) -> SessionEvent:
     if content is not None and type(content) is not dict:
         raise MalformedError("`content` is not an object", field="content")
     known = ("content", "author", "id") if row.get("id") == name else ("content", "author")
-    kept = rest_of(row, known=known)
+    as_written = rest_of(row, known=known)
     more = rest_of(author, known=("role", "name"))
-    kept |= {"author": more} if any(more.values()) else {}
+    as_written |= {"author": more} if any(more.values()) else {}
     of_node = rest_of(node, known=("id", "parent", "children", "message"))
-    kept |= {"node": of_node} if of_node else {}
+    as_written |= {"node": of_node} if of_node else {}
     text = _plain(content)
     is_plain = text is not None
     if is_plain and content is not None:
-        kept["content_type"] = content["content_type"]
+        as_written["content_type"] = content["content_type"]
     if content is not None and content.get("content_type") == _OWN_WORDS:
-        kept["role"], role = role, INSTRUCTIONS
+        as_written["role"], role = role, INSTRUCTIONS
     return SessionEvent(
         event="message",
         role=role,
@@ -372,7 +374,7 @@ def _message(node: Row, name: str, conversation: str) -> SessionEvent:
         text="" if content is None else text if is_plain else spoken_text(content),
         content=None if is_plain else content,
         created_at=moment_of(row.get("create_time")),
-        origin=origin_at(NAME, name, conversation, kept),
+        origin=origin_at(NAME, name, conversation, as_written),
     )
 
 
@@ -404,17 +406,17 @@ def count_missing(archive: ChatArchive, reading: ReadContext) -> None:
 
 def _listed(archive: ChatArchive, reading: ReadContext) -> list[str]:
     """Return the names of the files with conversations; empty without a manifest."""
-    found = []
+    names = []
     for file in archive.files:
         if file.name == _LIST and file.info is not None:
             try:
                 with archive.document(file, reading) as document:
-                    found += _names_in(document.value())
+                    names += _names_in(document.value())
             except InputError:
                 reading.report.note(
                     f"{file.path[:80]!r} cannot be read: missing files cannot be determined"
                 )
-    return found
+    return names
 
 
 def _names_in(value: Any) -> list[str]:
@@ -456,16 +458,16 @@ class ChatGPT:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return any(_has_conversations(head) or _has_memories(head) for head in heads(place))
+    def recognises(self, location: Place) -> bool:
+        return any(_has_conversations(head) or _has_memories(head) for head in heads(location))
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         rows = ChatGPTRecords(reading.report)
-        with open_archive(place, reading.limits) as archive:
+        with open_archive(location, reading.limits) as archive:
             count_missing(archive, reading)
-            by_file = {file.path: _taking(archive, file, rows) for file in archive.files}
-            yield from require_some(from_files(archive, reading, place, by_file), place)
+            by_file = {file.path: _parser_of(archive, file, rows) for file in archive.files}
+            yield from require_some(from_files(archive, reading, location, by_file), location)
         yield from rows.rest()
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
@@ -473,7 +475,7 @@ class ChatGPT:
         read_only("a ChatGPT export")
 
 
-def _taking(archive: ChatArchive, file: ArchiveFile, rows: ChatGPTRecords) -> RowParser | None:
+def _parser_of(archive: ChatArchive, file: ArchiveFile, rows: ChatGPTRecords) -> RowParser | None:
     """Return the parser of a file; None if it has no conversations and no memories."""
     if file.info is not None and not file.ends(".json"):
         return None

@@ -49,26 +49,26 @@ class Chroma:
         beside=frozenset({VECTOR, URI}),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return tables_of(_database(place)) >= _SIGNS
+    def recognises(self, location: Place) -> bool:
+        return tables_of(_database(location)) >= _SIGNS
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        source = _database(place)
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        source = _database(location)
         with open_database_copy(source, reading) as database:
-            found = collections_in(database, place.name)
-            _keep(found, reading)
-            if len(found) > 1:
+            collections = collections_in(database, location.name)
+            _keep(collections, reading)
+            if len(collections) > 1:
                 reading.report.note(
-                    f"all {len(found)} collections are read; one alone:"
+                    f"all {len(collections)} collections are read; one alone:"
                     " chroma:///folder?collection=NAME"
                 )
             count = 0
-            for segment in segments_in(database, found):
+            for segment in segments_in(database, collections):
                 for entry in entries_in(database, segment, source, reading):
                     count += 1
                     yield entry
             if count == 0 and not reading.report.left_out:
-                raise EmptyInputError("it contains no memories", file=place.name)
+                raise EmptyInputError("it contains no memories", file=location.name)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
@@ -79,18 +79,21 @@ class Chroma:
         )
 
 
-def _database(place: Place) -> Place:
-    return Place(place.path / FILE, place.on_progress) if place.is_folder else place
+def _database(location: Place) -> Place:
+    return Place(location.path / FILE, location.on_progress) if location.is_folder else location
 
 
-def _keep(found: list[dict[str, Any]], reading: ReadContext) -> None:
+def _keep(collections: list[dict[str, Any]], reading: ReadContext) -> None:
     """Store the metadata of the collections, unless there are too many."""
-    said = [{name: one[name] for name in _SAID if name in one} for one in found]
-    if len(said) <= _MOST_KEPT:
-        reading.container["collections"] = said
+    details = [
+        {name: collection[name] for name in _SAID if name in collection}
+        for collection in collections
+    ]
+    if len(details) <= _MOST_KEPT:
+        reading.container["collections"] = details
     else:
         reason = "its details, since there are too many"
-        reading.report.lost("collection", reason, count=len(said))
+        reading.report.lost("collection", reason, count=len(details))
 
 
 def entries_in(

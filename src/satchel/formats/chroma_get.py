@@ -44,7 +44,7 @@ _LISTS = {
     "metadatas": "metadata",
     "uris": URI,
 }
-_PLACES = {name: place for place, name in enumerate(_LISTS)}
+_COLUMNS = {name: place for place, name in enumerate(_LISTS)}
 _ALWAYS = ("ids", "documents", "metadatas")
 _KEY = struct.Struct(">BQ")
 _BESIDE_IDS = ((b"documents",), (b"metadatas",), (b"embeddings",))
@@ -71,23 +71,23 @@ class ChromaGet:
         beside=frozenset({VECTOR, URI}),
     )
 
-    def recognises(self, place: Place) -> bool:
-        found = dict(json_members(place.head))
-        if found.get((b"ids",)) != b"[" or found.get((b"ids", 0), b'"') != b'"':
+    def recognises(self, location: Place) -> bool:
+        starts = dict(json_members(location.head))
+        if starts.get((b"ids",)) != b"[" or starts.get((b"ids", 0), b'"') != b'"':
             return False
         # The IDs of many records may fill the whole head.
-        return any(path in found for path in _BESIDE_IDS) or len(place.head) == HEAD_BYTES
+        return any(path in starts for path in _BESIDE_IDS) or len(location.head) == HEAD_BYTES
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         with closing(_Lists()) as lists:
-            with place.open() as stream:
-                around = lists.read(stream, place, reading)
+            with location.open() as stream:
+                around = lists.read(stream, location, reading)
             if not lists.counts.get("ids"):
-                raise EmptyInputError("the file contains no memories", file=place.name)
+                raise EmptyInputError("the file contains no memories", file=location.name)
             for name, count in lists.counts.items():
                 if count != lists.counts["ids"]:
                     problem = f"there are {count} `{name}` for {lists.counts['ids']} `ids`"
-                    raise MalformedError(problem, file=place.name, field=name)
+                    raise MalformedError(problem, file=location.name, field=name)
             reading.container["lists"] = [name for name in _LISTS if name in lists.counts]
             if around:
                 reading.container["fields"] = around
@@ -97,7 +97,7 @@ class ChromaGet:
                     yield entry_of(lists.row(number), None, space=space)
                 except MalformedError as error:
                     error.field = f"{error.field}/{number}"
-                    reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
+                    reading.refuse(error.located(file=location.name))  # type: ignore[arg-type]
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report
@@ -122,13 +122,13 @@ class _Lists:
         """Free the temporary space."""
         self._held.close()
 
-    def read(self, stream: BinaryIO, place: Place, reading: ReadContext) -> Row:
+    def read(self, stream: BinaryIO, location: Place, reading: ReadContext) -> Row:
         """Read the lists of a document; return its other members."""
-        document = ForeignReader(stream, place.name, item_bytes=reading.limits.line_bytes)
+        document = ForeignReader(stream, location.name, item_bytes=reading.limits.line_bytes)
         around: Row = {}
         if document.peek() != "{":
             raise MalformedError(
-                "not a collection: not an object", file=place.name, line=document.line
+                "not a collection: not an object", file=location.name, line=document.line
             )
         for key in document.members():
             if key in _LISTS and document.peek() == "[":
@@ -144,28 +144,28 @@ class _Lists:
         """Add a value to a list."""
         number = self.counts.get(name, 0)
         if value is not None:
-            self._held.put(_KEY.pack(_PLACES[name], number), _pack(value))
+            self._held.put(_KEY.pack(_COLUMNS[name], number), _pack(value))
         self.counts[name] = number + 1
 
     def row(self, number: int) -> Row:
         """Return the values of all lists at an index."""
-        return {member: self._at(name, number) for name, member in _LISTS.items()}
+        return {member: self._value_at(name, number) for name, member in _LISTS.items()}
 
-    def _at(self, name: str, number: int) -> Any:
-        found = self._held.get(_KEY.pack(_PLACES[name], number))
+    def _value_at(self, name: str, number: int) -> Any:
+        found = self._held.get(_KEY.pack(_COLUMNS[name], number))
         return None if found is None else _unpack(found)
 
-    def write(self, sink: BinaryIO, wanted: set[str], around: Row, report: Report) -> None:
+    def write(self, sink: BinaryIO, required: set[str], around: Row, report: Report) -> None:
         """Write the lists that are required or not empty."""
         sink.write(b"{")
         count = self.counts.get("ids", 0)
         joint = b"\n"
-        for name, place in _PLACES.items():
-            if name not in wanted and not self._has(place, count):
+        for name, column in _COLUMNS.items():
+            if name not in required and not self._has(column, count):
                 continue
             sink.writelines((joint, as_json(name, report), b": ["))
             for number in range(count):
-                value = as_json(self._at(name, number), report)
+                value = as_json(self._value_at(name, number), report)
                 sink.writelines((b",\n" if number else b"\n", value))
             sink.write(b"\n]")
             joint = b",\n"
@@ -174,29 +174,29 @@ class _Lists:
                 sink.writelines((joint, as_json({name: part}, report)[1:-1]))
         sink.write(b"\n}\n")
 
-    def _has(self, place: int, count: int) -> bool:
-        return any(_KEY.pack(place, number) in self._held for number in range(count))
+    def _has(self, column: int, count: int) -> bool:
+        return any(_KEY.pack(column, number) in self._held for number in range(count))
 
 
 def _fill(lists: _Lists, records: RecordSet, report: Report) -> str:
     """Add every memory to the lists; return the distance of their vectors."""
     lengths, spaces = dict[int, str | None](), dict[str, str]()
-    with closing(ScratchMap()) as there:
+    with closing(ScratchMap()) as ids:
         for record in in_order(records, {}):
             entry = record.model
             if not isinstance(entry, Entry) or (entry.text is None and not _was_one(entry)):
                 report.lost(record.type, "Chroma stores text only", example=record.id)
                 continue
             row = row_of(record, entry, report)
-            if not there.add(row["id"].encode()):
+            if not ids.add(row["id"].encode()):
                 row["id"] = record.id.partition(":")[2]
                 report.lost("origin/id", "another record has the same ID", example=record.id)
-                there.add(row["id"].encode())
+                ids.add(row["id"].encode())
             _count(record, entry, report)
             if row[VECTOR] is not None and entry.origin is not None:
                 _require_length(lengths, row[VECTOR], entry.origin.source)
-                kept = entry.origin.as_written.get(VECTOR, {})
-                spaces.setdefault(kept.get(SPACE, USUAL), record.id)
+                stored = entry.origin.as_written.get(VECTOR, {})
+                spaces.setdefault(stored.get(SPACE, USUAL), record.id)
             for name, member in _LISTS.items():
                 value = row[member]
                 lists.add(name, _numbers(value) if member == VECTOR else value)

@@ -72,24 +72,30 @@ def files_at(path: str, text: str, origin: Origin, created: str | None) -> Itera
         yield msgspec.structs.replace(each, origin=origin, created_at=created)
 
 
-def long_attachments(kept: Row, message: str) -> Iterator[tuple[str, str]]:
+def long_attachments(as_written: Row, message: str) -> Iterator[tuple[str, str]]:
     """Move long texts of attachments out of a message; yield their paths and texts.
 
     Args:
-        kept: The stored members; each text is replaced by the path of its file.
+        as_written: The stored members; each text is replaced by the path of its file.
         message: The ID of the message.
     """
-    listed = kept.get("attachments")
-    rows = [one for one in listed if type(one) is dict] if type(listed) is list else []
-    texts = [one.get(_TEXT) for one in rows]
+    listed = as_written.get("attachments")
+    rows = (
+        [attachment for attachment in listed if type(attachment) is dict]
+        if type(listed) is list
+        else []
+    )
+    texts = [attachment.get(_TEXT) for attachment in rows]
     if sum(len(text) for text in texts if type(text) is str) <= _LONG:
         return
-    kept["attachments"] = made = list(listed or ())
-    for number, one in enumerate(made):
-        text = one.get(_TEXT) if type(one) is dict else None
+    as_written["attachments"] = attachments = list(listed or ())
+    for number, attachment in enumerate(attachments):
+        text = attachment.get(_TEXT) if type(attachment) is dict else None
         if type(text) is str and text:
             path = f"attachments/{message}/{number}"
-            made[number] = {k: v for k, v in one.items() if k != _TEXT} | {"file": path}
+            attachments[number] = {k: v for k, v in attachment.items() if k != _TEXT} | {
+                "file": path
+            }
             yield path, text
 
 
@@ -108,13 +114,13 @@ def designed(row: Row, conversation: str, number: int) -> SessionEvent:
         MalformedError: If it has no role.
     """
     role, inside = text_in(row, "role"), row.get("content")
-    kept = rest_of(row, known=("uuid", "role", "content"), times=("created_at",))
-    said = inside.get("content") if type(inside) is dict else inside
-    text = said if type(said) is str else None
+    as_written = rest_of(row, known=("uuid", "role", "content"), times=("created_at",))
+    words = inside.get("content") if type(inside) is dict else inside
+    text = words if type(words) is str else None
     if text is not None and type(inside) is dict:
         same = ("content", "role") if inside.get("role") == role else ("content",)
         more = rest_of(inside, known=same)
-        kept |= {"content": more} if more else {}
+        as_written |= {"content": more} if more else {}
     identity = text_or_none(row.get("uuid")) or f"{conversation}/{number}"
     return SessionEvent(
         event="message",
@@ -122,7 +128,7 @@ def designed(row: Row, conversation: str, number: int) -> SessionEvent:
         text="" if inside is None else text,
         content=None if text is not None else inside,
         created_at=moment_of(row.get("created_at")),
-        origin=origin_at(_NAME, identity, None, kept),
+        origin=origin_at(_NAME, identity, None, as_written),
     )
 
 
@@ -198,13 +204,13 @@ class ClaudeRecords:
                 self._report.lost("message", "it is empty")
                 continue
             try:
-                one = designed(row_in(value, "a message"), identity, number)
+                event = designed(row_in(value, "a message"), identity, number)
             except MalformedError as error:
                 error.field = f"messages/{number}" + (f"/{error.field}" if error.field else "")
                 raise
-            assert one.origin is not None and one.origin.id is not None  # noqa: S101, PT018
-            turns.append(ChatTurn(one.origin.id, before, one))
-            before = one.origin.id
+            assert event.origin is not None and event.origin.id is not None  # noqa: S101, PT018
+            turns.append(ChatTurn(event.origin.id, before, event))
+            before = event.origin.id
         yield from events(ChatConversation(start, turns, before), self._report)
 
     def project(self, row: Row) -> Iterator[Model]:
@@ -222,11 +228,11 @@ class ClaudeRecords:
             summary=text_or_none(row.get("description")),
             origin=origin_at(NAME, identity, source, rest_of(row, known=_PROJECT)),
         )
-        told = text_or_none(row.get("prompt_template"))
-        if told is not None:
+        instructions = text_or_none(row.get("prompt_template"))
+        if instructions is not None:
             yield Identity(
                 kind="prompt_template",
-                custom_instructions=told,
+                custom_instructions=instructions,
                 created_at=moment_of(row.get("created_at")),
                 scope=Scope(user=source, namespace=("projects", identity)),
                 origin=origin_at(NAME, f"{identity}/prompt_template", source, {}),
@@ -287,7 +293,7 @@ class ClaudeRecords:
             return
         about = _PROJECT_MEMBERS.match(path)
         project = about[1] if about is not None else None
-        kept = rest_of(row, known=_FILE, times=("updated_at",))
+        as_written = rest_of(row, known=_FILE, times=("updated_at",))
         for each in _remembered(text, "memory_file", account, project, f"memory_files/{path}"):
             origin = each.origin
             assert origin is not None  # noqa: S101 - each that is read has one
@@ -295,7 +301,7 @@ class ClaudeRecords:
                 each,
                 created_at=moment_of(row.get("updated_at")),
                 sources=(Evidence(kind="file", id=path), *each.sources),
-                origin=msgspec.structs.replace(origin, as_written=kept),
+                origin=msgspec.structs.replace(origin, as_written=as_written),
             )
 
 
@@ -308,7 +314,7 @@ def _turns(
         report.ignore("empty message", count=len(messages) - len(rows))
     # If no message names a parent, they are a list.
     is_tree = any(text_or_none(row.get(_PARENT)) for row in rows)
-    found, seen, before = list[ChatTurn](), dict[str, Row](), None
+    turns, seen, before = list[ChatTurn](), dict[str, Row](), None
     files = list[FileVersion]()
     for number, row in enumerate(rows):
         try:
@@ -324,33 +330,33 @@ def _turns(
             continue
         parent = text_or_none(row[_PARENT]) if is_tree and _PARENT in row else before
         before = identity
-        found.append(ChatTurn(before, parent, event))
+        turns.append(ChatTurn(before, parent, event))
         files += attached
-    return found, files
+    return turns, files
 
 
 def _message(row: Row, source: str | None) -> tuple[SessionEvent, list[FileVersion]]:
     sender, text, content = text_in(row, "sender"), row.get("text"), row.get("content")
     if text is not None and type(text) is not str:
         raise MalformedError("this is not text", field="text")
-    kept = rest_of(row, known=("uuid", "text", "content", "sender"), times=("created_at",))
+    as_written = rest_of(row, known=("uuid", "text", "content", "sender"), times=("created_at",))
     if ROLES.get(sender) != sender:
-        kept["sender"] = sender
+        as_written["sender"] = sender
     plain = _plain(content)
     words: str | None = text or None
     if plain is not None and (text is None or text in ("", plain[0])):
         words, parts = plain[0], None
-        kept |= {"content": plain[1]} if plain[1] else {}
+        as_written |= {"content": plain[1]} if plain[1] else {}
     else:
         parts = content or None
         if parts is not None and text:
-            words, kept = None, {**kept, "text": text}
+            words, as_written = None, {**as_written, "text": text}
     if words is None:
         words = "" if parts is None else spoken_text(parts)
     identity, created = text_in(row, "uuid"), moment_of(row.get("created_at"))
     files = [
         one
-        for path, long in long_attachments(kept, identity)
+        for path, long in long_attachments(as_written, identity)
         for one in files_at(path, long, origin_at(NAME, path, source, {}), created)
     ]
     event = SessionEvent(
@@ -359,7 +365,7 @@ def _message(row: Row, source: str | None) -> tuple[SessionEvent, list[FileVersi
         text=words,
         content=parts,
         created_at=created,
-        origin=origin_at(NAME, identity, source, kept),
+        origin=origin_at(NAME, identity, source, as_written),
     )
     return event, files
 
@@ -381,14 +387,14 @@ def _remembered(
     seen = dict[str, int]()
     for each in paragraphs(text):
         heading = words_of(each.heading) if each.heading else ""
-        place = seen[heading] = seen.get(heading, 0) + 1
+        number = seen[heading] = seen.get(heading, 0) + 1
         yield Semantic(
             text=each.text,
             kind=kind,
             tags=(heading,) if heading else (),
             scope=Scope(user=account, namespace=("projects", project) if project else ()),
             sources=(Evidence(kind="project", id=project),) if project else (),
-            origin=origin_at(NAME, f"{where}/{heading}/{place}", account, {}),
+            origin=origin_at(NAME, f"{where}/{heading}/{number}", account, {}),
         )
 
 
@@ -430,13 +436,13 @@ class Claude:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return any(_kind(head) for head in heads(place))
+    def recognises(self, location: Place) -> bool:
+        return any(_kind(head) for head in heads(location))
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         rows = ClaudeRecords(reading.report)
-        with open_archive(place, reading.limits) as archive:
+        with open_archive(location, reading.limits) as archive:
             makes: dict[str, RowParser | None] = {
                 "conversation": rows.conversation,
                 "memories": rows.memories,
@@ -447,7 +453,7 @@ class Claude:
             if len(kinds) == 1:  # what --from says, if not another of the three
                 kinds = {path: kind or "conversation" for path, kind in kinds.items()}
             by_file = {path: makes.get(kind) for path, kind in kinds.items()}
-            yield from require_some(from_files(archive, reading, place, by_file), place)
+            yield from require_some(from_files(archive, reading, location, by_file), location)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing

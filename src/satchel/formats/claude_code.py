@@ -108,12 +108,12 @@ class Transcript:
     def _started(self, row: Row) -> SessionEvent:
         session = text_in(row, "sessionId")
         agent = text_or_none(row.get("agentId"))
-        said = {name: row[name] for name in _OF_THE_SESSION[1:] if row.get(name) is not None}
+        metadata = {name: row[name] for name in _OF_THE_SESSION[1:] if row.get(name) is not None}
         return SessionEvent(
             event="session",
             name=self._name,
             created_at=moment_of(row.get("timestamp")),
-            metadata=said,
+            metadata=metadata,
             origin=origin_at(
                 NAME,
                 f"{session}/{agent}" if agent else session,
@@ -133,19 +133,19 @@ class Transcript:
             yield self._talk.called(name, f"line {number}")
 
     def _message(self, row: Row, kind: str, identity: str) -> SessionEvent:
-        assert self._talk is not None  # noqa: S101 - it was begun by whoever calls
+        assert self._talk is not None  # noqa: S101 - the caller began it
         origin = self._talk.start.origin
-        kept = rest_of(row, known=_KNOWN, times=("timestamp",))
+        as_written = rest_of(row, known=_KNOWN, times=("timestamp",))
         for name in _OF_THE_SESSION[1:]:  # stored once, with the conversation
-            if kept.get(name) == self._talk.start.metadata.get(name):
-                kept.pop(name, None)
+            if as_written.get(name) == self._talk.start.metadata.get(name):
+                as_written.pop(name, None)
         if kind == "system":
             role, content = "system", row.get("content")
         else:
             message = row_in(row.get("message"), "`message`")
             role, content = text_in(message, "role"), message.get("content")
             more = rest_of(message, known=("role", "content"))
-            kept |= {"message": more} if more else {}
+            as_written |= {"message": more} if more else {}
         parts = None if type(content) is str else content
         return SessionEvent(
             event="message",
@@ -153,7 +153,7 @@ class Transcript:
             text=content if type(content) is str else "" if parts is None else spoken_text(parts),
             content=parts,
             created_at=moment_of(row.get("timestamp")),
-            origin=origin_at(NAME, identity, origin.id if origin else None, kept),
+            origin=origin_at(NAME, identity, origin.id if origin else None, as_written),
         )
 
 
@@ -180,26 +180,26 @@ class ClaudeCode:
         traits=Traits(components=frozenset(Component), writes=False),
     )
 
-    def recognises(self, place: Place) -> bool:
-        for head in heads(place, ".jsonl"):
+    def recognises(self, location: Place) -> bool:
+        for head in heads(location, ".jsonl"):
             paths = {path for path, _ in json_members(head)}
             if any(sign <= paths for sign in _SIGNS):
                 return True
         return False
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        with open_archive(place, reading.limits) as archive:
-            notes, talks = _parted(archive)
+        with open_archive(location, reading.limits) as archive:
+            notes, conversations = _parted(archive)
             tops = list(notes) if len(notes) == 1 else [""] * len(notes)
-            found = chain.from_iterable(
-                memories_in(one, reading, place, top)
+            memories = chain.from_iterable(
+                memories_in(one, reading, location, top)
                 for top, one in zip(tops, notes.values(), strict=True)
             )
-            talked = from_transcripts(
-                talks, reading, place, lambda file: Transcript(file, reading.report)
+            turns = from_transcripts(
+                conversations, reading, location, lambda file: Transcript(file, reading.report)
             )
-            yield from require_some(chain[Model](found, talked), place)
+            yield from require_some(chain[Model](memories, turns), location)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing

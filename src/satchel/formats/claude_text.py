@@ -80,31 +80,31 @@ class ClaudeText:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        lines = place.head.decode("utf-8", "replace").split("\n")
+    def recognises(self, location: Place) -> bool:
+        lines = location.head.decode("utf-8", "replace").split("\n")
         return any(_ITEM.fullmatch(line.rstrip("\r")) for line in lines)
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        with open_archive(place, reading.limits) as archive:
-            if place.head.startswith(ZIP_MAGIC):
-                raise MalformedError("an archive is not text", file=place.name, byte=0)
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        with open_archive(location, reading.limits) as archive:
+            if location.head.startswith(ZIP_MAGIC):
+                raise MalformedError("an archive is not text", file=location.name, byte=0)
             most = reading.limits.line_bytes
-            text = text_in(archive, archive.files[0], reading, place, most)
+            text = text_in(archive, archive.files[0], reading, location, most)
         with closing(ScratchMap()) as seen:
             count = 0
-            for count, said in enumerate(_said_in(text, reading), 1):  # noqa: B007 - used below
-                yield said.entry(seen)
+            for count, item in enumerate(_said_in(text, reading), 1):  # noqa: B007 - used below
+                yield item.entry(seen)
         if not count:
             raise EmptyInputError(
                 "no memories found: no line starts with a date in brackets",
-                file=place.name,
+                file=location.name,
             )
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report
         count_records(records, frozenset(Component), report)
-        with closing(SpoolStreams()) as strands, target.open() as sink:
-            parts = {section.heading: strands.new_stream() for section in _SECTIONS}
+        with closing(SpoolStreams()) as streams, target.open() as sink:
+            parts = {section.heading: streams.new_stream() for section in _SECTIONS}
             for component in Component:
                 for record in records.of(component):
                     entry = cast("Entry", record.model)
@@ -115,12 +115,12 @@ class ClaudeText:
                         for line in item_lines(start, words):
                             parts[section.heading].write(line.encode() + b"\n")
             first = True
-            for heading, strand in parts.items():
-                for number, said in enumerate(strand.lines()):
+            for heading, stream in parts.items():
+                for number, line_text in enumerate(stream.lines()):
                     if number == 0:
                         sink.write(f"{'' if first else chr(10)}## {heading}\n\n".encode())
                         first = False
-                    sink.write(said + b"\n")
+                    sink.write(line_text + b"\n")
 
 
 class _Memory(NamedTuple):
@@ -129,11 +129,11 @@ class _Memory(NamedTuple):
     section: _Section
     tags: tuple[str, ...]
     day: str
-    said: NoteItemText
+    item: NoteItemText
 
     def entry(self, seen: ScratchMap) -> Entry:
         """Return it as an entry."""
-        item, created = NoteItem(self.section.component, self.said.text), read_time(self.day)
+        item, created = NoteItem(self.section.component, self.item.text), read_time(self.day)
         origin = origin_of(item, NAME, seen)
         if created is None and self.day != _UNKNOWN:
             origin = replace(origin, as_written={"day": self.day})
@@ -152,7 +152,7 @@ def _said_in(text: str, reading: ReadContext) -> Iterator[_Memory]:
         lines = [line.removesuffix("\r") for line in lines]
     section, tags, last = _OTHER, tuple[str, ...](), list[_Memory]()
     for number, line in enumerate(lines, 1):
-        if last and last[0].said.take(line):
+        if last and last[0].item.take(line):
             continue
         yield from last
         last = []

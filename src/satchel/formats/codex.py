@@ -70,7 +70,7 @@ class _CodexMessage(NamedTuple):
     role: str
     text: str | None
     content: Any
-    kept: Row
+    as_written: Row
 
 
 class CodexNames:
@@ -110,7 +110,7 @@ class Rollout:
 
         self._words = set[bytes]()
         self._question = ""
-        self._shown = dict[bytes, str]()
+        self._displayed = dict[bytes, str]()
         """Texts shown to the user that no message has had yet, by digest."""
 
         self._setting: Row | None = None
@@ -123,26 +123,28 @@ class Rollout:
         Raises:
             MalformedError: If it is not a line of a rollout.
         """
-        kind, said = _parts(row)
+        kind, payload = _parts(row)
         if kind == "session_meta":
-            yield from self._began(row, said)
+            yield from self._began(row, payload)
             return
         if self._talk is None:
             hint = "Is it a Claude Code transcript? --from claude_code" * ("sessionId" in row)
             problem = "no `session_meta` comes before it"
             raise MalformedError(problem, field="type", hint=hint or None)
         if kind == "response_item":
-            yield from self._item(row, said, number)
+            yield from self._item(row, payload, number)
         elif kind == "compacted":
-            text = text_or_none(said.get("message"))
-            kept = self._kept(row, rest_of(said, known=("message",)))
-            yield from self._message(row, number, _CodexMessage("system", text or "", None, kept))
+            text = text_or_none(payload.get("message"))
+            as_written = self._as_written(row, rest_of(payload, known=("message",)))
+            yield from self._message(
+                row, number, _CodexMessage("system", text or "", None, as_written)
+            )
         elif kind == _SETTING:
-            if said != self._setting:
+            if payload != self._setting:
                 self._wait(_SETTING, row)
-            self._setting = said
+            self._setting = payload
         elif kind == "event_msg":
-            self._happened(row, said)
+            self._happened(row, payload)
         elif kind in _PROGRAM:
             self._report.ignore(kind)
         else:
@@ -152,101 +154,105 @@ class Rollout:
         """Yield the conversation's name; count data that no message has."""
         for kind in self._waiting:
             self._report.ignore(kind)
-        if self._shown:
-            example = next(iter(self._shown.values()))[:40]
+        if self._displayed:
+            example = next(iter(self._displayed.values()))[:40]
             reason = "text that was displayed and is in no message"
-            self._report.lost("event_msg", reason, example=example, count=len(self._shown))
+            self._report.lost("event_msg", reason, example=example, count=len(self._displayed))
         named = self._names.pop(self._session, None)
         name = text_or_none(named.get("thread_name")) if named else None
         if self._talk is not None and named is not None and name is not None:
             yield self._talk.called(name, f"named {named.get('updated_at')}")
 
-    def _began(self, row: Row, said: Row) -> Iterator[Model]:
-        identity = text_in(said, "id")
+    def _began(self, row: Row, payload: Row) -> Iterator[Model]:
+        identity = text_in(payload, "id")
         if self._talk is not None:
             self._report.ignore("session_meta")  # repeated, or of the conversation of origin
             return
-        metadata = {name: said[name] for name in _OF_THE_SESSION if said.get(name) is not None}
+        metadata = {
+            name: payload[name] for name in _OF_THE_SESSION if payload.get(name) is not None
+        }
         known = ("id", "timestamp", *metadata)
         start = SessionEvent(
             event="session",
-            created_at=moment_of(said.get("timestamp") or row.get("timestamp")),
+            created_at=moment_of(payload.get("timestamp") or row.get("timestamp")),
             metadata=metadata,
-            origin=origin_at(NAME, identity, None, self._kept(row, rest_of(said, known=known))),
+            origin=origin_at(
+                NAME, identity, None, self._as_written(row, rest_of(payload, known=known))
+            ),
         )
         self._session, self._talk = identity, TranscriptConversation(start)
         yield start
 
-    def _item(self, row: Row, said: Row, number: int) -> Iterator[Model]:
-        kind = text_in(said, "type")
+    def _item(self, row: Row, payload: Row, number: int) -> Iterator[Model]:
+        kind = text_in(payload, "type")
         if kind in _UNSAID:
             self._report.ignore(kind)
             return
         if kind != "message":
-            for part in _texts_in(said.get("summary")) + _texts_in(said.get("content")):
+            for part in _texts_in(payload.get("summary")) + _texts_in(payload.get("content")):
                 self._heard(part)
             role = "tool" if kind.endswith(_OUTPUT) else "assistant"
-            found = _CodexMessage(role, None, [said], self._kept(row, {}))
-            yield from self._message(row, number, found)
+            message = _CodexMessage(role, None, [payload], self._as_written(row, {}))
+            yield from self._message(row, number, message)
             return
-        role, parts = text_in(said, "role"), said.get("content")
+        role, parts = text_in(payload, "role"), payload.get("content")
         texts = _texts_in(parts)
-        kept = self._kept(row, rest_of(said, known=("type", "role", "content")))
+        as_written = self._as_written(row, rest_of(payload, known=("type", "role", "content")))
         plain = _plain(parts)
         if plain is not None:
-            kept["content_type"] = plain.kind
+            as_written["content_type"] = plain.kind
         if role == "user":
             if texts and all(map(_GIVEN.match, texts)):
-                kept["role"], role = role, INSTRUCTIONS
+                as_written["role"], role = role, INSTRUCTIONS
             else:
                 self._turns.append(self._last)
                 self._question = "\n".join(texts)
-        for one in texts:
-            self._heard(one)
+        for part_text in texts:
+            self._heard(part_text)
         content = None if plain is not None or not parts else parts
         words = plain.text if plain is not None else spoken_text(content) if content else ""
-        yield from self._message(row, number, _CodexMessage(role, words, content, kept))
+        yield from self._message(row, number, _CodexMessage(role, words, content, as_written))
 
-    def _message(self, row: Row, number: int, said: "_CodexMessage") -> Iterator[SessionEvent]:
-        assert self._talk is not None  # noqa: S101 - whoever calls has looked
-        name, kept = f"line {number}", said.kept
+    def _message(self, row: Row, number: int, message: "_CodexMessage") -> Iterator[SessionEvent]:
+        assert self._talk is not None  # noqa: S101 - the caller checked
+        name, as_written = f"line {number}", message.as_written
         if self._waiting:
-            kept, self._waiting = {**kept, "before": self._waiting}, {}
+            as_written, self._waiting = {**as_written, "before": self._waiting}, {}
         event = SessionEvent(
             event="message",
-            role=said.role,
-            text=said.text,
-            content=said.content,
+            role=message.role,
+            text=message.text,
+            content=message.content,
             created_at=moment_of(row.get("timestamp")),
-            origin=origin_at(NAME, name, self._session, kept),
+            origin=origin_at(NAME, name, self._session, as_written),
         )
         parent, self._last = self._last, name
         yield from self._talk.message(name, parent, event)
 
-    def _happened(self, row: Row, said: Row) -> None:
-        kind = text_in(said, "type")
+    def _happened(self, row: Row, payload: Row) -> None:
+        kind = text_in(payload, "type")
         if kind == _BACK:
-            self._go_back(said.get("num_turns"))
+            self._go_back(payload.get("num_turns"))
             self._wait(_BACK, row)
             return
-        words = self._words_in(said, kind)
+        words = self._words_in(payload, kind)
         if words is None:
             self._report.ignore(kind)
             return
         mark = _mark(words)
         if mark in self._words or words in self._question:
             return
-        if len(self._shown) < _MOST_SHOWN:
-            self._shown[mark] = words
+        if len(self._displayed) < _MOST_SHOWN:
+            self._displayed[mark] = words
         else:
             self._report.lost("event_msg", "text that was displayed and is in no message")
 
-    def _words_in(self, said: Row, kind: str) -> str | None:
+    def _words_in(self, payload: Row, kind: str) -> str | None:
         """Return the text that an event shows to the user; None for state of the program."""
         if kind in _STATES:
             return None
         members = (_SAID_AGAIN[kind],) if kind in _SAID_AGAIN else _SHOWN
-        return next((words for name in members if (words := text_or_none(said.get(name)))), None)
+        return next((words for name in members if (words := text_or_none(payload.get(name)))), None)
 
     def _go_back(self, turns: Any) -> None:
         """Make the next message follow the one before the last questions."""
@@ -259,14 +265,14 @@ class Rollout:
     def _heard(self, words: str) -> None:
         mark = _mark(words)
         self._words.add(mark)
-        self._shown.pop(mark, None)
+        self._displayed.pop(mark, None)
 
     def _wait(self, kind: str, row: Row) -> None:
         if kind in self._waiting:
             self._report.ignore(kind)
         self._waiting[kind] = row
 
-    def _kept(self, row: Row, more: Row) -> Row:
+    def _as_written(self, row: Row, more: Row) -> Row:
         """Return the members of a line and its payload that are not stored elsewhere."""
         around = rest_of(row, known=("payload",), times=("timestamp",))
         return {**more, **({"line": around} if around else {})} if "payload" in row else more
@@ -328,21 +334,21 @@ class Codex:
         traits=Traits(components=frozenset(), writes=False),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return any(_is_rollout(head) for head in heads(place, ".jsonl"))
+    def recognises(self, location: Place) -> bool:
+        return any(_is_rollout(head) for head in heads(location, ".jsonl"))
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         names = CodexNames()
-        with open_archive(place, reading.limits) as archive:
+        with open_archive(location, reading.limits) as archive:
 
             def lines_of(file: ArchiveFile) -> LineParser | None:
                 if file.info is None or _is_in(archive, file):
                     return Rollout(reading.report, names.found)
                 return names if file.name == _INDEX else None
 
-            found = from_transcripts(archive, reading, place, lines_of, first=_INDEX)
-            yield from require_some(found, place)
+            records = from_transcripts(archive, reading, location, lines_of, first=_INDEX)
+            yield from require_some(records, location)
         if names.found:
             kind = f"names in {_INDEX} of missing files"
             reading.report.ignore(kind, count=len(names.found))

@@ -33,13 +33,13 @@ from satchel.formats._cognee import (
     VERSION,
     Chunks,
     Row,
+    as_written_of,
     entry_of,
     events_of,
     files_in,
     has_turns,
     is_archive,
     is_raw,
-    kept_of,
     node_of,
     put_end,
     put_file,
@@ -74,12 +74,12 @@ class CogneeArchive:
     """An archive that is being read.
 
     Args:
-        place: The archive.
+        location: The archive.
         reading: The limits and the report.
     """
 
-    def __init__(self, place: Place, reading: ReadContext) -> None:
-        self._place = place
+    def __init__(self, location: Place, reading: ReadContext) -> None:
+        self._location = location
         self._reading = reading
         self._names, self._facts = ScratchMap(), Spool()
         self._order, self._count = Order(), 0
@@ -117,9 +117,9 @@ class CogneeArchive:
 
     def _files(self) -> Iterator[tuple[str, Chunks]]:
         try:
-            yield from files_in(self._place, self._reading)
+            yield from files_in(self._location, self._reading)
         except InputError as error:
-            raise error.located(file=self._place.name) from None
+            raise error.located(file=self._location.name) from None
 
     def _take_manifest(self, chunks: Chunks) -> None:
         lines, whole = LineReader(cast("Decompressor", chunks)), list[bytes]()
@@ -131,15 +131,15 @@ class CogneeArchive:
             require_version(self._manifest, any_version=self._reading.any_version)
         except InputError as error:
             error.field = error.field or MANIFEST
-            raise error.located(file=self._place.name) from None
+            raise error.located(file=self._location.name) from None
         self._reading.container["manifest"] = self._manifest
 
     def _require_whole(self) -> None:
         if self._manifest is None:
             problem = f"not a COGX archive: `{MANIFEST}` is missing"
-            raise MalformedError(problem, file=self._place.name, field=MANIFEST)
+            raise MalformedError(problem, file=self._location.name, field=MANIFEST)
         if not self._count:
-            raise EmptyInputError("the archive contains no memories", file=self._place.name)
+            raise EmptyInputError("the archive contains no memories", file=self._location.name)
         counts = self._manifest.get("counts")
         found = counts.values() if isinstance(counts, dict) else ()
         told = sum(one for one in found if type(one) is int)
@@ -172,7 +172,7 @@ class CogneeArchive:
         if kind in (ENTITY, RAW):
             node = node_of(kind, row)
             identity = text_in(row, "id" if kind == RAW else "external_id")
-            self._names.add(identity.encode(), _pack((_standing(node), node.name)))
+            self._names.add(identity.encode(), _pack((_placeholder(node), node.name)))
             return (node,)
         entry = entry_of(kind, row)
         self._order.add(entry)
@@ -198,7 +198,7 @@ class CogneeArchive:
             if standing:
                 name = f"{row['external_id']}/{side}"
                 origin = Origin(provider=NAME, id=name, trust=TrustClass.IMPORTED)
-                yield Edge(source=_standing(fact), target=standing, kind=side, origin=origin)
+                yield Edge(source=_placeholder(fact), target=standing, kind=side, origin=origin)
 
     @contextmanager
     def _refusing(self, where: str, line: Callable[[], int]) -> Iterator[None]:
@@ -207,10 +207,10 @@ class CogneeArchive:
         except InputError as error:
             error.line, error.byte = line(), None
             error.field = f"{where}/{error.field}" if error.field else where
-            self._reading.refuse(error.located(file=self._place.name))  # type: ignore[arg-type]
+            self._reading.refuse(error.located(file=self._location.name))  # type: ignore[arg-type]
 
 
-def _standing(record: GraphNode | Semantic) -> str:
+def _placeholder(record: GraphNode | Semantic) -> str:
     assert record.origin is not None  # noqa: S101 - each record that is read has one
     return placeholder(str(record.__struct_config__.tag), record.scope, record.origin)
 
@@ -302,7 +302,7 @@ class CogneeWriter:
         if node.name is None:
             self._report.lost("graph_node", "an entity must have a name", example=record.id)
             return
-        if not kept_of(node.origin) and (node.origin is None or node.origin.provider != NAME):
+        if not as_written_of(node.origin) and (node.origin is None or node.origin.provider != NAME):
             self._count_node(record, node)
         identity = known or record.id
         self._put(ENTITY, row_of_node(node, identity))
@@ -333,13 +333,13 @@ class CogneeWriter:
         self._refs.add(record.id.encode(), identity.encode())
 
     def _with_refs(self, record: Sealed, entry: Semantic, row: Row) -> Row:
-        kept = kept_of(entry.origin)
+        as_written = as_written_of(entry.origin)
         for side, name in ((SUBJECT, entry.subject), (OBJECT, entry.object)):
             target = self._joined.get(f"{record.id}/{side}".encode())
-            found = None if target is None else self._refs.get(target)
-            ref = kept.get(REFS[side])
-            if found is not None:
-                row[REFS[side]] = found.decode()
+            joined = None if target is None else self._refs.get(target)
+            ref = as_written.get(REFS[side])
+            if joined is not None:
+                row[REFS[side]] = joined.decode()
             elif type(ref) is not str:
                 row[REFS[side]] = name
         return row
@@ -449,34 +449,34 @@ class Cognee:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return is_archive(place)
+    def recognises(self, location: Place) -> bool:
+        return is_archive(location)
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        yield from CogneeArchive(place, reading).records()
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        yield from CogneeArchive(location, reading).records()
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         container = _container(records)
-        with closing(CogneeWriter(records, writing.report, container)) as leaving:
-            leaving.gather()
+        with closing(CogneeWriter(records, writing.report, container)) as writer:
+            writer.gather()
             with target.open() as sink:
                 if writing.compress:
                     with gzip_sink(sink) as packed:
-                        _put(packed, leaving, container, writing)
+                        _put(packed, writer, container, writing)
                 else:
-                    _put(sink, leaving, container, writing)
+                    _put(sink, writer, container, writing)
 
 
 FORMAT = Cognee()
 """The instance that the registry loads."""
 
 
-def _put(sink: BinaryIO, leaving: CogneeWriter, container: Row, writing: WriteContext) -> None:
+def _put(sink: BinaryIO, writer: CogneeWriter, container: Row, writing: WriteContext) -> None:
     manifest = container.get("manifest", {})
     made = (writing.header.extra or {}).get("created_at")
     if made is not None and "exported_at" not in manifest:
         manifest = {**manifest, "exported_at": made}
-    leaving.write(sink, manifest)
+    writer.write(sink, manifest)
 
 
 def _container(records: RecordSet) -> Row:

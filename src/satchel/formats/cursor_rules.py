@@ -58,14 +58,14 @@ class CursorRules:
         lost_on_writing="Everything but the text and type of memories.",
     )
 
-    def recognises(self, place: Place) -> bool:
-        if not place.head.startswith((b"---", b"\xef")):
+    def recognises(self, location: Place) -> bool:
+        if not location.head.startswith((b"---", b"\xef")):
             return False
-        front = split(place.head.decode("utf-8", "replace"))
+        front = split(location.head.decode("utf-8", "replace"))
         return front.is_there and not _SIGNS.isdisjoint(values_in(front.raw))
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        front = _front(place, reading)
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        front = _front(location, reading)
         lines = _lines(front.body)
         if front.raw != _FRONT:
             reading.container[_KEPT] = front.raw
@@ -76,7 +76,7 @@ class CursorRules:
             some = True
             yield entry
         if not some:
-            raise EmptyInputError("the rule is empty", file=place.name)
+            raise EmptyInputError("the rule is empty", file=location.name)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         count_records(records, frozenset(Component), writing.report)
@@ -95,14 +95,14 @@ class CursorRules:
                 sink.write(line.encode() + b"\n")
 
 
-def _front(place: Place, reading: ReadContext) -> Front:
-    with open_archive(place, reading.limits) as archive:
-        if place.head.startswith(ZIP_MAGIC):
-            raise MalformedError("an archive is not a rule", file=place.name, byte=0)
-        text = text_in(archive, archive.files[0], reading, place, MOST_WITHIN)
+def _front(location: Place, reading: ReadContext) -> Front:
+    with open_archive(location, reading.limits) as archive:
+        if location.head.startswith(ZIP_MAGIC):
+            raise MalformedError("an archive is not a rule", file=location.name, byte=0)
+        text = text_in(archive, archive.files[0], reading, location, MOST_WITHIN)
     front = split(text)
     if not front.is_there:
-        raise MalformedError("a rule must start with front matter", file=place.name, line=1)
+        raise MalformedError("a rule must start with front matter", file=location.name, line=1)
     return front
 
 

@@ -141,14 +141,14 @@ def _card(data: bytes) -> Card | MalformedError:
     except UnicodeDecodeError as error:
         return MalformedError("this is not UTF-8", byte=error.start)
     ends = [*_CELL.finditer(text)]
-    starts = [one.start() for one in ends[1:]] + [len(text)]
-    cells = [(one[1], text[one.end() : end]) for one, end in zip(ends, starts, strict=True)]
+    starts = [cell.start() for cell in ends[1:]] + [len(text)]
+    cells = [(cell[1], text[cell.end() : end]) for cell, end in zip(ends, starts, strict=True)]
     contents = [cell for kind, cell in cells if kind == "content-cell"]
     if not contents:
         return MalformedError("an activity without contents", field="activity")
     header = next((words_of(cell) for kind, cell in cells if kind == "header-cell"), "")
     parts = _BREAK.split(contents[0])
-    at = next((n for n, one in enumerate(parts) if n and _WHEN.fullmatch(_plain(one))), 0)
+    at = next((n for n, part in enumerate(parts) if n and _WHEN.fullmatch(_plain(part))), 0)
     caption = words_of(" ".join(contents[1:]))
     if not at:
         return Card(header, contents[0], "", "", caption)
@@ -163,12 +163,12 @@ def _plain(text: str) -> str:
 
 def words_of(html: str) -> str:
     """Return the visible text of HTML, with its line breaks."""
-    out, kept, end = list[str](), 0, 0
+    out, verbatim, end = list[str](), 0, 0
     for tag in _TAG.finditer(html):
-        _add(out, html[end : tag.start()], is_kept=kept > 0)
+        _add(out, html[end : tag.start()], is_kept=verbatim > 0)
         end, name = tag.end(), tag[2].lower()
         if name == "pre":
-            kept = max(0, kept + (-1 if tag[1] else 1))
+            verbatim = max(0, verbatim + (-1 if tag[1] else 1))
         if name == "br":
             out.append("\n")
         elif name == "li" and not tag[1]:
@@ -179,7 +179,7 @@ def words_of(html: str) -> str:
             out.append("\n\n")
         elif name in _LINES:
             out.append("\n")
-    _add(out, html[end:], is_kept=kept > 0)
+    _add(out, html[end:], is_kept=verbatim > 0)
     lines = [line.rstrip(" ") for line in "".join(out).split("\n")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
@@ -245,11 +245,13 @@ def gems_in(page: str) -> Iterator[Model]:
         name = words_of(page[mine[0].end() : mine[1].start() if len(mine) > 1 else end])
         files = page[mine[-1].end() : end]
         has_files = len(mine) > _NEEDED and not words_of(_ANCHOR.sub("", files))
-        told = page[mine[1].end() : mine[-1].start() if has_files else end] if mine[1:] else ""
+        instructions = (
+            page[mine[1].end() : mine[-1].start() if has_files else end] if mine[1:] else ""
+        )
         links = _TARGET_OF_ANCHOR.findall(files) if has_files else []
         yield Identity(
             kind="gem",
-            custom_instructions=words_of(told) or None,
+            custom_instructions=words_of(instructions) or None,
             tags=(name,) if name else (),
             scope=Scope(namespace=("gems", name or "gem")),
             origin=origin_at(NAME, f"gem/{name}", None, {"links": links} if links else {}),
@@ -310,22 +312,22 @@ _SHORT, _LONG = 3, 4
 def moment_in(text: str) -> str | None:
     """Return a time as ISO 8601; None if it is ambiguous."""
     shapes = (_SPOKEN, _DOTTED, _YEAR_FIRST)
-    found = next((one for shape in shapes if (one := shape.fullmatch(text))), None)
-    time = _TIME_OF_DAY.fullmatch(found["time"]) if found is not None else None
+    match = next((candidate for shape in shapes if (candidate := shape.fullmatch(text))), None)
+    time = _TIME_OF_DAY.fullmatch(match["time"]) if match is not None else None
     offset = _offset(time["zone"]) if time is not None else None
-    if found is None or time is None or offset is None:
+    if match is None or time is None or offset is None:
         return None
-    said = found.groupdict()
-    month = _month_of(said["month"] or said.get("month2") or "")
+    parts = match.groupdict()
+    month = _month_of(parts["month"] or parts.get("month2") or "")
     half = (time["before"] or time["after"] or "").lower().replace(".", "").replace(" ", "")
     hour = int(time["hour"])
     if half:
         hour = hour % _HALF + _HALF * (half in _AFTERNOON)
     try:
         moment = datetime(
-            int(said["year"]),
+            int(parts["year"]),
             month,
-            int(said["day"] or said.get("day2") or 0),
+            int(parts["day"] or parts.get("day2") or 0),
             hour,
             int(time["minute"]),
             int(time["second"]),
@@ -336,24 +338,24 @@ def moment_in(text: str) -> str | None:
     return moment.isoformat()
 
 
-def _month_of(said: str) -> int:
+def _month_of(text: str) -> int:
     """Return the number of a month; 0 if it is ambiguous."""
-    if said.isdecimal():
-        return int(said)
-    name = said.lower()
+    if text.isdecimal():
+        return int(text)
+    name = text.lower()
     return _MONTHS.get(name[:_LONG]) or _MONTHS.get(name[:_SHORT]) or 0
 
 
 def _offset(zone: str) -> timedelta | None:
     if zone in _ZONES:
         return timedelta(hours=_ZONES[zone])
-    found = _OFFSET.fullmatch(zone)
-    if found is None:
+    match = _OFFSET.fullmatch(zone)
+    if match is None:
         return None
-    size = timedelta(hours=int(found[2] or 0), minutes=int(found[3] or 0))
+    size = timedelta(hours=int(match[2] or 0), minutes=int(match[3] or 0))
     if size >= timedelta(days=1):
         return None
-    return size if found[1] in (None, "+") else -size
+    return size if match[1] in (None, "+") else -size
 
 
 _NAME = "gemini"
@@ -382,57 +384,57 @@ def conversation(row: Row, name: str, report: Report) -> Iterator[Model]:
         origin=origin_at(_NAME, name, None, rest_of(row, known=_KNOWN, times=_TIMES)),
     )
     turns, last, seen = list[ChatTurn](), dict[int, str](), set[str]()
-    for place, value in enumerate(list_in(row, "conversation_turns")):
-        said = [(kind, value[kind]) for kind in _ROLES if type(value) is dict and value.get(kind)]
-        if not said:
-            report.lost("conversation_turns", "it has no author", example=f"{name}/{place}")
-        for kind, part in said:
+    for index, value in enumerate(list_in(row, "conversation_turns")):
+        parts = [(kind, value[kind]) for kind in _ROLES if type(value) is dict and value.get(kind)]
+        if not parts:
+            report.lost("conversation_turns", "it has no author", example=f"{name}/{index}")
+        for kind, part in parts:
             turn = row_in(part, f"`{kind}`")
             number = turn.get("turn_index")
-            number = number if type(number) is int else place
+            number = number if type(number) is int else index
             before = last.get(max((one for one in last if one < number), default=-1))
             identity = _unused(f"{name}/{_ROLES[kind]}/{number}", seen)
             last = {one: each for one, each in last.items() if one < number} | {number: identity}
-            turns.append(ChatTurn(identity, before, _said(turn, kind, identity, name)))
+            turns.append(ChatTurn(identity, before, _message(turn, kind, identity, name)))
     yield from events(ChatConversation(start, turns, turns[-1].id if turns else None), report)
 
 
 def _unused(identity: str, seen: set[str]) -> str:
-    found, again = identity, 1
-    while found in seen:
+    name, again = identity, 1
+    while name in seen:
         again += 1
-        found = f"{identity}/{again}"
-    seen.add(found)
-    return found
+        name = f"{identity}/{again}"
+    seen.add(name)
+    return name
 
 
-def _said(turn: Row, kind: str, identity: str, name: str) -> SessionEvent:
+def _message(turn: Row, kind: str, identity: str, name: str) -> SessionEvent:
     is_asked = kind == "user_turn"
     text = turn.get("prompt") if is_asked else _answer_in(turn.get("text"))
     if text is not None and type(text) is not str:
         raise MalformedError("this is not text", field=f"conversation_turns/{kind}/prompt")
-    kept = rest_of(turn, known=("prompt",) if is_asked else ())
+    as_written = rest_of(turn, known=("prompt",) if is_asked else ())
     return SessionEvent(
         event="message",
         role=_ROLES[kind],
         text=text or "",
         created_at=moment_of(turn.get("turn_last_modified")),
-        origin=origin_at(_NAME, identity, name, kept),
+        origin=origin_at(_NAME, identity, name, as_written),
     )
 
 
 def _answer_in(parts: Any) -> str:
     """Return the text of an answer, which is in parts, and in cards of parts."""
-    found = list[str]()
-    for one in parts if type(parts) is list else [parts]:
-        if type(one) is str:
-            found.append(one)
-        elif type(one) is dict:
-            cards = one.get("cards")
+    texts = list[str]()
+    for part in parts if type(parts) is list else [parts]:
+        if type(part) is str:
+            texts.append(part)
+        elif type(part) is dict:
+            cards = part.get("cards")
             cards = cards if type(cards) is list else []
-            pieces = [one.get("data"), *map(_content_of, cards)]
-            found += [piece for piece in pieces if type(piece) is str and piece]
-    return "\n\n".join(found)
+            pieces = [part.get("data"), *map(_content_of, cards)]
+            texts += [piece for piece in pieces if type(piece) is str and piece]
+    return "\n\n".join(texts)
 
 
 def _content_of(card: Any) -> Any:
@@ -458,7 +460,7 @@ class GeminiAnswer(msgspec.Struct, frozen=True):
     """An answer of Gemini."""
 
     text: str
-    kept: Row
+    as_written: Row
     """Members that are stored unchanged."""
 
 
@@ -475,7 +477,7 @@ class GeminiActivity(msgspec.Struct, frozen=True):
     answers: list[GeminiAnswer]
     """The answer, followed by alternative ones."""
 
-    kept: Row
+    as_written: Row
     """Members that are stored unchanged."""
 
 
@@ -502,24 +504,24 @@ class Activities:
         Raises:
             MalformedError: If it is not valid.
         """
-        title, said = row.get("title"), row.get("header")
-        if type(title) is not str or type(said) is not str:
+        title, header = row.get("title"), row.get("header")
+        if type(title) is not str or type(header) is not str:
             name = "title" if type(title) is not str else "header"
             raise MalformedError(f"`{name}` is missing, or not text", field=name)
-        if not _OWN.search(said):
-            self._report.ignore(f"activity of {said}")
+        if not _OWN.search(header):
+            self._report.ignore(f"activity of {header}")
             return
-        prompt, is_asked, whole = _asked(title)
-        kept = rest_of(row, known=("title", "safeHtmlItem"), times=("time",)) | whole
+        prompt, is_asked, whole = _prompt_in(title)
+        as_written = rest_of(row, known=("title", "safeHtmlItem"), times=("time",)) | whole
         answers = _answers_in(row)
         request, more = _detailed(row)
         if request is not None:
-            kept = {**rest_of(row, known=("safeHtmlItem",), times=("time",))}
+            as_written = {**rest_of(row, known=("safeHtmlItem",), times=("time",))}
             prompt, is_asked, answers = request, True, answers or more
-        found = GeminiActivity(
-            prompt, is_asked or bool(answers), moment_of(row.get("time")), answers, kept
+        activity = GeminiActivity(
+            prompt, is_asked or bool(answers), moment_of(row.get("time")), answers, as_written
         )
-        self._put(found, _conversation_in(*(row.get(name) for name in _LINKED)))
+        self._put(activity, _conversation_in(*(row.get(name) for name in _LINKED)))
         yield from ()
 
     def card(self, card: Card) -> None:
@@ -527,25 +529,25 @@ class Activities:
         if not _OWN.search(card.header):
             self._report.ignore(f"activity of {card.header or 'another product'}")
             return
-        prompt, is_asked, whole = _asked(words_of(card.title), _SAID_BEFORE)
-        kept = {"header": card.header, "time": card.when, "caption": card.caption, **whole}
+        prompt, is_asked, whole = _prompt_in(words_of(card.title), _SAID_BEFORE)
+        as_written = {"header": card.header, "time": card.when, "caption": card.caption, **whole}
         answer = _of_html(card.answer, {})
         answers = [answer] if answer.text else []
         moment = moment_of(moment_in(card.when))
-        found = GeminiActivity(prompt, is_asked or bool(answers), moment, answers, kept)
-        self._put(found, _conversation_in(card.caption, card.title))
+        activity = GeminiActivity(prompt, is_asked or bool(answers), moment, answers, as_written)
+        self._put(activity, _conversation_in(card.caption, card.title))
 
-    def _put(self, found: GeminiActivity, conversation: str) -> None:
-        session = conversation or (f"day {found.at[:10]}" if found.at else _UNDATED)
+    def _put(self, activity: GeminiActivity, conversation: str) -> None:
+        session = conversation or (f"day {activity.at[:10]}" if activity.at else _UNDATED)
         self._count += 1
-        value = msgspec.json.encode(found)
+        value = msgspec.json.encode(activity)
         if not self._held.add(_AGAIN + session.encode() + _END + _digest(value)):
             self._report.ignore("duplicate activity")
             return
         # At equal times, and without times, the last one in the file is the earliest.
-        place = (_LAST - self._count).to_bytes(8)
-        at = (found.at or "").ljust(_TIME).encode()
-        self._held.put(_END.join([session.encode(), at, place]), value)
+        sequence = (_LAST - self._count).to_bytes(8)
+        at = (activity.at or "").ljust(_TIME).encode()
+        self._held.put(_END.join([session.encode(), at, sequence]), value)
 
     def events(self) -> Iterator[Model]:
         """Yield the events of the sessions, each from its start."""
@@ -553,12 +555,14 @@ class Activities:
         for key in self._held:
             if key.startswith(_AGAIN):
                 continue
-            found = msgspec.json.decode(self._held.get(key) or b"", type=resolved(GeminiActivity))
+            activity = msgspec.json.decode(
+                self._held.get(key) or b"", type=resolved(GeminiActivity)
+            )
             name = key.partition(_END)[0].decode()
             if name != session:
-                session, line = name, _Line(name, found.at)
+                session, line = name, _Line(name, activity.at)
                 yield line.talk.start
-            yield from line.follow(found)
+            yield from line.follow(activity)
 
     def rest(self) -> Iterator[Model]:
         """Yield the records outside sessions."""
@@ -585,33 +589,35 @@ class _Line:
         )
         self.talk = TranscriptConversation(start)
 
-    def follow(self, found: GeminiActivity) -> Iterator[SessionEvent]:
+    def follow(self, activity: GeminiActivity) -> Iterator[SessionEvent]:
         """Yield a question and its answers; the next question follows the first answer."""
-        name = f"{found.at or ''}/{_digest(found.prompt.encode('utf-8', 'replace')).hex()}"
+        name = f"{activity.at or ''}/{_digest(activity.prompt.encode('utf-8', 'replace')).hex()}"
         number = self._seen[name] = self._seen.get(name, 0) + 1
         name += f"/{number}" if number > 1 else ""
-        role = "user" if found.is_asked else INSTRUCTIONS
-        asked = self._event(role, found.prompt, found.at, name, found.kept)
+        role = "user" if activity.is_asked else INSTRUCTIONS
+        asked = self._event(role, activity.prompt, activity.at, name, activity.as_written)
         yield from self.talk.message(name, self._last, asked)
         self._last = name
-        for place, answer in enumerate(found.answers):
-            each = f"{name}/answer {place + 1}"
-            event = self._event("assistant", answer.text, found.at, each, answer.kept)
+        for index, answer in enumerate(activity.answers):
+            each = f"{name}/answer {index + 1}"
+            event = self._event("assistant", answer.text, activity.at, each, answer.as_written)
             yield from self.talk.message(each, name, event)
-            if place == 0:
+            if index == 0:
                 self._last = each
 
-    def _event(self, role: str, text: str, at: str | None, name: str, kept: Row) -> SessionEvent:
+    def _event(
+        self, role: str, text: str, at: str | None, name: str, as_written: Row
+    ) -> SessionEvent:
         return SessionEvent(
             event="message",
             role=role,
             text=text,
             created_at=at,
-            origin=origin_at(NAME, name, self._name, kept),
+            origin=origin_at(NAME, name, self._name, as_written),
         )
 
 
-def _asked(title: str, other: re.Pattern[str] | None = None) -> tuple[str, bool, Row]:
+def _prompt_in(title: str, other: re.Pattern[str] | None = None) -> tuple[str, bool, Row]:
     """Return the question or action, whether it is a question, and the stored part of the title."""
     found = _VERB.match(title) or (other and other.match(title))
     if not found:
@@ -625,14 +631,14 @@ def _of_html(html: str, more: Row) -> GeminiAnswer:
 
 
 def _answers_in(row: Row) -> list[GeminiAnswer]:
-    found = []
+    answers = []
     for number, value in enumerate(list_in(row, "safeHtmlItem")):
         item = row_in(value, "an answer")
         html = item.get("html")
         if type(html) is not str:
             raise MalformedError("this is not text", field=f"safeHtmlItem/{number}/html")
-        found.append(_of_html(html, rest_of(item, known=("html",))))
-    return found
+        answers.append(_of_html(html, rest_of(item, known=("html",))))
+    return answers
 
 
 def _detailed(row: Row) -> tuple[str | None, list[GeminiAnswer]]:
@@ -681,37 +687,37 @@ class Gemini:
         traits=Traits(components=frozenset({Component.IDENTITY}), writes=False, personal=True),
     )
 
-    def recognises(self, place: Place) -> bool:
-        if not (place.head.startswith(ZIP_MAGIC) or _may_be(place)):
+    def recognises(self, location: Place) -> bool:
+        if not (location.head.startswith(ZIP_MAGIC) or _may_be(location)):
             return False
         try:
-            with open_archive(place) as archive:
+            with open_archive(location) as archive:
                 named = [one for one in archive.files if _may_have(one)]
                 looked = likely(named, "gemini", "bard")
                 return any(_kind(archive, file) for file in looked)
         except InputError:
             return False
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         with (
-            closing(Activities(reading.report)) as found,
-            open_archive(place, reading.limits) as archive,
+            closing(Activities(reading.report)) as activities,
+            open_archive(location, reading.limits) as archive,
         ):
             kinds = {file.path: _kind(archive, file) for file in archive.files}
             if len(kinds) == 1:  # what --from says
                 kinds = {path: kind or "json" for path, kind in kinds.items()}
             for file in archive.files:
                 if kinds[file.path] in _PAGES:
-                    _take_page(archive, file, reading, place, found, kinds[file.path])
+                    _take_page(archive, file, reading, location, activities, kinds[file.path])
             by_file: dict[str, RowParser | None] = {
-                file.path: _taking(file, kinds[file.path], found)
+                file.path: _parser_of(file, kinds[file.path], activities)
                 for file in archive.files
                 if kinds[file.path] not in _PAGES
             }
             others = {path for path, kind in kinds.items() if not kind and not _is_ours(path)}
-            read = from_files(archive, reading, place, by_file, other_products=others)
-            yield from require_some(chain(read, found.events(), found.rest()), place)
+            read = from_files(archive, reading, location, by_file, other_products=others)
+            yield from require_some(chain(read, activities.events(), activities.rest()), location)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
@@ -723,35 +729,35 @@ def _is_ours(path: str) -> bool:
     return any(name in path.lower() for name in ("gemini", "bard"))
 
 
-def _taking(file: ArchiveFile, kind: str, found: Activities) -> RowParser | None:
+def _parser_of(file: ArchiveFile, kind: str, activities: Activities) -> RowParser | None:
     if kind == "talk":
-        return partial(found.talk, file.name.rpartition(".")[0] or file.name)
-    return found.row if kind == "json" else None
+        return partial(activities.talk, file.name.rpartition(".")[0] or file.name)
+    return activities.row if kind == "json" else None
 
 
 def _take_page(
     archive: ChatArchive,
     file: ArchiveFile,
     reading: ReadContext,
-    place: Place,
-    found: Activities,
+    location: Place,
+    activities: Activities,
     kind: str,
 ) -> None:
     number, where = 0, archive.file_of(file)
     try:
         with archive.stream(file) as stream:
             if kind == "gems":
-                found.gems(whole(stream, _MOST_GEMS))
+                activities.gems(whole(stream, _MOST_GEMS))
                 return
             for number, card in enumerate(cards(stream, reading.limits.line_bytes)):
                 if isinstance(card, InputError):
                     card.field = "/".join(filter(None, (where, str(number))))
-                    reading.refuse(card.located(file=place.name))  # type: ignore[arg-type]
+                    reading.refuse(card.located(file=location.name))  # type: ignore[arg-type]
                 else:
-                    found.card(card)
+                    activities.card(card)
     except InputError as error:
         error.field = error.field or where or str(number)
-        reading.refuse(error.located(file=place.name))  # type: ignore[arg-type]
+        reading.refuse(error.located(file=location.name))  # type: ignore[arg-type]
 
 
 def _kind(archive: ChatArchive, file: ArchiveFile) -> str:
@@ -777,9 +783,9 @@ def _may_have(file: ArchiveFile) -> bool:
     return file.info is None or file.ends((".json", ".html", ".txt"))
 
 
-def _may_be(place: Place) -> bool:
-    head = place.head
-    is_gems = _GEMS.search(place.path.name) is not None and head.lstrip().startswith(b"<")
+def _may_be(location: Place) -> bool:
+    head = location.head
+    is_gems = _GEMS.search(location.path.name) is not None and head.lstrip().startswith(b"<")
     return is_gems or _is_list(head) or _is_talk(head) or _PAGE.match(head) is not None
 
 

@@ -52,11 +52,11 @@ from satchel.formats._graphiti import (
     GraphitiEnd,
     GraphitiGraph,
     Row,
+    as_written_of,
     group_of,
     is_graph,
     is_safe_group,
     is_safe_label,
-    kept_of,
     label_of,
     own_node,
     row_of_episode,
@@ -78,14 +78,14 @@ _JOINTS = "relates_to"
 _FACT, _START, _END = b"f", b"s", b"e"
 
 
-def tables_in(place: Place, reading: ReadContext) -> Generator[tuple[str, Row], None, None]:
+def tables_in(location: Place, reading: ReadContext) -> Generator[tuple[str, Row], None, None]:
     """Yield the rows of a graph, each with its table; facts come when both ends are known.
 
     Raises:
         InputError: As ``_graph_files.rows_of``.
     """
     joints, facts = ScratchMap(), Spool()
-    with closing(facts), closing(joints), closing(rows_of(place, reading, GRAPHITI)) as rows:
+    with closing(facts), closing(joints), closing(rows_of(location, reading, GRAPHITI)) as rows:
         yield from _apart(rows, joints, facts)
         for line in facts.lines():
             row = msgspec.json.decode(line)
@@ -100,21 +100,21 @@ def _apart(
     rows: Generator[GraphRow, None, None], joints: ScratchMap, facts: Spool
 ) -> Iterator[tuple[str, Row]]:
     """Yield the rows other than facts; facts and their links are stored for later."""
-    for found in rows:
-        row = _plain(found.row)
-        if found.array == FACTS:
+    for graph_row in rows:
+        row = _plain(graph_row.row)
+        if graph_row.array == FACTS:
             joints.add(_key(_FACT, row["uuid"]))
             facts.write(msgspec.json.encode(row) + b"\n")
-        elif found.array == _JOINTS:
+        elif graph_row.array == _JOINTS:
             start, end = str(row["source_id"]), str(row["target_id"])
             if _key(_FACT, end) in joints:
                 joints.add(_key(_START, end), start.encode())
             else:
                 joints.add(_key(_END, start), end.encode())
         else:
-            if found.array in LINKS:
+            if graph_row.array in LINKS:
                 row[SOURCE], row[TARGET] = row.pop("source_id"), row.pop("target_id")
-            yield found.array, row
+            yield graph_row.array, row
 
 
 def _plain(row: Row) -> Row:
@@ -239,15 +239,15 @@ class GraphitiWriter:
         self._then = then
         self._used, self._ends, self._joined = ScratchMap(), ScratchMap(), ScratchMap()
         self._by_name, self._groups = ScratchMap(), ScratchMap()
-        self._strands = SpoolStreams()
-        self._rows = {table: self._strands.new_stream() for table in TABLES}
+        self._streams = SpoolStreams()
+        self._rows = {table: self._streams.new_stream() for table in TABLES}
         self._counts = dict.fromkeys(TABLES, 0)
 
     def close(self) -> None:
         """Free the temporary space."""
         for one in (self._used, self._ends, self._joined, self._by_name, self._groups):
             one.close()
-        self._strands.close()
+        self._streams.close()
 
     def gather(self) -> None:
         """Prepare all rows."""
@@ -300,7 +300,7 @@ class GraphitiWriter:
         self._put(table, row)
         self._note_end(record.id, GraphitiEnd(identity, name, label_of(node.labels)))
         if table == NODES:
-            self._by_name.add(_named(row.get("group_id", ""), name), record.id.encode())
+            self._by_name.add(_name_key(row.get("group_id", ""), name), record.id.encode())
 
     def _take_episode(self, record: Sealed, entry: Episodic) -> None:
         content = entry.observation
@@ -341,10 +341,10 @@ class GraphitiWriter:
         return msgspec.structs.replace(entry, text=" ".join(map(str, parts)))
 
     def _take_link(self, record: Sealed, edge: Edge) -> None:
-        if edge.kind in (SUBJECT, OBJECT) and self._found(edge.source) is not None:
+        if edge.kind in (SUBJECT, OBJECT) and self._written_end(edge.source) is not None:
             return
         table = _KINDS.get(edge.kind)
-        ends = self._found(edge.source), self._found(edge.target)
+        ends = self._written_end(edge.source), self._written_end(edge.target)
         if edge.kind == "derives_from" and None not in ends:
             return  # it is in the fact
         if table is None or ends[0] is None or ends[1] is None:
@@ -365,51 +365,51 @@ class GraphitiWriter:
     def _end_of(self, record: Sealed, entry: Semantic, kind: str, group: str) -> GraphitiEnd | None:
         """Return an end of a fact; if it has only a name, an entity of that name is created."""
         target = self._joined.get(_joint(record.id, kind))
-        found = None if target is None else self._found(target.decode())
-        if found is not None:
-            return found
+        end_node = None if target is None else self._written_end(target.decode())
+        if end_node is not None:
+            return end_node
         side = SOURCE if kind == SUBJECT else TARGET
-        kept = kept_of(entry.origin).get(side, "")
-        if kept != "" and (kept == ABSENT or type(kept) is str):
+        stored = as_written_of(entry.origin).get(side, "")
+        if stored != "" and (stored == ABSENT or type(stored) is str):
             return None
         name, label = _named_end(entry, kind)
-        key = _named(group, name, nobody=label == NO_BODY)
+        key = _name_key(group, name, nobody=label == NO_BODY)
         known = self._by_name.get(key)
         if known is None:
-            return self._made(name, label, group, key)
-        end = self._found(known.decode())
+            return self._generated(name, label, group, key)
+        end = self._written_end(known.decode())
         if entry.entities and end is not None and end.label != label:
             reason = "another memory gives the entity of that name a different type, or none"
             self._report.lost("entities/entity_type", reason, example=record.id)
         return end
 
-    def _made(self, name: str, label: str | None, group: str, key: bytes) -> GraphitiEnd:
+    def _generated(self, name: str, label: str | None, group: str, key: bytes) -> GraphitiEnd:
         if label is not None and not is_safe_label(label):
             reason = "a type that is not a valid Graphiti label"
             self._report.lost("entities/entity_type", reason, example=label[:_UUID])
             label = None
         row = own_node(name, label, group)
         self._put(NODES, row)
-        made = GraphitiEnd(row["uuid"], name, label)
-        self._note_end(made.identity, made)
-        self._by_name.add(key, made.identity.encode())
-        return made
+        node_end = GraphitiEnd(row["uuid"], name, label)
+        self._note_end(node_end.identity, node_end)
+        self._by_name.add(key, node_end.identity.encode())
+        return node_end
 
     def _episodes_of(self, record: Sealed, entry: Semantic) -> list[str]:
-        found = list[str]()
+        episodes = list[str]()
         for parent in entry.parent_ids:
-            end = self._found(parent)
+            end = self._written_end(parent)
             if end is None or end.label != EPISODES:
                 reason = "a fact can derive from episodes only"
                 self._report.lost("parent_ids", reason, example=record.id)
             else:
-                found.append(end.identity)
-        return found
+                episodes.append(end.identity)
+        return episodes
 
     def _note_end(self, name: str, end: GraphitiEnd) -> None:
         self._ends.add(name.encode(), _pack(end))
 
-    def _found(self, name: str) -> GraphitiEnd | None:
+    def _written_end(self, name: str) -> GraphitiEnd | None:
         found = self._ends.get(name.encode())
         return None if found is None else _end(found)
 
@@ -487,7 +487,7 @@ def _joint(identity: str, kind: str) -> bytes:
     return f"{identity}/{kind}".encode()
 
 
-def _named(group: Any, name: str, *, nobody: bool = False) -> bytes:
+def _name_key(group: Any, name: str, *, nobody: bool = False) -> bytes:
     return msgspec.json.encode([group, name, nobody])
 
 
@@ -510,20 +510,20 @@ class Graphiti:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return is_graphiti(place) or is_graph(json_members(place.unpacked_head))
+    def recognises(self, location: Place) -> bool:
+        return is_graphiti(location) or is_graph(json_members(location.unpacked_head))
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = True
-        if graph_file(place) is not None:
-            yield from _from_database(place, reading)
+        if graph_file(location) is not None:
+            yield from _from_database(location, reading)
         else:
-            yield from _from_json(place, reading)
+            yield from _from_json(location, reading)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         then = (writing.header.extra or {}).get("created_at") or now()
-        with closing(GraphitiWriter(records, writing.report, then)) as leaving:
-            leaving.gather()
+        with closing(GraphitiWriter(records, writing.report, then)) as writer:
+            writer.gather()
             if writing.vectors is not None and writing.vectors.count:
                 writing.report.note(
                     "the bank's vectors are not exported: Graphiti computes its own"
@@ -531,31 +531,34 @@ class Graphiti:
             with target.open() as sink:
                 if writing.compress:
                     with gzip_sink(sink) as packed:
-                        _put(packed, leaving, _container(records), writing.report)
+                        _put(packed, writer, _container(records), writing.report)
                 else:
-                    _put(sink, leaving, _container(records), writing.report)
+                    _put(sink, writer, _container(records), writing.report)
 
 
 FORMAT = Graphiti()
 """The instance that the registry loads."""
 
 
-def _from_database(place: Place, reading: ReadContext) -> Iterator[Model]:
-    with GraphitiGraph(reading, place.name) as graph, closing(tables_in(place, reading)) as rows:
+def _from_database(location: Place, reading: ReadContext) -> Iterator[Model]:
+    with (
+        GraphitiGraph(reading, location.name) as graph,
+        closing(tables_in(location, reading)) as rows,
+    ):
         for table, row in rows:
             yield from graph.rows(table, table, [row])
         yield from graph.rest()
 
 
-def _from_json(place: Place, reading: ReadContext) -> Iterator[Model]:
+def _from_json(location: Place, reading: ReadContext) -> Iterator[Model]:
     arrays, around = list[str](), Row()
-    with GraphitiGraph(reading, place.name) as graph:
-        with place.open() as stream:
-            document = reader_of(stream, place, reading)
+    with GraphitiGraph(reading, location.name) as graph:
+        with location.open() as stream:
+            document = reader_of(stream, location, reading)
             reading.line = lambda: document.line
             if document.peek() != "{":
                 raise MalformedError(
-                    "not a graph: not an object", file=place.name, line=document.line
+                    "not a graph: not an object", file=location.name, line=document.line
                 )
             for key in document.members():
                 if key in CALLED and document.peek() == "[":
@@ -563,7 +566,7 @@ def _from_json(place: Place, reading: ReadContext) -> Iterator[Model]:
                     yield from graph.rows(CALLED[key], key, document.values())
                 else:
                     around.update(escape_keys([(key, document.value())]))
-                    _require_bound(around, place, reading)
+                    _require_bound(around, location, reading)
             document.end()
         reading.line = lambda: None
         yield from graph.rest()
@@ -572,11 +575,11 @@ def _from_json(place: Place, reading: ReadContext) -> Iterator[Model]:
         reading.container["fields"] = around
 
 
-def _require_bound(around: Row, place: Place, reading: ReadContext) -> None:
+def _require_bound(around: Row, location: Place, reading: ReadContext) -> None:
     bound = reading.limits.entry_bytes // 2
     if len(msgspec.json.encode(around)) > bound:
         problem = f"the data around the graph exceeds {bound} bytes"
-        raise LimitError(problem, file=place.name, line=reading.line())
+        raise LimitError(problem, file=location.name, line=reading.line())
 
 
 def _container(records: RecordSet) -> Row:
@@ -586,23 +589,23 @@ def _container(records: RecordSet) -> Row:
     return container if isinstance(container, dict) else {}
 
 
-def _put(sink: BinaryIO, leaving: GraphitiWriter, container: Row, report: Report) -> None:
+def _put(sink: BinaryIO, writer: GraphitiWriter, container: Row, report: Report) -> None:
     """Write the tables, under their names in the source."""
     named = dict[str, str]()
     for name in container.get("arrays", []):
         if name in CALLED:
             named.setdefault(CALLED[name], name)
-    wanted = named.keys() if named else ALWAYS
-    tables = [*named, *(one for one in TABLES if one not in named)]
+    required = named.keys() if named else ALWAYS
+    tables = [*named, *(table_name for table_name in TABLES if table_name not in named)]
     sink.write(b"{")
     first = True
     for table in tables:
-        if table not in wanted and not leaving.has(table):
+        if table not in required and not writer.has(table):
             continue
         sink.writelines((b"" if first else b",", b"\n", _json(named.get(table, table), report)))
         sink.write(b": [")
-        for place, row in enumerate(leaving.rows(table)):
-            sink.writelines((b",\n" if place else b"\n", _json(row, report)))
+        for index, row in enumerate(writer.rows(table)):
+            sink.writelines((b",\n" if index else b"\n", _json(row, report)))
         sink.write(b"]")
         first = False
     for name, part in container.get("fields", {}).items():

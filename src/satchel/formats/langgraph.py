@@ -44,26 +44,26 @@ class LangGraph:
         beside=frozenset({VECTORS}),
     )
 
-    def recognises(self, place: Place) -> bool:
-        found = tables_of(place)
+    def recognises(self, location: Place) -> bool:
+        found = tables_of(location)
         return {STORE, "store_migrations"} <= found and _OTHER not in found
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        with open_database_copy(place, reading) as database:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        with open_database_copy(location, reading) as database:
             count = 0
-            for count, entry in enumerate(items_in(database, place.name, reading), 1):  # noqa: B007 - used below
+            for count, entry in enumerate(items_in(database, location.name, reading), 1):  # noqa: B007 - used below
                 yield entry
             for table in other_tables(database, TABLES):
                 reading.report.lost("table", "not a table of the store", example=table[:80])
             if count == 0 and not reading.report.left_out:
-                raise EmptyInputError("the store contains no memories", file=place.name)
+                raise EmptyInputError("the store contains no memories", file=location.name)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         count_others(records, writing.report, "a LangGraph store")
         with tempfile.TemporaryDirectory(prefix="satchel-") as folder:
-            made = Path(folder) / "made.db"
+            database = Path(folder) / "made.db"
             try:
-                with closing(apsw.Connection(str(made))) as connection:
+                with closing(apsw.Connection(str(database))) as connection:
                     connection.pragma("journal_mode", "OFF")
                     connection.pragma("synchronous", "OFF")
                     with connection:
@@ -74,7 +74,7 @@ class LangGraph:
                     file=tempfile.gettempdir(),
                     hint="Free disk space there, or set TMPDIR to a larger folder.",
                 ) from error
-            with target.open() as sink, made.open("rb") as stream:
+            with target.open() as sink, database.open("rb") as stream:
                 shutil.copyfileobj(stream, sink)
 
 

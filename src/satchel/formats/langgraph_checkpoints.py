@@ -70,12 +70,12 @@ def unpacked(kind: Any, data: Any) -> Any:
     if reader is None or not isinstance(data, bytes | str | None):
         raise MalformedError(f"packed in an unknown way: {str(kind)[:40]!r}")
     try:
-        found = reader(data)
+        value = reader(data)
     except RecursionError:
         raise LimitError("packed data is nested too deeply") from None
     except (msgspec.DecodeError, ValueError, TypeError) as error:
         raise MalformedError(f"packed data is damaged: {error}") from error
-    return _Plain().of(found, 0)
+    return _Plain().of(value, 0)
 
 
 def _from_pack(data: Any, depth: int = 0) -> Any:
@@ -85,14 +85,14 @@ def _from_pack(data: Any, depth: int = 0) -> Any:
     def extension(code: int, inner: memoryview) -> Any:
         if code not in _OBJECTS and code not in (_ARRAY, _SNAPSHOT):
             return PackedObject(f"extension {code}", bytes(inner))
-        found = _from_pack(bytes(inner), depth + 1)
+        value = _from_pack(bytes(inner), depth + 1)
         if code == _ARRAY:
-            return PackedObject("numpy.ndarray", found)
+            return PackedObject("numpy.ndarray", value)
         if code == _SNAPSHOT:
-            return found
-        if type(found) is not list or len(found) < _LEAST_OF_AN_OBJECT:
+            return value
+        if type(value) is not list or len(value) < _LEAST_OF_AN_OBJECT:
             raise MalformedError("an object without a class and arguments")
-        return PackedObject(f"{found[0]}.{found[1]}", found[2])
+        return PackedObject(f"{value[0]}.{value[1]}", value[2])
 
     return msgspec.msgpack.decode(data, ext_hook=extension)
 
@@ -176,7 +176,7 @@ class CheckpointMessage(NamedTuple):
     more: dict[str, Any]
     """Tool calls and metadata of the answer."""
 
-    kept: dict[str, Any]
+    as_written: dict[str, Any]
     """Its ID in the graph, and its class."""
 
 
@@ -185,16 +185,16 @@ def messages_in(values: dict[str, Any]) -> tuple[str | None, list[CheckpointMess
 
     It is the channel ``messages``, or the first one with only messages.
     """
-    for name in sorted(values, key=lambda one: one != _USUAL):
+    for name in sorted(values, key=lambda channel: channel != _USUAL):
         part = values[name]
         if not name.startswith("__") and type(part) is list and part:
-            found = [_said(one) for one in part]
-            if None not in found:
-                return name, [one for one in found if one is not None]
+            messages = [_message_of(value) for value in part]
+            if None not in messages:
+                return name, [message for message in messages if message is not None]
     return None, []
 
 
-def _said(value: Any) -> CheckpointMessage | None:
+def _message_of(value: Any) -> CheckpointMessage | None:
     cls = value.cls if isinstance(value, PackedObject) else None
     row = value.arguments if isinstance(value, PackedObject) else value
     if type(row) is not dict or "content" not in row:
@@ -211,13 +211,13 @@ def _said(value: Any) -> CheckpointMessage | None:
         for key, part in row.items()
         if key not in _KNOWN_MESSAGES and part
     }
-    kept = {"id": row["id"]} if type(row.get("id")) is str else {}
+    as_written = {"id": row["id"]} if type(row.get("id")) is str else {}
     return CheckpointMessage(
         role=_role(role),
         name=name if type(name) is str else None,
         content=content if type(content) is str else encode_foreign(as_data(content)),
         more=more,
-        kept=kept | ({"class": cls} if cls is not None else {}),
+        as_written=as_written | ({"class": cls} if cls is not None else {}),
     )
 
 
@@ -250,7 +250,7 @@ class CheckpointRow(NamedTuple):
     time: Any
     """The time in the checkpoint."""
 
-    said: Row
+    metadata: Row
     """Stored members: its source, its step and the metadata of the run."""
 
 
@@ -298,41 +298,41 @@ class Thread:
 
     def events(self, point: CheckpointRow) -> Iterator[SessionEvent]:
         """Yield the elements that a checkpoint adds, and the checkpoint."""
-        channel, said = messages_in(point.values)
+        channel, messages = messages_in(point.values)
         tip = self._tips.get(point.parent or "", self._first)
-        marks = list(_marks(said))
+        marks = list(_marks(messages))
         at = marks.index(tip.messages) if tip.messages in marks else -1
         if at < 0:  # earlier messages have changed
-            known = max(place for place, mark in enumerate(marks) if mark in self._after)
+            known = max(index for index, mark in enumerate(marks) if mark in self._after)
             tip, at = self._after[marks[known]], known
-        for place, one in enumerate(said[at:], at):
-            tip, found = self._message(tip, point, one, place)
-            tip = tip._replace(messages=marks[place + 1])
-            self._after.setdefault(marks[place + 1], tip)
-            yield from found
-        tip, found = self._change(tip, point, channel)
-        yield from found
+        for index, message in enumerate(messages[at:], at):
+            tip, new_events = self._message(tip, point, message, index)
+            tip = tip._replace(messages=marks[index + 1])
+            self._after.setdefault(marks[index + 1], tip)
+            yield from new_events
+        tip, new_events = self._change(tip, point, channel)
+        yield from new_events
         self._tips[point.id] = tip
         yield self._checkpoint(tip, point)
 
     def _message(
-        self, tip: _Tip, point: CheckpointRow, said: CheckpointMessage, place: int
+        self, tip: _Tip, point: CheckpointRow, message: CheckpointMessage, index: int
     ) -> tuple[_Tip, list[SessionEvent]]:
         tip, events = self._ahead(tip, point)
-        made = SessionEvent(
+        event = SessionEvent(
             event="message",
             session=tip.session,
             parent=tip.last,
-            role=said.role,
-            name=said.name,
-            text=said.content if type(said.content) is str else spoken_text(said.content),
-            content=None if type(said.content) is str else said.content,
+            role=message.role,
+            name=message.name,
+            text=message.content if type(message.content) is str else spoken_text(message.content),
+            content=None if type(message.content) is str else message.content,
             state=_place(tip, tip.number + 1, tip.step + 1),
             created_at=_time(point.time),
-            metadata=said.more,
-            origin=self._origin(f"{self._source}/{point.id}/{place}", said.kept),
+            metadata=message.more,
+            origin=self._origin(f"{self._source}/{point.id}/{index}", message.as_written),
         )
-        return self._put(tip, made, tip.number + 1), [*events, made]
+        return self._put(tip, event, tip.number + 1), [*events, event]
 
     def _change(
         self, tip: _Tip, point: CheckpointRow, channel: str | None
@@ -350,7 +350,7 @@ class Thread:
         tip, events = self._ahead(tip, point)
         state = _place(tip, tip.number, tip.step + 1) | new
         state.pop("state", None)
-        made = SessionEvent(
+        event = SessionEvent(
             event="session",
             session=tip.session,
             parent=tip.last,
@@ -358,12 +358,12 @@ class Thread:
             created_at=_time(point.time),
             origin=self._origin(f"{self._source}/{point.id}/state"),
         )
-        tip = self._put(tip, made, tip.number)
+        tip = self._put(tip, event, tip.number)
         latest = {**tip.latest, **dict.fromkeys(new, tip.last)}
-        return tip._replace(values=mark, state=tip.last, latest=latest), [*events, made]
+        return tip._replace(values=mark, state=tip.last, latest=latest), [*events, event]
 
     def _checkpoint(self, tip: _Tip, point: CheckpointRow) -> SessionEvent:
-        source = point.said.get("source")
+        source = point.metadata.get("source")
         why = {"why": source} if type(source) is str else {}
         return SessionEvent(
             event="checkpoint",
@@ -372,7 +372,7 @@ class Thread:
             name=point.id,
             state=_place(tip, tip.number, tip.step) | why,
             created_at=_time(point.time),
-            metadata=encode_foreign(point.said),
+            metadata=encode_foreign(point.metadata),
             origin=self._origin(f"{self._source}/{point.id}"),
         )
 
@@ -397,9 +397,9 @@ class Thread:
         self._gone_on.add(tip.last)
         return tip._replace(last=_standing(made), number=number, step=tip.step + 1)
 
-    def _origin(self, identity: str, kept: Row | None = None) -> Origin:
+    def _origin(self, identity: str, as_written: Row | None = None) -> Origin:
         return Origin(
-            provider=PROVIDER, id=identity, as_written=kept or {}, trust=TrustClass.IMPORTED
+            provider=PROVIDER, id=identity, as_written=as_written or {}, trust=TrustClass.IMPORTED
         )
 
 
@@ -417,12 +417,14 @@ def _time(value: Any) -> str | None:
     return read_time(value) if type(value) is str else None
 
 
-def _marks(said: list[CheckpointMessage]) -> Iterator[bytes]:
+def _marks(messages: list[CheckpointMessage]) -> Iterator[bytes]:
     """Yield the digest of no message, the first, the first two, and so on."""
     mark = b""
     yield mark
-    for one in said:
-        content = encode_sorted([one.role, one.name, one.content, one.more, one.kept])
+    for message in messages:
+        content = encode_sorted(
+            [message.role, message.name, message.content, message.more, message.as_written]
+        )
         mark = blake3(mark + content).digest(16)
         yield mark
 
@@ -447,24 +449,24 @@ class LangGraphCheckpoints:
         beside=frozenset({VECTORS}),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return {_CHECKPOINTS, _WRITES} <= tables_of(place)
+    def recognises(self, location: Place) -> bool:
+        return {_CHECKPOINTS, _WRITES} <= tables_of(location)
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
-        with open_database_copy(place, reading) as database:
-            columns_of(database, _CHECKPOINTS, (*_NEEDED, *_PACKED), place.name)
+        with open_database_copy(location, reading) as database:
+            columns_of(database, _CHECKPOINTS, (*_NEEDED, *_PACKED), location.name)
             count = 0
             if database.columns(STORE):
-                for entry in items_in(database, place.name, reading):
+                for entry in items_in(database, location.name, reading):
                     count += 1
                     yield entry
-            for event in _events(database, place.name, reading):
+            for event in _events(database, location.name, reading):
                 count += 1
                 yield event
             _tell(database, reading)
             if count == 0 and not reading.report.left_out:
-                raise EmptyInputError("the file contains no checkpoints", file=place.name)
+                raise EmptyInputError("the file contains no checkpoints", file=location.name)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
@@ -481,21 +483,21 @@ def _events(database: Database, file: str, reading: ReadContext) -> Iterator[Mod
     sql = f"SELECT {', '.join((*_NEEDED, *_PACKED))} FROM {_CHECKPOINTS} ORDER BY {order}"  # noqa: S608 - our own
     thread, whose = None, None
     for number, (name, space, identity, parent, *packed) in enumerate(database.rows(sql)):
-        found = list[Model]()
+        batch = list[Model]()
         try:
             point = _point(identity, parent, packed, reading)
             if type(name) is not str or type(space) is not str:
                 raise MalformedError("a thread without a name", field="thread_id")
             if thread is None or whose != (name, space):
                 thread, whose = Thread(name, space, point), (name, space)
-                found.append(thread.start)
-            found += thread.events(point)
+                batch.append(thread.start)
+            batch += thread.events(point)
         except InputError as error:
             error.field = f"{_CHECKPOINTS}/{number}" + (f"/{error.field}" if error.field else "")
             error.line = error.byte = None
             reading.refuse(error.located(file=file))  # type: ignore[arg-type]
         else:
-            yield from found
+            yield from batch
 
 
 def _point(identity: Any, parent: Any, packed: list[Any], reading: ReadContext) -> CheckpointRow:
@@ -503,23 +505,23 @@ def _point(identity: Any, parent: Any, packed: list[Any], reading: ReadContext) 
     if type(identity) is not str:
         raise MalformedError("a checkpoint without an id", field="checkpoint_id")
     try:
-        found = unpacked(kind, data)
+        checkpoint = unpacked(kind, data)
     except InputError as error:
         error.field = "checkpoint"
         raise
-    values = found.get("channel_values") if type(found) is dict else None
+    values = checkpoint.get("channel_values") if type(checkpoint) is dict else None
     if type(values) is not dict:
         raise MalformedError("a checkpoint without `channel_values`", field="checkpoint")
     for name in _BOOKKEEPING:
-        if found.get(name):
+        if checkpoint.get(name):
             reason = "internal state for resuming a run"
             reading.report.lost(name, reason, example=identity[:80])
     return CheckpointRow(
         id=identity,
         parent=parent if type(parent) is str else None,
         values=values,
-        time=found.get("ts"),
-        said=_metadata(metadata),
+        time=checkpoint.get("ts"),
+        metadata=_metadata(metadata),
     )
 
 
@@ -529,12 +531,12 @@ def _metadata(value: Any) -> dict[str, Any]:
             value = value.decode()
         except UnicodeDecodeError:
             raise MalformedError("`metadata` is not UTF-8", field="metadata") from None
-    said = parsed(value, "metadata")
-    if said is None:
+    metadata = parsed(value, "metadata")
+    if metadata is None:
         return {}
-    if type(said) is not dict:
+    if type(metadata) is not dict:
         raise MalformedError("`metadata` is not an object", field="metadata")
-    return {name: part for name, part in said.items() if part not in ({}, None)}
+    return {name: part for name, part in metadata.items() if part not in ({}, None)}
 
 
 def _tell(database: Database, reading: ReadContext) -> None:

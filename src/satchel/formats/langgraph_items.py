@@ -39,15 +39,15 @@ class LangGraphItems:
         beside=frozenset({VECTORS}),
     )
 
-    def recognises(self, place: Place) -> bool:
-        found = dict(json_members(place.head))
+    def recognises(self, location: Place) -> bool:
+        found = dict(json_members(location.head))
         return any(
             found.get((*start, b"namespace")) == b"[" and (*start, b"key") in found
             for start in _STARTS
         )
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        yield from _LISTING.read(place, reading, entry_of)
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        yield from _LISTING.read(location, reading, entry_of)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         count_others(records, writing.report, "a LangGraph store")

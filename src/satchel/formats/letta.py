@@ -91,18 +91,18 @@ def entry_of(row: Row, agent: str | None, source: str | None) -> Entry:
     """
     label, text = text_in(row, "label"), text_in(row, "value")
     cls = Identity if SELF.fullmatch(label) else Semantic
-    made = cls(
+    entry = cls(
         kind=BLOCK,
         text=text,
         scope=Scope(agent=agent) if agent is not None else None,
         origin=Origin(provider=NAME, source=source, id=label, trust=TrustClass.IMPORTED),
     )
     # Its ID is one of this file; it is always stored, to be written again.
-    kept = differences(row, _block(label, text))
-    return _keeping(made, kept)
+    as_written = differences(row, _block(label, text))
+    return _with_as_written(entry, as_written)
 
 
-def _keeping(entry: Entry, kept: Row) -> Entry:
+def _with_as_written(entry: Entry, as_written: Row) -> Entry:
     origin = entry.origin
     assert origin is not None  # noqa: S101 - it was just given one
     whole = Origin(
@@ -110,7 +110,7 @@ def _keeping(entry: Entry, kept: Row) -> Entry:
         source=origin.source,
         id=origin.id,
         trust=origin.trust,
-        as_written=kept,
+        as_written=as_written,
     )
     return type(entry)(kind=entry.kind, text=entry.text, scope=entry.scope, origin=whole)
 
@@ -133,12 +133,12 @@ def block_of(entry: Entry, label: str) -> Row:
     """Return an entry as a block, without an ID unless it came with one."""
     text = entry.text or ""
     written = _block(label, text)
-    kept = kept_of(entry.origin)
+    as_written = as_written_of(entry.origin)
     if entry.origin is not None and entry.origin.provider == MEMFS:
-        there = entry.origin.as_written
-        kept = {name: there[name] for name in _IN_A_FILE if name in there}
-    row = reproduce(written, {k: v for k, v in kept.items() if k not in ("value", "label")})
-    if type(row.get("limit")) is int and row["limit"] < len(text) and "limit" in kept:
+        file_members = entry.origin.as_written
+        as_written = {name: file_members[name] for name in _IN_A_FILE if name in file_members}
+    row = reproduce(written, {k: v for k, v in as_written.items() if k not in ("value", "label")})
+    if type(row.get("limit")) is int and row["limit"] < len(text) and "limit" in as_written:
         row["limit"] = len(text)
     return row
 
@@ -153,7 +153,7 @@ def label_of(entry: Entry) -> str | None:
     return PERSONA if isinstance(entry, Identity) else None
 
 
-def kept_of(origin: Origin | None) -> Row:
+def as_written_of(origin: Origin | None) -> Row:
     """Return the members of a row that its record does not reproduce."""
     return origin.as_written if origin is not None and origin.provider == NAME else {}
 
@@ -180,7 +180,7 @@ def node_of(row: Row, thing: str, source: str | None) -> GraphNode:
 
 def start_of(session: str, name: str | None, source: str | None) -> SessionEvent:
     """Return the start of the conversation of an agent's messages."""
-    return SessionEvent(event="session", name=name, origin=_at(session, source, {}))
+    return SessionEvent(event="session", name=name, origin=_origin(session, source, {}))
 
 
 def message_of(row: Row, session: str, source: str | None) -> SessionEvent:
@@ -190,17 +190,17 @@ def message_of(row: Row, session: str, source: str | None) -> SessionEvent:
         MalformedError: If it has no role.
     """
     role = text_in(row, "role")
-    text, when = _said(row), row.get("created_at")
-    made = read_time(when) if type(when) is str else None
+    text, when = _message_text(row), row.get("created_at")
+    created = read_time(when) if type(when) is str else None
     name = row.get("id")
-    written = {"id": ABSENT, **_message(role, text, made)}
+    written = {"id": ABSENT, **_message(role, text, created)}
     return SessionEvent(
         event="message",
         session=session,
         role=role,
         text=text,
-        created_at=made,
-        origin=_at(
+        created_at=created,
+        origin=_origin(
             f"{session}/{name}" if type(name) is str else None, source, differences(row, written)
         ),
     )
@@ -209,9 +209,9 @@ def message_of(row: Row, session: str, source: str | None) -> SessionEvent:
 def row_of(event: SessionEvent) -> Row:
     """Return a turn as a message."""
     written = _message(event.role or "", event.text, event.created_at)
-    kept = kept_of(event.origin)
-    row = reproduce(written, {k: v for k, v in kept.items() if k != "role"})
-    if _said(row) != event.text:
+    as_written = as_written_of(event.origin)
+    row = reproduce(written, {k: v for k, v in as_written.items() if k != "role"})
+    if _message_text(row) != event.text:
         row["content"] = written["content"]
         if _sent(row):  # the present text is in the contents
             row["tool_calls"] = []
@@ -227,7 +227,7 @@ def _message(role: str, text: str | None, made: str | None) -> Row:
     return row if made is None else {**row, "created_at": iso_text(made)}
 
 
-def _said(row: Row) -> str | None:
+def _message_text(row: Row) -> str | None:
     """Return the text of a message: what an agent sent, else its contents.
 
     Older agents answer by calling a tool; the contents beside the call are their reasoning.
@@ -240,13 +240,13 @@ def _sent(row: Row) -> list[str]:
     calls = row.get("tool_calls")
     if type(calls) is not list or row.get("role") != "assistant":
         return []
-    called = [one.get("function") for one in calls if type(one) is dict]
-    found = list[str]()
-    for one in called:
-        if type(one) is dict and one.get("name") == _SEND and type(one.get("arguments")) is str:
-            text = _message_in(one["arguments"])
-            found += [text] if text is not None else []
-    return found
+    functions = [call.get("function") for call in calls if type(call) is dict]
+    texts = list[str]()
+    for call in functions:
+        if type(call) is dict and call.get("name") == _SEND and type(call.get("arguments")) is str:
+            text = _message_in(call["arguments"])
+            texts += [text] if text is not None else []
+    return texts
 
 
 def _message_in(arguments: str) -> str | None:
@@ -267,9 +267,9 @@ def _words(content: Any) -> str | None:
     return "\n".join(found) if found else None
 
 
-def _at(identity: str | None, source: str | None, kept: Row) -> Origin:
+def _origin(identity: str | None, source: str | None, as_written: Row) -> Origin:
     trust = TrustClass.IMPORTED
-    return Origin(provider=NAME, source=source, id=identity, as_written=kept, trust=trust)
+    return Origin(provider=NAME, source=source, id=identity, as_written=as_written, trust=trust)
 
 
 _AGENT = "agent-0"
@@ -323,12 +323,12 @@ def renewed(old: Row, report: Report) -> Row:
 
 
 def _rows(old: Row, name: str) -> list[Any]:
-    found = old.get(name)
-    if found is None:
+    rows = old.get(name)
+    if rows is None:
         return []
-    if type(found) is not list:
+    if type(rows) is not list:
         raise MalformedError(f"`{name}` is not a list", field=name)
-    return found
+    return rows
 
 
 def _numbered(old: Row, name: str, kind: str) -> list[Row]:
@@ -348,11 +348,11 @@ def _tag(said: Any) -> Any:
 
 def _names(old: Row, report: Report) -> Row:
     """Return the names of the environment variables; their values are secrets and are not read."""
-    found = _rows(old, "tool_exec_environment_variables")
-    for one in found:
+    variables = _rows(old, "tool_exec_environment_variables")
+    for variable in variables:
         reason = "its value is a secret; only the name is kept"
-        report.lost("tool_exec_environment_variables", reason, example=str(_key(one))[:80])
-    return {str(_key(one)): "" for one in found}
+        report.lost("tool_exec_environment_variables", reason, example=str(_key(variable))[:80])
+    return {str(_key(variable)): "" for variable in variables}
 
 
 def _key(one: Any) -> Any:
@@ -360,12 +360,12 @@ def _key(one: Any) -> Any:
 
 
 def _in_context(old: Row, messages: list[Row]) -> list[str]:
-    found = _rows(old, "in_context_message_indices")
-    for number, one in enumerate(found):
-        if type(one) is not int or not 0 <= one < len(messages):
+    indices = _rows(old, "in_context_message_indices")
+    for number, index in enumerate(indices):
+        if type(index) is not int or not 0 <= index < len(messages):
             where = f"in_context_message_indices/{number}"
             raise MalformedError("there is no such message", field=where)
-    return [messages[one]["id"] for one in found]
+    return [messages[index]["id"] for index in indices]
 
 
 LISTS = ("agents", "blocks", *THINGS)
@@ -427,8 +427,8 @@ class LettaWriter:
         wanted = {*_NEEDED, *self._container.get("lists", [])}
         fields = {"metadata": {}, **self._container.get("fields", {})}
         sink.write(b"{")
-        for place, name in enumerate(n for n in LISTS if n in wanted or lists[n]):
-            sink.writelines((b",\n" if place else b"\n", _json(name, self._report), b": ["))
+        for index, name in enumerate(n for n in LISTS if n in wanted or lists[n]):
+            sink.writelines((b",\n" if index else b"\n", _json(name, self._report), b": ["))
             self._put(sink, lists[name])
             sink.write(b"]")
         for name, part in fields.items():
@@ -437,8 +437,8 @@ class LettaWriter:
         sink.write(b"\n}\n")
 
     def _put(self, sink: BinaryIO, rows: Iterable[Row]) -> None:
-        for place, row in enumerate(rows):
-            sink.writelines((b",\n" if place else b"\n", _json(row, self._report)))
+        for index, row in enumerate(rows):
+            sink.writelines((b",\n" if index else b"\n", _json(row, self._report)))
 
     def _take_nodes(self) -> None:
         for record in self._records.of("graph_node"):
@@ -474,7 +474,7 @@ class LettaWriter:
                 self._report.lost(record.type, "a block must be text", example=record.id)
                 continue
             own = label_of(entry)
-            from_there = str(kept_of(entry.origin).get("id", ""))
+            from_there = str(as_written_of(entry.origin).get("id", ""))
             known = bool(ID.fullmatch(from_there))
             identity = from_there if known and from_there not in ids else f"block-{next(free)}"
             label = own if own is not None and (known or own not in labels) else None
@@ -492,13 +492,13 @@ class LettaWriter:
 
     def _free(self) -> Iterator[int]:
         """Yield numbers that no block of the records uses."""
-        taken = set[str]()
+        used = set[str]()
         for kind in MEMORIES:
             for record in self._records.of(kind):
-                taken.add(str(kept_of(cast("Entry", record.model).origin).get("id")))
+                used.add(str(as_written_of(cast("Entry", record.model).origin).get("id")))
         number = 0
         while True:
-            if f"block-{number}" not in taken:
+            if f"block-{number}" not in used:
                 yield number
             number += 1
 
@@ -506,12 +506,12 @@ class LettaWriter:
         rows = [dict(row) for row in self._things[AGENT]]
         if not rows and (blocks or "agent" in self._container or not self._container):
             rows, added = [agent_of_ours(self._name, blocks)], []
-        there = set(blocks)
+        written_blocks = set(blocks)
         for number, row in enumerate(rows):
             ids = row.get("block_ids")
-            if type(ids) is list and (added or not there.issuperset(map(str, ids))):
+            if type(ids) is list and (added or not written_blocks.issuperset(map(str, ids))):
                 new = added if number == 0 else []
-                row["block_ids"] = [*(one for one in ids if one in there), *new]
+                row["block_ids"] = [*(one for one in ids if one in written_blocks), *new]
             session = f"{row.get('name')}/{row.get('id', number)}"
             if "messages" in row or session in self._messages:
                 row["messages"] = self._messages.pop(session, [])
@@ -527,17 +527,17 @@ class LettaWriter:
         by_id = {row["id"]: row for row in blocks}
         labels = {row["label"] for row in blocks}
         for agent in agents:
-            there = set[str]()
+            used_labels = set[str]()
             ids = agent.get("block_ids")
             for row in (by_id.get(one) for one in (ids if type(ids) is list else ())):
                 if row is None:
                     continue
-                if row["label"] in there:
+                if row["label"] in used_labels:
                     row["label"] = _unused(row["label"], labels)
                     labels.add(row["label"])
                     reason = "another block of the agent has the same label"
                     self._report.lost("origin/id", reason, example=row["id"])
-                there.add(row["label"])
+                used_labels.add(row["label"])
 
     def _count(self, record: Sealed, entry: Entry, own: str | None, label: str) -> None:
         value = record.value
@@ -599,8 +599,8 @@ class Letta:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        head = place.head.lstrip()
+    def recognises(self, location: Place) -> bool:
+        head = location.head.lstrip()
         if head.startswith(b'"'):
             head = _ESCAPED.sub(rb"\1", head[1:])
         found = {path for path, _ in json_members(head)}
@@ -608,26 +608,26 @@ class Letta:
         older = {(b"agent_type",), (b"core_memory",)} <= found
         return older or not newer.isdisjoint(_SIGNS)
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        document = _document(place, reading)
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        document = _document(location, reading)
         if is_older(document):
             try:
                 document = renewed(document, reading.report)
             except MalformedError as error:
-                raise error.located(file=place.name, line=1) from None
+                raise error.located(file=location.name, line=1) from None
         # Letta and other writers use null for an empty list.
         document = {k: part for k, part in document.items() if part is not None or k not in LISTS}
         for name in LISTS:
             if type(document.get(name, [])) is not list:
-                raise MalformedError(f"`{name}` is not a list", file=place.name, field=name)
+                raise MalformedError(f"`{name}` is not a list", file=location.name, field=name)
         fields = {name: part for name, part in document.items() if name not in LISTS}
         lists = [name for name in LISTS if name in document]
         reading.container.update({"fields": fields, "lists": lists})
         for name, part in fields.items():
             if type(part) is list and part:
-                what = f"{len(part)} of {name!r} are kept as data, not as memories"
-                reading.report.note(what)
-        yield from _DocumentRows(document, place, reading).records()
+                note = f"{len(part)} of {name!r} are kept as data, not as memories"
+                reading.report.note(note)
+        yield from _DocumentRows(document, location, reading).records()
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report
@@ -635,9 +635,9 @@ class Letta:
             kind = TYPED_SECTIONS.get(section, section)
             if kind not in (*MEMORIES, *_OF_THE_TRANSFER, "graph_node", "session_event"):
                 report.lost(kind, "an agent file has no such records", count=count)
-        leaving = LettaWriter(records, writing)
+        writer = LettaWriter(records, writing)
         with target.open() as sink:
-            leaving.write(sink)
+            writer.write(sink)
 
 
 FORMAT = Letta()
@@ -647,21 +647,23 @@ FORMAT = Letta()
 # -- reading -------------------------------------------------------------------------------
 
 
-def _document(place: Place, reading: ReadContext) -> Row:
+def _document(location: Place, reading: ReadContext) -> Row:
     bound = reading.limits.line_bytes
-    with place.open() as stream:
-        found = _value(stream, place, bound)
-    if type(found) is str:  # some files are a JSON text inside JSON
-        found = _value(BytesIO(found.encode()), place, bound)
-    if type(found) is not dict or not (is_older(found) or type(found.get("agents")) is list):
+    with location.open() as stream:
+        document = _value(stream, location, bound)
+    if type(document) is str:  # some files are a JSON text inside JSON
+        document = _value(BytesIO(document.encode()), location, bound)
+    if type(document) is not dict or not (
+        is_older(document) or type(document.get("agents")) is list
+    ):
         raise MalformedError(
-            "not an agent file: the list `agents` is missing", file=place.name, line=1
+            "not an agent file: the list `agents` is missing", file=location.name, line=1
         )
-    return found
+    return document
 
 
-def _value(stream: BinaryIO, place: Place, bound: int) -> Any:
-    document = ForeignReader(stream, place.name, item_bytes=bound)
+def _value(stream: BinaryIO, location: Place, bound: int) -> Any:
+    document = ForeignReader(stream, location.name, item_bytes=bound)
     found = document.value()
     document.end()
     return found
@@ -670,9 +672,9 @@ def _value(stream: BinaryIO, place: Place, bound: int) -> Any:
 class _DocumentRows:
     """The rows of a document, as records."""
 
-    def __init__(self, document: Row, place: Place, reading: ReadContext) -> None:
+    def __init__(self, document: Row, location: Place, reading: ReadContext) -> None:
         self._document = document
-        self._place = place
+        self._location = location
         self._reading = reading
         self._order = Order()
 
@@ -681,7 +683,7 @@ class _DocumentRows:
         source, owners = self._names()
         for where, row in self._rows("blocks"):
             owner = owners.get(str(row.get("id")))
-            made = self._made(where, partial(entry_of, row, owner, owner))
+            made = self._draft(where, partial(entry_of, row, owner, owner))
             if made is not None:
                 self._order.add(made)
                 yield made
@@ -716,21 +718,21 @@ class _DocumentRows:
     def _agent(self, row: Row, number: int, source: str | None) -> Iterator[Model]:
         name = row.get("name")
         session = f"{name}/{row.get('id', number)}"
-        kept = {key: part for key, part in row.items() if key != "messages"}
+        as_written = {key: part for key, part in row.items() if key != "messages"}
         if "messages" in row:
-            kept["messages"] = []
-        yield node_of(kept, AGENT, source)
+            as_written["messages"] = []
+        yield node_of(as_written, AGENT, source)
         messages = row.get("messages")
         messages = [] if messages is None else messages
         if type(messages) is not list:
             where = f"agents/{number}/messages"
-            raise MalformedError("`messages` is not a list", file=self._place.name, field=where)
+            raise MalformedError("`messages` is not a list", file=self._location.name, field=where)
         if not messages:
             return
         yield start_of(session, name if type(name) is str else None, source)
-        for place, message in enumerate(messages):
-            where = f"agents/{number}/messages/{place}"
-            made = self._made(where, partial(_turn, message, session, source))
+        for index, message in enumerate(messages):
+            where = f"agents/{number}/messages/{index}"
+            made = self._draft(where, partial(_turn, message, session, source))
             if made is not None:
                 yield made
 
@@ -738,16 +740,16 @@ class _DocumentRows:
         """Yield the rows of a list, with their positions."""
         for number, row in enumerate(self._document.get(name, [])):
             where = f"{name}/{number}"
-            made = self._made(where, partial(_row, row))
+            made = self._draft(where, partial(_row, row))
             if made is not None:
                 yield where, made
 
-    def _made(self, where: str, make: Callable[[], _T]) -> _T | None:
+    def _draft(self, where: str, make: Callable[[], _T]) -> _T | None:
         try:
             return make()
         except MalformedError as error:
             error.field = f"{where}/{error.field}" if error.field else where
-            error.file = self._place.name
+            error.file = self._location.name
             self._reading.refuse(error)
             return None
 

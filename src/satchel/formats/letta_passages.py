@@ -73,20 +73,20 @@ def entry_of(row: Any) -> Semantic:
     if type(row) is not dict:
         raise MalformedError("not an object")
     text_in(row, "text")
-    made = Semantic(kind=PASSAGE, **_said(row))
-    kept = differences({k: v for k, v in row.items() if k != "id"}, _written(made))
-    if isinstance(kept.get(_VECTOR), list):
-        kept[_VECTOR] = {_OF: text_mark(row["text"]), _VECTOR: kept[_VECTOR]}
+    passage = Semantic(kind=PASSAGE, **_fields_of(row))
+    as_written = differences({k: v for k, v in row.items() if k != "id"}, _written(passage))
+    if isinstance(as_written.get(_VECTOR), list):
+        as_written[_VECTOR] = {_OF: text_mark(row["text"]), _VECTOR: as_written[_VECTOR]}
     identity = row.get("id")
     if type(identity) is not str:
         identity = None
-        kept |= {"id": row["id"]} if "id" in row else {}
+        as_written |= {"id": row["id"]} if "id" in row else {}
     trust = TrustClass.IMPORTED
-    origin = Origin(provider=NAME, id=identity, as_written=kept, trust=trust)
-    return msgspec.structs.replace(made, origin=origin)
+    origin = Origin(provider=NAME, id=identity, as_written=as_written, trust=trust)
+    return msgspec.structs.replace(passage, origin=origin)
 
 
-def _said(row: Row) -> Row:
+def _fields_of(row: Row) -> Row:
     tags, metadata, agent = row.get("tags"), row.get("metadata"), row.get("agent_id")
     is_list = isinstance(tags, list) and all(type(one) is str for one in tags)
     return {
@@ -126,7 +126,7 @@ def row_of(record: Sealed, entry: Entry) -> Row:
     is_ours = origin is not None and origin.provider == NAME
     kept = dict(origin.as_written) if is_ours and origin is not None else {}
     now = {name: getattr(entry, name) for name in _MEANS.values()}
-    row = settled(_written(entry), kept, _said, now, _MEANS)
+    row = settled(_written(entry), kept, _fields_of, now, _MEANS)
     held = row.get(_VECTOR)
     if isinstance(held, dict):
         row[_VECTOR] = held.get(_VECTOR) if held.get(_OF) == text_mark(entry.text or "") else None
@@ -179,12 +179,12 @@ class LettaPassages:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return any(map(_has_passages, heads(place)))
+    def recognises(self, location: Place) -> bool:
+        return any(map(_has_passages, heads(location)))
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         count = 0
-        with open_archive(place, reading.limits) as archive:
+        with open_archive(location, reading.limits) as archive:
             for file in archive.files:
                 if file.info is None or _is_one(archive, file):
                     with archive.document(file, reading, mends=False) as document:
@@ -192,7 +192,7 @@ class LettaPassages:
                 else:
                     reading.report.lost(file.name, "a file without passages")
         if not count:
-            raise EmptyInputError("the file contains no passages", file=place.name)
+            raise EmptyInputError("the file contains no passages", file=location.name)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report, container = writing.report, _container(records)
@@ -262,12 +262,12 @@ def _passages(document: ForeignReader, reading: ReadContext) -> Any:
     for number, row in enumerate(document.values()):
         count = number + 1
         try:
-            found = entry_of(row)
+            passage = entry_of(row)
         except InputError as error:
             error.field = f"{number}/{error.field}" if error.field else str(number)
             reading.refuse(error.located(line=document.value_line))  # type: ignore[arg-type]
             continue
-        yield found
+        yield passage
     return count
 
 

@@ -85,32 +85,34 @@ class MarkdownMemory:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        if not place.head.startswith(ZIP_MAGIC):
-            return _is_fact(place.head) or (place.path.name == INDEX and _is_text(place.head))
+    def recognises(self, location: Place) -> bool:
+        if not location.head.startswith(ZIP_MAGIC):
+            return _is_fact(location.head) or (
+                location.path.name == INDEX and _is_text(location.head)
+            )
         try:
-            with open_archive(place) as archive:
+            with open_archive(location) as archive:
                 return _is_folder(archive)
         except InputError:
             return False
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         some = False
-        with open_archive(place, reading.limits) as archive:
-            for entry in memories_in(archive, reading, place):
+        with open_archive(location, reading.limits) as archive:
+            for entry in memories_in(archive, reading, location):
                 some = True
                 yield entry
         if not some and not reading.report.left_out:
-            raise EmptyInputError("the notes contain no memories", file=place.name)
+            raise EmptyInputError("the notes contain no memories", file=location.name)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         count_records(records, frozenset(Component), writing.report)
         with closing(Spool()) as lines, target.open() as sink, packing(sink) as archive:
-            leaving = _FolderWriter(archive, lines, writing)
+            writer = _FolderWriter(archive, lines, writing)
             for component in Component:
                 for record in records.of(component):
-                    leaving.take(record, record.model)  # type: ignore[arg-type]  # of a component
-            leaving.end(records)
+                    writer.take(record, record.model)  # type: ignore[arg-type]  # of a component
+            writer.end(records)
 
 
 # -- reading -------------------------------------------------------------------------------
@@ -170,7 +172,7 @@ class _FolderWriter:
         self._archive = archive
         self._lines = lines
         self._report = writing.report
-        self._taken = {_alike(INDEX)}
+        self._used = {_alike(INDEX)}
         self._folders = set[str]()
         self._last = Counter[str]()
         self._paths = list[str]()
@@ -240,15 +242,15 @@ class _FolderWriter:
         if self._is_in_a_file(path):
             path = path.rpartition("/")[2]
         start = path.removesuffix(ENDING)
-        while _alike(path) in self._taken or _alike(path) in self._folders:
+        while _alike(path) in self._used or _alike(path) in self._folders:
             self._last[start] += 1
             path = f"{start}-{self._last[start] + 1}{ENDING}"
-        self._taken.add(_alike(path))
+        self._used.add(_alike(path))
         self._folders.update(_above(path))
         return path
 
     def _is_in_a_file(self, path: str) -> bool:
-        return any(folder in self._taken for folder in _above(path))
+        return any(folder in self._used for folder in _above(path))
 
 
 def _indexes(records: RecordSet) -> Iterator[str]:

@@ -87,11 +87,11 @@ class Types:
         if type(name) is not str:
             yield from entries_of(row)
             return
-        said = _pack(kind if type(kind) is str else None)
+        packed = _pack(kind if type(kind) is str else None)
         first = self._first.get(name.encode())
         if first is None:
-            self._first.put(name.encode(), said)
-        yield from entries_of(row, is_second=first not in (None, said))
+            self._first.put(name.encode(), packed)
+        yield from entries_of(row, is_second=first not in (None, packed))
 
 
 def entries_of(row: Row, *, is_second: bool = False) -> Iterator[Semantic]:
@@ -109,24 +109,24 @@ def entries_of(row: Row, *, is_second: bool = False) -> Iterator[Semantic]:
     name, kind = text_in(row, "name"), row.get("entityType")
     if kind is not None:
         kind = text_in(row, "entityType")
-    found = row.get("observations")
-    found = [] if found is None else found
-    if type(found) is not list or not all(type(one) is str for one in found):
+    observations = row.get("observations")
+    observations = [] if observations is None else observations
+    if type(observations) is not list or not all(type(one) is str for one in observations):
         raise MalformedError("`observations` is not a list of texts", field="observations")
     about = (Entity(name=name, entity_type=kind),)
     apart = ("type", kind or "") if is_second else ()
-    kept = {key: part for key, part in row.items() if key not in _OF_AN_ENTITY}
-    if kept or not found:
+    as_written = {key: part for key, part in row.items() if key not in _OF_AN_ENTITY}
+    if as_written or not observations:
         yield Semantic(
             kind=ENTITY,
             subject=name,
             predicate=_IS_A,
             object=NOTHING if kind is None else kind,
             entities=about,
-            origin=_origin(kept, ENTITY, name, *apart),
+            origin=_origin(as_written, ENTITY, name, *apart),
         )
     seen = Counter[str]()
-    for text in found:
+    for text in observations:
         seen[text] += 1
         yield Semantic(
             kind=OBSERVATION,
@@ -146,23 +146,23 @@ def relation_of(row: Row) -> Semantic:
         MalformedError: If one of its three texts is missing.
     """
     start, kind, end = (text_in(row, name) for name in _OF_A_RELATION)
-    kept = {key: part for key, part in row.items() if key not in _OF_A_RELATION}
+    as_written = {key: part for key, part in row.items() if key not in _OF_A_RELATION}
     return Semantic(
         kind=RELATION,
         subject=start,
         predicate=kind,
         object=end,
-        origin=_origin(kept, RELATION, start, kind, end),
+        origin=_origin(as_written, RELATION, start, kind, end),
     )
 
 
-def _origin(kept: Row, kind: str, *parts: str | int) -> Origin:
+def _origin(as_written: Row, kind: str, *parts: str | int) -> Origin:
     """Return the origin of an entry, identified by its contents, as in the server."""
     known = blake3(_pack(parts)).hexdigest(16)
     return Origin(
         provider=NAME,
         id=f"{kind}:{known}",
-        as_written=kept | float_spellings(kept),
+        as_written=as_written | float_spellings(as_written),
         trust=TrustClass.IMPORTED,
     )
 
@@ -267,13 +267,13 @@ class McpMemoryWriter:
 
     def _untyped(self, key: bytes, kind: str | None) -> bytes | None:
         """Return the entity of a name without a type so far, which gets this one."""
-        found = self._numbers.get(key)
-        row: Row = _unpack(self._heads.get(found) or b"{}") if found is not None else {}
-        if found is None or row.get("entityType") is not None:
+        number = self._numbers.get(key)
+        row: Row = _unpack(self._heads.get(number) or b"{}") if number is not None else {}
+        if number is None or row.get("entityType") is not None:
             return None
-        self._heads.put(found, _pack({**row, "entityType": kind}))
-        self._numbers.put(blake3(_pack((row["name"], kind))).digest(), found)
-        return found
+        self._heads.put(number, _pack({**row, "entityType": kind}))
+        self._numbers.put(blake3(_pack((row["name"], kind))).digest(), number)
+        return number
 
     def _lost(
         self, record: Sealed, held: frozenset[str] | set[str], kinds: tuple[str, ...]
@@ -331,12 +331,12 @@ def require_no_server(path: Path) -> None:
 
 def servers_of(path: Path) -> Iterator[int]:
     """Yield the IDs of server processes that are known to use a file."""
-    wanted = os.path.realpath(path)
+    file = os.path.realpath(path)
     with suppress(OSError):
         for process in _PROCESSES.iterdir():
             if process.name.isdecimal() and int(process.name) != os.getpid():
-                found = _file_of(process)
-                if found is not None and os.path.realpath(found) == wanted:
+                opened = _file_of(process)
+                if opened is not None and os.path.realpath(opened) == file:
                     yield int(process.name)
 
 
@@ -396,19 +396,19 @@ class McpMemory:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return _is_lines(place) or _is_returned(place)
+    def recognises(self, location: Place) -> bool:
+        return _is_lines(location) or _is_returned(location)
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        with place.open() as stream:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        with location.open() as stream:
             seen = _FileHead(stream)
             source = cast("BinaryIO", seen)
-            found = (_graph if seen.is_graph else _lines)(source, place, reading)
+            entries = (_graph if seen.is_graph else _lines)(source, location, reading)
             count = 0
-            for count, entry in enumerate(found, 1):  # noqa: B007 - it is used below
+            for count, entry in enumerate(entries, 1):  # noqa: B007 - it is used below
                 yield entry
             if count == 0 and not reading.report.left_out:
-                raise EmptyInputError("the file contains no memories", file=place.name)
+                raise EmptyInputError("the file contains no memories", file=location.name)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         require_no_server(target.path)
@@ -417,29 +417,29 @@ class McpMemory:
             kind = TYPED_SECTIONS.get(section, section)
             if kind != Component.SEMANTIC and kind not in _OF_THE_TRANSFER:
                 report.lost(kind, "the server has no such records", count=count)
-        with closing(McpMemoryWriter(report)) as leaving, target.open() as sink:
+        with closing(McpMemoryWriter(report)) as writer, target.open() as sink:
             for record in records.of("semantic"):
-                leaving.take(record, cast("Semantic", record.model))
+                writer.take(record, cast("Semantic", record.model))
             fields = _returned(records, writing)
             if fields is not None:
-                _put_graph(sink, leaving, fields, report)
+                _put_graph(sink, writer, fields, report)
             elif writing.compress:
                 with gzip_sink(sink) as packed:
-                    _put_lines(packed, leaving, report)
+                    _put_lines(packed, writer, report)
             else:
-                _put_lines(sink, leaving, report)
+                _put_lines(sink, writer, report)
 
 
 # -- reading -------------------------------------------------------------------------------
 
 
-def _is_lines(place: Place) -> bool:
-    found = {path for path, _ in json_members(place.unpacked_head)}
+def _is_lines(location: Place) -> bool:
+    found = {path for path, _ in json_members(location.unpacked_head)}
     return (b"type",) in found and any(signs <= found for signs in _SIGNS)
 
 
-def _is_returned(place: Place) -> bool:
-    return any(path in _GRAPH_SIGNS for path, _ in json_members(place.head))
+def _is_returned(location: Place) -> bool:
+    return any(path in _GRAPH_SIGNS for path, _ in json_members(location.head))
 
 
 class _FileHead:
@@ -467,17 +467,17 @@ class _FileHead:
         return start or self._stream.read(size)
 
 
-def _lines(stream: BinaryIO, place: Place, reading: ReadContext) -> Iterator[Semantic]:
+def _lines(stream: BinaryIO, location: Place, reading: ReadContext) -> Iterator[Semantic]:
     lines = LineReader(Decompressor(stream, reading.limits))
     bound = reading.limits.line_bytes
     reading.line = lambda: lines.number
     reading.by_line = True
     with closing(Types()) as types:
-        yield from _made(lines, bound, types, place, reading)
+        yield from _entries_of_lines(lines, bound, types, location, reading)
 
 
-def _made(
-    lines: LineReader, bound: int, types: Types, place: Place, reading: ReadContext
+def _entries_of_lines(
+    lines: LineReader, bound: int, types: Types, location: Place, reading: ReadContext
 ) -> Iterator[Semantic]:
     while True:
         try:
@@ -485,14 +485,14 @@ def _made(
             if line is None:
                 return
             row = json_object(line, bound, reading.mended)
-            found = _entries(row, lines.number, types, reading)
+            entries = _entries(row, lines.number, types, reading)
         except InputError as error:
-            error.file, error.line, error.byte = place.name, lines.number, None
+            error.file, error.line, error.byte = location.name, lines.number, None
             reading.refuse(error)
             if lines.broken:
                 return
         else:
-            yield from found
+            yield from entries
 
 
 def _entries(row: Row, line: int, types: Types, reading: ReadContext) -> list[Semantic]:
@@ -508,14 +508,14 @@ def _entries(row: Row, line: int, types: Types, reading: ReadContext) -> list[Se
     return []
 
 
-def _graph(stream: BinaryIO, place: Place, reading: ReadContext) -> Iterator[Semantic]:
+def _graph(stream: BinaryIO, location: Place, reading: ReadContext) -> Iterator[Semantic]:
     document = ForeignReader(
-        stream, place.name, item_bytes=reading.limits.line_bytes, mending=reading.mended
+        stream, location.name, item_bytes=reading.limits.line_bytes, mending=reading.mended
     )
     reading.line = lambda: document.value_line
     around: Row = {}
     with closing(Types()) as types:
-        yield from _arrays(document, types, around, place, reading)
+        yield from _arrays(document, types, around, location, reading)
     document.end()
     reading.container["shape"] = "graph"
     if around:
@@ -523,19 +523,19 @@ def _graph(stream: BinaryIO, place: Place, reading: ReadContext) -> Iterator[Sem
 
 
 def _arrays(
-    document: ForeignReader, types: Types, around: Row, place: Place, reading: ReadContext
+    document: ForeignReader, types: Types, around: Row, location: Place, reading: ReadContext
 ) -> Iterator[Semantic]:
     for key in document.members():
         if key in _GRAPH and document.peek() == "[":
             make: Callable[[Row], Any] = types.entries_of if key == "entities" else _one_relation
             for number, row in enumerate(document.values()):
                 try:
-                    found = list(make(_checked(row)))
+                    entries = list(make(_checked(row)))
                 except MalformedError as error:
                     error.field = f"{key}/{number}" + (f"/{error.field}" if error.field else "")
-                    reading.refuse(error.located(file=place.name, line=document.value_line))  # type: ignore[arg-type]
+                    reading.refuse(error.located(file=location.name, line=document.value_line))  # type: ignore[arg-type]
                 else:
-                    yield from found
+                    yield from entries
         else:
             around.update(escape_keys([(key, document.value())]))
 
@@ -566,20 +566,20 @@ def _returned(records: RecordSet, writing: WriteContext) -> Row | None:
     return fields if isinstance(fields, dict) else {}
 
 
-def _put_lines(sink: BinaryIO, leaving: McpMemoryWriter, report: Report) -> None:
+def _put_lines(sink: BinaryIO, writer: McpMemoryWriter, report: Report) -> None:
     first = True
-    for kind, rows in ((ENTITY, leaving.entities()), (RELATION, leaving.relations())):
+    for kind, rows in ((ENTITY, writer.entities()), (RELATION, writer.relations())):
         for row in rows:
             line = {"type": kind} | _typed(row) | {"type": kind}
             sink.writelines((b"" if first else b"\n", _json(line, report)))
             first = False
 
 
-def _put_graph(sink: BinaryIO, leaving: McpMemoryWriter, fields: Row, report: Report) -> None:
+def _put_graph(sink: BinaryIO, writer: McpMemoryWriter, fields: Row, report: Report) -> None:
     sink.write(b'{"entities":')
-    _array(sink, leaving.entities(), report)
+    _array(sink, writer.entities(), report)
     sink.write(b',"relations":')
-    _array(sink, leaving.relations(), report)
+    _array(sink, writer.relations(), report)
     for name, part in fields.items():
         if name not in _GRAPH:
             sink.write(b"," + _json({name: part}, report)[1:-1])

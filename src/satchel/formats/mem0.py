@@ -136,45 +136,47 @@ def _usual_entry(row: Row, *, is_decoded: bool = False) -> Entry | None:
         row: The memory.
         is_decoded: Whether everything in it was decoded from JSON.
     """
-    said, kept = dict[str, Any].fromkeys(_USUAL_TEXTS), Row()
+    texts, as_written = dict[str, Any].fromkeys(_USUAL_TEXTS), Row()
     for name, part in row.items():
-        if name not in said:
-            kept[name] = part
+        if name not in texts:
+            as_written[name] = part
         elif type(part) is str:
-            said[name] = part
+            texts[name] = part
         else:
             return None
-    metadata, tags = kept.pop("metadata", ABSENT), kept.pop("categories", ())
-    day = kept.pop("expiration_date", _NEVER)
+    metadata, tags = as_written.pop("metadata", ABSENT), as_written.pop("categories", ())
+    day = as_written.pop("expiration_date", _NEVER)
     expires_at = None if type(day) is not str else _exact_expiry(day)
-    created, updated = said["created_at"], said["updated_at"]
+    created, updated = texts["created_at"], texts["updated_at"]
     created_at, updated_at = created and exact_time(created), updated and exact_time(updated)
     if (
-        said["memory"] is None
-        or said["id"] is None
+        texts["memory"] is None
+        or texts["id"] is None
         or not (metadata is None or _is_usual(metadata))
         or not (tags == () or _tags(tags))
         or (created is not None and not created_at)
         or (updated is not None and not updated_at)
         or (day is not _NEVER and expires_at is None)
-        or not _UNUSUAL.isdisjoint(kept)
+        or not _UNUSUAL.isdisjoint(as_written)
     ):
         return None
-    if kept.setdefault("hash", ABSENT) == hash_of(said["memory"]):
-        del kept["hash"]
+    if as_written.setdefault("hash", ABSENT) == hash_of(texts["memory"]):
+        del as_written["hash"]
     is_odd = has_odd_numbers(row.values())
     if is_odd:
-        kept |= float_spellings(row)
+        as_written |= float_spellings(row)
     make = PlainSemantic if is_decoded and not is_odd else Semantic
     return make(
-        text=said["memory"],
+        text=texts["memory"],
         created_at=created_at,
         updated_at=updated_at,
         expires_at=expires_at,
         tags=tuple(tags),
         metadata=metadata or {},
-        scope=_scope_of(said["user_id"], said["agent_id"], said["run_id"], said["app_id"]),
-        origin=Origin(provider=NAME, id=said["id"], trust=TrustClass.IMPORTED, as_written=kept),
+        scope=_scope_of(texts["user_id"], texts["agent_id"], texts["run_id"], texts["app_id"]),
+        origin=Origin(
+            provider=NAME, id=texts["id"], trust=TrustClass.IMPORTED, as_written=as_written
+        ),
     )
 
 
@@ -194,11 +196,11 @@ def _mapped(row: Row) -> Entry:
     return _entry(_mapped_members(row), {})
 
 
-def _entry(said: Row, kept: Row) -> Entry:
-    cls = Semantic if said["kind"] is None else Procedural
-    identity = said.pop("id")
-    origin = Origin(provider=NAME, id=identity, trust=TrustClass.IMPORTED, as_written=kept)
-    return cls(origin=origin, **said)
+def _entry(members: Row, as_written: Row) -> Entry:
+    cls = Semantic if members["kind"] is None else Procedural
+    identity = members.pop("id")
+    origin = Origin(provider=NAME, id=identity, trust=TrustClass.IMPORTED, as_written=as_written)
+    return cls(origin=origin, **members)
 
 
 def _mapped_members(row: Row) -> Row:
@@ -225,7 +227,7 @@ def _mapped_members(row: Row) -> Row:
 def triple_of(row: Row) -> Entry:
     """Return a relation of the graph memory as a fact."""
     entry = _mapped_triple(row)
-    return _keeping(entry, differences(row, _written_triple(entry)))
+    return _with_as_written(entry, differences(row, _written_triple(entry)))
 
 
 def _mapped_triple(row: Row) -> Semantic:
@@ -238,7 +240,7 @@ def _mapped_triple(row: Row) -> Semantic:
     )
 
 
-def _keeping(entry: Entry, kept: Row) -> Entry:
+def _with_as_written(entry: Entry, kept: Row) -> Entry:
     if not kept or entry.origin is None:
         return entry
     origin = msgspec.structs.replace(entry.origin, as_written=kept)
@@ -312,21 +314,23 @@ def _reproduced(entry: Entry, written: Row, read: Callable[[Row], Entry]) -> Row
     origin = entry.origin
     if origin is None or origin.provider != NAME or not origin.as_written:
         return written
-    kept = {name: part for name, part in origin.as_written.items() if name not in OF_THE_STORE}
-    row = reproduce(written, kept)
+    as_written = {
+        name: part for name, part in origin.as_written.items() if name not in OF_THE_STORE
+    }
+    row = reproduce(written, as_written)
     try:
         again = read(row)
     except MalformedError:
         return written
-    now, then = _said(entry), _said(again)
-    stale = {field for field, part in now.items() if part != then[field]}
+    current, restored_members = _fields_of(entry), _fields_of(again)
+    stale = {field for field, part in current.items() if part != restored_members[field]}
     if not stale:
         return row
-    fresh = {k: v for k, v in kept.items() if _FIELDS.get(_SNAKE.get(k, k)) not in stale}
+    fresh = {k: v for k, v in as_written.items() if _FIELDS.get(_SNAKE.get(k, k)) not in stale}
     return reproduce(written, fresh)
 
 
-def _said(entry: Entry) -> Row:
+def _fields_of(entry: Entry) -> Row:
     """Return the members of an entry that a Mem0 record can hold."""
     said = {field: getattr(entry, field, None) for field in _SAID}
     said["metadata"] = (said["metadata"], type(entry))
@@ -342,23 +346,23 @@ def _written(entry: Entry) -> Row:
     return _written_members(said, procedural=isinstance(entry, Procedural))
 
 
-def _written_members(said: Row, *, procedural: bool) -> Row:
+def _written_members(members: Row, *, procedural: bool) -> Row:
     """Return a memory in the form of ``get_all()``, from members by name."""
-    scope, text, metadata = said["scope"] or _NOBODY, said["text"], said["metadata"]
+    scope, text, metadata = members["scope"] or _NOBODY, members["text"], members["metadata"]
     if procedural and _TYPE not in metadata:
         metadata = {**metadata, _TYPE: _PROCEDURAL}
     row: Row = {
-        "id": said["id"],
+        "id": members["id"],
         "memory": text,
         "hash": hash_of(text or ""),
-        "created_at": _written_time(said["created_at"]),
-        "updated_at": _written_time(said["updated_at"]),
+        "created_at": _written_time(members["created_at"]),
+        "updated_at": _written_time(members["updated_at"]),
         "user_id": scope.user,
         "agent_id": scope.agent,
         "run_id": scope.run,
         "app_id": scope.app,
-        "categories": list(said["tags"]) or None,
-        "expiration_date": _last_day(said["expires_at"]),
+        "categories": list(members["tags"]) or None,
+        "expiration_date": _last_day(members["expires_at"]),
     }
     row = {name: part for name, part in row.items() if part is not None}
     row["metadata"] = metadata or None  # always present; null if there is none
@@ -441,15 +445,15 @@ class Mem0:
         beside=OF_THE_STORE,
     )
 
-    def recognises(self, place: Place) -> bool:
-        head = place.head
+    def recognises(self, location: Place) -> bool:
+        head = location.head
         if _EMPTY_RESULTS.match(head.removeprefix(BOM)):
             return True
         return any(path in _MEMORY and start == b'"' for path, start in json_members(head))
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        with place.open() as stream:
-            document = ForeignReader(stream, place.name, item_bytes=reading.limits.line_bytes)
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        with location.open() as stream:
+            document = ForeignReader(stream, location.name, item_bytes=reading.limits.line_bytes)
             reading.line = lambda: document.value_line
             start = document.peek()
             if start == "[":

@@ -67,12 +67,12 @@ class OpenMemory:
         traits=Traits(components=frozenset({Component.SEMANTIC}), writes=False),
     )
 
-    def recognises(self, place: Place) -> bool:
-        return any(_is_backup(head) for head in heads(place))
+    def recognises(self, location: Place) -> bool:
+        return any(_is_backup(head) for head in heads(location))
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         some = False
-        with open_archive(place, reading.limits) as archive:
+        with open_archive(location, reading.limits) as archive:
             for file in archive.files:
                 if file.info is not None and not _has_backup(archive, file):
                     if file.name != _AGAIN:
@@ -84,7 +84,7 @@ class OpenMemory:
                     some = True
                     yield entry
         if not some and not reading.report.total:
-            raise EmptyInputError("the backup contains no memories", file=place.name)
+            raise EmptyInputError("the backup contains no memories", file=location.name)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         del records, target, writing
@@ -166,13 +166,13 @@ def _memories(
                 continue
             for number, value in enumerate(document.values()):
                 try:
-                    found = _entry(row_in(value, "a memory"), tables, reading)
+                    entry = _entry(row_in(value, "a memory"), tables, reading)
                 except InputError as error:
                     error.field = f"{_MEMORIES}/{number}/{error.field or ''}".rstrip("/")
                     reading.refuse(error.located(line=document.value_line))  # type: ignore[arg-type]
                     continue
-                if found is not None:
-                    yield found
+                if entry is not None:
+                    yield entry
 
 
 def _entry(row: Row, tables: _Tables, reading: ReadContext) -> Semantic | None:
@@ -183,20 +183,22 @@ def _entry(row: Row, tables: _Tables, reading: ReadContext) -> Semantic | None:
     if row.get("state") == _DELETED:
         reading.report.lost(_MEMORIES, "deleted there", example=identity)
         return None
-    said = row.get("metadata")
-    kept = rest_of(row, known=_HELD, times=_TIMES)
+    metadata = row.get("metadata")
+    as_written = rest_of(row, known=_HELD, times=_TIMES)
     return Semantic(
         text=text,
         created_at=moment_of(row.get("created_at")),
         updated_at=moment_of(row.get("updated_at")),
         tags=tables.tags_of(identity),
-        metadata=said if type(said) is dict else {},
+        metadata=metadata if type(metadata) is dict else {},
         scope=Scope(user=tables.user, app=tables.app_of(row)),
         origin=origin_at(
             _NAME,
             identity,
             tables.user,
-            kept if type(said) in (dict, type(None)) else {**kept, "metadata": said},
+            as_written
+            if type(metadata) in (dict, type(None))
+            else {**as_written, "metadata": metadata},
         ),
     )
 

@@ -23,8 +23,8 @@ class Pam(PamFormat):
         traits=TRAITS,
     )
 
-    def recognises(self, place: Place) -> bool:
-        return _OURS.match(place.unpacked_head) is not None
+    def recognises(self, location: Place) -> bool:
+        return _OURS.match(location.unpacked_head) is not None
 
 
 FORMAT = Pam()

@@ -20,8 +20,8 @@ class PamCbor(PamFormat):
         traits=TRAITS,
     )
 
-    def recognises(self, place: Place) -> bool:
-        return place.unpacked_head.startswith(MAGIC)
+    def recognises(self, location: Place) -> bool:
+        return location.unpacked_head.startswith(MAGIC)
 
 
 FORMAT = PamCbor()

@@ -20,8 +20,8 @@ class PamJsonl(PamFormat):
         traits=TRAITS,
     )
 
-    def recognises(self, place: Place) -> bool:
-        return place.unpacked_head.startswith(PREAMBLE)
+    def recognises(self, location: Place) -> bool:
+        return location.unpacked_head.startswith(PREAMBLE)
 
 
 FORMAT = PamJsonl()

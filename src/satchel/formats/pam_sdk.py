@@ -77,18 +77,18 @@ class PamSdk:
         ),
     )
 
-    def recognises(self, place: Place) -> bool:
-        head = place.unpacked_head
+    def recognises(self, location: Place) -> bool:
+        head = location.unpacked_head
         return bool(_JSON_START.match(head) or _CBOR_START.match(head))
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield sealed entries, parents before children; their IDs must be valid."""
-        with open_sdk_file(place.file, reading.limits) as document:
+        with open_sdk_file(location.file, reading.limits) as document:
             held = _collect(document)
         reading.container.update(encode_foreign(document.envelope))
         links = {identity: entry.links for identity, entry in held.items()}
         ours: dict[str, str] = {}
-        for identity in _in_order(links, place.name):
+        for identity in _in_order(links, location.name):
             entry = held.pop(identity)
             value = {**json.loads(entry.text), "id": identity}
             _report_links(value, links, reading.report)
@@ -96,7 +96,7 @@ class PamSdk:
                 record = seal(sdk_draft(entry.component, value, ours), limits=reading.limits)
             except SatchelError as error:
                 error.field = entry.pointer + (f"/{error.field}" if error.field else "")
-                raise error.located(file=place.name, **entry.place) from None
+                raise error.located(file=location.name, **entry.place) from None
             ours[identity] = record.id
             yield record
 
@@ -165,23 +165,23 @@ class _Writer:
     def __init__(self, report: Report) -> None:
         self._report = report
         self._theirs: dict[str, str] = {}
-        self._made: dict[str, dict[str, Any]] = {}
-        self._taken: set[str] = set()
+        self._written: dict[str, dict[str, Any]] = {}
+        self._used: set[str] = set()
 
     def components(self, records: RecordSet) -> dict[str, list[dict[str, Any]]]:
         """Return the entries of each array, in the order of the records."""
-        kept = self._keep(records)
-        links = {identity: _links(record) for identity, record in kept.items()}
+        selected = self._keep(records)
+        links = {identity: _links(record) for identity, record in selected.items()}
         for identity in _in_order(links, "the records to write"):
-            self._make(Sealed(identity, kept[identity].type, kept[identity].body))
+            self._make(Sealed(identity, selected[identity].type, selected[identity].body))
         arrays: dict[str, list[dict[str, Any]]] = {component: [] for component in CAPS}
-        for identity, record in kept.items():
-            if identity in self._made:
-                arrays[record.type].append(self._made.pop(identity))
+        for identity, record in selected.items():
+            if identity in self._written:
+                arrays[record.type].append(self._written.pop(identity))
         return arrays
 
     def _keep(self, records: RecordSet) -> dict[str, Sealed]:
-        kept: dict[str, Sealed] = {}
+        selected: dict[str, Sealed] = {}
         counts = dict.fromkeys(CAPS, 0)
         for record in records:
             cap = CAPS.get(record.type)
@@ -194,23 +194,23 @@ class _Writer:
                 )
             else:
                 counts[record.type] += 1
-                kept[record.id] = record
-        return kept
+                selected[record.id] = record
+        return selected
 
     def _make(self, record: Sealed) -> None:
-        found = to_sdk_entry(cast("Entry", record.model), self._theirs)
-        for member, reason in found.losses:
+        converted = to_sdk_entry(cast("Entry", record.model), self._theirs)
+        for member, reason in converted.losses:
             self._report.lost(member, reason, example=record.id)
         for member in record.unknown:
             self._report.lost(member, _NO_PLACE, example=record.id)
-        if found.defaulted:
+        if converted.defaulted:
             self._report.note("absent members are written as the SDK's default")
-        entry = make_entry(record.type, found.members)
-        if entry["id"] in self._taken:
+        entry = make_entry(record.type, converted.members)
+        if entry["id"] in self._used:
             self._report.lost(record.type, "the file already has the same entry", example=record.id)
         else:
-            self._made[record.id] = entry
-            self._taken.add(entry["id"])
+            self._written[record.id] = entry
+            self._used.add(entry["id"])
         self._theirs[record.id] = entry["id"]
 
 

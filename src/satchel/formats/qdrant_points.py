@@ -47,14 +47,14 @@ class QdrantPoints:
         beside=frozenset({VECTOR}),
     )
 
-    def recognises(self, place: Place) -> bool:
+    def recognises(self, location: Place) -> bool:
         # Of lines, only the first: many formats have an ID in one line and a payload in another.
-        line = dict(json_members(place.head.partition(b"\n")[0]))
-        found = dict(json_members(place.head))
+        line = dict(json_members(location.head.partition(b"\n")[0]))
+        found = dict(json_members(location.head))
         return _is_point(line, ()) or any(_is_point(found, start) for start in _STARTS)
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        yield from _LISTING.read(place, reading, lambda row: entry_of(row, None))
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        yield from _LISTING.read(location, reading, lambda row: entry_of(row, None))
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         count_others(records, writing.report, "Qdrant")
@@ -64,14 +64,14 @@ class QdrantPoints:
             _LISTING.write(sink, rows, container, writing.report, "points")
 
 
-def _rows(records: RecordSet, there: ScratchMap, report: Report) -> Iterator[dict[str, Any]]:
+def _rows(records: RecordSet, seen: ScratchMap, report: Report) -> Iterator[dict[str, Any]]:
     for record in in_order(records, {}):
         entry = record.model
         if not isinstance(entry, Entry) or not _says_something(entry):
             report.lost(record.type, "a point must be a text or data", example=record.id)
             continue
         row = row_of(record, entry, report)
-        if not there.add(repr(row["id"]).encode()):
+        if not seen.add(repr(row["id"]).encode()):
             report.lost(record.type, "another point has the same ID", example=record.id)
             continue
         if entry.origin is not None and entry.origin.provider == NAME and entry.origin.source:

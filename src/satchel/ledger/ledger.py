@@ -625,5 +625,5 @@ def _require_known(trusted: TrustedHead) -> None:
     if trusted.verdict.standing is BankStanding.UNTRUSTED:
         raise ReadOnlyStoreError(
             "the bank is untrusted: its owners' keys are not trusted on this machine",
-            hint="Trust its owner, or adopt it: satchel key trust, satchel bank adopt.",
+            hint="If it is yours: satchel key import FILE. Else: satchel key trust, or bank adopt.",
         )

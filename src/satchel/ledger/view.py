@@ -228,11 +228,11 @@ class View(VerifiedRows):
             self._require_columns(wanted, standing=False)
             # An index of words has no retired records. If no nominated row is marked, the filter's
             # condition on marks excludes nothing.
-            found = dict(find(wanted=replace(wanted, retired=True, held=True)))
+            found = dict(find(where=replace(wanted, retired=True, held=True)))
             if not self._has_marks(list(found)):
                 return found
         self._require_columns(wanted or _CURRENT)
-        return dict(find(wanted=wanted))
+        return dict(find(where=wanted))
 
     def _has_marks(self, places: Sequence[int]) -> bool:
         rows = self._reader.at(self._bank, places)

@@ -1,6 +1,6 @@
 """Formats and connectors: what memory is read from and written to.
 
-A format reads and writes a *place* (a file or a folder, not only a stream of bytes); a connector
+A format reads and writes a file or a folder, not only a stream of bytes; a connector
 lists the records of a live product page by page, and writes to it in batches.
 """
 
@@ -184,10 +184,10 @@ class Traits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """Signs of a format: a place without them is not passed to ``recognises``.
+    """Signs of a format: a file or folder without them is not passed to ``recognises``.
 
     One sign is enough. They are a quick filter: a format must have at least one of its signs in
-    every place that it recognises, and may have one in others.
+    every file or folder that it recognises, and may have one in others.
     """
 
     starts: tuple[bytes, ...] = ()
@@ -202,13 +202,13 @@ class Signs:
     folder: bool = False
     """Whether a folder is one."""
 
-    def fit(self, place: Place) -> bool:
-        """Return whether a place shows one of them; reads its name and head only."""
-        if place.is_folder:
+    def fit(self, location: Place) -> bool:
+        """Return whether a file or folder shows one of them; reads its name and head only."""
+        if location.is_folder:
             return self.folder
-        head = place.unpacked_head
+        head = location.unpacked_head
         return (
-            place.path.name.casefold().endswith(tuple(name.casefold() for name in self.names))
+            location.path.name.casefold().endswith(tuple(name.casefold() for name in self.names))
             or head.removeprefix(BOM).lstrip().startswith(self.starts)
             or any(all(text in head for text in group) for group in self.texts)
         )
@@ -231,7 +231,7 @@ class Info:
 
     traits: Traits
     signs: Signs | None = None
-    """Its signs; None to pass every place to ``recognises``."""
+    """Its signs; None to pass every file and folder to ``recognises``."""
 
     lost_on_writing: str = ""
     """What it cannot hold, in a sentence."""
@@ -357,16 +357,16 @@ class Format(Protocol):
 
     info: ClassVar[Info]
 
-    def recognises(self, place: Place) -> bool:
-        """Return whether a place is in this format, from its name and ``head``; no other I/O.
+    def recognises(self, location: Place) -> bool:
+        """Return whether a file or folder is in this format; reads its name and ``head`` only.
 
         Raises:
             InputError: If it is too damaged to decide; optional.
         """
         ...
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
-        """Yield the records of a place, in order: drafts, or sealed records.
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+        """Yield the records of a file or folder, in order: drafts, or sealed records.
 
         Raises:
             MalformedError: If the bytes are invalid; names line or byte.

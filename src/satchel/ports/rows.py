@@ -358,7 +358,7 @@ def bank_name_bytes(name: str) -> bytes:
 
 
 NAME = b'"name":'
-"""The prefix of ``saying_name``."""
+"""The prefix of ``bank_name_bytes``."""
 
 CONFIG = "config"
 """The type of the records that may rename a bank."""

@@ -293,14 +293,14 @@ class Reader(Protocol):
         """
         ...
 
-    def named(self, said: bytes) -> list[str]:
+    def named(self, fragment: bytes) -> list[str]:
         """Return the IDs of the banks that have a head and may have a name, sorted.
 
         These are the banks in whose first row, or in a row of type ``config``, the body contains
         some bytes. Like any column, it is unverified; the caller decides.
 
         Args:
-            said: What ``ports.rows.saying_name`` returns for the name.
+            fragment: What ``ports.rows.bank_name_bytes`` returns for the name.
         """
         ...
 
@@ -339,7 +339,7 @@ class Reader(Protocol):
         ...
 
     def scan(
-        self, bank: str, wanted: Filter, *, after: int = -1, newest_first: bool = False
+        self, bank: str, where: Filter, *, after: int = -1, newest_first: bool = False
     ) -> Iterator[Row]:
         """Yield the rows after a log position that a filter nominates.
 
@@ -396,19 +396,19 @@ class Reader(Protocol):
         text: str,
         *,
         limit: int,
-        wanted: Filter | None = None,
+        where: Filter | None = None,
         without: Sequence[tuple[int, int]] = (),
     ) -> list[tuple[int, float]]:
         """Return log positions of current rows whose text may match, best first, with a score.
 
-        Common words nominate nothing if the query has rarer ones (``stores.matching``). Fewer than
-        ``limit`` results are all that the words nominate, unless they are in very many rows.
+        Common words nominate nothing if the query has rarer ones (``stores.text_search``). Fewer
+        than ``limit`` results are all that the words nominate, unless they are in very many rows.
 
         Args:
             bank: The bank.
             text: Words.
             limit: How many at most.
-            wanted: Drops rows that do not match; which words are common does not depend on it. None
+            where: Drops rows that do not match; which words are common does not depend on it. None
                 includes rows in quarantine.
             without: First and last log positions of ranges to skip.
         """

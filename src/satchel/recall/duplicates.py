@@ -70,11 +70,11 @@ class DuplicateFinder:
     """
 
     def __init__(
-        self, settings: Settings, asked: NearDuplicateMode | None, *, dry_run: bool
+        self, settings: Settings, mode: NearDuplicateMode | None, *, dry_run: bool
     ) -> None:
         self._settings = settings
-        self._is_default = asked is None
-        self.mode = asked or (NearDuplicateMode.LIST if dry_run else NearDuplicateMode.OFF)
+        self._is_default = mode is None
+        self.mode = mode or (NearDuplicateMode.LIST if dry_run else NearDuplicateMode.OFF)
         self.pairs: list[NearPair] = []
         """Pairs to report."""
 

@@ -66,7 +66,7 @@ class Pool:
         self,
         view: View,
         question: ParsedQuery,
-        wanted: Filter,
+        conditions: Filter,
         meaning: SemanticQuery,
         at: str,
         most: int,
@@ -76,7 +76,7 @@ class Pool:
         self._at = at
         self._most = most
         self._view = view
-        self._wanted = wanted
+        self._conditions = conditions
         self._meaning = meaning
         self.scores: dict[int, float] = {}
         """Scores by log position, best first; equal ones in log order."""
@@ -107,30 +107,32 @@ class Pool:
         self.is_of_time = self._ranking.is_of_time
         self._follow_edges(rows)
 
-    def signals(self, place: int) -> Signals:
+    def signals(self, position: int) -> Signals:
         """Return the signals of a memory."""
-        return self._linked.get(place) or self._ranking.signals(place)
+        return self._linked.get(position) or self._ranking.signals(position)
 
     def _neighbours(self, rows: dict[int, Row]) -> dict[int, Row]:
         """Return the turns around the best ones that were not nominated."""
         threads = dict[int, str]()
-        for place in islice(self.scores, max(_WITH_NEIGHBOURS, self._most)):
-            thread = rows[place].run
+        for position in islice(self.scores, max(_WITH_NEIGHBOURS, self._most)):
+            thread = rows[position].run
             if thread is not None:
-                threads |= {place - far: thread for far in AROUND if place - far not in rows}
-        neighbours = self._rows([place for place in threads if place > 0])
-        return {place: row for place, row in neighbours.items() if row.run == threads[place]}
+                threads |= {position - far: thread for far in AROUND if position - far not in rows}
+        neighbours = self._rows([position for position in threads if position > 0])
+        return {
+            position: row for position, row in neighbours.items() if row.run == threads[position]
+        }
 
-    def _rows(self, places: Sequence[int], *, memories: bool = False) -> dict[int, Row]:
+    def _rows(self, positions: Sequence[int], *, memories: bool = False) -> dict[int, Row]:
         """Return the rows at positions that match the filter; excluded rows are verified.
 
         Args:
-            places: The log positions.
+            positions: The log positions.
             memories: Whether all of them should be memories.
         """
-        nominal = self._view.nominal(places)
-        rows = {place: row for place, row in nominal.items() if self._wanted.matches(row)}
-        excluded = [row for place, row in nominal.items() if place not in rows]
+        nominal = self._view.nominal(positions)
+        rows = {position: row for position, row in nominal.items() if self._conditions.matches(row)}
+        excluded = [row for position, row in nominal.items() if position not in rows]
         self._view.require_excluded(excluded)
         if memories:
             others = sorted(row.seq for row in excluded if row.type not in _MEMORIES)
@@ -146,24 +148,28 @@ class Pool:
         if not self._meaning:
             return {}
         nearest = max(NEAREST, self._most)
-        places = self._meaning.nearest(nearest)
-        rows = {place: known[place] for place in places if place in known}
-        rows |= self._rows([place for place in places if place not in known], memories=True)
-        if self._time is None and (len(rows) >= _FEW_LEFT or len(places) < nearest):
+        positions = self._meaning.nearest(nearest)
+        rows = {position: known[position] for position in positions if position in known}
+        rows |= self._rows(
+            [position for position in positions if position not in known], memories=True
+        )
+        if self._time is None and (len(rows) >= _FEW_LEFT or len(positions) < nearest):
             return dict(islice(rows.items(), nearest))
-        places = self._meaning.nearest(_NEXT_NEAREST)
-        rows = self._rows(places, memories=True)
-        rows = {place: rows[place] for place in places if place in rows}
+        positions = self._meaning.nearest(_NEXT_NEAREST)
+        rows = self._rows(positions, memories=True)
+        rows = {position: rows[position] for position in positions if position in rows}
         similar = dict(islice(rows.items(), nearest))
         if self._time is not None:
             time = self._time
-            of_time = ((place, row) for place, row in rows.items() if time.includes(row.moment))
+            of_time = (
+                (position, row) for position, row in rows.items() if time.includes(row.moment)
+            )
             similar |= islice(of_time, nearest)
         return similar
 
     def _follow_edges(self, rows: dict[int, Row]) -> None:
         """Pass a part of the scores of the best memories on to linked ones."""
-        best = {rows[place].id: place for place in islice(self.scores, _HOPPED_FROM)}
+        best = {rows[position].id: position for position in islice(self.scores, _HOPPED_FROM)}
         ends = dict[str, str]()
         for incoming in (False, True):
             for linked in self._links(list(best), incoming=incoming):
@@ -174,22 +180,22 @@ class Pool:
         if not ends:
             return
         others = self._rows(list(self._view.places(list(ends)).values()))
-        for place, row in others.items():
-            self._add_linked(place, LINKED * self.scores[best[ends[row.id]]], ends[row.id])
-        keys = sorted((-score, place) for place, score in self.scores.items())
-        self.scores = {place: -score for score, place in keys}
+        for position, row in others.items():
+            self._add_linked(position, LINKED * self.scores[best[ends[row.id]]], ends[row.id])
+        keys = sorted((-score, position) for position, score in self.scores.items())
+        self.scores = {position: -score for score, position in keys}
 
-    def _add_linked(self, place: int, part: float, name: str) -> None:
+    def _add_linked(self, position: int, part: float, name: str) -> None:
         """Raise the score of a memory to the part that a linked one passes on."""
-        if place not in self.scores:
+        if position not in self.scores:
             self.by_edges += 1
             signals = Signals(linked=part, linked_to=name)
-        elif self.scores[place] < part:
-            linked = part - self.scores[place]
-            signals = structs.replace(self.signals(place), linked=linked, linked_to=name)
+        elif self.scores[position] < part:
+            linked = part - self.scores[position]
+            signals = structs.replace(self.signals(position), linked=linked, linked_to=name)
         else:
             return
-        self._linked[place], self.scores[place] = signals, signals.score
+        self._linked[position], self.scores[position] = signals, signals.score
 
     def _links(self, names: list[str], *, incoming: bool) -> list[LoggedLink]:
         """Return the verified links of records that are valid at the moment."""
@@ -356,20 +362,20 @@ def recall(
     return _Recall(view, query, now, embedders, reranker).answer()
 
 
-def _named_time(view: View, query: Query, wanted: Filter, at: str) -> TimeRange | None:
+def _named_time(view: View, query: Query, conditions: Filter, at: str) -> TimeRange | None:
     """Return the time that a query names; None if it names none, or has limits of its own."""
     if not query.times or not query.text or not (query.since is None and query.until is None):
         return None
     absolute = parse_time_range(query.text, at)
     if absolute is None or query.as_of is not None:
         return absolute
-    newest = (logged.row.moment for logged in islice(view.newest(wanted), _NEWEST))
+    newest = (logged.row.moment for logged in islice(view.newest(conditions), _NEWEST))
     latest = max((moment for moment in newest if moment is not None and moment <= at), default=at)
     relative = parse_time_range(query.text, latest)
     if relative is None or relative == absolute:
         return absolute
     for time in (relative, absolute):  # the first that a memory is of
-        of_time = replace(wanted, since=time.since, until=time.until)
+        of_time = replace(conditions, since=time.since, until=time.until)
         if view.nominees(query.text, limit=1, wanted=of_time):
             return time
     return relative
@@ -389,8 +395,8 @@ class _Recall:
         self.view = view
         self.query = query
         self.size, self.at = _moment(view, query, now)
-        self.wanted = query.column_filter(None if query.as_of is None else self.size)
-        self.time = _named_time(view, query, self.wanted, self.at)
+        self.conditions = query.column_filter(None if query.as_of is None else self.size)
+        self.time = _named_time(view, query, self.conditions, self.at)
         self._is_of_time = False
         self.terms = terms_of(query.text)
         self._sought = SearchTerms(self.terms)
@@ -488,29 +494,29 @@ class _Recall:
 
     def _nominated(self) -> Iterator[_Nominee]:
         if not self.terms:
-            return ((logged, None) for logged in self.view.newest(self.wanted))
+            return ((logged, None) for logged in self.view.newest(self.conditions))
         return self._nominated_now() if self.query.as_of is None else iter(self._nominated_then())
 
     def _nominated_now(self) -> Iterator[_Nominee]:
         """Yield the nominees: few first, then more if the filters leave too few."""
         limit = max(_FIRST, 2 * self.query.most)
         # Filtering in the store takes time, and most queries have no filter of columns.
-        narrowed = self.wanted if self.query.has_column_filter else None
+        narrowed = self.conditions if self.query.has_column_filter else None
         words = self.view.nominees(self.query.text, limit=limit, wanted=narrowed)
         count = len(words)
         if self.time is not None and count == limit:
             # Among so many, memories of the named time must be nominated as well.
-            of_time = replace(self.wanted, since=self.time.since, until=self.time.until)
+            of_time = replace(self.conditions, since=self.time.since, until=self.time.until)
             words = self.view.nominees(self.query.text, limit=limit, wanted=of_time) | words
         meaning = self._meaning()
-        pool = Pool(self.view, self._question, self.wanted, meaning, self.at, self.query.most)
+        pool = Pool(self.view, self._question, self.conditions, meaning, self.at, self.query.most)
         pool.fill(words)
         self._is_of_time = pool.is_of_time
         self._note_counts(meaning, pool.by_words, pool.by_meaning, pool.by_edges)
         yield from self._verified(pool.scores, pool.signals)
         if count < limit:
             return
-        more = self.view.nominees(self.query.text, limit=MOST_LOOKED_AT + 1, wanted=self.wanted)
+        more = self.view.nominees(self.query.text, limit=MOST_LOOKED_AT + 1, wanted=self.conditions)
         least = min(pool.scores.values(), default=0.0) / WORDS
         most = max(more.values(), default=0.0) or 1.0
         rest = {
@@ -523,7 +529,7 @@ class _Recall:
     def _verified(
         self, scores: Mapping[int, float], signals: Callable[[int], Signals]
     ) -> Iterator[_Nominee]:
-        for logged, _ in self.view.ranked(scores, self.wanted):
+        for logged, _ in self.view.ranked(scores, self.conditions):
             yield logged, signals(logged.seq)
 
     def _nominated_then(self) -> list[_Nominee]:
@@ -538,7 +544,7 @@ class _Recall:
             if number == MOST_LOOKED_AT:
                 self.complete = False
                 break
-            if self.wanted.matches(logged.row) and self._matching_terms(logged):
+            if self.conditions.matches(logged.row) and self._matching_terms(logged):
                 records[logged.seq] = logged
         texts = {seq: tokens_of(logged.row.text or "") for seq, logged in records.items()}
         rows = {seq: logged.row for seq, logged in records.items()}
@@ -552,9 +558,9 @@ class _Recall:
 
     def _still_current(self, meaning: SemanticQuery) -> Iterator[VerifiedRecord]:
         most = max(_FIRST, 2 * self.query.most)
-        scores = self.view.nominees(self.query.text, limit=most, wanted=self.wanted)
+        scores = self.view.nominees(self.query.text, limit=most, wanted=self.conditions)
         scores |= dict.fromkeys(meaning.nearest(NEAREST), 0.0)
-        return (logged for logged, _ in self.view.ranked(scores, self.wanted))
+        return (logged for logged, _ in self.view.ranked(scores, self.conditions))
 
     @property
     def _question(self) -> ParsedQuery:
@@ -564,7 +570,7 @@ class _Recall:
         return SemanticQuery(self.view, self.query.text, self._embedders)
 
     def _note_counts(self, meaning: SemanticQuery, words: int, near: int, edges: int) -> None:
-        model = meaning.made.model if meaning and meaning.made is not None else None
+        model = meaning.info.model if meaning and meaning.info is not None else None
         self._plan = structs.replace(
             self._plan,
             vectors=model,
@@ -629,14 +635,14 @@ def find_files(view: View, query: Query, terms: Sequence[Term], size: int) -> tu
     """
     if not terms or not query.asks_for_files or not view.head.counts.get("file_version", 0):
         return ()
-    wanted = Filter(
+    conditions = Filter(
         types=_FILE_VERSIONS,
         since=query.since,
         until=query.until,
         as_of=None if query.as_of is None else size,
     )
     hits = list[FileHit]()
-    for logged, score in _nominated_files(view, query.text, wanted, terms, size):
+    for logged, score in _nominated_files(view, query.text, conditions, terms, size):
         hit = _file_hit(view, logged, score, terms)
         if hit is not None and (query.trust is None or is_trusted(hit.trust, query.trust)):
             hits.append(hit)
@@ -668,18 +674,18 @@ def fitting_files(files: Sequence[FileHit], left: int | None) -> tuple[FileHit, 
 
 
 def _nominated_files(
-    view: View, text: str, wanted: Filter, terms: Sequence[Term], size: int
+    view: View, text: str, conditions: Filter, terms: Sequence[Term], size: int
 ) -> Iterator[tuple[VerifiedRecord, float]]:
     """Yield the file versions that have some of the words, best first, with their scores."""
-    scores = view.nominees(text, limit=MOST_RETIRED_FILES, wanted=wanted)
-    if wanted.as_of is None:
-        yield from view.ranked(scores, wanted)
+    scores = view.nominees(text, limit=MOST_RETIRED_FILES, wanted=conditions)
+    if conditions.as_of is None:
+        yield from view.ranked(scores, conditions)
         return
-    versions = {logged.seq: logged for logged, _ in view.ranked(scores, wanted)}
+    versions = {logged.seq: logged for logged, _ in view.ranked(scores, conditions)}
     for number, logged in enumerate(view.retired_since(size)):
         if number == MOST_RETIRED_FILES:
             break
-        if wanted.matches(logged.row):
+        if conditions.matches(logged.row):
             versions[logged.seq] = logged
     texts = {seq: tokens_of(logged.row.text or "") for seq, logged in versions.items()}
     ranked = relevance(terms, texts, size)

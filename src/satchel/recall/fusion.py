@@ -246,15 +246,15 @@ def fuse_signals(
 
 def _neighbours(nominees: Nominees) -> list[tuple[int, int, int]]:
     """Return the indices of turns and of the turns around them, with their distance between."""
-    indices, runs = {place: at for at, place in enumerate(nominees.places)}, nominees.runs
+    indices, runs = {position: at for at, position in enumerate(nominees.places)}, nominees.runs
     pairs = list[tuple[int, int, int]]()
-    for place, at in indices.items():
+    for position, at in indices.items():
         run = runs[at]
         if run is not None:
             for far in AROUND:
-                by = indices.get(place + far)
-                if by is not None and runs[by] == run:
-                    pairs.append((at, far, by))
+                neighbour = indices.get(position + far)
+                if neighbour is not None and runs[neighbour] == run:
+                    pairs.append((at, far, neighbour))
     return pairs
 
 

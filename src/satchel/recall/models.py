@@ -36,7 +36,7 @@ _ADDRESS = "@http"
 
 
 def embedder_of(
-    settings: Settings, name: str | None = None, made: GenerationInfo | None = None
+    settings: Settings, name: str | None = None, info: GenerationInfo | None = None
 ) -> Embedder:
     """Return an embedder.
 
@@ -46,7 +46,7 @@ def embedder_of(
             with its model: ``ollama:MODEL``, ``openai:MODEL``, ``sentence-transformers:MODEL``,
             ``fastembed:MODEL`` or ``onnx:FOLDER``. That of a server may end with its address,
             as ``openai:MODEL@http://127.0.0.1:8080/v1``.
-        made: A generation that it computed before, whose dimensions are known.
+        info: A generation that it computed before, whose dimensions are known.
 
     Raises:
         UsageError: If there is no embedder of that name.
@@ -58,8 +58,8 @@ def embedder_of(
     if is_named(chosen):
         chosen = _with_address(chosen, configured)
         named = _named(chosen, settings.options.inference)
-        if made is not None and made.model == named.model and made.revision == named.revision:
-            named.assume(made.dimensions)
+        if info is not None and info.model == named.model and info.revision == named.revision:
+            named.assume(info.dimensions)
         return named
     if chosen not in _EMBEDDERS:
         problem = f"unknown embedder {chosen!r}"
@@ -116,16 +116,16 @@ def query_embedders(settings: Settings) -> Callable[[GenerationInfo], Embedder |
     the vectors: what a store contains loads nothing.
     """
 
-    def embedder(made: GenerationInfo) -> Embedder | None:
+    def embedder(info: GenerationInfo) -> Embedder | None:
         named = settings.options.inference.embedder
-        name = _BUILT_IN.get(made.model, named)
-        if made.model not in _BUILT_IN and named not in (SERVER, FOLDER):
-            if not _made_by(named, made):
+        name = _BUILT_IN.get(info.model, named)
+        if info.model not in _BUILT_IN and named not in (SERVER, FOLDER):
+            if not _made_by(named, info):
                 return None
-            candidate = embedder_of(settings, name, made)
+            candidate = embedder_of(settings, name, info)
         else:
             candidate = embedder_of(settings, name)
-        if not made.is_of(candidate):
+        if not info.is_of(candidate):
             return None
         return candidate.for_questions() if isinstance(candidate, StagedEmbedder) else candidate
 
@@ -139,7 +139,7 @@ def automatic_embedders(settings: Settings) -> Keeper:
     request. If the configuration names a library or a server with a model, banks switch to it.
     """
 
-    def embedder(made: GenerationInfo | None) -> Embedder | None:
+    def embedder(info: GenerationInfo | None) -> Embedder | None:
         inference = settings.options.inference
         named = inference.embedder
         if not inference.automatic:
@@ -147,10 +147,10 @@ def automatic_embedders(settings: Settings) -> Keeper:
         if is_named(named):
             if not _is_here(inference):
                 return None
-            return _unless_missing(settings, named, made)
+            return _unless_missing(settings, named, info)
         # Switch back to a built-in embedder, unless the present vectors were requested.
-        moves = made is None or (is_named(made.model) and not made.asked)
-        name = named if moves else _BUILT_IN.get(made.model) if made is not None else None
+        moves = info is None or (is_named(info.model) and not info.asked)
+        name = named if moves else _BUILT_IN.get(info.model) if info is not None else None
         return _unless_missing(settings, name) if name in _BUILT_IN.values() else None
 
     return embedder
@@ -162,12 +162,12 @@ def is_named(name: str) -> bool:
     return bool(model) and scheme in _SCHEMES
 
 
-def _made_by(named: str, made: GenerationInfo) -> bool:
+def _made_by(named: str, info: GenerationInfo) -> bool:
     """Return whether a generation was computed by the embedder of a name."""
     scheme, model, _ = _parts(named)
     if scheme == FOLDER and model:
-        return made.model == f"{FOLDER}:{Path(model).expanduser().resolve().name}"
-    return is_named(named) and made.model == f"{scheme}:{model}"
+        return info.model == f"{FOLDER}:{Path(model).expanduser().resolve().name}"
+    return is_named(named) and info.model == f"{scheme}:{model}"
 
 
 def server_of(settings: InferenceSettings) -> str | None:
@@ -191,16 +191,16 @@ def _is_here(settings: InferenceSettings) -> bool:
 
 
 def _unless_missing(
-    settings: Settings, name: str | None, made: GenerationInfo | None = None
+    settings: Settings, name: str | None, info: GenerationInfo | None = None
 ) -> Embedder | None:
     try:
-        return embedder_of(settings, name, made)
+        return embedder_of(settings, name, info)
     except MissingExtraError:
         return None
 
 
 def reranker_of(
-    settings: Settings, name: str | None = None, *, wanted: bool | None = None
+    settings: Settings, name: str | None = None, *, rerank: bool | None = None
 ) -> Reranker | None:
     """Return a reranker; None for none.
 
@@ -208,17 +208,17 @@ def reranker_of(
         settings: Settings with the default reranker and its time limit.
         name: ``lexical``, or a cross-encoder: ``sentence-transformers:MODEL``,
             ``fastembed:MODEL`` or ``onnx:FOLDER``.
-        wanted: False for none, whatever is configured; True to require one.
+        rerank: False for none, whatever is configured; True to require one.
 
     Raises:
         UsageError: If there is no reranker of that name, or one is required and none is configured.
         ConfigError: If there is no reranker of the configured name.
     """
-    if wanted is False:
+    if rerank is False:
         return None
     chosen = name or settings.options.inference.reranker
     if not chosen:
-        if wanted:
+        if rerank:
             raise UsageError(
                 "no reranker is configured", field="rerank", hint="Set inference.reranker."
             )

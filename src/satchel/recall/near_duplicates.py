@@ -360,19 +360,19 @@ class DuplicateIndex:
         vectors = self._embedder.embed([text for _, text, _ in waiting])
         self._write_bounds(vectors)
         for (name, text, group), vector in zip(waiting, vectors, strict=True):
-            place = len(self._names)
+            index = len(self._names)
             self._names.append(name)
-            self._at.setdefault(name, place)
+            self._at.setdefault(name, index)
             raw = text.encode()
             self._places.extend(self._texts.append(raw))
             self._vectors.write(vector)
             same = blake3(repr((group, text)).encode()).digest(length=16)
-            first = self._same.setdefault(same, place)
-            if first != place:
-                self._equal[place] = first
+            first = self._same.setdefault(same, index)
+            if first != index:
+                self._equal[index] = first
             elif any(vector):
                 key = blake3(repr((group, text_features(text).key)).encode()).digest(length=16)
-                self._groups.setdefault(key, array("Q")).append(place)
+                self._groups.setdefault(key, array("Q")).append(index)
 
     def _write_bounds(self, vectors: list[bytes]) -> None:
         """Write the start of each unit vector, and the length of its rest."""

@@ -194,22 +194,24 @@ def phrase_scores(terms: Sequence[Term], texts: Mapping[int, SearchText]) -> dic
     pairs = [pair for pair in pairwise(words) if len(set(pair)) > 1]
     if not pairs:
         return {}
-    where = {place: text.positions(set(words)) for place, text in texts.items()}
-    totals = CorpusTotals(len(where), 1)
+    positions = {position: text.positions(set(words)) for position, text in texts.items()}
+    totals = CorpusTotals(len(positions), 1)
     rarities = {
-        word: max(rarity(sum(word in each for each in where.values()), totals), LEAST_RARITY)
+        word: max(
+            rarity(sum(word in found_at for found_at in positions.values()), totals), LEAST_RARITY
+        )
         for word in words
     }
     scores = {
-        place: sum(
-            rarities[one] + rarities[other]
-            for one, other in pairs
-            if is_near(each.get(one, ()), each.get(other, ()))
+        position: sum(
+            rarities[first] + rarities[second]
+            for first, second in pairs
+            if is_near(found_at.get(first, ()), found_at.get(second, ()))
         )
-        for place, each in where.items()
+        for position, found_at in positions.items()
     }
     most = max(scores.values(), default=0.0)
-    return {place: rounded(score / most) for place, score in scores.items() if score}
+    return {position: rounded(score / most) for position, score in scores.items() if score}
 
 
 def is_near(some: Sequence[int], others: Sequence[int]) -> bool:
@@ -293,9 +295,9 @@ class SignalRanking:
         """Return scores best first, with the phrase signal of the best memories added."""
         if self._weights.phrase < LEAST_WEIGHT:
             return scores
-        texts = {place: search_text(self._rows[place]) for place in islice(scores, FIRST)}
+        texts = {position: search_text(self._rows[position]) for position in islice(scores, FIRST)}
         self._phrases = phrase_scores(self._question.terms, texts)
-        updated = scores | {place: self.signals(place).score for place in self._phrases}
+        updated = scores | {position: self.signals(position).score for position in self._phrases}
         return dict(sorted(updated.items(), key=lambda pair: (-pair[1], pair[0])))
 
     @property
@@ -303,9 +305,9 @@ class SignalRanking:
         """Whether any memory is of the time that the query names."""
         return any(self._nominees.time)
 
-    def signals(self, place: int) -> Signals:
+    def signals(self, position: int) -> Signals:
         """Return the signals of a memory."""
-        at = self._numbers[place]
+        at = self._numbers[position]
         return Signals(
             words=self._fused.words[at],
             meaning=self._fused.meaning[at],
@@ -313,8 +315,8 @@ class SignalRanking:
             speaker=self._nominees.speaker[at],
             dated=self._nominees.dated[at],
             time=self._nominees.time[at],
-            phrase=self._phrases.get(place, 0.0),
-            cosine=self._cosines.get(place),
+            phrase=self._phrases.get(position, 0.0),
+            cosine=self._cosines.get(position),
             weights=self._weights,
         )
 

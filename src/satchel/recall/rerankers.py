@@ -104,12 +104,12 @@ def _coverage(weights: Sequence[float], positions: Sequence[Sequence[int]], leng
 
 def _passage(weights: Sequence[float], positions: Sequence[Sequence[int]]) -> float:
     """Return how much of the query the best passage has."""
-    every = sorted((place, number) for number, places in enumerate(positions) for place in places)
+    every = sorted((position, number) for number, ends in enumerate(positions) for position in ends)
     inside, start, best, held = Counter[int](), 0, 0.0, 0.0
-    for place, number in every:
+    for position, number in every:
         held += 0.0 if inside[number] else weights[number]
         inside[number] += 1
-        while every[start][0] <= place - BRIEF:
+        while every[start][0] <= position - BRIEF:
             left = every[start][1]
             inside[left] -= 1
             held -= 0.0 if inside[left] else weights[left]

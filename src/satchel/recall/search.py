@@ -154,7 +154,7 @@ def recall_memories(
             view,
             query,
             embedders=query_embedders(bank.settings),
-            reranker=reranker_of(bank.settings, wanted=query.rerank),
+            reranker=reranker_of(bank.settings, rerank=query.rerank),
         )
         notes, is_whole = list(view.notes), view.is_whole
         attached = _attached_code(view, result, query.budget, notes) if code else CodeAttachment()
@@ -211,13 +211,13 @@ def recall_for_session(
     """
     # Imported only where a session is named.
     from satchel.sessions.elements import key_of, members
-    from satchel.sessions.lookup import find, lineage, size_there
+    from satchel.sessions.lookup import find, lineage, log_size_at
 
     require_owner(bank.settings, "sessions")
     with bank.ledger.reading() as view:
         ancestry = lineage(view, find(view, session))
         hiding = [fork for fork, _ in ancestry if members(fork.model).get("memories") == "as-of"]
-        size = min((size_there(fork) for fork in hiding), default=None)
+        size = min((log_size_at(fork) for fork in hiding), default=None)
         own = [key_of(fork) for fork, _ in ancestry[: len(ancestry) - 1]] if hiding else []
     if size is None:
         return recall_memories(bank, query, code=code, explain=explain)
@@ -238,15 +238,15 @@ def recall_for_session(
 def _best_fitting(answer: Answer, memories: list[Memory], query: Query) -> Answer:
     """Return an answer with the best of other memories, within the limit and the budget."""
     best = sorted(memories, key=lambda memory: -(memory.score or 0))
-    kept, tokens = list[Memory](), 0
+    fitting, tokens = list[Memory](), 0
     for memory in best[: query.most]:
         if query.budget is None or tokens + memory.tokens <= query.budget:
-            kept.append(memory)
+            fitting.append(memory)
             tokens += memory.tokens
-    left = len(best[: query.most]) - len(kept)
+    left = len(best[: query.most]) - len(fitting)
     code = answer.tokens - sum(memory.tokens for memory in answer.memories)
     return structs.replace(
-        answer, memories=kept, tokens=tokens + code, over_budget=answer.over_budget + left
+        answer, memories=fitting, tokens=tokens + code, over_budget=answer.over_budget + left
     )
 
 
@@ -277,7 +277,7 @@ def _attached_code(
 def _fitting_code(graph: "CodeGraph", result: RecallResult, left: int | None) -> CodeAttachment:
     from satchel.code_graph.mentions import contexts
 
-    shown, seen, total, over = dict[str, list[CodeContext]](), set[str](), 0, 0
+    attached, seen, total, over = dict[str, list[CodeContext]](), set[str](), 0, 0
     for hit in result.hits:
         for context in contexts(graph, memory_text(hit.entry)):
             if context.id in seen:
@@ -288,8 +288,8 @@ def _fitting_code(graph: "CodeGraph", result: RecallResult, left: int | None) ->
                 continue
             seen.add(context.id)
             total += tokens
-            shown.setdefault(hit.logged.record.id, []).append(context)
-    return CodeAttachment(shown, total, over)
+            attached.setdefault(hit.logged.record.id, []).append(context)
+    return CodeAttachment(attached, total, over)
 
 
 def _with_defaults(query: Query, settings: BankSettings) -> Query:

@@ -62,16 +62,16 @@ def store_sketches(
         return
     size, side = size_of(generation), dict[str, bytes | None]()
     key, parts = key_of(generation), dict[int, list[int]]()
-    for place in vectors:
-        parts.setdefault(place // SKETCHED_TOGETHER, []).append(place)
+    for position in vectors:
+        parts.setdefault(position // SKETCHED_TOGETHER, []).append(position)
     drawn = dict(zip(vectors, _quantize(list(vectors.values()), generation), strict=True))
-    for number, places in parts.items():
+    for number, positions in parts.items():
         name = sketch_prefix(number * SKETCHED_TOGETHER) + key
         part = bytearray(_usable_part(writing.side(bank, name).get(name), size))
-        for place in places:
-            at = place % SKETCHED_TOGETHER
+        for position in positions:
+            at = position % SKETCHED_TOGETHER
             part[at // 8] |= 1 << at % 8
-            part[BITS + at * size : BITS + (at + 1) * size] = drawn[place]
+            part[BITS + at * size : BITS + (at + 1) * size] = drawn[position]
         side[name] = bytes(part)
     stamp = changes(writing.side(bank, STAMP + key).get(STAMP + key))
     stamp = [*stamp[1 - _REMEMBERED :], (token_hex(16), sorted(parts))]
@@ -79,17 +79,17 @@ def store_sketches(
 
 
 def without_sketches(
-    reader: Reader, bank: str, generation: Generation, places: Sequence[int]
+    reader: Reader, bank: str, generation: Generation, positions: Sequence[int]
 ) -> set[int]:
     """Return the log positions that have no sketch."""
     size, lacking, parts = size_of(generation), set[int](), dict[int, bytes]()
-    for place in places:
-        number, at = divmod(place, SKETCHED_TOGETHER)
+    for position in positions:
+        number, at = divmod(position, SKETCHED_TOGETHER)
         if number not in parts:
-            name = sketch_prefix(place) + key_of(generation)
+            name = sketch_prefix(position) + key_of(generation)
             parts[number] = _usable_part(reader.side(bank, name).get(name), size)
         if not parts[number][at // 8] >> at % 8 & 1:
-            lacking.add(place)
+            lacking.add(position)
     return lacking
 
 
@@ -273,35 +273,35 @@ class MatrixSketches:
             cached.squares[at] = -1
         self._cached = cached._replace(slots=slots)
 
-    def nearest(self, asked: QuantizedQuery, limit: int) -> dict[int, float]:
+    def nearest(self, query: QuantizedQuery, limit: int) -> dict[int, float]:
         """Return the log positions of the nearest sketches with their cosines, best first."""
         np, cached = self._np, self._cached
-        candidates = self._candidates(cached, asked)
-        cosines, places = self._cosines(cached, candidates, asked), _places(cached, candidates)
-        best = np.lexsort((places, -cosines))[:limit]
-        return dict(zip(places[best].tolist(), self._rounded(cosines[best]), strict=True))
+        candidates = self._candidates(cached, query)
+        cosines, positions = self._cosines(cached, candidates, query), _places(cached, candidates)
+        best = np.lexsort((positions, -cosines))[:limit]
+        return dict(zip(positions[best].tolist(), self._rounded(cosines[best]), strict=True))
 
-    def cosines(self, asked: QuantizedQuery, places: Sequence[int]) -> dict[int, float]:
+    def cosines(self, query: QuantizedQuery, positions: Sequence[int]) -> dict[int, float]:
         """Return the cosines of the sketches at log positions; others are omitted."""
         cached, indices = self._cached, dict[int, int]()
-        for place in places:
-            number, at = divmod(place, SKETCHED_TOGETHER)
+        for position in positions:
+            number, at = divmod(position, SKETCHED_TOGETHER)
             slot = cached.slots.get(number)
             if slot is not None:
-                indices[place] = slot * SKETCHED_TOGETHER + at
+                indices[position] = slot * SKETCHED_TOGETHER + at
         rows = self._np.array(list(indices.values()), dtype=int)
         exists = cached.exists.ravel()[rows]
-        cosines = self._rounded(self._cosines(cached, rows, asked))
+        cosines = self._rounded(self._cosines(cached, rows, query))
         pairs = zip(indices, cosines, exists.tolist(), strict=True)
-        return {place: cosine for place, cosine, is_drawn in pairs if is_drawn}
+        return {position: cosine for position, cosine, is_drawn in pairs if is_drawn}
 
-    def _candidates(self, cached: _CachedSketches, asked: QuantizedQuery) -> Any:
+    def _candidates(self, cached: _CachedSketches, query: QuantizedQuery) -> Any:
         """Return the indices of the sketches with the most similar signs; ties in log order."""
         np, used = self._np, len(cached.slots)
         exists = cached.exists[:used].ravel()
         if np.count_nonzero(exists) <= LOOKED_AT:
             return np.flatnonzero(exists)
-        [signs] = self._signs_of(np.array([asked.numbers]))
+        [signs] = self._signs_of(np.array([query.numbers]))
         apart = np.empty((used, SKETCHED_TOGETHER), np.uint16)
         for start in range(0, used, _TOGETHER):  # steps that fit the processor's caches
             end = min(used, start + _TOGETHER)
@@ -314,7 +314,7 @@ class MatrixSketches:
         as_far = as_far[np.argsort(_places(cached, as_far))]
         return np.concatenate([nearer, as_far[: LOOKED_AT - len(nearer)]])
 
-    def _cosines(self, cached: _CachedSketches, indices: Any, asked: QuantizedQuery) -> Any:
+    def _cosines(self, cached: _CachedSketches, indices: Any, query: QuantizedQuery) -> Any:
         """Return the cosines of sketches.
 
         All sums are integers and exact in any order: below 2**24 in 32-bit floats, since the
@@ -329,9 +329,9 @@ class MatrixSketches:
             wide = rows[lacking]
             squares[lacking] = np.einsum("ij,ij->i", wide, wide)
             cached.squares.ravel()[indices[lacking]] = squares[lacking]
-        halves = np.divmod(np.array(asked.numbers), _HALF)
+        halves = np.divmod(np.array(query.numbers), _HALF)
         high, low = (rows @ np.array(halves, np.float32).T).T.astype(float)
-        squares = squares * float(asked.square)
+        squares = squares * float(query.square)
         dots = high * _HALF + low
         return np.divide(dots, np.sqrt(squares), out=np.zeros_like(dots), where=squares > 0)
 
@@ -394,11 +394,11 @@ class PlainSketches:
             if number is not None:
                 self._parts[number] = part
 
-    def nearest(self, asked: QuantizedQuery, limit: int) -> dict[int, float]:
+    def nearest(self, query: QuantizedQuery, limit: int) -> dict[int, float]:
         """Return the log positions of the nearest sketches with their cosines, best first."""
         # Log positions by the number of different signs, in log order.
         apart: list[list[int]] = [[] for _ in range(self._size + 1)]
-        signs = int("".join("1" if number > 0 else "0" for number in asked.numbers), 2)
+        signs = int("".join("1" if number > 0 else "0" for number in query.numbers), 2)
         size = self._size
         for number, part in sorted(self._parts.items()):
             first, drawn = number * SKETCHED_TOGETHER, part[BITS:].translate(_SIGNS)
@@ -406,32 +406,32 @@ class PlainSketches:
                 own = int(drawn[at * size : (at + 1) * size], 2)
                 apart[(own ^ signs).bit_count()].append(first + at)
         candidates = list[int]()
-        for places in apart:
-            candidates += places[: LOOKED_AT - len(candidates)]
-        cosines = self._cosines(asked, candidates)
-        best = sorted(cosines, key=lambda place: (-cosines[place], place))[:limit]
-        return {place: round_score(cosines[place]) for place in best}
+        for positions in apart:
+            candidates += positions[: LOOKED_AT - len(candidates)]
+        cosines = self._cosines(query, candidates)
+        best = sorted(cosines, key=lambda position: (-cosines[position], position))[:limit]
+        return {position: round_score(cosines[position]) for position in best}
 
-    def cosines(self, asked: QuantizedQuery, places: Sequence[int]) -> dict[int, float]:
+    def cosines(self, query: QuantizedQuery, positions: Sequence[int]) -> dict[int, float]:
         """Return the cosines of the sketches at log positions; others are omitted."""
-        drawn = [place for place in places if self._has(place)]
-        cosines = self._cosines(asked, drawn)
-        return {place: round_score(cosine) for place, cosine in cosines.items()}
+        drawn = [position for position in positions if self._has(position)]
+        cosines = self._cosines(query, drawn)
+        return {position: round_score(cosine) for position, cosine in cosines.items()}
 
-    def _has(self, place: int) -> bool:
-        number, at = divmod(place, SKETCHED_TOGETHER)
+    def _has(self, position: int) -> bool:
+        number, at = divmod(position, SKETCHED_TOGETHER)
         part = self._parts.get(number)
         return part is not None and bool(part[at // 8] >> at % 8 & 1)
 
-    def _cosines(self, asked: QuantizedQuery, places: Sequence[int]) -> dict[int, float]:
+    def _cosines(self, query: QuantizedQuery, positions: Sequence[int]) -> dict[int, float]:
         views = {number: memoryview(part).cast("b") for number, part in self._parts.items()}
         cosines, size = dict[int, float](), self._size
-        for place in places:
-            number, at = divmod(place, SKETCHED_TOGETHER)
+        for position in positions:
+            number, at = divmod(position, SKETCHED_TOGETHER)
             row = views[number][BITS + at * size : BITS + (at + 1) * size]
-            square = sum(map(mul, row, row)) * asked.square
-            dot = sum(map(mul, row, asked.numbers))
-            cosines[place] = dot / sqrt(square) if square else 0.0
+            square = sum(map(mul, row, row)) * query.square
+            dot = sum(map(mul, row, query.numbers))
+            cosines[position] = dot / sqrt(square) if square else 0.0
         return cosines
 
 

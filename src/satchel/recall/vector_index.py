@@ -101,7 +101,7 @@ class VectorProgress(msgspec.Struct, frozen=True, kw_only=True):
 class FillResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of computing a bank's vectors."""
 
-    made: GenerationInfo
+    info: GenerationInfo
     new: int
     """Vectors that were computed."""
 
@@ -122,9 +122,9 @@ def pending_generation(view: View) -> GenerationInfo | None:
     return _stored(view.side(_MAKING), _MAKING)
 
 
-def seen_by(view: View, made: GenerationInfo) -> VectorProgress:
+def seen_by(view: View, info: GenerationInfo) -> VectorProgress:
     """Return the progress of a generation; the start of the log if none is stored."""
-    name = _SEEN + sketches.key_of(made.generation)
+    name = _SEEN + sketches.key_of(info.generation)
     try:
         return msgspec.json.decode(view.side(name).get(name, b""), type=resolved(VectorProgress))
     except msgspec.DecodeError:
@@ -150,7 +150,7 @@ def fill(
     embedder: Embedder,
     *,
     rebuild: bool = False,
-    told: Progress | None = None,
+    progress: Progress | None = None,
 ) -> FillResult:
     """Compute the vectors that a bank's current memories lack.
 
@@ -159,33 +159,33 @@ def fill(
         ledger: The bank.
         embedder: The model. One that differs from the generation in use starts a new generation.
         rebuild: Start a new generation in any case; an incomplete one is resumed.
-        told: Called as the log is read.
+        progress: Called as the log is read.
 
     Raises:
         InferenceError: If the model does not answer. Finished vectors are stored, and the next run
             continues.
         StoreError: If the store cannot be written; likewise.
     """
-    made = structs.replace(begin_generation(store, ledger, embedder, rebuild=rebuild), asked=True)
+    info = structs.replace(begin_generation(store, ledger, embedder, rebuild=rebuild), asked=True)
     with ledger.reading() as view:
         seen = VectorProgress(place=view.head.size, top=view.head.size)
-    generation, own = made.generation, made.embedder(embedder)
-    new, kept, place = 0, 0, -1
+    generation, own = info.generation, info.embedder(embedder)
+    new, existing, position = 0, 0, -1
     while True:
         with ledger.reading() as view:
-            batch = list(islice(view.scan(CURRENT, after=place, complete=False), _TOGETHER))
+            batch = list(islice(view.scan(CURRENT, after=position, complete=False), _TOGETHER))
             lacking, size = without_vectors(view, generation, batch), view.head.size
         if not batch:
             break
-        place, kept = batch[-1].seq, kept + len(batch) - len(lacking)
-        new += _embed(store, ledger.bank, made, own, lacking)
+        position, existing = batch[-1].seq, existing + len(batch) - len(lacking)
+        new += _embed(store, ledger.bank, info, own, lacking)
         ids = {each.record.id for each in lacking}
         others = [each for each in batch if each.record.id not in ids]
         redraw_sketches(store, ledger.bank, generation, others)
-        if told is not None:
-            told(place + 1, size)
-    dropped = activate_generation(store, ledger.bank, made, seen)
-    return FillResult(made=made, new=new, kept=kept, dropped=dropped)
+        if progress is not None:
+            progress(position + 1, size)
+    dropped = activate_generation(store, ledger.bank, info, seen)
+    return FillResult(info=info, new=new, kept=existing, dropped=dropped)
 
 
 def texts(view: View, most: int | None = None) -> Iterator[str]:
@@ -227,18 +227,18 @@ def begin_generation(
             return used
         own = (embedder.model, embedder.dimensions)
         stored = view.generations()
-        taken = [each.number for each in stored if (each.model, each.dimensions) == own]
+        numbers = [each.number for each in stored if (each.model, each.dimensions) == own]
         if used is not None and (used.model, used.dimensions) == own:
-            taken.append(used.number)
+            numbers.append(used.number)
         learnt, memories, entries = None, 0, entries_of(view.head)
         if isinstance(embedder, TrainableEmbedder):
             counted = _Counted(texts(view, most))
             learnt = embedder.learn(counted)
             memories = counted.number
-    made = GenerationInfo(
+    info = GenerationInfo(
         model=embedder.model,
         dimensions=embedder.dimensions,
-        number=max(taken, default=-1) + 1,
+        number=max(numbers, default=-1) + 1,
         revision=embedder.revision,
         learnt=learnt,
         memories=memories,
@@ -248,14 +248,14 @@ def begin_generation(
     with store.writing() as writing:
         if making is not None:
             _drop(writing, ledger.bank, making.generation)
-        writing.put_side(ledger.bank, {_MAKING: msgspec.json.encode(made)})
-    return made
+        writing.put_side(ledger.bank, {_MAKING: msgspec.json.encode(info)})
+    return info
 
 
 def store_vectors(
     store: Store,
     bank: str,
-    made: GenerationInfo,
+    info: GenerationInfo,
     vectors: Mapping[str, bytes],
     seen: VectorProgress | None = None,
 ) -> int | None:
@@ -264,12 +264,12 @@ def store_vectors(
     Args:
         store: The store.
         bank: ID of the bank.
-        made: Their generation.
+        info: Their generation.
         vectors: The vectors.
         seen: The progress of the generation with these vectors. With it, nothing is stored and None
             is returned if the generation is no longer known.
     """
-    generation = made.generation
+    generation = info.generation
     with store.writing() as writing:
         if seen is not None and not _is_known(writing, bank, generation):
             return None
@@ -286,14 +286,14 @@ def store_vectors(
 
 
 def activate_generation(
-    store: Store, bank: str, made: GenerationInfo, seen: VectorProgress | None = None
+    store: Store, bank: str, info: GenerationInfo, seen: VectorProgress | None = None
 ) -> int:
     """Use a complete generation instead of the current one.
 
     Args:
         store: The store.
         bank: ID of the bank.
-        made: The generation.
+        info: The generation.
         seen: Its progress, if known.
 
     Returns:
@@ -302,26 +302,26 @@ def activate_generation(
     with store.writing() as writing:
         used = _stored(writing.side(bank, _USED), _USED)
         dropped = 0
-        if used is not None and used.generation != made.generation:
+        if used is not None and used.generation != info.generation:
             dropped = writing.vectors.generations(bank).get(used.generation, 0)
             _drop(writing, bank, used.generation)
-        _set_used(writing, bank, made)
+        _set_used(writing, bank, info)
         if seen is not None:
-            writing.put_side(bank, _progress(made.generation, seen))
+            writing.put_side(bank, _progress(info.generation, seen))
     return dropped
 
 
 def _embed(
     store: Store,
     bank: str,
-    made: GenerationInfo,
+    info: GenerationInfo,
     embedder: Embedder,
     memories: list[VerifiedRecord],
 ) -> int:
     """Compute the vectors of memories, and store them."""
     if not memories:
         return 0
-    return store_vectors(store, bank, made, _vectors_of(embedder, memories)) or 0
+    return store_vectors(store, bank, info, _vectors_of(embedder, memories)) or 0
 
 
 def _vectors_of(embedder: Embedder, memories: list[VerifiedRecord]) -> dict[str, bytes]:
@@ -342,7 +342,7 @@ def _progress(generation: Generation, seen: VectorProgress) -> dict[str, bytes |
 
 def _is_known(reader: Reader, bank: str, generation: Generation) -> bool:
     known = (_stored(reader.side(bank, name), name) for name in (_USED, _MAKING))
-    return any(made is not None and made.generation == generation for made in known)
+    return any(info is not None and info.generation == generation for info in known)
 
 
 def redraw_sketches(
@@ -352,7 +352,7 @@ def redraw_sketches(
     ids = {each.seq: each.record.id for each in memories}
     with store.reading() as reader:
         lacking = sketches.without_sketches(reader, bank, generation, list(ids))
-        names = [ids[place] for place in sorted(lacking)]
+        names = [ids[position] for position in sorted(lacking)]
         vectors = reader.vectors.get(bank, generation, names) if names else {}
     if vectors:
         with store.writing() as writing:
@@ -365,10 +365,10 @@ def _packed(vector: Sequence[float]) -> bytes:
     return struct.pack(f"<{len(vector)}d", *vector)
 
 
-def _set_used(writing: Writer, bank: str, made: GenerationInfo) -> None:
+def _set_used(writing: Writer, bank: str, info: GenerationInfo) -> None:
     making = _stored(writing.side(bank, _MAKING), _MAKING)
-    side: dict[str, bytes | None] = {_USED: msgspec.json.encode(made)}
-    if making is not None and making.generation == made.generation:
+    side: dict[str, bytes | None] = {_USED: msgspec.json.encode(info)}
+    if making is not None and making.generation == info.generation:
         side[_MAKING] = None
     writing.put_side(bank, side)
 
@@ -431,7 +431,7 @@ class StepBudget:
     def __init__(self, most: int) -> None:
         self.most = most
         self._spent = 0
-        self.made = 0
+        self.computed = 0
         """Vectors that were computed."""
 
     def __bool__(self) -> bool:
@@ -490,40 +490,40 @@ def keep_up(store: Store, ledger: Ledger, keeper: Keeper, most: int) -> int:
         making = begin_generation(store, ledger, embedder, most=most)
     if making is not None and left and _step(store, ledger, making, embedder, left):
         activate_generation(store, ledger.bank, making)
-    return left.made
+    return left.computed
 
 
-def _is_outgrown(made: GenerationInfo, entries: int) -> bool:
-    return made.learnt is not None and entries >= OUTGROWN * max(made.entries, made.memories, 1)
+def _is_outgrown(info: GenerationInfo, entries: int) -> bool:
+    return info.learnt is not None and entries >= OUTGROWN * max(info.entries, info.memories, 1)
 
 
 def _step(
-    store: Store, ledger: Ledger, made: GenerationInfo, embedder: Embedder, left: StepBudget
+    store: Store, ledger: Ledger, info: GenerationInfo, embedder: Embedder, left: StepBudget
 ) -> bool:
     """Fill a generation while budget is left; return whether it is complete."""
-    own, together = made.embedder(embedder), min(_STEP_SIZE, left.most)
+    own, together = info.embedder(embedder), min(_STEP_SIZE, left.most)
     while True:
         with ledger.reading() as view:
-            seen, size = seen_by(view, made), view.head.size
+            seen, size = seen_by(view, info), view.head.size
             if seen.place >= size:
                 return True
             if not left:
                 return False
             rows = view.scan(_RELEVANT, after=seen.place - 1, complete=False)
             batch = list(islice(rows, together))
-            lacking = without_vectors(view, made.generation, list(_memories(view, batch)))
+            lacking = without_vectors(view, info.generation, list(_memories(view, batch)))
             end = batch[-1].seq + 1 if len(batch) == together else size
             near_erased = list(_near_erased(view, batch))
             first = min(_completed_imports(view, batch, seen.top), default=end)
         vectors = _vectors_of(own, lacking)
         seen = VectorProgress(place=min(first, end), top=max(seen.top, end))
-        stored = store_vectors(store, ledger.bank, made, vectors, seen)
+        stored = store_vectors(store, ledger.bank, info, vectors, seen)
         if stored is None:
             return False  # another process has replaced the generation
-        left.made += stored
+        left.computed += stored
         left.spend(batch)
         for part in near_erased:
-            redraw_sketches(store, ledger.bank, made.generation, part)
+            redraw_sketches(store, ledger.bank, info.generation, part)
 
 
 def _memories(view: View, records: list[VerifiedRecord]) -> Iterator[VerifiedRecord]:
@@ -580,15 +580,15 @@ class SemanticQuery:
 
     def __init__(self, view: View, text: str, embedders: Embedders | None) -> None:
         self._view = view
-        self.made = current_generation(view) if embedders is not None and text.strip() else None
+        self.info = current_generation(view) if embedders is not None and text.strip() else None
         self.note = ""
         """Why there is no vector, if the bank has some."""
 
         self._vector: tuple[float, ...] | None = None
-        self._asked: QuantizedQuery | None = None
+        self._quantized: QuantizedQuery | None = None
         self._sketches: VectorSketches | None = None
-        if self.made is not None and embedders is not None:
-            self._embed(self.made, text, embedders)
+        if self.info is not None and embedders is not None:
+            self._embed(self.info, text, embedders)
 
     def __bool__(self) -> bool:
         """Return whether the query has a vector."""
@@ -597,54 +597,54 @@ class SemanticQuery:
     @property
     def weights(self) -> SignalWeights:
         """The weights of the signals for its model."""
-        return weights_of(self.made.model if self and self.made is not None else None)
+        return weights_of(self.info.model if self and self.info is not None else None)
 
     def nearest(self, limit: int) -> list[int]:
         """Return the log positions of the records nearest in meaning, best first."""
-        if self._vector is None or self.made is None:
+        if self._vector is None or self.info is None:
             return []
-        if self._sketches is not None and self._asked is not None:
-            cosines = self._sketches.nearest(self._asked, limit)
-            return [place for place, cosine in cosines.items() if cosine >= LEAST_COSINE]
-        near = self._view.near(self.made.generation, self._vector, limit=limit)
-        places = self._view.places([name for name, cosine in near if cosine >= LEAST_COSINE])
-        return list(places.values())
+        if self._sketches is not None and self._quantized is not None:
+            cosines = self._sketches.nearest(self._quantized, limit)
+            return [position for position, cosine in cosines.items() if cosine >= LEAST_COSINE]
+        near = self._view.near(self.info.generation, self._vector, limit=limit)
+        positions = self._view.places([name for name, cosine in near if cosine >= LEAST_COSINE])
+        return list(positions.values())
 
     def cosines(self, rows: Sequence[Row]) -> dict[int, float]:
         """Return the cosines of records by log position; those without a vector are omitted.
 
         Negative cosines count as 0.
         """
-        if self._vector is None or self.made is None:
+        if self._vector is None or self.info is None:
             return {}
-        if self._sketches is not None and self._asked is not None:
-            cosines = self._sketches.cosines(self._asked, [row.seq for row in rows])
+        if self._sketches is not None and self._quantized is not None:
+            cosines = self._sketches.cosines(self._quantized, [row.seq for row in rows])
         else:
-            cosines = self._compare(self.made, self._vector, rows)
-        return {place: max(0.0, cosine) for place, cosine in cosines.items()}
+            cosines = self._compare(self.info, self._vector, rows)
+        return {position: max(0.0, cosine) for position, cosine in cosines.items()}
 
-    def _embed(self, made: GenerationInfo, text: str, embedders: Embedders) -> None:
+    def _embed(self, info: GenerationInfo, text: str, embedders: Embedders) -> None:
         try:
-            embedder = embedders(made)
+            embedder = embedders(info)
             if embedder is None:
-                self.note = f"queries are not sent to {made.model}; searched by words only"
+                self.note = f"queries are not sent to {info.model}; searched by words only"
                 return
-            (raw,) = made.embedder(embedder).embed([text])
+            (raw,) = info.embedder(embedder).embed([text])
         except SatchelError as error:
-            self.note = f"{made.model} did not respond; searched by words only: {error.message}"
+            self.note = f"{info.model} did not respond; searched by words only: {error.message}"
             return
-        numbers = unpack(f"<{made.dimensions}f", raw)
+        numbers = unpack(f"<{info.dimensions}f", raw)
         if not any(numbers):
-            self.note = f"{made.model} knows none of the words; searched by words only"
+            self.note = f"{info.model} knows none of the words; searched by words only"
         else:
             self._vector = numbers
-            self._asked = QuantizedQuery(numbers, sketches.size_of(made.generation))
-            self._sketches = sketches.sketches(self._view, made.generation)
+            self._quantized = QuantizedQuery(numbers, sketches.size_of(info.generation))
+            self._sketches = sketches.sketches(self._view, info.generation)
 
     def _compare(
-        self, made: GenerationInfo, vector: Sequence[float], rows: Sequence[Row]
+        self, info: GenerationInfo, vector: Sequence[float], rows: Sequence[Row]
     ) -> dict[int, float]:
-        vectors = self._view.vectors(made.generation, [row.id for row in rows])
+        vectors = self._view.vectors(info.generation, [row.id for row in rows])
         return {
             row.seq: round_score(_cosine(vector, vectors[row.id]))
             for row in rows

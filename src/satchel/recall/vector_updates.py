@@ -110,10 +110,12 @@ def embed_bank(bank: OpenBank, options: EmbedOptions) -> EmbedResult:
     """
     require_owner(bank.settings, "embed")
     embedder = embedder_of(bank.settings, options.model)
-    done = fill(bank.store, bank.ledger, embedder, rebuild=options.rebuild, told=options.progress)
-    made, memories, notes = done.made, done.new + done.kept, list[str]()
-    if made.learnt is not None and memories > _OUTGROWN * max(made.entries, made.memories, 1):
-        then = made.entries or made.memories
+    result = fill(
+        bank.store, bank.ledger, embedder, rebuild=options.rebuild, progress=options.progress
+    )
+    info, memories, notes = result.info, result.new + result.kept, list[str]()
+    if info.learnt is not None and memories > _OUTGROWN * max(info.entries, info.memories, 1):
+        then = info.entries or info.memories
         notes.append(
             f"word weights come from {then:,} memories, and the bank now has {memories:,}; to "
             "update them: satchel embed --rebuild"
@@ -121,12 +123,12 @@ def embed_bank(bank: OpenBank, options: EmbedOptions) -> EmbedResult:
     return EmbedResult(
         bank=bank.id,
         name=bank.name,
-        model=made.model,
-        dimensions=made.dimensions,
-        generation=made.number,
-        made=done.new,
-        kept=done.kept,
-        dropped=done.dropped,
+        model=info.model,
+        dimensions=info.dimensions,
+        generation=info.number,
+        made=result.new,
+        kept=result.kept,
+        dropped=result.dropped,
         notes=notes,
     )
 
@@ -140,13 +142,13 @@ class VectorCounter:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._made = current_generation(view)
+        self._info = current_generation(view)
         self._missing = 0
         self._ids: list[str] = []
 
     def take(self, identity: str) -> None:
         """Add a current memory."""
-        if self._made is not None:
+        if self._info is not None:
             self._ids.append(identity)
             if len(self._ids) == _TOGETHER:
                 self._count()
@@ -154,21 +156,21 @@ class VectorCounter:
     @property
     def stats(self) -> VectorStats | None:
         """The counts; None for a bank without vectors."""
-        if self._made is None:
+        if self._info is None:
             return None
         self._count()
-        made = self._made
+        info = self._info
         return VectorStats(
-            model=made.model,
-            dimensions=made.dimensions,
-            generation=made.number,
-            count=self._view.generations().get(made.generation, 0),
+            model=info.model,
+            dimensions=info.dimensions,
+            generation=info.number,
+            count=self._view.generations().get(info.generation, 0),
             missing=self._missing,
         )
 
     def _count(self) -> None:
-        if self._made is not None:
-            vectors = self._view.vectors(self._made.generation, self._ids)
+        if self._info is not None:
+            vectors = self._view.vectors(self._info.generation, self._ids)
             self._missing += len(self._ids) - len(vectors)
         self._ids.clear()
 
@@ -214,7 +216,7 @@ def _exclusive(bank: OpenBank) -> Iterator[bool]:
 @contextmanager
 def opened_to_ask(
     settings: Settings,
-    wanted: str | None,
+    bank: str | None,
     text: str,
     *,
     also: Callable[[OpenBank], bool] = lambda _: False,
@@ -223,7 +225,7 @@ def opened_to_ask(
 
     Args:
         settings: Settings with the store.
-        wanted: The bank, as for ``open_bank``.
+        bank: The bank, as for ``open_bank``.
         text: The query; if it has words, missing vectors are computed first.
         also: Returns whether anything else must be written first.
 
@@ -231,15 +233,15 @@ def opened_to_ask(
         SatchelError: As for ``open_bank``.
     """
     with ExitStack() as stack:
-        opened = stack.enter_context(open_bank(settings, wanted))
+        opened = stack.enter_context(open_bank(settings, bank))
         if not (text.strip() and (_is_behind(opened) or also(opened))):
             yield opened
             return
     with ExitStack() as stack:
         try:
-            opened = stack.enter_context(open_bank(settings, wanted, writes=True))
+            opened = stack.enter_context(open_bank(settings, bank, writes=True))
         except SatchelError:  # a bank that cannot be written may be readable
-            opened = stack.enter_context(open_bank(settings, wanted))
+            opened = stack.enter_context(open_bank(settings, bank))
         yield opened
 
 
@@ -295,21 +297,21 @@ def reuse_vectors(
         StoreError: If the store cannot be written.
     """
     result = VectorReuse(model=maker.model, dimensions=maker.dimensions)
-    made = _target_generation(store, ledger, maker, configured)
-    if isinstance(made, str):
-        return msgspec.structs.replace(result, reason=made)
-    reused, place = 0, _import_position(ledger, source)
-    batch = place
+    info = _target_generation(store, ledger, maker, configured)
+    if isinstance(info, str):
+        return msgspec.structs.replace(result, reason=info)
+    reused, position = 0, _import_position(ledger, source)
+    batch = position
     while True:
         with ledger.reading() as view:
-            group = list(islice(view.scan(CURRENT, after=place, complete=False), _GROUP))
+            group = list(islice(view.scan(CURRENT, after=position, complete=False), _GROUP))
             imported = [each for each in group if each.row.batch == batch]
-            lacking = without_vectors(view, made.generation, imported)
+            lacking = without_vectors(view, info.generation, imported)
         if not group:
             break
-        place = group[-1].seq
-        reused += _store_imported(store, ledger.bank, made, lacking, find)
-    activate_generation(store, ledger.bank, made)
+        position = group[-1].seq
+        reused += _store_imported(store, ledger.bank, info, lacking, find)
+    activate_generation(store, ledger.bank, info)
     return msgspec.structs.replace(result, reused=reused)
 
 
@@ -356,7 +358,7 @@ def _difference(subject: str, own: Maker, maker: Maker) -> str:
 
 
 def _store_imported(
-    store: Store, bank: str, made: GenerationInfo, lacking: list[VerifiedRecord], find: Find
+    store: Store, bank: str, info: GenerationInfo, lacking: list[VerifiedRecord], find: Find
 ) -> int:
     marks = {
         each.record.id: text_mark(entry_texts(each.model))
@@ -365,4 +367,4 @@ def _store_imported(
     }
     imported = find(list(set(marks.values())))
     vectors = {name: imported[mark] for name, mark in marks.items() if mark in imported}
-    return store_vectors(store, bank, made, vectors) or 0 if vectors else 0
+    return store_vectors(store, bank, info, vectors) or 0 if vectors else 0

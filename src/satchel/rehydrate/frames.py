@@ -131,7 +131,9 @@ def formatted(ranked: RankedMemory, style: Style) -> MemoryLine:
     if style == "narrative" and day:
         pieces.insert(0, LinePiece(f"{day}, ", is_memory=False))
         day = ""
-    return MemoryLine(ranked.logged.record.type, day, tuple(one for one in pieces if one.text))
+    return MemoryLine(
+        ranked.logged.record.type, day, tuple(piece for piece in pieces if piece.text)
+    )
 
 
 def memory_text(line: MemoryLine) -> str:
@@ -191,10 +193,10 @@ class _Table(dict[int, str]):
     """The encoding of each character, computed on first use."""
 
     def __missing__(self, code: int) -> str:
-        found = _written(chr(code))
+        encoding = _written(chr(code))
         if len(self) < _REMEMBERED:
-            self[code] = found
-        return found
+            self[code] = encoding
+        return encoding
 
 
 def _written(character: str) -> str:
@@ -258,13 +260,13 @@ def decoded(text: str) -> str:
     return _ESCAPE.sub(_original, text)
 
 
-def _original(escape: re.Match[str]) -> str:
-    found = escape.group()
-    if found in _BACK:
-        return _BACK[found]
-    if found[1] not in "uU" or len(found) == _PLAIN:
-        raise MalformedError(f"unknown escape: {found!r}")
-    return chr(int(found[2:], base=16))  # noqa: FURB166 - a letter stands before, no 0x
+def _original(match: re.Match[str]) -> str:
+    escape = match.group()
+    if escape in _BACK:
+        return _BACK[escape]
+    if escape[1] not in "uU" or len(escape) == _PLAIN:
+        raise MalformedError(f"unknown escape: {escape!r}")
+    return chr(int(escape[2:], base=16))  # noqa: FURB166 - a letter stands before, no 0x
 
 
 LEGEND = {
@@ -284,7 +286,7 @@ ORDER = ("identity", "semantic", "episodic", "procedural", "working")
 class FrameRecord(NamedTuple):
     """A memory in a frame."""
 
-    place: int
+    position: int
     """Its log position."""
 
     line: MemoryLine
@@ -332,13 +334,13 @@ def _by_days(records: Sequence[FrameRecord], dated: Callable[[str], str]) -> Ite
 
 
 def _by_blocks(records: Sequence[FrameRecord]) -> list[tuple[str, str, list[FrameRecord]]]:
-    found = dict[tuple[str, str], list[FrameRecord]]()
+    blocks = dict[tuple[str, str], list[FrameRecord]]()
     for record in records:
-        found.setdefault((record.line.block, record.group), []).append(record)
+        blocks.setdefault((record.line.block, record.group), []).append(record)
     return [
-        (block, group, sorted(some, key=lambda one: (one.line.day, one.place)))
+        (block, group, sorted(some, key=lambda item: (item.line.day, item.position)))
         for (block, group), some in sorted(
-            found.items(), key=lambda pair: (ORDER.index(pair[0][0]), pair[0][1])
+            blocks.items(), key=lambda pair: (ORDER.index(pair[0][0]), pair[0][1])
         )
     ]
 
@@ -357,8 +359,10 @@ class EncodedFrame:
 
     def written(self, line: MemoryLine, form: Form) -> str:
         """Return a record as one line."""
-        said = "".join(encoded(one.text) if one.is_memory else one.text for one in line.pieces)
-        return f"{self.mark}{'~' if form == 'summary' else '|'}{said}"
+        content = "".join(
+            encoded(piece.text) if piece.is_memory else piece.text for piece in line.pieces
+        )
+        return f"{self.mark}{'~' if form == 'summary' else '|'}{content}"
 
     def heading(self, block: str, group: str) -> str:
         """Return a boundary with the type of the block."""
@@ -388,10 +392,12 @@ class EncodedFrame:
 def _explained(records: Sequence[FrameRecord]) -> str:
     """Return explanations of the escapes in records."""
     texts = [record.text for record in records]
-    told = [words for escape, words in LEGEND.items() if any(escape in text for text in texts)]
+    explanations = [
+        words for escape, words in LEGEND.items() if any(escape in text for text in texts)
+    ]
     if any(record.form == "summary" for record in records):
-        told.append("~ in place of the bar marks a shortened one")
-    return f"; {', '.join(told)}." if told else "."
+        explanations.append("~ in place of the bar marks a shortened one")
+    return f"; {', '.join(explanations)}." if explanations else "."
 
 
 _DIRECTIVE = """\
@@ -415,11 +421,15 @@ _TEMPLATE = re.compile(r"<\|[^|<>]{0,40}\|>|\[/?INST\]|<</?SYS>>|</?s>|<(?:start
 
 def _escaped(text: str) -> str:
     """Return a text after the three passes of the paper: boundaries, roles, instructions."""
-    seen = "".join(" " if one in "\n\r\t" else one for one in text if not is_unseen(one))
-    seen = _BOUNDARY.sub(r"[\1ESCAPED_PAM-", seen)
-    seen = _ROLE.sub(r"[ESCAPED_ROLE-\1]", seen)
-    seen = _TEMPLATE.sub("[ESCAPED_TOKEN]", seen)
-    return _INSTRUCTION.sub("[ESCAPED_INSTRUCTION]", seen)
+    visible = "".join(
+        " " if character in "\n\r\t" else character
+        for character in text
+        if not is_unseen(character)
+    )
+    visible = _BOUNDARY.sub(r"[\1ESCAPED_PAM-", visible)
+    visible = _ROLE.sub(r"[ESCAPED_ROLE-\1]", visible)
+    visible = _TEMPLATE.sub("[ESCAPED_TOKEN]", visible)
+    return _INSTRUCTION.sub("[ESCAPED_INSTRUCTION]", visible)
 
 
 class PaperFrame:
@@ -429,8 +439,10 @@ class PaperFrame:
 
     def written(self, line: MemoryLine, form: Form) -> str:
         """Return a record as an item of a list."""
-        said = "".join(_escaped(one.text) if one.is_memory else one.text for one in line.pieces)
-        return f"- {said}{' (shortened)' if form == 'summary' else ''}"
+        content = "".join(
+            _escaped(piece.text) if piece.is_memory else piece.text for piece in line.pieces
+        )
+        return f"- {content}{' (shortened)' if form == 'summary' else ''}"
 
     def heading(self, block: str, group: str) -> str:
         """Return a marker with the type of the block."""

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from satchel.bank.listings import ListRequest as Listed
-from satchel.bank.listings import choose_memories
+from satchel.bank.listings import ListRequest, choose_memories
 from satchel.bank.memory_input import find_memory, versions_of
 from satchel.bank.open_bank import OpenBank
 from satchel.ledger.projection import VerifiedRecord
@@ -30,7 +29,7 @@ from satchel.rehydrate.frames import (
     profile_of,
     tokenizer_of,
 )
-from satchel.rehydrate.options import RehydrateOptions, asked_of
+from satchel.rehydrate.options import RehydrateOptions, request_of
 from satchel.rehydrate.relevance import RankedMemory
 from satchel.rehydrate.request import RehydrateContext, Relevance, WithheldMemory
 from satchel.screening.injection import Enforce, InjectionVerdict, judge_memory
@@ -70,7 +69,7 @@ class ContextListing:
     unpromoted: list[str] = field(default_factory=list)
 
 
-def listing(  # noqa: PLR0913 - each is chosen by who asks
+def listing(  # noqa: PLR0913 - the caller chooses each
     view: View,
     items: Iterable[ListingItem],
     *,
@@ -187,16 +186,16 @@ def recalled_listing(bank: OpenBank, options: RecallOptions) -> ContextListing:
         UsageError: If an option is not valid.
         VerificationError: If the bank does not verify.
     """
-    asked = bank.asked("recall")
+    scoped = bank.asked("recall")
     query = replace(query_of(options), limit=options.limit or _LIMIT, budget=None)
-    with asked.ledger.reading() as view:
-        found = recall(
+    with scoped.ledger.reading() as view:
+        recalled = recall(
             view,
             query,
             embedders=query_embedders(bank.settings),
-            reranker=reranker_of(bank.settings, wanted=query.rerank),
+            reranker=reranker_of(bank.settings, rerank=query.rerank),
         )
-        items = [ListingItem(hit.logged, hit.entry, hit.trust) for hit in found.hits]
+        items = [ListingItem(hit.logged, hit.entry, hit.trust) for hit in recalled.hits]
         empty = "No memory matches." if options.text.strip() else "There are no memories."
         result = _listing(bank, view, items, options.budget, empty)
     ids = [item.logged.record.id for item in items]
@@ -204,18 +203,18 @@ def recalled_listing(bank: OpenBank, options: RecallOptions) -> ContextListing:
     return result
 
 
-def newest_listing(bank: OpenBank, wanted: Listed) -> ContextListing:
+def newest_listing(bank: OpenBank, request: ListRequest) -> ContextListing:
     """Return a page of memories, newest first."""
-    asked = bank.asked("list")
-    with asked.ledger.reading() as view:
-        items = list(_items(view, choose_memories(view, wanted)[: wanted.limit]))
+    scoped = bank.asked("list")
+    with scoped.ledger.reading() as view:
+        items = list(_items(view, choose_memories(view, request)[: request.limit]))
         return _listing(bank, view, items, 4 * BUDGET, "There are no such memories.")
 
 
 def shown_listing(bank: OpenBank, memory: str) -> ContextListing:
     """Return a memory, followed by its other versions."""
-    asked = bank.asked("show")
-    with asked.ledger.reading() as view:
+    scoped = bank.asked("show")
+    with scoped.ledger.reading() as view:
         logged = find_memory(view, memory)
         others = [each for each in versions_of(view, logged) if each.seq != logged.seq]
         items = list(_items(view, [logged, *reversed(others)], states=True))
@@ -223,9 +222,9 @@ def shown_listing(bank: OpenBank, memory: str) -> ContextListing:
 
 
 def _items(
-    view: View, found: Iterable[VerifiedRecord], *, states: bool = False
+    view: View, records: Iterable[VerifiedRecord], *, states: bool = False
 ) -> Iterable[ListingItem]:
-    for logged in found:
+    for logged in records:
         if isinstance(logged.model, Entry):
             note = ""
             if states:
@@ -236,13 +235,13 @@ def _items(
 def _listing(
     bank: OpenBank, view: View, items: list[ListingItem], budget: int | None, empty: str
 ) -> ContextListing:
-    asked = asked_of(RehydrateOptions(), bank.settings.options.rehydrate)
+    request = request_of(RehydrateOptions(), bank.settings.options.rehydrate)
     return listing(
         view,
         items,
-        frame=EncodedFrame(profile_of(asked.model), RehydrateContext().nonce()),
-        tokenizer=tokenizer_of(asked.model),
+        frame=EncodedFrame(profile_of(request.model), RehydrateContext().nonce()),
+        tokenizer=tokenizer_of(request.model),
         budget=budget or BUDGET,
-        enforce=asked.enforce,
+        enforce=request.enforce,
         empty=empty,
     )

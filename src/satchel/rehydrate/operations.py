@@ -32,7 +32,7 @@ from satchel.ledger.view import View
 from satchel.model.values import now
 from satchel.ports.operations import operation, texts
 from satchel.recall.models import query_embedders, reranker_of
-from satchel.rehydrate.options import PipelineOptions, RehydrateOptions, asked_of
+from satchel.rehydrate.options import PipelineOptions, RehydrateOptions, request_of
 from satchel.rehydrate.pipeline import rehydrate
 from satchel.rehydrate.request import RehydrateContext, RehydrateResult
 from satchel.runtime.files import PRIVATE_FILE, OpenFile, atomic_write, open_input
@@ -49,30 +49,30 @@ MOST = 256
 _MOST_BYTES = 1 << 16
 
 
-def was_looked_at(settings: Settings, digest: str) -> bool:
+def was_verified(settings: Settings, digest: str) -> bool:
     """Return whether a file was fully verified before, by this version and with these limits."""
-    return _named(settings, digest) in _there(settings)
+    return _cache_entry(settings, digest) in _verified_files(settings)
 
 
-def remember(settings: Settings, digest: str) -> None:
+def remember_verified(settings: Settings, digest: str) -> None:
     """Remember that a file was fully verified; errors are ignored."""
-    name = _named(settings, digest)
-    kept = [one for one in _there(settings) if one != name][1 - MOST :]
+    name = _cache_entry(settings, digest)
+    remembered = [other for other in _verified_files(settings) if other != name][1 - MOST :]
     with suppress(SatchelError):
         private_folder(settings.state)
         with atomic_write(settings.state / _FILE, mode=PRIVATE_FILE) as stream:
-            stream.write(msgspec.json.encode([*kept, name]))
+            stream.write(msgspec.json.encode([*remembered, name]))
 
 
 _FILE = "looked-at.json"
 
 
-def _named(settings: Settings, digest: str) -> str:
+def _cache_entry(settings: Settings, digest: str) -> str:
     limits = msgspec.json.encode(settings.options.limits, order="deterministic")
     return f"{digest} {version('satchel')} {blake3(limits).hexdigest(length=8)}"
 
 
-def _there(settings: Settings) -> list[str]:
+def _verified_files(settings: Settings) -> list[str]:
     """Return the remembered files, oldest first; none if the list is damaged."""
     with suppress(SatchelError, msgspec.MsgspecError), open_input(settings.state / _FILE) as stream:
         return msgspec.json.decode(stream.read(_MOST_BYTES), type=list[str])[-MOST:]
@@ -117,7 +117,7 @@ def view_of_file(
         opened = held.enter_context(open_rereadable(settings, file))
         name = str(opened.path)
         arriving = ImportSource(settings, opened, name, source.format, None)
-        again = was_looked_at(settings, arriving.digest)
+        again = was_verified(settings, arriving.digest)
         arriving.verify(source.keys, source.accepted, deep=not again)
         if arriving.verdict is None and Outcome.UNSIGNED not in source.accepted:
             raise VerificationError(
@@ -130,14 +130,14 @@ def view_of_file(
         verdict = arriving.verdict
         ledger = _read_into(Ledger.create(store, owner=_KEY(), writer=_KEY()), arriving)
         if not again and verdict is not None and verdict.outcome is Outcome.GOOD:
-            remember(settings, arriving.digest)
+            remember_verified(settings, arriving.digest)
         view = held.enter_context(ledger.reading())
-        around = RehydrateContext(
-            verified=_told_of_file(arriving, again=again),
+        context = RehydrateContext(
+            verified=_verification_note(arriving, again=again),
             allowed=f"what a token for {chain.audience or 'anybody'} covers" if chain else "",
             origin=opened.path.name,
         )
-        yield (view if chain is None else ScopedView(view, chain.covers)), around
+        yield (view if chain is None else ScopedView(view, chain.covers)), context
 
 
 _KEY = SigningKey.generate
@@ -154,16 +154,18 @@ def _chain(settings: Settings, verdict: Verification | None) -> Chain | None:
     bank = statement.get("bank") if statement is not None else None
     if verdict is None or statement is None or not isinstance(bank, str):
         raise TokenError("a token is for a bank, and the file names no bank")
-    signers = {one.key for one in verdict.signers if one.valid and one.trust == "trusted"}
+    signers = {
+        signer.key for signer in verdict.signers if signer.valid and signer.trust == "trusted"
+    }
     chain = load_bearer(settings).chain
-    around = TokenContext(
+    context = TokenContext(
         bank=bank,
         owners=signers | known_owners(settings, bank),
         moment=now(),
         revoked_keys=revoked_keys(settings),
         artifact=statement.get("root_hash"),
     )
-    chain.require(frozenset({Permission.REHYDRATE}), around)
+    chain.require(frozenset({Permission.REHYDRATE}), context)
     return chain
 
 
@@ -194,11 +196,11 @@ def _read_into(ledger: Ledger, arriving: ImportSource) -> Ledger:
     return ledger
 
 
-def _told_of_file(arriving: ImportSource, *, again: bool) -> str:
+def _verification_note(arriving: ImportSource, *, again: bool) -> str:
     verdict = arriving.verdict
     if verdict is None:
         return f"{arriving.name} has no signature, which was accepted"
-    signers = [one.name or one.key for one in verdict.signers if one.valid]
+    signers = [signer.name or signer.key for signer in verdict.signers if signer.valid]
     when = " before, and no byte has changed since" if again else ""
     by = f", signed by {', '.join(signers)}" if signers else ""
     return f"{arriving.name} is {verdict.outcome}{by}; every record of it was verified{when}"
@@ -239,11 +241,11 @@ def rehydrate_memories(source: OpenBank | MemoryFile, options: RehydrateOptions)
         InputError: If the file cannot be read.
     """
     if isinstance(source, MemoryFile):
-        with view_of_file(source.settings, source.file, source.source) as (view, around):
-            return _rehydrated(source.settings, view, options, around)
-    asked = source.asked("rehydrate")
-    with asked.ledger.reading() as view:
-        result = _rehydrated(source.settings, view, options, _told(source))
+        with view_of_file(source.settings, source.file, source.source) as (view, context):
+            return _rehydrated(source.settings, view, options, context)
+    scoped = source.asked("rehydrate")
+    with scoped.ledger.reading() as view:
+        result = _rehydrated(source.settings, view, options, _token_context(source))
         result = msgspec.structs.replace(result, notes=[*notes_of(view), *result.notes])
     ids = [entry.id for entry in result.entries]
     source.tell("on_recall", ids, {"memories": len(ids)})
@@ -294,29 +296,29 @@ def rehydrate_file(
 
 
 def _rehydrated(
-    settings: Settings, view: View, options: RehydrateOptions, around: RehydrateContext
+    settings: Settings, view: View, options: RehydrateOptions, context: RehydrateContext
 ) -> RehydrateResult:
-    given = options.summariser
+    choice = options.summariser
     summariser = (
-        summariser_of(settings, given) if given is None or isinstance(given, str) else given
+        summariser_of(settings, choice) if choice is None or isinstance(choice, str) else choice
     )
     return rehydrate(
         view,
-        asked_of(options, settings.options.rehydrate),
+        request_of(options, settings.options.rehydrate),
         RehydrateContext(
             tokenizer=options.tokenizer,
             summariser=summariser,
             judge=options.judge,
             embedders=query_embedders(settings),
             reranker=reranker_of(settings),
-            verified=around.verified,
-            allowed=around.allowed,
-            origin=around.origin,
+            verified=context.verified,
+            allowed=context.allowed,
+            origin=context.origin,
         ),
     )
 
 
-def _told(bank: OpenBank) -> RehydrateContext:
+def _token_context(bank: OpenBank) -> RehydrateContext:
     if bank.bearer is None:
         return RehydrateContext()
     chain = bank.bearer.chain

@@ -193,7 +193,7 @@ class PromoteOptions(ChangeOptions):
     dry_run: DryRun = False
 
 
-def asked_of(options: RehydrateOptions, settings: RehydrateSettings) -> RehydrateRequest:
+def request_of(options: RehydrateOptions, settings: RehydrateSettings) -> RehydrateRequest:
     """Return the request of options, with defaults from the settings.
 
     Raises:

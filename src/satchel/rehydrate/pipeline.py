@@ -84,7 +84,7 @@ class CompressionResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _WrittenMemory:
     """A memory with its verbatim line."""
 
     ranked: RankedMemory
@@ -107,7 +107,7 @@ class TextTools:
 def compress_memories(
     view: View,
     ranking: RelevanceRanking,
-    asked: RehydrateRequest,
+    request: RehydrateRequest,
     tools: TextTools,
     budget: int,
     room: int,
@@ -122,88 +122,90 @@ def compress_memories(
     Args:
         view: A view of the bank.
         ranking: The memories, best first.
-        asked: The request.
+        request: The request.
         tools: Components that write and count text.
         budget: Tokens of the whole text.
         room: Tokens that the frame leaves.
     """
-    return _Compressing(view, asked, tools, budget, room).result(ranking.memories)
+    return _Compression(view, request, tools, budget, room).result(ranking.memories)
 
 
-class _Compressing:
+class _Compression:
     """The selection for a request."""
 
     def __init__(
-        self, view: View, asked: RehydrateRequest, tools: TextTools, budget: int, room: int
+        self, view: View, request: RehydrateRequest, tools: TextTools, budget: int, room: int
     ) -> None:
         self._view = view
-        self._asked = asked
+        self._request = request
         self._tools = tools
         self._budget = budget
-        self._left = room
+        self._room = room
         self._large = max(SHORT, room // _SHARE)
-        self._found = CompressionResult()
+        self._result = CompressionResult()
         self._headings = set[tuple[str, str]]()
         self._days = set[tuple[str, str, str]]()
 
     def result(self, memories: Sequence[RankedMemory]) -> CompressionResult:
-        relevant = [one for one in memories if one.score >= self._asked.summarised]
-        self._found.irrelevant = len(memories) - len(relevant)
-        written, tokens = list[_Written](), 0
-        for number, one in enumerate(self._written(relevant)):
-            if one is not None:
-                written.append(one)
-                tokens += one.tokens
+        relevant = [memory for memory in memories if memory.score >= self._request.summarised]
+        self._result.irrelevant = len(memories) - len(relevant)
+        written, tokens = list[_WrittenMemory](), 0
+        for number, memory in enumerate(self._write_lines(relevant)):
+            if memory is not None:
+                written.append(memory)
+                tokens += memory.tokens
             if tokens > _ENOUGH * self._budget:
-                self._found.over_budget += len(relevant) - number - 1
+                self._result.over_budget += len(relevant) - number - 1
                 break
-        shortened = self._shortened(written) if tokens > self._left else {}
-        for number, one in enumerate(written):
-            if self._left < _LEAST or not self._take(one, shortened.get(number)):
-                self._found.over_budget += 1
-        if shortened and not self._found.over_budget:
-            self._lengthen({one.ranked.logged.seq: one for one in written})
-        return self._found
+        shortened = self._shortened(written) if tokens > self._room else {}
+        for number, memory in enumerate(written):
+            if self._room < _LEAST or not self._take(memory, shortened.get(number)):
+                self._result.over_budget += 1
+        if shortened and not self._result.over_budget:
+            self._lengthen({memory.ranked.logged.seq: memory for memory in written})
+        return self._result
 
-    def _lengthen(self, written: Mapping[int, _Written]) -> None:
+    def _lengthen(self, written: Mapping[int, _WrittenMemory]) -> None:
         """Replace shortened memories by verbatim ones, best first, while they fit."""
-        for place, one in enumerate(self._found.chosen):
-            whole = written[one.ranked.logged.seq]
-            more = whole.tokens - one.tokens
-            if whole.record is None or one.record is whole.record or more > self._left:
+        for index, selected in enumerate(self._result.chosen):
+            whole = written[selected.ranked.logged.seq]
+            more = whole.tokens - selected.tokens
+            if whole.record is None or selected.record is whole.record or more > self._room:
                 continue
-            self._left -= more
-            again = SelectedMemory(ranked=one.ranked, record=whole.record, tokens=whole.tokens)
-            self._found.chosen[place] = again
+            self._room -= more
+            replacement = SelectedMemory(
+                ranked=selected.ranked, record=whole.record, tokens=whole.tokens
+            )
+            self._result.chosen[index] = replacement
 
-    def _written(self, relevant: Sequence[RankedMemory]) -> Iterator[_Written | None]:
+    def _write_lines(self, relevant: Sequence[RankedMemory]) -> Iterator[_WrittenMemory | None]:
         """Yield memories with their lines; None for those that are withheld or empty."""
         for memory in relevant:
-            line = formatted(memory, self._asked.style)
-            said = memory_text(line)
+            line = formatted(memory, self._request.style)
+            content = memory_text(line)
             most = CHARACTERS_A_TOKEN * self._budget
             judgement = judge_memory(
                 self._view,
                 memory.logged,
-                said[: max(_LONGEST, most)],
+                content[: max(_LONGEST, most)],
                 memory.trust,
-                self._asked.enforce,
+                self._request.enforce,
             )
             if judgement:
                 self._hold_back(memory, judgement)
                 yield None
-            elif not said.strip():
+            elif not content.strip():
                 yield None
-            elif len(said) > most:
-                yield _Written(memory, line, None, self._budget)
+            elif len(content) > most:
+                yield _WrittenMemory(memory, line, None, self._budget)
             else:
                 record = self._record(memory, line, "verbatim")
-                yield _Written(memory, line, record, self._count(record))
+                yield _WrittenMemory(memory, line, record, self._count(record))
 
     def _hold_back(self, ranked: RankedMemory, judgement: InjectionVerdict) -> None:
         record = ranked.logged.record
         if judgement.needs_promotion:
-            self._found.unpromoted.append(record.id)
+            self._result.unpromoted.append(record.id)
             return
         held = WithheldMemory(
             id=record.id,
@@ -211,37 +213,41 @@ class _Compressing:
             trust=ranked.trust.value,
             reasons=list(judgement.reasons),
         )
-        self._found.held_back.append(held)
+        self._result.held_back.append(held)
 
-    def _shortened(self, written: Sequence[_Written]) -> dict[int, FrameRecord]:
+    def _shortened(self, written: Sequence[_WrittenMemory]) -> dict[int, FrameRecord]:
         """Return shortened records by index, for memories that are long enough."""
         long = {
-            number: one
-            for number, one in enumerate(written)
-            if one.record is None
-            or (one.tokens > SHORT and one.ranked.score < self._asked.verbatim)
-            or one.tokens > self._large
+            number: memory
+            for number, memory in enumerate(written)
+            if memory.record is None
+            or (memory.tokens > SHORT and memory.ranked.score < self._request.verbatim)
+            or memory.tokens > self._large
         }
-        most = max(1, self._left // _LEAST)
-        asked = list(long.items())[:most]
+        most = max(1, self._room // _LEAST)
+        candidates = list(long.items())[:most]
         parts = [
             (number, at, piece.text[:_LONGEST])
-            for number, one in asked
-            for at, piece in enumerate(one.line.pieces)
+            for number, memory in candidates
+            for at, piece in enumerate(memory.line.pieces)
             if piece.is_memory and len(piece.text) > _LONG_PART
         ]
         lengths = dict[int, int]()
         for number, _, text in parts:
             lengths[number] = lengths.get(number, 0) + len(text)
-        said = dict[tuple[int, int], str]()
+        summaries = dict[tuple[int, int], str]()
         for words, some in _by_words(parts, lengths):
             texts = self._tools.summariser.summarise(
-                [text for _, _, text in some], self._asked.task, words
+                [text for _, _, text in some], self._request.task, words
             )
-            said |= {(number, at): text for (number, at, _), text in zip(some, texts, strict=True)}
+            summaries |= {
+                (number, at): text for (number, at, _), text in zip(some, texts, strict=True)
+            }
         return {
-            number: self._record(one.ranked, _with(one.line, number, said), "summary")
-            for number, one in asked
+            number: self._record(
+                memory.ranked, _replace_pieces(memory.line, number, summaries), "summary"
+            )
+            for number, memory in candidates
         }
 
     def _record(self, ranked: RankedMemory, line: MemoryLine, form: Form) -> FrameRecord:
@@ -252,23 +258,23 @@ class _Compressing:
     def _count(self, record: FrameRecord) -> int:
         return self._tools.tokenizer.count("\n" + record.text)
 
-    def _take(self, one: _Written, short: FrameRecord | None) -> bool:
+    def _take(self, memory: _WrittenMemory, short: FrameRecord | None) -> bool:
         """Select a memory if it fits, verbatim or shortened; return whether it does."""
-        tries = [record for record in (one.record, short) if record is not None]
-        is_large = one.tokens > self._large
-        if short is not None and (is_large or one.ranked.score < self._asked.verbatim):
+        tries = [record for record in (memory.record, short) if record is not None]
+        is_large = memory.tokens > self._large
+        if short is not None and (is_large or memory.ranked.score < self._request.verbatim):
             tries.reverse()
         for record in tries:
-            tokens = self._count(record) if record is short else one.tokens
-            if record is short and one.record is not None and tokens >= one.tokens:
+            tokens = self._count(record) if record is short else memory.tokens
+            if record is short and memory.record is not None and tokens >= memory.tokens:
                 continue
             beside = self._beside(record)
-            if tokens + beside <= self._left:
-                self._left -= tokens + beside
+            if tokens + beside <= self._room:
+                self._room -= tokens + beside
                 self._headings.add((record.line.block, record.group))
                 self._days.add((record.line.block, record.group, record.line.day))
-                self._found.chosen.append(
-                    SelectedMemory(ranked=one.ranked, record=record, tokens=tokens)
+                self._result.chosen.append(
+                    SelectedMemory(ranked=memory.ranked, record=record, tokens=tokens)
                 )
                 return True
         return False
@@ -281,24 +287,26 @@ class _Compressing:
             needed.append(self._tools.frame.heading(block, group))
         if day and (block, group, day) not in self._days:
             needed.append(self._tools.frame.dated(day))
-        return sum(self._tools.tokenizer.count("\n" + one) for one in needed if one)
+        return sum(self._tools.tokenizer.count("\n" + heading) for heading in needed if heading)
 
 
 def _by_words(
     parts: Sequence[tuple[int, int, str]], lengths: dict[int, int]
 ) -> Iterator[tuple[int, list[tuple[int, int, str]]]]:
     """Yield parts by their number of words: their share of the words of a summary."""
-    found = dict[int, list[tuple[int, int, str]]]()
+    groups = dict[int, list[tuple[int, int, str]]]()
     for part in parts:
         number, _, text = part
         words = max(6, round(SUMMARY_WORDS * len(text) / lengths[number]))
-        found.setdefault(words, []).append(part)
-    yield from found.items()
+        groups.setdefault(words, []).append(part)
+    yield from groups.items()
 
 
-def _with(line: MemoryLine, number: int, said: dict[tuple[int, int], str]) -> MemoryLine:
+def _replace_pieces(
+    line: MemoryLine, number: int, summaries: dict[tuple[int, int], str]
+) -> MemoryLine:
     pieces = tuple(
-        LinePiece(said.get((number, at), piece.text), piece.is_memory)
+        LinePiece(summaries.get((number, at), piece.text), piece.is_memory)
         for at, piece in enumerate(line.pieces)
     )
     return line._replace(pieces=pieces)
@@ -322,51 +330,51 @@ class Extractive:
     def summarise(self, texts: Sequence[str], task: str, words: int) -> list[str]:
         """Return the sentences of each text that fit, in order; see ``Summariser``."""
         terms = terms_of(task)
-        return [self._of(text, [term.tokens for term in terms], words) for text in texts]
+        return [self._summary(text, [term.tokens for term in terms], words) for text in texts]
 
-    def _of(self, text: str, terms: list[tuple[str, ...]], words: int) -> str:
+    def _summary(self, text: str, terms: list[tuple[str, ...]], words: int) -> str:
         sentences = _SENTENCE.findall(text[:_LONGEST])[:_MOST_SENTENCES]
         if len(sentences) <= 1 or len(text.split(None, words + 1)) <= words:
             return _cut(text, words)
-        tokens = [tokens_of(one) for one in sentences]
+        tokens = [tokens_of(sentence) for sentence in sentences]
         rarity = Counter(token for some in tokens for token in set(some))
-        wanted = {token for term in terms for token in term}
+        task_tokens = {token for term in terms for token in term}
         scores = {
-            at: sum(1 / rarity[token] + 1 for token in set(some) if token in wanted)
+            at: sum(1 / rarity[token] + 1 for token in set(some) if token in task_tokens)
             + _FIRST / (1 + at)
             for at, some in enumerate(tokens)
         }
         left, chosen = words, set[int]()
-        for at in sorted(scores, key=lambda one: (-scores[one], one)):
+        for at in sorted(scores, key=lambda index: (-scores[index], index)):
             length = len(sentences[at].split())
             if length <= left:
                 chosen.add(at)
                 left -= length
         if not chosen:
-            best = max(scores, key=lambda one: (scores[one], -one))
+            best = max(scores, key=lambda index: (scores[index], -index))
             return _cut(sentences[best], words)
-        kept = "".join(
+        summary = "".join(
             sentences[at]
             if at + 1 in chosen or at == max(chosen)
             else sentences[at].rstrip() + _CUT + " "
             for at in sorted(chosen)
         )
-        return kept.strip()[: 2 * words * _CHARACTERS]
+        return summary.strip()[: 2 * words * _CHARACTERS]
 
 
 def _cut(text: str, words: int) -> str:
     """Return the first words of a text; of a text without spaces, the first characters."""
-    found = text[:_LONGEST].split(None, words)
-    if len(found) <= words and len(text) <= _LONGEST:
+    pieces = text[:_LONGEST].split(None, words)
+    if len(pieces) <= words and len(text) <= _LONGEST:
         return text if len(text) <= words * _CHARACTERS else text[: words * _CHARACTERS] + _CUT
-    return " ".join(found[:words])[: words * _CHARACTERS] + _CUT
+    return " ".join(pieces[:words])[: words * _CHARACTERS] + _CUT
 
 
 _CHARACTERS = 12
 """Maximum average characters of a word."""
 
 
-def verified(view: View, around: RehydrateContext) -> PipelineStage:
+def verified(view: View, context: RehydrateContext) -> PipelineStage:
     """Return the stage that describes the verification.
 
     Raises:
@@ -382,7 +390,7 @@ def verified(view: View, around: RehydrateContext) -> PipelineStage:
         if view.is_whole
         else 0
     )
-    return PipelineStage(name="verify", detail=around.verified or bank, entries=entries)
+    return PipelineStage(name="verify", detail=context.verified or bank, entries=entries)
 
 
 _COMPONENTS = frozenset({"episodic", "identity", "procedural", "semantic", "working"})
@@ -400,21 +408,21 @@ def injected(text: str, task: str, system: str | None) -> dict[str, Any]:
         ``openai``: a list for ``messages``; ``anthropic``: members ``system`` and ``messages``;
         ``gemini``: members ``system_instruction`` and ``contents``; ``plain``: one text.
     """
-    said = [one for one in (text, task) if one]
+    parts = [part for part in (text, task) if part]
     return {
         "openai": [
             *([{"role": "system", "content": system}] if system else []),
-            *({"role": "user", "content": one} for one in said),
+            *({"role": "user", "content": part} for part in parts),
         ],
         "anthropic": {
             **({"system": system} if system else {}),
-            "messages": _turn("content", [{"type": "text", "text": one} for one in said]),
+            "messages": _turn("content", [{"type": "text", "text": part} for part in parts]),
         },
         "gemini": {
             **({"system_instruction": {"parts": [{"text": system}]}} if system else {}),
-            "contents": _turn("parts", [{"text": one} for one in said]),
+            "contents": _turn("parts", [{"text": part} for part in parts]),
         },
-        "plain": "\n\n".join([*([system] if system else []), *said]),
+        "plain": "\n\n".join([*([system] if system else []), *parts]),
     }
 
 
@@ -423,43 +431,43 @@ def _turn(member: str, parts: list[dict[str, str]]) -> list[dict[str, Any]]:
     return [{"role": "user", member: parts}] if parts else []
 
 
-_SHOWN_DIGITS = 8
+_ID_DIGITS = 8
 _KEY = 20
 
 
-def left_out_words(left_out: OmittedCounts) -> str:
+def omission_note(omitted: OmittedCounts) -> str:
     """Return a note for the model about omitted memories; empty if there are none."""
-    told = [
+    counts = [
         f"{count} {why}"
         for count, why in (
-            (left_out.irrelevant, "less relevant"),
-            (left_out.over_budget, "over the token budget"),
+            (omitted.irrelevant, "less relevant"),
+            (omitted.over_budget, "over the token budget"),
         )
         if count
     ]
-    return f"Omitted: {', '.join(told)}." if told else ""
+    return f"Omitted: {', '.join(counts)}." if counts else ""
 
 
-def notice(shown: Sequence[ContextMemory], left_out: OmittedCounts, origin: str) -> str:
+def notice(memories: Sequence[ContextMemory], omitted: OmittedCounts, origin: str) -> str:
     """Return the notice for the user: the memories, their origin and signers, and next steps."""
-    if not shown:
+    if not memories:
         where = f" of {origin}" if origin else ""
-        return f"No memory{where} was provided to the model.{_held(left_out)}"
-    whence = Counter((one.source, one.signer, one.trust) for one in shown)
+        return f"No memory{where} was provided to the model.{_withheld_note(omitted)}"
+    origins = Counter((memory.source, memory.signer, memory.trust) for memory in memories)
     listed = "; ".join(
-        f"{count:,} {_whence(*key, origin)}" for key, count in sorted(whence.items())
+        f"{count:,} {_whence(*key, origin)}" for key, count in sorted(origins.items())
     )
-    first = shown[0].id.removeprefix("blake3:")[:_SHOWN_DIGITS]
-    many = "memory was" if len(shown) == 1 else "memories were"
+    first = memories[0].id.removeprefix("blake3:")[:_ID_DIGITS]
+    many = "memory was" if len(memories) == 1 else "memories were"
     if origin:
-        what = " To review, correct or reject one, import the file: satchel import FILE."
+        advice = " To review, correct or reject one, import the file: satchel import FILE."
     else:
-        what = (
+        advice = (
             f" Review one: satchel show {first}. Correct it: satchel correct ID. Reject it:"
             " satchel quarantine reject ID."
         )
-    put = f"{len(shown):,} {many} provided to the model: {listed}."
-    return f"{put}{what}{_held(left_out)}"
+    summary = f"{len(memories):,} {many} provided to the model: {listed}."
+    return f"{summary}{advice}{_withheld_note(omitted)}"
 
 
 def _whence(source: str, signer: str, trust: str, origin: str) -> str:
@@ -469,19 +477,19 @@ def _whence(source: str, signer: str, trust: str, origin: str) -> str:
     return f"from {source or origin or 'an import'}, {signed}, trusted as {trust}"
 
 
-def _held(left_out: OmittedCounts) -> str:
-    told = ""
-    if left_out.quarantined:
-        told += (
-            f" {left_out.quarantined:,} withheld, as possible prompt injections. Review one with "
+def _withheld_note(omitted: OmittedCounts) -> str:
+    note = ""
+    if omitted.quarantined:
+        note += (
+            f" {omitted.quarantined:,} withheld, as possible prompt injections. Review one with "
             "satchel show ID; release it with satchel quarantine release ID."
         )
-    if left_out.unpromoted:
-        told += (
-            f" {left_out.unpromoted:,} imported memories withheld, since they would set the "
+    if omitted.unpromoted:
+        note += (
+            f" {omitted.unpromoted:,} imported memories withheld, since they would set the "
             "agent's identity or instructions. Allow one: satchel promote ID."
         )
-    return told
+    return note
 
 
 _FEW = OmittedCounts(irrelevant=999, over_budget=999)
@@ -489,68 +497,70 @@ _FEW = OmittedCounts(irrelevant=999, over_budget=999)
 
 
 def rehydrate(
-    view: View, asked: RehydrateRequest | None = None, around: RehydrateContext | None = None
+    view: View, request: RehydrateRequest | None = None, context: RehydrateContext | None = None
 ) -> RehydrateResult:
     """Return a bank's memories as text and messages for a model, within a budget.
 
     Args:
         view: A view of the bank, or of the part that a token covers.
-        asked: The request.
-        around: Components of the pipeline.
+        request: The request.
+        context: Components of the pipeline.
 
     Raises:
         UsageError: If the budget is too small for the frame.
         VerificationError: If a record does not verify.
         InferenceError: If a summariser does not answer.
     """
-    return _Pipeline(view, asked or RehydrateRequest(), around or RehydrateContext()).result()
+    return _Pipeline(view, request or RehydrateRequest(), context or RehydrateContext()).result()
 
 
 class _Pipeline:
     """The pipeline of a request."""
 
-    def __init__(self, view: View, asked: RehydrateRequest, around: RehydrateContext) -> None:
+    def __init__(self, view: View, request: RehydrateRequest, context: RehydrateContext) -> None:
         self._view = view
-        self._asked = asked
-        self._around = around
-        self._profile = profile_of(asked.model)
-        self._budget = asked.budget or self._profile.budget
-        is_encoded = asked.framing == "encoded"
-        frame: Frame = EncodedFrame(self._profile, around.nonce()) if is_encoded else PaperFrame()
+        self._request = request
+        self._context = context
+        self._profile = profile_of(request.model)
+        self._budget = request.budget or self._profile.budget
+        is_encoded = request.framing == "encoded"
+        frame: Frame = EncodedFrame(self._profile, context.nonce()) if is_encoded else PaperFrame()
         self._tools = TextTools(
             frame=frame,
-            tokenizer=around.tokenizer or tokenizer_of(asked.model),
-            summariser=around.summariser or Extractive(),
+            tokenizer=context.tokenizer or tokenizer_of(request.model),
+            summariser=context.summariser or Extractive(),
         )
 
     def result(self) -> RehydrateResult:
-        room = self._room()
-        stages = [verified(self._view, self._around)]
-        stages.append(filtered(self._view, self._asked, self._around, stages[0]))
-        ranking = ranked(self._view, self._asked, self._around, self._budget)
-        found = compress_memories(self._view, ranking, self._asked, self._tools, self._budget, room)
-        text = self._framed(found, ranking)
-        shown = [self._shown(one) for one in _in_order(found.chosen)]
-        left_out = _left_out(found, ranking)
+        room = self._room_for_memories()
+        stages = [verified(self._view, self._context)]
+        stages.append(filtered(self._view, self._request, self._context, stages[0]))
+        ranking = ranked(self._view, self._request, self._context, self._budget)
+        compression = compress_memories(
+            self._view, ranking, self._request, self._tools, self._budget, room
+        )
+        text = self._framed(compression, ranking)
+        memories = [self._context_memory(selected) for selected in _in_order(compression.chosen)]
+        omitted = _omitted_counts(compression, ranking)
         tokens = self._count(text) if text else 0
-        stages += self._told(ranking, found, tokens)
+        stages += self._later_stages(ranking, compression, tokens)
         return RehydrateResult(
             text=text,
-            messages=injected(text, self._asked.task, self._asked.system),
+            messages=injected(text, self._request.task, self._request.system),
             stages=stages,
-            entries=shown,
-            left_out=left_out,
-            quarantined=found.held_back,
-            unpromoted=found.unpromoted,
+            entries=memories,
+            left_out=omitted,
+            quarantined=compression.held_back,
+            unpromoted=compression.unpromoted,
             tokens=tokens,
             budget=self._budget,
             tokenizer=self._tools.tokenizer.name,
             exact=self._tools.tokenizer.exact,
-            model=self._asked.model or self._profile.name,
-            style=self._asked.style,
-            framing=self._asked.framing,
+            model=self._request.model or self._profile.name,
+            style=self._request.style,
+            framing=self._request.framing,
             nonce=self._tools.frame.nonce,
-            notice=notice(shown, left_out, self._around.origin),
+            notice=notice(memories, omitted, self._context.origin),
             complete=ranking.complete,
             looked_at=ranking.looked_at,
         )
@@ -558,13 +568,13 @@ class _Pipeline:
     def _count(self, text: str) -> int:
         return self._tools.tokenizer.count(text)
 
-    def _room(self) -> int:
+    def _room_for_memories(self) -> int:
         """Return the tokens that the frame leaves for memories.
 
         Raises:
             UsageError: If it leaves none.
         """
-        empty = self._count(self._tools.frame.whole([], left_out_words(_FEW)))
+        empty = self._count(self._tools.frame.whole([], omission_note(_FEW)))
         if empty >= self._budget:
             raise UsageError(
                 f"the frame alone takes {empty} of the {self._budget}",
@@ -573,52 +583,54 @@ class _Pipeline:
             )
         return self._budget - empty
 
-    def _framed(self, found: CompressionResult, ranking: RelevanceRanking) -> str:
+    def _framed(self, compression: CompressionResult, ranking: RelevanceRanking) -> str:
         """Return the whole text; memories are dropped from the end until it fits."""
-        while found.chosen:
-            words = left_out_words(_left_out(found, ranking))
-            text = self._tools.frame.whole([one.record for one in found.chosen], words)
+        while compression.chosen:
+            words = omission_note(_omitted_counts(compression, ranking))
+            text = self._tools.frame.whole(
+                [selected.record for selected in compression.chosen], words
+            )
             over = self._count(text) - self._budget
             if over <= 0:
                 return text
-            while over > 0 and found.chosen:
-                over -= found.chosen.pop().tokens
-                found.over_budget += 1
+            while over > 0 and compression.chosen:
+                over -= compression.chosen.pop().tokens
+                compression.over_budget += 1
         return ""
 
-    def _shown(self, one: SelectedMemory) -> ContextMemory:
-        logged = one.ranked.logged
+    def _context_memory(self, selected: SelectedMemory) -> ContextMemory:
+        logged = selected.ranked.logged
         source = self._view.source_of(logged)
         model = source.model if source is not None else None
         return ContextMemory(
             id=logged.record.id,
             type=logged.record.type,
-            form=one.record.form,
-            trust=one.ranked.trust.value,
-            score=one.ranked.score,
-            tokens=one.tokens,
+            form=selected.record.form,
+            trust=selected.ranked.trust.value,
+            score=selected.ranked.score,
+            tokens=selected.tokens,
             moment=logged.row.moment,
             source=model.provider if isinstance(model, Source) else "",
             signer=(model.signer or "") if isinstance(model, Source) else "",
-            parts=_parts(one.ranked),
+            parts=_parts(selected.ranked),
         )
 
-    def _told(
-        self, ranking: RelevanceRanking, found: CompressionResult, tokens: int
+    def _later_stages(
+        self, ranking: RelevanceRanking, compression: CompressionResult, tokens: int
     ) -> list[PipelineStage]:
-        forms = Counter(one.record.form for one in found.chosen)
-        tokenizer, count = self._tools.tokenizer, len(found.chosen)
+        forms = Counter(selected.record.form for selected in compression.chosen)
+        tokenizer, count = self._tools.tokenizer, len(compression.chosen)
         counted = tokenizer.name if tokenizer.exact else "an overestimate"
-        held = len(found.held_back) + len(found.unpromoted)
+        held = len(compression.held_back) + len(compression.unpromoted)
         summariser = f" by {self._tools.summariser.model}" if forms["summary"] else ""
         details = {
             "rank": f"{ranking.looked_at:,} considered; compared by {ranking.compared}",
             "compress": f"{forms['verbatim']:,} word for word, {forms['summary']:,} shortened"
-            f"{summariser}; {found.irrelevant:,} not relevant,"
-            f" {found.over_budget:,} over the token budget",
-            "format": f"{self._asked.style}, for {self._profile.name}",
+            f"{summariser}; {compression.irrelevant:,} not relevant,"
+            f" {compression.over_budget:,} over the token budget",
+            "format": f"{self._request.style}, for {self._profile.name}",
             "frame": (
-                f"{self._asked.framing}; {held:,} quarantined; {tokens:,} of {self._budget:,} "
+                f"{self._request.framing}; {held:,} quarantined; {tokens:,} of {self._budget:,} "
                 f"tokens, counted by {counted}"
             ),
             "inject": "after the system prompt, before what the user says",
@@ -631,21 +643,21 @@ class _Pipeline:
 
 
 def _in_order(chosen: list[SelectedMemory]) -> list[SelectedMemory]:
-    return sorted(chosen, key=lambda one: (-one.ranked.score, one.record.place))
+    return sorted(chosen, key=lambda selected: (-selected.ranked.score, selected.record.position))
 
 
-def _left_out(found: CompressionResult, ranking: RelevanceRanking) -> OmittedCounts:
+def _omitted_counts(compression: CompressionResult, ranking: RelevanceRanking) -> OmittedCounts:
     return OmittedCounts(
-        irrelevant=found.irrelevant,
-        over_budget=found.over_budget,
-        quarantined=len(found.held_back),
-        unpromoted=len(found.unpromoted),
+        irrelevant=compression.irrelevant,
+        over_budget=compression.over_budget,
+        quarantined=len(compression.held_back),
+        unpromoted=len(compression.unpromoted),
         expired=ranking.expired,
     )
 
 
-def _parts(one: RankedMemory) -> RelevanceParts:
-    parts = one.parts
+def _parts(memory: RankedMemory) -> RelevanceParts:
+    parts = memory.parts
     return RelevanceParts(
         recency=round(parts.recency, 4),
         salience=round(parts.salience, 4),

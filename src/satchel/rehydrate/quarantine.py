@@ -43,12 +43,12 @@ _READ = "satchel rehydrate"
 """Actor of memories that earlier versions quarantined at read time."""
 
 _GROUP = 1000
-_TOLD_AFTER = 100
+_PROGRESS_INTERVAL = 100
 """Memories between two progress reports."""
 
-_HELD = Filter(types=frozenset(Component), held=True)
+_QUARANTINED = Filter(types=frozenset(Component), held=True)
 _STATUSES = Filter(types=frozenset({"status"}), retired=True, held=True)
-_LOOKED_THROUGH = 1 << 16
+_MOST_CHARACTERS = 1 << 16
 
 
 class FlaggedMemory(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,21 +107,25 @@ class QuarantineList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 def list_quarantine(bank: OpenBank, options: QuarantineListOptions) -> QuarantineList:
     """List quarantined memories, newest first."""
     require_owner(bank.settings, "quarantine")
-    found, seen = list[QuarantinedMemory](), set[str]()
+    quarantined, seen = list[QuarantinedMemory](), set[str]()
     with bank.ledger.reading() as view:
         for logged in view.newest(_STATUSES):
-            said = logged.model
-            if not isinstance(said, Status) or said.state != "quarantined" or said.target in seen:
+            status = logged.model
+            if (
+                not isinstance(status, Status)
+                or status.state != "quarantined"
+                or status.target in seen
+            ):
                 continue
-            seen.add(said.target)
-            target = view.get([said.target]).get(said.target)
+            seen.add(status.target)
+            target = view.get([status.target]).get(status.target)
             if target is None or not target.row.hold or target.row.retired is not None:
                 continue
             if isinstance(target.model, Entry):
-                if len(found) == options.limit:
-                    return QuarantineList(held=found, more=True, notes=notes_of(view))
-                found.append(_held(view, target, said))
-        return QuarantineList(held=found, notes=notes_of(view))
+                if len(quarantined) == options.limit:
+                    return QuarantineList(held=quarantined, more=True, notes=notes_of(view))
+                quarantined.append(_quarantined_memory(view, target, status))
+        return QuarantineList(held=quarantined, notes=notes_of(view))
 
 
 @operation(
@@ -144,7 +148,7 @@ def show_held(bank: OpenBank, options: QuarantineShowOptions) -> QuarantinedMemo
             raise UsageError(
                 "the memory is not in quarantine", field="id", hint="See: satchel show ID."
             )
-        return _held(view, target, _last(view, target))
+        return _quarantined_memory(view, target, _last_quarantine(view, target))
 
 
 @operation(
@@ -159,21 +163,21 @@ def screen_bank(bank: OpenBank, options: ScanOptions) -> QuarantineScan:
     Memories that you or your agent wrote are reported, and stay where they are.
     """
     require_owner(bank.settings, "quarantine")
-    asked: Any = options.enforce or bank.settings.options.rehydrate.enforce
-    if asked not in ENFORCED:
+    enforce: Any = options.enforce or bank.settings.options.rehydrate.enforce
+    if enforce not in ENFORCED:
         raise UsageError(f"enforce must be one of {', '.join(ENFORCED)}", field="rehydrate.enforce")
     flagged, count, moment = list[FlaggedMemory](), 0, now()
     with bank.ledger.reading() as view:
         total = sum(view.head.counts.get(each, 0) for each in Component)
         for logged in view.newest(Filter(types=frozenset(Component))):
-            if options.progress is not None and count % _TOLD_AFTER == 0:
+            if options.progress is not None and count % _PROGRESS_INTERVAL == 0:
                 options.progress(count, total)
             entry = logged.model
             if not isinstance(entry, Entry):
                 continue
             count += 1
             trust = effective_trust(view, logged)
-            reasons = reasons_against(entry_statements(entry), logged.record.type, trust, asked)
+            reasons = reasons_against(entry_statements(entry), logged.record.type, trust, enforce)
             if reasons and not is_released(view, logged):
                 flagged.append(
                     FlaggedMemory(
@@ -227,7 +231,7 @@ def release(bank: OpenBank, options: ReleaseOptions) -> list[MemoryChange]:
         UsageError: If no memory is named.
     """
     require_owner(bank.settings, "quarantine")
-    names = [*texts(options.memories), *(_own(bank) if options.own else ())]
+    names = [*texts(options.memories), *(_own_quarantined(bank) if options.own else ())]
     if options.own and not names:
         return []
     return _moved(bank, names, _released, options)
@@ -272,21 +276,21 @@ def _released(view: View, each: VerifiedRecord) -> State | None:
         return "released"
     if is_released(view, each):
         return None
-    text = entry_statements(entry)[:_LOOKED_THROUGH]
-    found = reasons_against(text, each.record.type, effective_trust(view, each), "all")
-    return "released" if found else None
+    text = entry_statements(entry)[:_MOST_CHARACTERS]
+    reasons = reasons_against(text, each.record.type, effective_trust(view, each), "all")
+    return "released" if reasons else None
 
 
-def _own(bank: OpenBank) -> list[str]:
+def _own_quarantined(bank: OpenBank) -> list[str]:
     """Return the IDs of memories not from outside that an earlier version quarantined."""
-    found = list[str]()
+    ids = list[str]()
     with bank.ledger.reading() as view:
-        for logged in view.newest(_HELD):
-            status = _last(view, logged)
+        for logged in view.newest(_QUARANTINED):
+            status = _last_quarantine(view, logged)
             was_read = logged.row.hold and status is not None and status.actor == _READ
             if was_read and effective_trust(view, logged) not in FROM_OUTSIDE:
-                found.append(logged.record.id)
-    return found
+                ids.append(logged.record.id)
+    return ids
 
 
 def _quarantine(bank: OpenBank, flagged: Sequence[FlaggedMemory]) -> None:
@@ -294,8 +298,8 @@ def _quarantine(bank: OpenBank, flagged: Sequence[FlaggedMemory]) -> None:
     for start in range(0, len(flagged), _GROUP):
         group = flagged[start : start + _GROUP]
         with bank.ledger.reading() as view:
-            there = view.get([each.memory.id for each in group])
-            given = view.unchanged(there.values())
+            existing = view.get([each.memory.id for each in group])
+            unchanged = view.unchanged(existing.values())
         bank.ledger.append(
             [
                 seal(
@@ -309,27 +313,34 @@ def _quarantine(bank: OpenBank, flagged: Sequence[FlaggedMemory]) -> None:
                 )
                 for each in group
             ],
-            given=given,
+            given=unchanged,
         )
 
 
-def _last(view: View, target: VerifiedRecord) -> Status | None:
-    said = (logged.model for logged in reversed(view.statuses_of(target.record.id)))
+def _last_quarantine(view: View, target: VerifiedRecord) -> Status | None:
+    statuses = (logged.model for logged in reversed(view.statuses_of(target.record.id)))
     return next(
-        (one for one in said if isinstance(one, Status) and one.state == "quarantined"), None
+        (
+            status
+            for status in statuses
+            if isinstance(status, Status) and status.state == "quarantined"
+        ),
+        None,
     )
 
 
-def _held(view: View, target: VerifiedRecord, said: Status | None) -> QuarantinedMemory:
+def _quarantined_memory(
+    view: View, target: VerifiedRecord, status: Status | None
+) -> QuarantinedMemory:
     entry, trust = target.model, effective_trust(view, target)
-    assert isinstance(entry, Entry)  # noqa: S101 - whoever calls has looked
-    text = entry_statements(entry)[:_LOOKED_THROUGH]
+    assert isinstance(entry, Entry)  # noqa: S101 - callers check it
+    text = entry_statements(entry)[:_MOST_CHARACTERS]
     return QuarantinedMemory(
         memory=memory_of(view, target, moment=now()),
         trust=trust.value,
-        since=said.at if said else None,
-        reason=said.reason if said else None,
-        actor=said.actor if said else None,
+        since=status.at if status else None,
+        reason=status.reason if status else None,
+        actor=status.actor if status else None,
         findings=reasons_against(text, target.record.type, trust, "all"),
     )
 
@@ -365,65 +376,78 @@ def promote(bank: OpenBank, options: PromoteOptions) -> list[TrustPromotion]:
         UsageError: If no memory is named.
     """
     require_owner(bank.settings, "promote")
-    wished = trust_from(options.trust, "trust") or TrustClass.USER
-    wanted, reason, actor = texts(options.memories), options.reason, options.actor
-    if not wanted:
+    trust = trust_from(options.trust, "trust") or TrustClass.USER
+    names, reason, actor = texts(options.memories), options.reason, options.actor
+    if not names:
         raise UsageError("no memory given", field="id")
-    told = list[TrustPromotion]()
+    promotions = list[TrustPromotion]()
     for attempt in range(MOST_TRIES):
         with bank.ledger.reading() as view:
-            found = {one.record.id: one for one in (_found(view, name) for name in wanted)}
-            told = [_promoted(view, one, wished, dry_run=options.dry_run) for one in found.values()]
-            given = view.unchanged(found.values())
-        records = [_said(one.id, wished, reason, actor) for one in told if one.is_changed]
+            targets = {
+                each.record.id: each for each in (_find_promotable(view, name) for name in names)
+            }
+            promotions = [
+                _promotion(view, target, trust, dry_run=options.dry_run)
+                for target in targets.values()
+            ]
+            unchanged = view.unchanged(targets.values())
+        records = [
+            _promotion_status(promotion.id, trust, reason, actor)
+            for promotion in promotions
+            if promotion.is_changed
+        ]
         if not records or options.dry_run:
             break
         try:
-            bank.ledger.append(records, given=given)
+            bank.ledger.append(records, given=unchanged)
             break
         except ChangedError:
             if attempt == MOST_TRIES - 1:
                 raise
-    return told
+    return promotions
 
 
-def _found(view: View, name: str) -> VerifiedRecord:
-    found = find_record(view, name)
-    if not isinstance(found.model, Entry | Source):
+def _find_promotable(view: View, name: str) -> VerifiedRecord:
+    logged = find_record(view, name)
+    if not isinstance(logged.model, Entry | Source):
         raise UnknownMemoryError(
-            f"this is the id of a {found.record.type} record",
+            f"this is the id of a {logged.record.type} record",
             field="id",
             hint=(
                 "Only memories and source records of imports can be promoted. See: satchel receipt "
                 "list."
             ),
         )
-    return found
+    return logged
 
 
-def _promoted(
-    view: View, one: VerifiedRecord, wished: TrustClass, *, dry_run: bool
+def _promotion(
+    view: View, logged: VerifiedRecord, trust: TrustClass, *, dry_run: bool
 ) -> TrustPromotion:
-    before = _trust(view, one)
+    before = _current_trust(view, logged)
     return TrustPromotion(
-        id=one.record.id,
-        type=one.record.type,
+        id=logged.record.id,
+        type=logged.record.type,
         before=before.value,
-        after=(before if is_trusted(before, wished) else wished).value,
-        is_changed=not is_trusted(before, wished),
+        after=(before if is_trusted(before, trust) else trust).value,
+        is_changed=not is_trusted(before, trust),
         dry_run=dry_run,
     )
 
 
-def _trust(view: View, one: VerifiedRecord) -> TrustClass:
-    if not isinstance(one.model, Source):
-        return effective_trust(view, one)
-    earned = one.model.trust or TrustClass.IMPORTED
-    raised = [TrustClass(said.trust) for said in view.promotions(one.record.id) if said.trust]
+def _current_trust(view: View, logged: VerifiedRecord) -> TrustClass:
+    if not isinstance(logged.model, Source):
+        return effective_trust(view, logged)
+    earned = logged.model.trust or TrustClass.IMPORTED
+    raised = [
+        TrustClass(status.trust) for status in view.promotions(logged.record.id) if status.trust
+    ]
     return min([earned, *raised], key=list(TrustClass).index)
 
 
-def _said(identity: str, trust: TrustClass, reason: str | None, actor: str | None) -> Sealed:
+def _promotion_status(
+    identity: str, trust: TrustClass, reason: str | None, actor: str | None
+) -> Sealed:
     metadata = {"trust": trust.value}
     return seal(
         Status(

@@ -32,25 +32,29 @@ from satchel.rehydrate.request import (
 from satchel.stores.text_search import Term, terms_of, tokens_of
 
 
-def wanted(asked: RehydrateRequest) -> Filter:
+def filter_of(request: RehydrateRequest) -> Filter:
     """Return the filter of columns for a request."""
     return Filter(
-        types=asked.components, user=asked.user, agent=asked.agent, run=asked.run, app=asked.app
+        types=request.components,
+        user=request.user,
+        agent=request.agent,
+        run=request.run,
+        app=request.app,
     )
 
 
 def filtered(
-    view: View, asked: RehydrateRequest, around: RehydrateContext, before: PipelineStage
+    view: View, request: RehydrateRequest, context: RehydrateContext, before: PipelineStage
 ) -> PipelineStage:
     """Return the stage that describes the filter."""
-    covered = around.allowed or ("all of the bank" if view.is_whole else "a part of the bank")
-    told = [f"open: {covered}"]
-    told += [
-        f"{name} {getattr(asked, name)}"
+    covered = context.allowed or ("all of the bank" if view.is_whole else "a part of the bank")
+    conditions = [f"open: {covered}"]
+    conditions += [
+        f"{name} {getattr(request, name)}"
         for name in ("user", "agent", "run", "app", "trust")
-        if getattr(asked, name) is not None
+        if getattr(request, name) is not None
     ]
-    return PipelineStage(name="filter", detail="; ".join(told), entries=before.entries)
+    return PipelineStage(name="filter", detail="; ".join(conditions), entries=before.entries)
 
 
 MOST_READ = 2000
@@ -114,145 +118,158 @@ class _Candidate:
 
 
 def ranked(
-    view: View, asked: RehydrateRequest, around: RehydrateContext, budget: int
+    view: View, request: RehydrateRequest, context: RehydrateContext, budget: int
 ) -> RelevanceRanking:
     """Return the memories that may be provided, best first.
 
     Raises:
         VerificationError: If a record does not verify.
     """
-    return _Ranking(view, asked, around, budget).result()
+    return _Ranking(view, request, context, budget).result()
 
 
 class _Ranking:
     """The ranking of a request."""
 
     def __init__(
-        self, view: View, asked: RehydrateRequest, around: RehydrateContext, budget: int
+        self, view: View, request: RehydrateRequest, context: RehydrateContext, budget: int
     ) -> None:
         self._view = view
-        self._asked = asked
-        self._around = around
+        self._request = request
+        self._context = context
         self._most = max(FEW, min(MOST, budget // LEAST_TOKENS))
-        self._terms: list[Term] = terms_of(asked.task)
+        self._terms: list[Term] = terms_of(request.task)
         self._read = 0
         self._expired = 0
 
     def result(self) -> RelevanceRanking:
-        found = self._recalled() if self._asked.task.strip() else None
-        now = self._around.now() if found is None else found.at
+        recalled = self._recalled() if self._request.task.strip() else None
+        now = self._context.now() if recalled is None else recalled.at
         candidates = {
             hit.logged.record.id: _Candidate(hit.logged, hit.entry, hit.trust, hit.signals)
-            for hit in (() if found is None else found.hits)
+            for hit in (() if recalled is None else recalled.hits)
         }
         for logged in self._beside(len(candidates)):
             if logged.record.id not in candidates and isinstance(logged.model, Entry):
                 trust = effective_trust(self._view, logged)
-                if self._asked.trust is None or is_trusted(trust, self._asked.trust):
-                    one = _Candidate(logged, logged.model, trust, None)
-                    candidates[logged.record.id] = one
-        shown = [one for one in candidates.values() if not _has_expired(one.entry, now)]
-        self._expired = len(candidates) - len(shown)
-        memories = self._judged(shown, now)
+                if self._request.trust is None or is_trusted(trust, self._request.trust):
+                    candidate = _Candidate(logged, logged.model, trust, None)
+                    candidates[logged.record.id] = candidate
+        unexpired = [each for each in candidates.values() if not _has_expired(each.entry, now)]
+        self._expired = len(candidates) - len(unexpired)
+        memories = self._judged(unexpired, now)
         return RelevanceRanking(
-            memories=sorted(memories, key=lambda one: (-one.score, -one.logged.seq)),
+            memories=sorted(memories, key=lambda memory: (-memory.score, -memory.logged.seq)),
             expired=self._expired,
             looked_at=self._read,
-            complete=found is None or found.complete,
+            complete=recalled is None or recalled.complete,
             at=now,
-            compared=self._compared(found),
+            compared=self._compared(recalled),
         )
 
     def _recalled(self) -> RecallResult:
-        asked = self._asked
+        request = self._request
         query = Query(
-            text=asked.task,
+            text=request.task,
             limit=self._most,
-            components=asked.components,
-            user=asked.user,
-            agent=asked.agent,
-            run=asked.run,
-            app=asked.app,
-            trust=asked.trust,
+            components=request.components,
+            user=request.user,
+            agent=request.agent,
+            run=request.run,
+            app=request.app,
+            trust=request.trust,
             with_expired=True,
-            times=asked.times,
+            times=request.times,
         )
-        around = self._around
-        found = recall(
+        context = self._context
+        result = recall(
             self._view,
             query,
-            now=around.now,
-            embedders=around.embedders,
-            reranker=around.reranker,
+            now=context.now,
+            embedders=context.embedders,
+            reranker=context.reranker,
         )
-        self._read += found.plan.looked_at
-        return found
+        self._read += result.plan.looked_at
+        return result
 
-    def _beside(self, there: int) -> Iterator[VerifiedRecord]:
+    def _beside(self, count: int) -> Iterator[VerifiedRecord]:
         """Yield identity and working memory, then the newest memories if few were found."""
-        every = wanted(self._asked)
+        every = filter_of(self._request)
         types = _ALWAYS & (every.types or _ALWAYS)
         if types:
             yield from self._newest(replace(every, types=types), ALWAYS)
-        yield from self._newest(every, self._most - there)
+        yield from self._newest(every, self._most - count)
 
-    def _newest(self, wanted: Filter, most: int) -> Iterator[VerifiedRecord]:
-        for logged in islice(self._view.newest(wanted), max(0, min(most, MOST_READ - self._read))):
+    def _newest(self, conditions: Filter, most: int) -> Iterator[VerifiedRecord]:
+        for logged in islice(
+            self._view.newest(conditions), max(0, min(most, MOST_READ - self._read))
+        ):
             self._read += 1
             yield logged
 
-    def _judged(self, some: Sequence[_Candidate], now: str) -> Iterator[RankedMemory]:
-        best = max((one.signals.score for one in some if one.signals is not None), default=0.0)
-        depths = self._depths(some)
-        superseded = self._superseded(some)
-        for one in some:
-            name = one.logged.record.id
+    def _judged(self, candidates: Sequence[_Candidate], now: str) -> Iterator[RankedMemory]:
+        best = max(
+            (candidate.signals.score for candidate in candidates if candidate.signals is not None),
+            default=0.0,
+        )
+        depths = self._depths(candidates)
+        superseded = self._superseded(candidates)
+        for candidate in candidates:
+            name = candidate.logged.record.id
             parts = Relevance(
-                recency=self._recency(one.logged, now),
-                salience=self._salience(one),
-                similarity=self._similarity(one, best),
+                recency=self._recency(candidate.logged, now),
+                salience=self._salience(candidate),
+                similarity=self._similarity(candidate, best),
                 depth=1 / (1 + depths[name]),
-                penalty=self._penalty(one.entry, now, is_superseded=name in superseded),
+                penalty=self._penalty(candidate.entry, now, is_superseded=name in superseded),
             )
-            judge = self._around.judge
-            score = parts.score(self._asked.weights) if judge is None else judge(one.logged, parts)
+            judge = self._context.judge
+            score = (
+                parts.score(self._request.weights)
+                if judge is None
+                else judge(candidate.logged, parts)
+            )
             yield RankedMemory(
-                logged=one.logged,
-                entry=one.entry,
-                trust=one.trust,
+                logged=candidate.logged,
+                entry=candidate.entry,
+                trust=candidate.trust,
                 parts=parts,
                 score=round(min(1.0, max(0.0, score)), 6),
             )
 
-    def _similarity(self, one: _Candidate, best: float) -> float | None:
-        signals = one.signals
-        if self._asked.similarity == "cosine":
+    def _similarity(self, candidate: _Candidate, best: float) -> float | None:
+        signals = candidate.signals
+        if self._request.similarity == "cosine":
             return None if signals is None or signals.cosine is None else signals.cosine
         if not self._terms:
             return None  # nothing was compared
         if signals is not None:
             return min(1.0, signals.score / best) if best else 0.0
         # What recall did not nominate may still have the words, in members that no index has.
-        tokens = tokens_of(memory_text(one.entry)[:_COMPARED])
+        tokens = tokens_of(memory_text(candidate.entry)[:_COMPARED])
         return sum(term.times(tokens) > 0 for term in self._terms) / len(self._terms)
 
     def _recency(self, logged: VerifiedRecord, now: str) -> float:
         moment = logged.row.moment or logged.row.at
         age = (datetime.fromisoformat(now) - datetime.fromisoformat(moment)).total_seconds()
-        return min(1.0, max(0.0, 1 - age / (self._asked.max_age * DAY)))
+        return min(1.0, max(0.0, 1 - age / (self._request.max_age * DAY)))
 
-    def _salience(self, one: _Candidate) -> float:
-        entry = one.entry
-        usual = self._asked.salience.get(one.logged.record.type, 0.5)
-        told = entry.salience
-        if told is None and isinstance(entry, Semantic):
-            told = entry.confidence
-        if told is None and one.logged.record.type == Component.PROCEDURAL:
+    def _salience(self, candidate: _Candidate) -> float:
+        entry = candidate.entry
+        default = self._request.salience.get(candidate.logged.record.type, 0.5)
+        stated = entry.salience
+        if stated is None and isinstance(entry, Semantic):
+            stated = entry.confidence
+        if stated is None and candidate.logged.record.type == Component.PROCEDURAL:
             used = entry.metadata.get("usage_count")
             if isinstance(used, int | float) and used > 0:
-                told = min(1.0, used / _USED_OFTEN)
-        found = usual if told is None else told
-        return min(found, self._asked.untrusted_salience) if one.trust in FROM_OUTSIDE else found
+                stated = min(1.0, used / _USED_OFTEN)
+        salience = default if stated is None else stated
+        return (
+            min(salience, self._request.untrusted_salience)
+            if candidate.trust in FROM_OUTSIDE
+            else salience
+        )
 
     def _penalty(self, entry: Entry, now: str, *, is_superseded: bool) -> float:
         penalty = SUPERSEDED if is_superseded else 1.0
@@ -262,56 +279,61 @@ class _Ranking:
             penalty *= OUTDATED
         return penalty * STUFFED if is_stuffed(memory_text(entry), self._terms) else penalty
 
-    def _depths(self, some: Sequence[_Candidate]) -> dict[str, int]:
+    def _depths(self, candidates: Sequence[_Candidate]) -> dict[str, int]:
         """Return the number of steps from each memory to its farthest known ancestors.
 
         Parents are read level by level, up to ``_DEEPEST`` levels and ``_MOST_PARENTS`` parents.
         """
-        above = {one.logged.record.id: set(one.entry.parent_ids) for one in some}
+        above = {
+            candidate.logged.record.id: set(candidate.entry.parent_ids) for candidate in candidates
+        }
         depths = dict.fromkeys(above, 0)
-        known = {one.logged.record.id: one.entry for one in some}
+        known = {candidate.logged.record.id: candidate.entry for candidate in candidates}
         left = min(_MOST_PARENTS, MOST_READ - self._read)
         for _ in range(_DEEPEST):
             waiting = {name for name, parents in above.items() if parents}
             if not waiting:
                 break
-            unknown = {one for name in waiting for one in above[name]} - known.keys()
-            asked = sorted(unknown)[:left]
-            found = self._view.get(asked) if asked else {}
-            left -= len(asked)
-            self._read += len(found)
+            unknown = {parent for name in waiting for parent in above[name]} - known.keys()
+            missing = sorted(unknown)[:left]
+            loaded = self._view.get(missing) if missing else {}
+            left -= len(missing)
+            self._read += len(loaded)
             known |= {
                 name: logged.model
-                for name, logged in found.items()
+                for name, logged in loaded.items()
                 if isinstance(logged.model, Entry)
             }
             for name in waiting:
                 depths[name] += 1
                 above[name] = {
-                    one for each in above[name] if each in known for one in known[each].parent_ids
+                    ancestor
+                    for parent in above[name]
+                    if parent in known
+                    for ancestor in known[parent].parent_ids
                 }
         return depths
 
-    def _superseded(self, some: Sequence[_Candidate]) -> set[str]:
+    def _superseded(self, candidates: Sequence[_Candidate]) -> set[str]:
         """Return the IDs of the memories that an edge marks as superseded."""
-        names = [one.logged.record.id for one in some]
+        names = [candidate.logged.record.id for candidate in candidates]
         try:
-            found = self._view.links(
+            edges = self._view.links(
                 names, incoming=True, kinds=_SUPERSEDES, limit=min(_MOST_LINKS, self._room)
             )
         except StoreError:
-            return set()  # a store that cannot be walked
-        self._read += len(found)
-        return {one.link.target for one in found}
+            return set()  # the store cannot follow links
+        self._read += len(edges)
+        return {edge.link.target for edge in edges}
 
     @property
     def _room(self) -> int:
         return max(1, MOST_READ - self._read)
 
-    def _compared(self, found: RecallResult | None) -> str:
-        if found is None:
+    def _compared(self, recalled: RecallResult | None) -> str:
+        if recalled is None:
             return "nothing: no task given"
-        plan = found.plan
+        plan = recalled.plan
         if plan.vectors is None:
             compared = "words" + (f" ({plan.note})" if plan.note else "")
         else:

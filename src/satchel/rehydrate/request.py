@@ -73,13 +73,15 @@ class Relevance:
 
     def score(self, weights: RelevanceWeights) -> float:
         """Return the weighted mean of the parts, between 0 and 1."""
-        told = {
+        values = {
             "recency": self.recency,
             "salience": self.salience,
             "similarity": self.similarity,
             "depth": self.depth,
         }
-        parts = [(getattr(weights, name), part) for name, part in told.items() if part is not None]
+        parts = [
+            (getattr(weights, name), part) for name, part in values.items() if part is not None
+        ]
         total = sum(weight for weight, _ in parts)
         return self.penalty * sum(weight * part for weight, part in parts) / total if total else 0.0
 

@@ -38,7 +38,7 @@ Progress = Callable[[int, int], None]
 """Called with the number of records done and the total."""
 
 _ALL = Filter(retired=True, held=True)
-_TOLD = Filter(types=FOLDED, retired=True, held=True)
+_FACTS = Filter(types=FOLDED, retired=True, held=True)
 
 
 class Relation(StrEnum):
@@ -113,8 +113,8 @@ def load_replica(reader: Reader, bank: str) -> Replica | None:
     stored = reader.head(bank)
     if stored is None:
         return None
-    found = load_trusted_head(reader, bank, stored, lambda *_: OWN)
-    return Replica(reader, found, VerifiedTree(found.frontier, node_fetcher(reader, bank)))
+    head = load_trusted_head(reader, bank, stored, lambda *_: OWN)
+    return Replica(reader, head, VerifiedTree(head.frontier, node_fetcher(reader, bank)))
 
 
 def compare_replicas(source: Replica, target: Replica | None) -> ReplicaComparison:
@@ -142,12 +142,12 @@ def compare_replicas(source: Replica, target: Replica | None) -> ReplicaComparis
     return ReplicaComparison(relation, common)
 
 
-def _common(one: Replica, other: Replica) -> int:
+def _common(source: Replica, target: Replica) -> int:
     """Return the length of the common prefix of both logs, by binary search over the roots."""
-    low, high = 0, min(one.size, other.size)
+    low, high = 0, min(source.size, target.size)
     while low < high:
         middle = (low + high + 1) // 2
-        if one.tree.root_at(middle) == other.tree.root_at(middle):
+        if source.tree.root_at(middle) == target.tree.root_at(middle):
             low = middle
         else:
             high = middle - 1
@@ -162,39 +162,39 @@ def read_log_from(
     Raises:
         VerificationError: If one is missing, or not what was logged.
     """
-    fold, size, place = copy.found.fold, copy.size, start
-    for rows in _some(copy.reader.scan(copy.bank, _ALL, after=start - 1)):
-        places = range(place, place + len(rows))
-        if [row.seq for row in rows] != list(places):
-            raise VerificationError(f"records between {place} and {places.stop} are missing")
+    fold, size, position = copy.found.fold, copy.size, start
+    for rows in _batches(copy.reader.scan(copy.bank, _ALL, after=start - 1)):
+        positions = range(position, position + len(rows))
+        if [row.seq for row in rows] != list(positions):
+            raise VerificationError(f"records between {position} and {positions.stop} are missing")
         logged = require_logged(copy.tree, copy.bank, rows, redacted_in(copy))
-        for row, one in zip(rows, logged, strict=True):
-            if one is None and not fold.is_erased(row.id, size):
+        for row, record in zip(rows, logged, strict=True):
+            if record is None and not fold.is_erased(row.id, size):
                 raise VerificationError(f"record {row.seq} is empty, but no erasure is logged")
         yield list(zip(rows, logged, strict=True))
-        place = places.stop
-    if place != size:
-        raise VerificationError(f"records after {place} are missing")
+        position = positions.stop
+    if position != size:
+        raise VerificationError(f"records after {position} are missing")
 
 
-def _some(rows: Iterator[Row]) -> Iterator[list[Row]]:
+def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
     """Yield rows in batches, with bounded memory even if the store is malicious.
 
     Raises:
         VerificationError: If one exceeds the size limit of records.
     """
-    held, size = list[Row](), 0
+    batch, size = list[Row](), 0
     for row in rows:
         length = len(row.body or b"")
         if length > DEFAULT_LIMITS.entry_bytes:
             raise VerificationError(f"record {row.seq} has {length} bytes, which exceeds the limit")
-        held.append(row)
+        batch.append(row)
         size += length
-        if len(held) == TOGETHER or size > _BYTES_TOGETHER:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
+        if len(batch) == TOGETHER or size > _BYTES_TOGETHER:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def fast_forward(
@@ -211,43 +211,47 @@ def fast_forward(
     Raises:
         VerificationError: If a record is not what was logged, or the log not what was signed.
     """
-    found, head, bank = FastForwardResult(), source.found.head, source.bank
+    result, head, bank = FastForwardResult(), source.found.head, source.bank
     start = target.size if target is not None else 0
     before = target.found if target is not None else None
     fold = before.fold if before is not None else Fold()
     facts = _facts(source, start)
     effect = fold.take(facts, head.size)
     if target is not None:
-        _change_there(writing, target, effect, fold, head.size)
+        _update_columns(writing, target, effect, fold, head.size)
     counts = Counter(before.head.counts if before is not None else {})
     frontier = Frontier(before.frontier.size, before.frontier.peaks) if before else Frontier()
-    for some in read_log_from(source, start):
-        rows = [own_row(row, logged, fold, head.size) for row, logged in some]
+    for records in read_log_from(source, start):
+        rows = [own_row(row, logged, fold, head.size) for row, logged in records]
         leaves = [record_leaf(bank, row.seq, row.type, row.id, row.at) for row in rows]
         nodes = append_leaves(frontier, leaves)
         counts.update(row.type for row in rows)
         writing.append(bank, Commit(rows=rows, nodes=nodes, head=source.found.stored))
-        found.records += len(rows)
-        found.named.update(blobs_named(some))
+        result.records += len(rows)
+        result.named.update(blobs_named(records))
         if progress is not None:
-            progress(found.records, head.size - start)
-    said = sum(counts[name] - (before.head.counts.get(name, 0) if before else 0) for name in FOLDED)
-    if PREFIX + frontier.root.hex() != head.root or counts != head.counts or said != len(facts):
+            progress(result.records, head.size - start)
+    changes = sum(
+        counts[name] - (before.head.counts.get(name, 0) if before else 0) for name in FOLDED
+    )
+    if PREFIX + frontier.root.hex() != head.root or counts != head.counts or changes != len(facts):
         raise VerificationError("the received log does not match the signed head")
-    found.erased = empty_erased(writing, bank, facts) + redact_there(source, writing, facts, start)
-    carry_blobs(source, writing, found)
-    return found
+    result.erased = empty_erased(writing, bank, facts) + apply_redactions(
+        source, writing, facts, start
+    )
+    copy_blobs(source, writing, result)
+    return result
 
 
 def _facts(source: Replica, start: int) -> list[LogFact]:
     """Return the facts that the log states about its own records, from a position on."""
-    found, rows = list[LogFact](), source.reader.scan(source.bank, _TOLD, after=start - 1)
-    for some in _some(rows):
-        for row, logged in zip(some, require_logged(source.tree, source.bank, some), strict=True):
+    facts, rows = list[LogFact](), source.reader.scan(source.bank, _FACTS, after=start - 1)
+    for batch in _batches(rows):
+        for row, logged in zip(batch, require_logged(source.tree, source.bank, batch), strict=True):
             if logged is None:
                 raise VerificationError(f"record {row.seq} is empty, but its type is never erased")
-            found.append(LogFact(row.seq, row.id, logged[1]))
-    return found
+            facts.append(LogFact(row.seq, row.id, logged[1]))
+    return facts
 
 
 def own_row(row: Row, logged: tuple[Sealed, Model] | None, fold: Fold, size: int) -> Row:
@@ -266,7 +270,9 @@ def erased_row(row: Row, batch: int) -> Row:
     return Row(seq=row.seq, id=row.id, type=row.type, at=row.at, body=None, batch=batch)
 
 
-def _change_there(writing: Writer, target: Replica, effect: Effect, fold: Fold, size: int) -> None:
+def _update_columns(
+    writing: Writer, target: Replica, effect: Effect, fold: Fold, size: int
+) -> None:
     """Update the columns of existing records that the rest of the log changes.
 
     Retired ones first, then those that are current again: a slot may have a new holder.
@@ -288,17 +294,17 @@ def _touched(reader: Reader, target: Replica, effect: Effect) -> Iterator[list[R
     """Yield the rows of a copy whose state may have changed, in batches."""
     for start in range(0, len(effect.targets), TOGETHER):
         rows = reader.get(target.bank, effect.targets[start : start + TOGETHER])
-        yield _proved(target, rows)
+        yield _verified(target, rows)
     for sweep in effect.sweeps:
         for first in range(sweep.first, min(sweep.last + 1, target.size), TOGETHER):
-            places = range(first, min(first + TOGETHER, sweep.last + 1, target.size))
-            yield _proved(target, reader.at(target.bank, places))
+            positions = range(first, min(first + TOGETHER, sweep.last + 1, target.size))
+            yield _verified(target, reader.at(target.bank, positions))
 
 
-def _proved(target: Replica, rows: Sequence[Row]) -> list[Row]:
-    there = [row for row in rows if row.seq < target.size]
-    require_leaves(target.tree, target.bank, there)
-    return there
+def _verified(target: Replica, rows: Sequence[Row]) -> list[Row]:
+    existing = [row for row in rows if row.seq < target.size]
+    require_leaves(target.tree, target.bank, existing)
+    return existing
 
 
 def empty_erased(writing: Writer, bank: str, facts: Sequence[LogFact]) -> int:
@@ -313,8 +319,8 @@ def empty_erased(writing: Writer, bank: str, facts: Sequence[LogFact]) -> int:
         rows = writing.get(bank, erased[start : start + TOGETHER])
         full = [row for row in rows if row.body is not None]
         if full:
-            places, side = [row.seq for row in full], cleanup_values(writing, bank, full)
-            commit = Commit(rows=(), nodes=(), head=stored, erased=places, side=side)
+            positions, side = [row.seq for row in full], cleanup_values(writing, bank, full)
+            commit = Commit(rows=(), nodes=(), head=stored, erased=positions, side=side)
             writing.append(bank, commit)
             emptied += len(full)
     return emptied
@@ -326,7 +332,7 @@ def redacted_in(copy: Replica) -> RedactionLookup:
     return lambda row: fold.redacted(row.id, size)
 
 
-def redact_there(source: Replica, writing: Writer, facts: Sequence[LogFact], end: int) -> int:
+def apply_redactions(source: Replica, writing: Writer, facts: Sequence[LogFact], end: int) -> int:
     """Replace entries that were copied complete with their redacted forms; return how many.
 
     Args:
@@ -335,16 +341,16 @@ def redact_there(source: Replica, writing: Writer, facts: Sequence[LogFact], end
         facts: Facts of the log, including redactions.
         end: Position from which entries were copied in their current form.
     """
-    ids = list({one.model.entry: 0 for one in facts if isinstance(one.model, Redaction)})
+    ids = list({fact.model.entry: 0 for fact in facts if isinstance(fact.model, Redaction)})
     stored, done, fold = writing.head(source.bank), 0, source.found.fold
     assert stored is not None  # noqa: S101 - the log is there
     for start in range(0, len(ids), TOGETHER):
         rows = source.reader.get(source.bank, ids[start : start + TOGETHER])
         logged = require_logged(source.tree, source.bank, rows, redacted_in(source))
         forms = [
-            own_row(row, found, fold, source.size)
-            for row, found in zip(rows, logged, strict=True)
-            if found is not None and row.seq < end
+            own_row(row, record, fold, source.size)
+            for row, record in zip(rows, logged, strict=True)
+            if record is not None and row.seq < end
         ]
         if forms:
             commit = Commit(
@@ -360,25 +366,25 @@ def redact_there(source: Replica, writing: Writer, facts: Sequence[LogFact], end
     return done
 
 
-def blobs_named(some: Sequence[tuple[Row, tuple[Sealed, Model] | None]]) -> Iterator[str]:
+def blobs_named(records: Sequence[tuple[Row, tuple[Sealed, Model] | None]]) -> Iterator[str]:
     """Yield the digests of the blobs that records name."""
-    for _, logged in some:
+    for _, logged in records:
         if logged is not None and isinstance(logged[1], FileVersion) and logged[1].blob:
             yield logged[1].blob
 
 
-def carry_blobs(source: Replica, writing: Writer, found: FastForwardResult) -> None:
+def copy_blobs(source: Replica, writing: Writer, result: FastForwardResult) -> None:
     """Copy the named blobs, each verified by its digest; other blobs are ignored.
 
     Raises:
         VerificationError: If one does not match its digest.
     """
-    for digest in sorted(found.named):
+    for digest in sorted(result.named):
         if writing.blobs.has(source.bank, digest):
             continue
         if not source.reader.blobs.has(source.bank, digest):
-            found.blobs_missing += 1
+            result.blobs_missing += 1
             continue
         pieces = verified_pieces(source.reader.blobs.get(source.bank, digest), digest)
         writing.blobs.put(source.bank, pieces)
-        found.blobs += 1
+        result.blobs += 1

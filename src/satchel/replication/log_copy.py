@@ -50,11 +50,11 @@ def side_of(reader: Reader, bank: str) -> dict[str, bytes]:
 
     Values about the store are not: which erased bytes its files may still hold.
     """
-    found = reader.side(bank)
-    return {name: value for name, value in found.items() if not name.startswith(UNFINISHED)}
+    values = reader.side(bank)
+    return {name: value for name, value in values.items() if not name.startswith(UNFINISHED)}
 
 
-def bring_beside(source: Reader, bank: str, store: Store, found: SideDataCounts) -> None:
+def copy_side_data(source: Reader, bank: str, store: Store, counts: SideDataCounts) -> None:
     """Copy the vectors and blobs that a copy of a bank lacks. Idempotent.
 
     Existing ones are not changed.
@@ -63,24 +63,24 @@ def bring_beside(source: Reader, bank: str, store: Store, found: SideDataCounts)
         source: A view of the source store.
         bank: The bank, whose rows the target has.
         store: The target store.
-        found: Receives the counts.
+        counts: Receives the counts.
 
     Raises:
         VerificationError: If a blob does not match its digest.
     """
     for generation in source.vectors.generations(bank):
-        _bring_vectors(source, bank, store, generation, found)
+        _copy_vectors_of(source, bank, store, generation, counts)
     for digest, _ in blobs_of(source, bank):
-        found.blobs += 1
+        counts.blobs += 1
         with store.reading() as reader:
-            there = reader.blobs.has(bank, digest)
-        if not there:
-            found.blobs_now += 1
+            exists = reader.blobs.has(bank, digest)
+        if not exists:
+            counts.blobs_now += 1
             with store.writing() as writing:
                 writing.blobs.put(bank, verified_pieces(source.blobs.get(bank, digest), digest))
 
 
-def require_beside(source: Reader, bank: str, reader: Reader) -> None:
+def verify_side_data(source: Reader, bank: str, reader: Reader) -> None:
     """Read unlogged data back from the target, and compare it.
 
     Raises:
@@ -88,8 +88,8 @@ def require_beside(source: Reader, bank: str, reader: Reader) -> None:
     """
     for generation in source.vectors.generations(bank):
         for ids in _ids(source, bank):
-            wanted = source.vectors.get(bank, generation, ids)
-            if reader.vectors.get(bank, generation, ids) != wanted:
+            expected = source.vectors.get(bank, generation, ids)
+            if reader.vectors.get(bank, generation, ids) != expected:
                 raise VerificationError("vectors are missing or differ in the copy")
     for digest, _ in blobs_of(source, bank):
         if not reader.blobs.has(bank, digest):
@@ -98,48 +98,52 @@ def require_beside(source: Reader, bank: str, reader: Reader) -> None:
             pass
 
 
-def _bring_vectors(
-    source: Reader, bank: str, store: Store, generation: Generation, found: SideDataCounts
+def _copy_vectors_of(
+    source: Reader, bank: str, store: Store, generation: Generation, counts: SideDataCounts
 ) -> None:
-    held = dict[str, tuple[float, ...]]()
+    missing = dict[str, tuple[float, ...]]()
     for ids in _ids(source, bank):
         own = source.vectors.get(bank, generation, ids)
         if not own:
             continue
         with store.reading() as reader:
-            there = reader.vectors.get(bank, generation, list(own))
-        found.vectors += len(own)
-        found.vectors_other += sum(own[identity] != vector for identity, vector in there.items())
-        held |= {identity: vector for identity, vector in own.items() if identity not in there}
-        if len(held) * generation.dimensions > _NUMBERS_IN_COMMIT:
-            _put(store, bank, generation, held, found)
-    _put(store, bank, generation, held, found)
+            existing = reader.vectors.get(bank, generation, list(own))
+        counts.vectors += len(own)
+        counts.vectors_other += sum(
+            own[identity] != vector for identity, vector in existing.items()
+        )
+        missing |= {
+            identity: vector for identity, vector in own.items() if identity not in existing
+        }
+        if len(missing) * generation.dimensions > _NUMBERS_IN_COMMIT:
+            _store_vectors(store, bank, generation, missing, counts)
+    _store_vectors(store, bank, generation, missing, counts)
 
 
-def _put(
+def _store_vectors(
     store: Store,
     bank: str,
     generation: Generation,
-    held: dict[str, tuple[float, ...]],
-    found: SideDataCounts,
+    vectors: dict[str, tuple[float, ...]],
+    counts: SideDataCounts,
 ) -> None:
-    if held:
+    if vectors:
         with store.writing() as writing:
-            writing.vectors.put(bank, generation, held)
-        found.vectors_now += len(held)
-        held.clear()
+            writing.vectors.put(bank, generation, vectors)
+        counts.vectors_now += len(vectors)
+        vectors.clear()
 
 
 def _ids(reader: Reader, bank: str) -> Iterator[Sequence[str]]:
     """Yield the IDs of a bank's records in log order, in batches."""
-    held = list[str]()
+    ids = list[str]()
     for row in reader.scan(bank, _ALL):
-        held.append(row.id)
-        if len(held) == _TOGETHER:
-            yield held
-            held = []
-    if held:
-        yield held
+        ids.append(row.id)
+        if len(ids) == _TOGETHER:
+            yield ids
+            ids = []
+    if ids:
+        yield ids
 
 
 def blobs_of(reader: Reader, bank: str) -> list[tuple[str, int]]:
@@ -147,7 +151,7 @@ def blobs_of(reader: Reader, bank: str) -> list[tuple[str, int]]:
     erased = {name.removeprefix(BLOB) for name in reader.side(bank, BLOB)}
     for row in reader.scan(bank, _ALL) if erased else ():
         erased -= blob_digests_in(row.body or b"")
-    return [one for one in reader.blobs.listed(bank) if one[0] not in erased]
+    return [blob for blob in reader.blobs.listed(bank) if blob[0] not in erased]
 
 
 JOURNAL = "copying"
@@ -200,7 +204,7 @@ def copy_log(source: Replica, store: Store, tell: Tell) -> LogCopyResult:
 
     Args:
         source: The source copy.
-        store: The target store. The bank still has no head there afterwards; see ``give_head``.
+        store: The target store. The bank still has no head there afterwards; see ``store_head``.
         tell: Called with the progress.
 
     Raises:
@@ -211,32 +215,32 @@ def copy_log(source: Replica, store: Store, tell: Tell) -> LogCopyResult:
     """
     bank, restarted = source.bank, False
     with store.writing() as writing:
-        found = _journal(writing, bank)
-        if found is not None and found.head != _mark(source):
+        journal = _journal(writing, bank)
+        if journal is not None and journal.head != _head_hash(source):
             writing.remove(bank)
-            restarted, found = True, None
+            restarted, journal = True, None
         start = _Start(Frontier(), writing.head(bank))
-        if found is not None:
-            start = _resumed(source, start.left, found)
+        if journal is not None:
+            start = _resume_point(source, start.left, journal)
         elif start.left is not None:
-            raise _taken_over(bank, store.name)
+            raise _concurrent_copy(bank, store.name)
     frontier, left, earlier = start.frontier, start.left, start.frontier.size
     tell(earlier)
-    for part in _parts(read_log_from(source, earlier)):
+    for part in _commits(read_log_from(source, earlier)):
         rows = [own_row(row, logged, source.found.fold, source.size) for row, logged in part]
         leaves = [record_leaf(bank, row.seq, row.type, row.id, row.at) for row in rows]
         nodes = append_leaves(frontier, leaves)
         head = StoredHead(b"", b"".join(frontier.peaks))
-        journal = msgspec.json.encode(CopyJournal(head=_mark(source), done=frontier.size))
+        entry = msgspec.json.encode(CopyJournal(head=_head_hash(source), done=frontier.size))
         with store.writing() as writing:
-            _require_left(writing, bank, left, store.name)
-            writing.append(bank, Commit(rows=rows, nodes=nodes, head=head, side={JOURNAL: journal}))
+            _require_unchanged(writing, bank, left, store.name)
+            writing.append(bank, Commit(rows=rows, nodes=nodes, head=head, side={JOURNAL: entry}))
         left = head
         tell(len(rows))
     return LogCopyResult(frontier.size - earlier, earlier, restarted)
 
 
-def give_head(source: Replica, store: Store) -> int:
+def store_head(source: Replica, store: Store) -> int:
     """Complete a copy: this commit stores the signed head.
 
     Args:
@@ -249,7 +253,7 @@ def give_head(source: Replica, store: Store) -> int:
     bank, values = source.bank, side_of(source.reader, source.bank)
     left = StoredHead(b"", source.found.stored.peaks)
     with store.writing() as writing:
-        _require_left(writing, bank, left, store.name)
+        _require_unchanged(writing, bank, left, store.name)
         side: dict[str, bytes | None] = {**values, JOURNAL: None}
         writing.append(bank, Commit(rows=(), nodes=(), head=source.found.stored, side=side))
     return len(values)
@@ -272,16 +276,16 @@ def compare(source: Replica, reader: Reader, tell: Tell) -> dict[str, int]:
     bank, fold, counts = source.bank, source.found.fold, dict[str, int]()
     tree = VerifiedTree(source.found.frontier, node_fetcher(reader, bank))
     frontier = Frontier()
-    for some in read_log_from(Replica(reader, source.found, tree), 0):
-        rows = [row for row, _ in some]
-        for row, logged in some:
+    for records in read_log_from(Replica(reader, source.found, tree), 0):
+        rows = [row for row, _ in records]
+        for row, logged in records:
             if row.columns() != own_row(row, logged, fold, source.size).columns():
                 raise _differs(f"record {row.seq} has different columns there")
             counts[row.type] = counts.get(row.type, 0) + 1
         leaves = [record_leaf(bank, row.seq, row.type, row.id, row.at) for row in rows]
         first = leaf_position(rows[0].seq)
-        wanted = dict(enumerate(append_leaves(frontier, leaves), first))
-        if reader.nodes(bank, list(wanted)) != wanted:
+        expected = dict(enumerate(append_leaves(frontier, leaves), first))
+        if reader.nodes(bank, list(expected)) != expected:
             raise _differs(f"the tree differs there at record {rows[0].seq} or soon after")
         tell(len(rows))
     if counts != source.found.head.counts or reader.counts(bank) != counts:
@@ -289,16 +293,16 @@ def compare(source: Replica, reader: Reader, tell: Tell) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def is_begun(reader: Reader, bank: str) -> int | None:
+def copied_records(reader: Reader, bank: str) -> int | None:
     """Return the number of records copied so far; None if no copy is in progress."""
     stored = reader.head(bank)
     if stored is None or stored.signed:
         return None
-    found = _journal(reader, bank)
-    return found.done if found is not None else 0
+    journal = _journal(reader, bank)
+    return journal.done if journal is not None else 0
 
 
-def _mark(source: Replica) -> str:
+def _head_hash(source: Replica) -> str:
     return blake3(source.found.stored.signed).hexdigest()
 
 
@@ -316,10 +320,10 @@ def _journal(reader: Reader, bank: str) -> CopyJournal | None:
             reader.side(bank, JOURNAL).get(JOURNAL, b""), type=resolved(CopyJournal)
         )
     except msgspec.DecodeError:
-        raise _changed(bank) from None
+        raise _altered(bank) from None
 
 
-def _resumed(source: Replica, left: StoredHead | None, found: CopyJournal) -> _Start:
+def _resume_point(source: Replica, left: StoredHead | None, journal: CopyJournal) -> _Start:
     """Return where an earlier run stopped, verified against the source's tree.
 
     Raises:
@@ -328,36 +332,36 @@ def _resumed(source: Replica, left: StoredHead | None, found: CopyJournal) -> _S
     peaks = left.peaks if left is not None else b""
     try:
         frontier = Frontier(
-            found.done, [peaks[at : at + _HASH] for at in range(0, len(peaks), _HASH)]
+            journal.done, [peaks[at : at + _HASH] for at in range(0, len(peaks), _HASH)]
         )
     except ValueError:
-        raise _changed(source.bank) from None
-    if not 0 < found.done <= source.size or frontier.root != source.tree.root_at(found.done):
-        raise _changed(source.bank)
+        raise _altered(source.bank) from None
+    if not 0 < journal.done <= source.size or frontier.root != source.tree.root_at(journal.done):
+        raise _altered(source.bank)
     return _Start(frontier, left)
 
 
-def _parts(
-    some: Iterator[list[tuple[Row, tuple[Sealed, Model] | None]]],
+def _commits(
+    records: Iterator[list[tuple[Row, tuple[Sealed, Model] | None]]],
 ) -> Iterator[list[tuple[Row, tuple[Sealed, Model] | None]]]:
     """Yield records in batches of one commit."""
-    held, size = list[tuple[Row, tuple[Sealed, Model] | None]](), 0
-    for one in chain.from_iterable(some):
-        held.append(one)
-        size += len(one[0].body or b"")
-        if len(held) == ROWS_IN_COMMIT or size > BYTES_IN_COMMIT:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
+    batch, size = list[tuple[Row, tuple[Sealed, Model] | None]](), 0
+    for record in chain.from_iterable(records):
+        batch.append(record)
+        size += len(record[0].body or b"")
+        if len(batch) == ROWS_IN_COMMIT or size > BYTES_IN_COMMIT:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
-def _require_left(writing: Writer, bank: str, left: StoredHead | None, name: str) -> None:
+def _require_unchanged(writing: Writer, bank: str, left: StoredHead | None, name: str) -> None:
     if writing.head(bank) != left:
-        raise _taken_over(bank, name)
+        raise _concurrent_copy(bank, name)
 
 
-def _taken_over(bank: str, name: str) -> StoreBusyError:
+def _concurrent_copy(bank: str, name: str) -> StoreBusyError:
     return StoreBusyError(
         f"another process is writing the bank {bank} there",
         file=name,
@@ -365,15 +369,15 @@ def _taken_over(bank: str, name: str) -> StoreBusyError:
     )
 
 
-def _changed(bank: str) -> VerificationError:
+def _altered(bank: str) -> VerificationError:
     return VerificationError(
         f"the partial copy of the bank {bank} from an earlier run was changed",
         hint=f"Remove it and start again: satchel bank delete {bank}",
     )
 
 
-def _differs(what: str) -> VerificationError:
-    return VerificationError(what, hint="The copy is not used. Remove it, and copy again.")
+def _differs(message: str) -> VerificationError:
+    return VerificationError(message, hint="The copy is not used. Remove it, and copy again.")
 
 
 Progress = Callable[[int, int], None]
@@ -390,7 +394,7 @@ class ReplicaCheck:
     vectors: int = 0
 
 
-def read_again(source: Replica, target: Replica, progress: Progress | None = None) -> ReplicaCheck:
+def verify_copy(source: Replica, target: Replica, progress: Progress | None = None) -> ReplicaCheck:
     """Read and verify all records of a copy, and compare it with another.
 
     Raises:
@@ -400,8 +404,8 @@ def read_again(source: Replica, target: Replica, progress: Progress | None = Non
     if target.found.stored != source.found.stored:
         raise VerificationError("the heads of the two copies differ")
     counts = Counter[str]()
-    for some in read_log_from(target, 0):
-        counts.update(row.type for row, _ in some)
+    for records in read_log_from(target, 0):
+        counts.update(row.type for row, _ in records)
         if progress is not None:
             progress(counts.total(), target.size)
     if counts != source.found.head.counts:
@@ -409,7 +413,7 @@ def read_again(source: Replica, target: Replica, progress: Progress | None = Non
     return ReplicaCheck(records=dict(sorted(counts.items())))
 
 
-def carry_vectors(source: Reader, store: Store, bank: str, ids: list[str]) -> int:
+def copy_vectors(source: Reader, store: Store, bank: str, ids: list[str]) -> int:
     """Copy the vectors of records, with their generations.
 
     Args:
@@ -420,16 +424,16 @@ def carry_vectors(source: Reader, store: Store, bank: str, ids: list[str]) -> in
     """
     number = 0
     for generation in source.vectors.generations(bank):
-        found = source.vectors.get(bank, generation, ids)
-        if found:
+        vectors = source.vectors.get(bank, generation, ids)
+        if vectors:
             with store.writing() as writing:
-                writing.vectors.put(bank, generation, found)
-            number += len(found)
+                writing.vectors.put(bank, generation, vectors)
+            number += len(vectors)
     return number
 
 
-def vectors_lacking(source: Reader, target: Reader, bank: str) -> bool:
+def lacks_vectors(source: Reader, target: Reader, bank: str) -> bool:
     """Return whether one copy has vectors that the other lacks."""
-    there = target.vectors.generations(bank)
+    existing = target.vectors.generations(bank)
     own = source.vectors.generations(bank)
-    return any(there.get(generation, 0) < number for generation, number in own.items())
+    return any(existing.get(generation, 0) < number for generation, number in own.items())

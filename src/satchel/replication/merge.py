@@ -30,7 +30,7 @@ from satchel.replication.copies import (
     Progress,
     Replica,
     blobs_named,
-    carry_blobs,
+    copy_blobs,
     load_replica,
     read_log_from,
 )
@@ -98,19 +98,19 @@ class NewRecord(NamedTuple):
 
 def plan_merge(source: Replica, target: Replica, common: int) -> MergeResult:
     """Return the result of a dry run, without conflicts."""
-    found = MergeResult()
-    reading = Unmerged(source, target, common, found)
-    for new in reading.new():
-        found.count(new.record)
-    for record in reading.erasures:
-        found.count(record)
-    return found
+    result = MergeResult()
+    unmerged = Unmerged(source, target, common, result)
+    for new in unmerged.new():
+        result.count(new.record)
+    for record in unmerged.erasures:
+        result.count(record)
+    return result
 
 
 class Unmerged:
     """Reads the records that only one copy has."""
 
-    def __init__(self, source: Replica, target: Replica, common: int, found: MergeResult) -> None:
+    def __init__(self, source: Replica, target: Replica, common: int, result: MergeResult) -> None:
         self.erasures: list[Sealed] = []
         """Records there that are not here and belong to no import."""
 
@@ -120,24 +120,24 @@ class Unmerged:
         self.blobs: set[str] = set()
         self._source = source
         self._target = target
-        self._found = found
+        self._result = result
         self._start = max(common, _merged_before(source, target))
         self._batches: dict[int, str] = {}
 
     @property
-    def places(self) -> range:
+    def positions(self) -> range:
         """The positions of the log that are read."""
         return range(self._start, self._source.size)
 
     def new(self) -> Iterator[NewRecord]:
         """Yield the records in the order of the log there."""
         fold, size = self._source.found.fold, self._source.size
-        for some in read_log_from(self._source, self._start):
-            known = self._existing_ids(some)
-            self.blobs.update(blobs_named(some))
-            for row, logged in some:
+        for records in read_log_from(self._source, self._start):
+            known = self._existing_ids(records)
+            self.blobs.update(blobs_named(records))
+            for row, logged in records:
                 if logged is None:
-                    self._found.erased += 1
+                    self._result.erased += 1
                     continue
                 record, model = logged
                 record.model = model
@@ -147,11 +147,11 @@ class Unmerged:
                 if self._is_about_the_log(row, model):
                     continue
                 if row.id in known:
-                    self._found.known += 1
+                    self._result.known += 1
                 elif self._is_erased(row.id):
-                    self._found.erased += 1
+                    self._result.erased += 1
                 elif fold.standing(row.id, row.seq, size).retired == PENDING:
-                    self._found.waiting += 1
+                    self._result.waiting += 1
                 else:
                     yield NewRecord(record, self._batch(fold.batch_number(row.seq)))
 
@@ -161,7 +161,7 @@ class Unmerged:
             return model.format == FORMAT
         if isinstance(model, Config):
             is_decision = model.action in DECISIONS
-            self._found.decisions += is_decision
+            self._result.decisions += is_decision
             return is_decision
         if isinstance(model, Receipt) and model.action == CLOSED:
             name = str(model.result.get("source"))
@@ -171,8 +171,8 @@ class Unmerged:
             return True
         return isinstance(model, Receipt) and model.action == GROUP
 
-    def _existing_ids(self, some: Sequence[tuple[Row, Any]]) -> set[str]:
-        rows = self._target.reader.get(self._target.bank, [row.id for row, _ in some])
+    def _existing_ids(self, records: Sequence[tuple[Row, Any]]) -> set[str]:
+        rows = self._target.reader.get(self._target.bank, [row.id for row, _ in records])
         return {row.id for row in rows}
 
     def _is_erased(self, identity: str) -> bool:
@@ -240,11 +240,11 @@ def require_same_owners(source: Replica, target: Replica) -> None:
         VerificationError: If the owners of one copy changed, or revoked the key of the other.
     """
     theirs, ours = source.found.authority, target.found.authority
-    heirs = {one.key: one.heir for one in ours.ended if one.heir is not None}
-    for one in theirs.ended:
-        if one.heir is not None and heirs.get(one.key, one.heir) != one.heir:
+    heirs = {ended.key: ended.heir for ended in ours.ended if ended.heir is not None}
+    for ended in theirs.ended:
+        if ended.heir is not None and heirs.get(ended.key, ended.heir) != ended.heir:
             raise ForkedError(
-                f"{one.key} was replaced by {one.heir} there, and by {heirs[one.key]} here",
+                f"{ended.key} was replaced by {ended.heir} there, and by {heirs[ended.key]} here",
                 hint=(
                     "Only one of them belongs to its owner. If it is the one here, revoke the "
                     "other; if not, restore a copy that agrees."
@@ -291,29 +291,29 @@ def merge(
         VerificationError: If a record is not what was logged, or a key was revoked.
         ReadOnlyStoreError: If this machine may not append to the copy.
     """
-    merging = _MergeTask(source, store, ledger, on_conflict)
+    task = _MergeTask(source, store, ledger, on_conflict)
     spool = Spool()
     try:
         # Everything is read and verified before anything is appended.
         with store.reading() as reader:
-            target = _here(reader, source.bank)
+            target = _replica(reader, source.bank)
             require_same_owners(source, target)
-            reading = Unmerged(source, target, common, merging.found)
-            merging.resume(reader, target)
-            for number, new in enumerate(reading.new()):
+            unmerged = Unmerged(source, target, common, task.result)
+            task.resume(reader, target)
+            for number, new in enumerate(unmerged.new()):
                 spool.write(b"%b %b\n" % ((new.batch or "").encode(), new.record.body))
                 if progress is not None and number % TOGETHER == 0:
-                    progress(number, len(reading.places))
-        merging.stage(spool.lines())
+                    progress(number, len(unmerged.positions))
+        task.stage(spool.lines())
     finally:
         spool.close()
-    merging.erase(reading.erasures)  # first: what was settled is not read again
-    merging.settle(reading.closed)
+    task.erase(unmerged.erasures)  # first: what was settled is not read again
+    task.settle(unmerged.closed)
     with store.writing() as writing:
-        blobs = FastForwardResult(named=reading.blobs)
-        carry_blobs(source, writing, blobs)
-    merging.found.blobs, merging.found.blobs_missing = blobs.blobs, blobs.blobs_missing
-    return merging.found
+        blobs = FastForwardResult(named=unmerged.blobs)
+        copy_blobs(source, writing, blobs)
+    task.result.blobs, task.result.blobs_missing = blobs.blobs, blobs.blobs_missing
+    return task.result
 
 
 class _MergeTask:
@@ -322,7 +322,7 @@ class _MergeTask:
     def __init__(
         self, source: Replica, store: Store, ledger: Ledger, on_conflict: MergeConflictPolicy
     ) -> None:
-        self.found = MergeResult()
+        self.result = MergeResult()
         self._source = source
         self._store = store
         self._ledger = ledger
@@ -348,7 +348,7 @@ class _MergeTask:
             name, _, body = line.removesuffix(b"\n").partition(b" ")
             value = msgspec.json.decode(body)
             record = Sealed(value["id"], value["type"], body)
-            self.found.count(record)
+            self.result.count(record)
             if record.type == "source":
                 self._append(waiting, into)
                 self._ledger.append([record])
@@ -370,7 +370,7 @@ class _MergeTask:
         own = self._merge_source()
         fixes = list[Sealed]()
         with self._store.reading() as reader:
-            target = _here(reader, self._source.bank)
+            target = _replica(reader, self._source.bank)
             fold, size = _as_if_closed(target, [*completed, own])
             for name in [*completed, own]:
                 fixes += self._fixes(reader, target, fold, size, name)
@@ -382,16 +382,16 @@ class _MergeTask:
     def erase(self, erasures: Sequence[Sealed]) -> None:
         """Erase what is erased there, even if it is current here."""
         for start in range(0, len(erasures), TOGETHER):
-            some = erasures[start : start + TOGETHER]
-            names = [one.model.entry for one in some if isinstance(one.model, Erasure)]
+            records = erasures[start : start + TOGETHER]
+            names = [sealed.model.entry for sealed in records if isinstance(sealed.model, Erasure)]
             with self._ledger.reading() as view:
-                here, places = view.get(names), view.places(names)
-                there = [name for name in places if view.erasure(name) is None]
-            stays = [name for name in there if name not in here or here[name].row.retired is None]
-            self._append([*(_said(name, "deleted") for name in stays), *some], None)
-            for record in some:
-                self.found.count(record)
-            self.found.emptied += len(there)
+                here, positions = view.get(names), view.places(names)
+                present = [name for name in positions if view.erasure(name) is None]
+            stays = [name for name in present if name not in here or here[name].row.retired is None]
+            self._append([*(_status(name, "deleted") for name in stays), *records], None)
+            for record in records:
+                self.result.count(record)
+            self.result.emptied += len(present)
 
     def _fixes(
         self, reader: Reader, target: Replica, fold: Fold, size: int, name: str
@@ -400,44 +400,46 @@ class _MergeTask:
         batch = fold.batch(name)
         for first, last in batch.spans if batch is not None else ():
             for start in range(first, last + 1, TOGETHER):
-                places = range(start, min(start + TOGETHER, last + 1))
-                rows = reader.at(target.bank, places)
-                there = {
+                positions = range(start, min(start + TOGETHER, last + 1))
+                rows = reader.at(target.bank, positions)
+                theirs = {
                     row.id: row
                     for row in self._source.reader.get(target.bank, [row.id for row in rows])
                 }
                 for row in sorted(rows, key=lambda row: row.seq):
-                    other = there.get(row.id)
+                    other = theirs.get(row.id)
                     if other is not None:
                         yield from self._fix(reader, fold, size, row, other)
 
-    def _fix(self, reader: Reader, fold: Fold, size: int, row: Row, there: Row) -> Iterator[Sealed]:
+    def _fix(
+        self, reader: Reader, fold: Fold, size: int, row: Row, theirs: Row
+    ) -> Iterator[Sealed]:
         end = self._source.size
-        meant = self._source.found.fold.standing(row.id, there.seq, end)
-        stands = fold.standing(row.id, row.seq, size)
-        if meant.hold and not stands.hold:
-            yield _said(row.id, "quarantined")
-        if stands.retired is not None:
-            if meant.retired is None:
-                yield _said(row.id, "restored")
-        elif meant.retired is not None:
-            yield _said(row.id, "deleted")
+        wanted_state = self._source.found.fold.standing(row.id, theirs.seq, end)
+        state = fold.standing(row.id, row.seq, size)
+        if wanted_state.hold and not state.hold:
+            yield _status(row.id, "quarantined")
+        if state.retired is not None:
+            if wanted_state.retired is None:
+                yield _status(row.id, "restored")
+        elif wanted_state.retired is not None:
+            yield _status(row.id, "deleted")
         elif row.slot is not None:
             holder = reader.current(self._source.bank, row.slot)
             if holder is not None and fold.standing(holder.id, holder.seq, size).retired is None:
-                yield self._decided(there, holder)
+                yield self._decided(theirs, holder)
 
-    def _decided(self, there: Row, here: Row) -> Sealed:
+    def _decided(self, theirs: Row, ours: Row) -> Sealed:
         """Return the status that supersedes one of two records of the same slot."""
-        later = (there.at, there.id) > (here.at, here.id)
-        theirs = self._on_conflict is MergeConflictPolicy.THERE or (
+        later = (theirs.at, theirs.id) > (ours.at, ours.id)
+        prefers_theirs = self._on_conflict is MergeConflictPolicy.THERE or (
             self._on_conflict is MergeConflictPolicy.LATER and later
         )
-        kept, gone = (there.id, here.id) if theirs else (here.id, there.id)
-        self.found.conflicts += 1
-        if len(self.found.first_conflicts) < _MOST_NAMED:
-            self.found.first_conflicts.append(Conflict(kept, gone))
-        return _said(gone, "superseded", by=kept)
+        winner, superseded = (theirs.id, ours.id) if prefers_theirs else (ours.id, theirs.id)
+        self.result.conflicts += 1
+        if len(self.result.first_conflicts) < _MOST_NAMED:
+            self.result.first_conflicts.append(Conflict(winner, superseded))
+        return _status(superseded, "superseded", by=winner)
 
     def _append(self, records: Sequence[Sealed], batch: str | None) -> None:
         if records:
@@ -464,7 +466,7 @@ class _MergeTask:
         return self._own
 
 
-def _said(
+def _status(
     target: str,
     state: Literal["quarantined", "deleted", "restored", "superseded"],
     by: str | None = None,
@@ -472,10 +474,10 @@ def _said(
     return seal(Status(target=target, state=state, by=by, reason="merged", at=now()))
 
 
-def _here(reader: Reader, bank: str) -> Replica:
-    found = load_replica(reader, bank)
-    assert found is not None  # noqa: S101 - it was looked at before
-    return found
+def _replica(reader: Reader, bank: str) -> Replica:
+    replica = load_replica(reader, bank)
+    assert replica is not None  # noqa: S101 - it was looked at before
+    return replica
 
 
 def _as_if_closed(target: Replica, names: Sequence[str]) -> tuple[Fold, int]:

@@ -47,7 +47,7 @@ from satchel.receipts.steps import (
     with_receipt,
 )
 from satchel.replication.copies import TOGETHER, Relation, Replica, load_replica, read_log_from
-from satchel.replication.log_copy import carry_vectors, read_again, vectors_lacking
+from satchel.replication.log_copy import copy_vectors, lacks_vectors, verify_copy
 from satchel.replication.operations import Exchange, ExchangeOptions, opened_at, push, require_other
 from satchel.replication.store_copy import inherited_default
 from satchel.transfer.export_records import Export, ExportOptions
@@ -59,7 +59,7 @@ from satchel.transfer.providers import place_of, read_provider
 _DIFFERS = 1
 
 
-def migrate_live(source: Settings, target: Settings, asked: MigrateOptions) -> list[MigratedBank]:
+def migrate_live(source: Settings, target: Settings, options: MigrateOptions) -> list[MigratedBank]:
     """Migrate memory from or to a product; return the result for each bank.
 
     IDs, and whatever else the product cannot hold, are among the losses.
@@ -69,83 +69,88 @@ def migrate_live(source: Settings, target: Settings, asked: MigrateOptions) -> l
         ConfigError: If no connector for the product is installed.
         InputError: If it cannot be read.
     """
-    if asked.owner is None:
+    if options.owner is None:
         raise UsageError("creating banks requires an owner key", field="owner")
     if source.provider is None:
-        return _to_product(source, target, asked, None)
-    if target.provider is None and not asked.banks:
-        return _from_product(source, target, asked, asked.owner)
+        return _to_product(source, target, options, None)
+    if target.provider is None and not options.banks:
+        return _from_product(source, target, options, options.owner)
     if target.provider is None:
         raise UsageError(
             "a provider can only be migrated as a whole", field="banks", hint="Drop --banks."
         )
-    with read_provider(source, source.provider, asked.owner, asked.accept_loss) as found:
-        return _to_product(found.stage, target, asked, found.end())
+    with read_provider(source, source.provider, options.owner, options.accept_loss) as provider:
+        return _to_product(provider.stage, target, options, provider.end())
 
 
 def _from_product(
-    source: Settings, target: Settings, asked: MigrateOptions, owner: Owners
+    source: Settings, target: Settings, options: MigrateOptions, owner: Owners
 ) -> list[MigratedBank]:
     """Import everything, then import it again to verify that nothing is new."""
     if source.provider is None:
         raise UsageError("no provider given", field="provider")
-    place = place_of(source.provider)
-    options = ImportOptions(
-        dry_run=asked.dry_run, accept_loss=asked.accept_loss, keeps_receipt=False
+    product = place_of(source.provider)
+    import_options = ImportOptions(
+        dry_run=options.dry_run, accept_loss=options.accept_loss, keeps_receipt=False
     )
-    done = import_file(target, place, None, owner, options)
-    if asked.dry_run:
-        why = _could_not(done.unaccepted) if done.unaccepted else None
-        return [_imported(one, None, why, done.notes) for one in done.banks]
-    seen = import_file(target, place, None, owner, ImportOptions(dry_run=True))
-    again = {one.name: one for one in seen.banks}
-    found = list[MigratedBank]()
-    for one, account in zip(done.banks, done.accounts, strict=True):
-        lost = [*account.lost, *_missing_records(one, again.get(one.name), asked)]
-        told_of = msgspec.structs.replace(
+    done = import_file(target, product, None, owner, import_options)
+    if options.dry_run:
+        refusal = _not_migrated(done.unaccepted) if done.unaccepted else None
+        return [_imported(imported, None, refusal, done.notes) for imported in done.banks]
+    seen = import_file(target, product, None, owner, ImportOptions(dry_run=True))
+    again = {imported.name: imported for imported in seen.banks}
+    migrated = list[MigratedBank]()
+    for imported, account in zip(done.banks, done.accounts, strict=True):
+        lost = [*account.lost, *_missing_records(imported, again.get(imported.name), options)]
+        receipt = msgspec.structs.replace(
             account,
             kind="migrate",
-            output=end_in(target, one.name, one.bank or ""),
+            output=end_in(target, imported.name, imported.bank or ""),
             lost=lost,
         )
         problem = next((loss.reason for loss in lost[len(account.lost) :] if not loss.accepted), "")
-        problem = problem or (_could_not(account.unaccepted) if account.unaccepted else "")
-        bank = _imported(one, again.get(one.name), problem or None, done.notes)
+        problem = problem or (_not_migrated(account.unaccepted) if account.unaccepted else "")
+        bank = _imported(imported, again.get(imported.name), problem or None, done.notes)
         bank = msgspec.structs.replace(bank, losses=done.losses)
-        found.append(with_receipt(target, bank, told_of))
-        _tell(bank, asked)
-    return found
+        migrated.append(with_receipt(target, bank, receipt))
+        _tell(bank, options)
+    return migrated
 
 
-def _could_not(number: int) -> str:
+def _not_migrated(number: int) -> str:
     return f"{number} records could not be migrated"
 
 
 def _missing_records(
-    one: BankImportResult, again: BankImportResult | None, asked: MigrateOptions
+    imported: BankImportResult, again: BankImportResult | None, options: MigrateOptions
 ) -> list[FieldLoss]:
     """Return the losses: what is in the product and not in the bank."""
-    found = list[FieldLoss]()
+    losses = list[FieldLoss]()
     new = 0 if again is None else again.done.added + again.done.others
     if again is None or new:
         reason = f"on reading it again, {new} of its records are not in the bank"
-        found.append(FieldLoss(field=REFUSED, count=max(1, new), reason=reason))
-    if one.done.skipped:
-        reason = f"{one.done.skipped} records skipped, as the bank has other versions"
-        said = is_accepted(REFUSED, asked.accept_loss)
-        found.append(FieldLoss(field=REFUSED, count=one.done.skipped, reason=reason, accepted=said))
-    return found
+        losses.append(FieldLoss(field=REFUSED, count=max(1, new), reason=reason))
+    if imported.done.skipped:
+        reason = f"{imported.done.skipped} records skipped, as the bank has other versions"
+        accepted = is_accepted(REFUSED, options.accept_loss)
+        losses.append(
+            FieldLoss(field=REFUSED, count=imported.done.skipped, reason=reason, accepted=accepted)
+        )
+    return losses
 
 
 def _imported(
-    one: BankImportResult, again: BankImportResult | None, problem: str | None, notes: list[str]
+    imported: BankImportResult,
+    again: BankImportResult | None,
+    problem: str | None,
+    notes: list[str],
 ) -> MigratedBank:
     return MigratedBank(
-        bank=one.bank or "",
-        name=one.name,
+        bank=imported.bank or "",
+        name=imported.name,
         relation="imported",
-        size=one.done.read,
-        carried=one.done.added,
+        size=imported.done.read,
+        carried=imported.done.added,
         read_back={} if again is None else {"known": again.done.known},
         verified=problem is None and again is not None,
         notes=notes,
@@ -156,47 +161,49 @@ def _imported(
 
 
 def _to_product(
-    source: Settings, target: Settings, asked: MigrateOptions, input_: TransferEnd | None
+    source: Settings, target: Settings, options: MigrateOptions, input_: TransferEnd | None
 ) -> list[MigratedBank]:
     """Export each bank to the product, and read each back.
 
     Args:
         source: Settings with the store of the banks.
         target: Settings with the product.
-        asked: Options of the migration.
+        options: Options of the migration.
         input_: The source, if the store of the banks is a temporary one.
     """
     if target.provider is None:
         raise UsageError("no provider given", field="provider")
-    place = place_of(target.provider)
+    product = place_of(target.provider)
     if not has_store(source):
         raise UnknownBankError("no store to migrate from", file=source.store)
-    options = ExportOptions(
-        dry_run=asked.dry_run,
+    export_options = ExportOptions(
+        dry_run=options.dry_run,
         overwrite=True,
-        accept_loss=asked.accept_loss,
+        accept_loss=options.accept_loss,
         keeps_receipt=False,
     )
-    found = list[MigratedBank]()
+    migrated = list[MigratedBank]()
     with configured_store(source, read_only=True) as store:
-        for bank in [open_bank_in(source, store, one) for one in _selected_banks(store, asked)]:
+        for bank in [
+            open_bank_in(source, store, result) for result in _selected_banks(store, options.banks)
+        ]:
             began, account = now(), None
             try:
-                done = export(bank, place, options)
+                done = export(bank, product, export_options)
             except SatchelError as error:
-                one = _failed(bank, error)
-                if not asked.dry_run:
-                    ends = _end(bank, input_), TransferEnd(name=receipt_text(str(place)))
-                    account = account_of_log(one, ends, began)
+                result = _failed(bank, error)
+                if not options.dry_run:
+                    ends = _end(bank, input_), TransferEnd(name=receipt_text(str(product)))
+                    account = account_of_log(result, ends, began)
             else:
-                one = _exported(bank, done)
+                result = _exported(bank, done)
                 if done.account is not None:
                     account = _as_migration(done.account, _end(bank, input_))
             if account is not None:
-                one = with_receipt(target, one, account)
-            _tell(one, asked)
-            found.append(one)
-    return found
+                result = with_receipt(target, result, account)
+            _tell(result, options)
+            migrated.append(result)
+    return migrated
 
 
 def _end(bank: OpenBank, input_: TransferEnd | None) -> TransferEnd:
@@ -215,9 +222,10 @@ def _as_migration(account: ReceiptBody, end: TransferEnd) -> ReceiptBody:
     return msgspec.structs.replace(account, kind="migrate", input=read)
 
 
-def _selected_banks(store: Store, asked: MigrateOptions) -> list[str]:
-    if asked.banks:
-        return list(dict.fromkeys(find_bank(store, name) for name in asked.banks))
+def _selected_banks(store: Store, names: Sequence[str]) -> list[str]:
+    """Return the IDs of the named banks, or of all, without duplicates."""
+    if names:
+        return list(dict.fromkeys(find_bank(store, name) for name in names))
     with store.reading() as reader:
         banks = reader.banks()
     if not banks:
@@ -255,9 +263,9 @@ def _exported(bank: OpenBank, done: Export) -> MigratedBank:
     )
 
 
-def _tell(done: MigratedBank, asked: MigrateOptions) -> None:
-    if asked.told is not None:
-        asked.told(done)
+def _tell(done: MigratedBank, options: MigrateOptions) -> None:
+    if options.told is not None:
+        options.told(done)
 
 
 MOST_JOBS = 64
@@ -286,37 +294,37 @@ def migrate(
         TargetError: If the configuration cannot be switched; the banks are migrated then.
     """
     require_owner(source, "migrate")
-    asked = options or MigrateOptions()
-    if not 1 <= asked.jobs <= MOST_JOBS:
+    options = options or MigrateOptions()
+    if not 1 <= options.jobs <= MOST_JOBS:
         raise UsageError(f"the number of banks at a time must be 1 to {MOST_JOBS}", field="jobs")
     notes = _notes()
     if source.provider is not None or target.provider is not None:
-        done = migrate_live(source, target, asked)
+        banks = migrate_live(source, target, options)
     else:
         require_other(source, target.store)
-        _note_default(target, asked)
-        done = _MigrationTask(source, target, asked).all(_wanted(source, asked.banks))
-        if not asked.dry_run and any(one.problem is None for one in done):
-            done = _with_default(source, target, done, notes)
-    found = MigrationResult(
-        source=_place(source),
-        target=_place(target),
-        banks=done,
-        dry_run=asked.dry_run,
+        _note_default(target, options)
+        banks = _MigrationTask(source, target, options).all(_migrated_banks(source, options.banks))
+        if not options.dry_run and any(bank.problem is None for bank in banks):
+            banks = _with_default(source, target, banks, notes)
+    result = MigrationResult(
+        source=_shown_target(source),
+        target=_shown_target(target),
+        banks=banks,
+        dry_run=options.dry_run,
         notes=notes,
     )
     if source.provider is None and target.provider is None:
-        found = msgspec.structs.replace(found, left=_uncopied_banks(source, target, done))
-    stays = found.failed or asked.dry_run or (found.left and not asked.leaves_others)
-    if asked.new is not None and asked.active is not None and not stays:
-        found = msgspec.structs.replace(found, switched=activate(asked.new, asked.active))
-    return found
+        result = msgspec.structs.replace(result, left=_uncopied_banks(source, target, banks))
+    stays = result.failed or options.dry_run or (result.left and not options.leaves_others)
+    if options.new is not None and options.active is not None and not stays:
+        result = msgspec.structs.replace(result, switched=activate(options.new, options.active))
+    return result
 
 
-def _note_default(target: Settings, asked: MigrateOptions) -> None:
+def _note_default(target: Settings, options: MigrateOptions) -> None:
     """Make the only bank of the target store its default, before others are added."""
     with suppress(SatchelError):  # a store that cannot be opened is reported for each bank
-        if not asked.dry_run and has_store(target):
+        if not options.dry_run and has_store(target):
             with opened_at(target, target.store, read_only=True) as store:
                 note_default_bank(target, store)
 
@@ -329,14 +337,14 @@ def _with_default(
         chosen = None
         with suppress(SatchelError):  # several banks, and no default
             chosen = chosen_bank(source, store, None)
-    banks = [one.bank for one in done if one.problem is None]
+    banks = [bank.bank for bank in done if bank.problem is None]
     with opened_at(target, target.store, read_only=True) as store:
         default, more = inherited_default(target, store, chosen, banks)
     notes += more
-    return [msgspec.structs.replace(one, default=one.bank == default) for one in done]
+    return [msgspec.structs.replace(bank, default=bank.bank == default) for bank in done]
 
 
-def _place(settings: Settings) -> str:
+def _shown_target(settings: Settings) -> str:
     return (
         settings.provider.address
         if settings.provider is not None
@@ -344,61 +352,54 @@ def _place(settings: Settings) -> str:
     )
 
 
-def _wanted(source: Settings, names: Sequence[str]) -> list[str]:
-    """Return the IDs of the selected banks, without duplicates."""
+def _migrated_banks(source: Settings, names: Sequence[str]) -> list[str]:
     if not has_store(source):
         raise UnknownBankError("no store to migrate from", file=shown_address(source.store))
     with configured_store(source, read_only=True) as store:
-        if names:
-            return list(dict.fromkeys(find_bank(store, name) for name in names))
-        with store.reading() as reader:
-            banks = reader.banks()
-    if not banks:
-        raise EmptyInputError("no banks to migrate", file=shown_address(source.store))
-    return banks
+        return _selected_banks(store, names)
 
 
 def _uncopied_banks(source: Settings, target: Settings, done: Sequence[MigratedBank]) -> list[str]:
     """Return the names of banks that are in the old store, but not in the new one."""
-    there = {one.bank for one in done}
+    copied = {result.bank for result in done}
     with suppress(SatchelError):  # an unreadable bank counts as missing
         if has_store(target):
             with (
                 opened_at(target, target.store, read_only=True) as store,
                 store.reading() as reader,
             ):
-                there.update(reader.banks())
+                copied.update(reader.banks())
     with configured_store(source, read_only=True) as store, store.reading() as reader:
-        return [name_of(reader, bank) or bank for bank in reader.banks() if bank not in there]
+        return [name_of(reader, bank) or bank for bank in reader.banks() if bank not in copied]
 
 
 class _MigrationTask:
     """The migration of several banks."""
 
-    def __init__(self, source: Settings, target: Settings, asked: MigrateOptions) -> None:
+    def __init__(self, source: Settings, target: Settings, options: MigrateOptions) -> None:
         self._source = source
         self._target = target
-        self._asked = asked
-        self._progress = _Progress(asked.progress)
+        self._options = options
+        self._progress = _Progress(options.progress)
         self._turn = threading.Lock()
         """Serializes writers of a file, so that none of them fails with a busy store."""
 
     def all(self, banks: Sequence[str]) -> list[MigratedBank]:
         """Migrate banks concurrently; return the results in their order."""
-        found = dict[str, MigratedBank]()
-        if self._asked.progress is not None:
+        results = dict[str, MigratedBank]()
+        if self._options.progress is not None:
             self._progress.begin(self._source, banks)
-        with ThreadPoolExecutor(min(self._asked.jobs, len(banks))) as pool:
+        with ThreadPoolExecutor(min(self._options.jobs, len(banks))) as pool:
             running = {pool.submit(self._one, bank): bank for bank in banks}
             try:
                 for future in as_completed(running):
-                    done = found[running[future]] = future.result()
-                    if self._asked.told is not None:
-                        self._asked.told(done)
+                    done = results[running[future]] = future.result()
+                    if self._options.told is not None:
+                        self._options.told(done)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-        return [found[bank] for bank in banks]
+        return [results[bank] for bank in banks]
 
     def _one(self, bank: str) -> MigratedBank:
         began = now()
@@ -412,24 +413,24 @@ class _MigrationTask:
                 code=error.code,
                 exit_status=error.exit_status,
             )
-        if self._asked.dry_run:
+        if self._options.dry_run:
             return done
-        here, there = (
+        source, target = (
             end_of_bank(done.name, bank, settings.store)
             for settings in (self._source, self._target)
         )
-        return with_receipt(self._source, done, account_of_log(done, (here, there), began))
+        return with_receipt(self._source, done, account_of_log(done, (source, target), began))
 
     def _migrated(self, bank: str) -> MigratedBank:
         carried, blobs = 0, 0
         for _ in range(_TRIES):
-            found = self._pushed(bank)
-            carried, blobs = carried + found.carried, blobs + found.blobs
-            _require_brought(found)
-            if self._asked.dry_run:
-                return _migrated_bank(found, carried, blobs)
+            exchange = self._pushed(bank)
+            carried, blobs = carried + exchange.carried, blobs + exchange.blobs
+            _require_no_own_records(exchange)
+            if self._options.dry_run:
+                return _migrated_bank(exchange, carried, blobs)
             try:
-                done = self._read_back(found, carried, blobs)
+                done = self._read_back(exchange, carried, blobs)
             except StoreBusyError:
                 continue  # the source has grown during the run: copy the rest
             counts = {"records": done.size, "carried": done.carried}
@@ -442,44 +443,44 @@ class _MigrationTask:
 
     def _pushed(self, bank: str) -> Exchange:
         options = ExchangeOptions(
-            bank=bank, dry_run=self._asked.dry_run, progress=self._progress.of(bank, "copied")
+            bank=bank, dry_run=self._options.dry_run, progress=self._progress.of(bank, "copied")
         )
         if local_path(self._target.store) is None:
             return push(self._source, self._target.store, options)
         with self._turn:
             return push(self._source, self._target.store, options)
 
-    def _read_back(self, found: Exchange, carried: int, blobs: int) -> MigratedBank:
+    def _read_back(self, exchange: Exchange, carried: int, blobs: int) -> MigratedBank:
         """Read a bank back from the target and copy its vectors.
 
         Raises:
             StoreBusyError: If the source has grown during the run.
             VerificationError: If the copies differ.
         """
-        bank = found.bank
+        bank = exchange.bank
         with (
-            configured_store(self._source, read_only=True) as here,
-            opened_at(self._target, self._target.store, read_only=False) as there,
-            here.reading() as reader,
+            configured_store(self._source, read_only=True) as source_store,
+            opened_at(self._target, self._target.store, read_only=False) as target_store,
+            source_store.reading() as reader,
         ):
             source = _copy(reader, bank)
-            with there.reading() as other:
+            with target_store.reading() as other:
                 target = _copy(other, bank)
                 if source.size > target.size:
                     raise StoreBusyError("the bank has grown")
-                along = read_again(source, target, self._progress.of(bank, "read back"))
-                lacking = vectors_lacking(reader, other, bank)
+                check = verify_copy(source, target, self._progress.of(bank, "read back"))
+                lacking = lacks_vectors(reader, other, bank)
             if lacking:
                 with self._turn:
-                    along.vectors = _vectors(source, there)
-        done = _migrated_bank(found, carried, blobs)
+                    check.vectors = _vectors(source, target_store)
+        done = _migrated_bank(exchange, carried, blobs)
         open_imports = self._open_imports(bank)
         return msgspec.structs.replace(
             done,
             size=source.size,
             root=source.found.head.root,
-            vectors=along.vectors,
-            read_back=along.records,
+            vectors=check.vectors,
+            read_back=check.records,
             verified=True,
             notes=[*done.notes, *open_imports],
         )
@@ -503,11 +504,11 @@ class _Progress:
     """Combined progress of all banks.
 
     Args:
-        told: Called with the number of records done and the total; each is copied and read back.
+        report: Called with the number of records done and the total; each is copied and read back.
     """
 
-    def __init__(self, told: Callable[[int, int], None] | None) -> None:
-        self._report = told
+    def __init__(self, report: Callable[[int, int], None] | None) -> None:
+        self._report = report
         self._lock = threading.Lock()
         self._sizes = dict[str, int]()
         self._done = dict[tuple[str, str], int]()
@@ -536,55 +537,55 @@ class _Progress:
         return tell
 
 
-def _require_brought(found: Exchange) -> None:
+def _require_no_own_records(exchange: Exchange) -> None:
     """Require that the target copy has no records of its own.
 
     Raises:
         VerificationError: If it has; the error names the relation.
     """
-    if found.relation is Relation.DIVERGED:
+    if exchange.relation is Relation.DIVERGED:
         raise VerificationError(
-            f"the copy there diverged after {found.common} records",
-            hint=f"See: satchel push {found.target} --bank {found.bank[7:19]} --merge",
+            f"the copy there diverged after {exchange.common} records",
+            hint=f"See: satchel push {exchange.target} --bank {exchange.bank[7:19]} --merge",
         )
-    if found.relation is Relation.BEHIND:
+    if exchange.relation is Relation.BEHIND:
         raise VerificationError(
-            f"the copy there has {found.target_size - found.common} records more",
-            hint=f"Pull them first: satchel pull {found.target}",
+            f"the copy there has {exchange.target_size - exchange.common} records more",
+            hint=f"Pull them first: satchel pull {exchange.target}",
         )
-    if found.blobs_missing:
+    if exchange.blobs_missing:
         raise VerificationError(
-            f"{found.blobs_missing} blobs that records refer to are missing here"
+            f"{exchange.blobs_missing} blobs that records refer to are missing here"
         )
 
 
-def _migrated_bank(found: Exchange, carried: int, blobs: int) -> MigratedBank:
+def _migrated_bank(exchange: Exchange, carried: int, blobs: int) -> MigratedBank:
     return MigratedBank(
-        bank=found.bank,
-        name=found.name,
-        relation=str(found.relation),
-        size=found.source_size,
+        bank=exchange.bank,
+        name=exchange.name,
+        relation=str(exchange.relation),
+        size=exchange.source_size,
         carried=carried,
         blobs=blobs,
-        notes=[note for note in found.notes if "blobs" not in note],
+        notes=[note for note in exchange.notes if "blobs" not in note],
     )
 
 
 def _copy(reader: Reader, bank: str) -> Replica:
-    found = load_replica(reader, bank)
-    if found is None:
+    replica = load_replica(reader, bank)
+    if replica is None:
         raise UnknownBankError(f"there is no bank {bank}")
-    return found
+    return replica
 
 
 def _vectors(source: Replica, store: Store) -> int:
     """Copy the vectors of all records of a log, in batches."""
     number = 0
-    for some in read_log_from(source, 0):
-        ids = [row.id for row, logged in some if logged is not None]
+    for records in read_log_from(source, 0):
+        ids = [row.id for row, logged in records if logged is not None]
         for start in range(0, len(ids), TOGETHER):
             part = ids[start : start + TOGETHER]
-            number += carry_vectors(source.reader, store, source.bank, part)
+            number += copy_vectors(source.reader, store, source.bank, part)
     return number
 
 
@@ -597,7 +598,7 @@ def _notes() -> list[str]:
     ]
 
 
-_OF_A_STORE = frozenset(
+_STORE_VARIABLES = frozenset(
     {
         "SATCHEL_STORE",
         "SATCHEL_MEMORY_BACKEND",
@@ -624,12 +625,12 @@ class MigrationEnds:
 
 
 def resolve_ends(
-    said: MigrationEnds, *, home: Path | None = None, config: Path | None = None
+    ends: MigrationEnds, *, home: Path | None = None, config: Path | None = None
 ) -> tuple[Settings, ...]:
     """Return the settings of both ends; the store in the environment is ignored.
 
     Args:
-        said: The ends.
+        ends: The ends.
         home: Folder of keys and trust, as for ``load_settings``.
         config: The configuration to use with addresses.
 
@@ -637,12 +638,12 @@ def resolve_ends(
         UsageError: If one end is missing, or given in both ways.
         ConfigError: If a configuration is invalid.
     """
-    configs, stores = (said.from_config, said.to_config), (said.from_store, said.to_store)
-    env = {name: value for name, value in os.environ.items() if name not in _OF_A_STORE}
+    configs, stores = (ends.from_config, ends.to_config), (ends.from_store, ends.to_store)
+    env = {name: value for name, value in os.environ.items() if name not in _STORE_VARIABLES}
     if all(configs) and not any(stores):
-        return tuple(_settings(home, one, None, env) for one in configs)
+        return tuple(_settings(home, end, None, env) for end in configs)
     if all(stores) and not any(configs):
-        return tuple(_settings(home, config, one, env) for one in stores)
+        return tuple(_settings(home, config, end, env) for end in stores)
     raise UsageError(
         "two stores or two configurations are required",
         hint="Use --from-config and --to-config, or FROM and TO.",
@@ -652,10 +653,10 @@ def resolve_ends(
 def _settings(
     home: Path | None, config: Path | None, store: str | None, env: Mapping[str, str]
 ) -> Settings:
-    scheme, is_address, there = (store or "").partition("://")
+    scheme, is_address, path = (store or "").partition("://")
     if is_address and scheme not in STORES:
-        place = {"path": there.removeprefix("/")}
-        provider = {"PROVIDER": scheme, "PROVIDER_CONFIG": json.dumps(place)}
+        provider_config = {"path": path.removeprefix("/")}
+        provider = {"PROVIDER": scheme, "PROVIDER_CONFIG": json.dumps(provider_config)}
         env = {**env, **{f"SATCHEL_{name}": value for name, value in provider.items()}}
         store = None
     return load_settings(home=home, config=config, store=store, environment=env)

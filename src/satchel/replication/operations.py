@@ -128,23 +128,26 @@ def pull(settings: Settings, source: str, options: ExchangeOptions | None = None
         ReadOnlyStoreError: If this machine may not merge.
     """
     require_owner(settings, "pull")
-    asked = options or ExchangeOptions()
+    options = options or ExchangeOptions()
     require_other(settings, source)
     if not store_exists(source):
         raise UnknownBankError("there is no store", file=shown_address(source))
-    with opened_at(settings, source, read_only=True) as there:
-        bank = chosen_bank(settings, there, asked.bank)
-        if asked.dry_run and not has_store(settings):
-            with there.reading() as reader:
-                found = _found(
-                    _copy(there, reader, bank), None, there.name, shown_address(settings.store)
+    with opened_at(settings, source, read_only=True) as source_store:
+        bank = chosen_bank(settings, source_store, options.bank)
+        if options.dry_run and not has_store(settings):
+            with source_store.reading() as reader:
+                exchange = _compared(
+                    _copy(source_store, reader, bank),
+                    None,
+                    source_store.name,
+                    shown_address(settings.store),
                 )
-                return msgspec.structs.replace(found, dry_run=True)
-        with configured_store(settings, read_only=asked.dry_run) as here:
-            _require_same_bank(here, there, bank, asked.bank)
-            if not asked.dry_run:
-                note_default_bank(settings, here)
-            return _Pull(settings, there, here, bank, asked).run()
+                return msgspec.structs.replace(exchange, dry_run=True)
+        with configured_store(settings, read_only=options.dry_run) as target_store:
+            _require_same_bank(target_store, source_store, bank, options.bank)
+            if not options.dry_run:
+                note_default_bank(settings, target_store)
+            return _Pull(settings, source_store, target_store, bank, options).run()
 
 
 def push(settings: Settings, target: str, options: ExchangeOptions | None = None) -> Exchange:
@@ -162,19 +165,21 @@ def push(settings: Settings, target: str, options: ExchangeOptions | None = None
         ReadOnlyStoreError: If this machine may not merge there.
     """
     require_owner(settings, "push")
-    asked = options or ExchangeOptions()
+    options = options or ExchangeOptions()
     require_other(settings, target)
     if not has_store(settings):
         raise UnknownBankError("there is no store yet", hint="Create one: satchel init")
-    with configured_store(settings, read_only=True) as here:
-        bank = chosen_bank(settings, here, asked.bank)
-        if asked.dry_run and not store_exists(target):
-            with here.reading() as reader:
-                found = _found(_copy(here, reader, bank), None, here.name, target)
-                return msgspec.structs.replace(found, dry_run=True)
-        with opened_at(settings, target, read_only=asked.dry_run) as there:
-            _require_same_bank(there, here, bank, asked.bank)
-            return _Push(settings, here, there, bank, asked).run()
+    with configured_store(settings, read_only=True) as source_store:
+        bank = chosen_bank(settings, source_store, options.bank)
+        if options.dry_run and not store_exists(target):
+            with source_store.reading() as reader:
+                exchange = _compared(
+                    _copy(source_store, reader, bank), None, source_store.name, target
+                )
+                return msgspec.structs.replace(exchange, dry_run=True)
+        with opened_at(settings, target, read_only=options.dry_run) as target_store:
+            _require_same_bank(target_store, source_store, bank, options.bank)
+            return _Push(settings, source_store, target_store, bank, options).run()
 
 
 class _LogExchange(ABC):
@@ -184,53 +189,55 @@ class _LogExchange(ABC):
     """Whether the target copy is this machine's."""
 
     def __init__(
-        self, settings: Settings, source: Store, target: Store, bank: str, asked: ExchangeOptions
+        self, settings: Settings, source: Store, target: Store, bank: str, options: ExchangeOptions
     ) -> None:
         self.settings = settings
         self.source = source
         self.target = target
         self.bank = bank
-        self.asked = asked
+        self.options = options
 
     def run(self) -> Exchange:
         """Compare the copies, and copy or merge what is new."""
         with self.source.reading() as reader:
             source = _copy(self.source, reader, self.bank)
             self.require_source()
-            with self.target.reading() as there:
-                target = copy_of(there, self.bank)
-                found = _found(source, target, self.source.name, self.target.name)
-                if found.relation in _CARRIED:
+            with self.target.reading() as target_reader:
+                target = copy_of(target_reader, self.bank)
+                exchange = _compared(source, target, self.source.name, self.target.name)
+                if exchange.relation in _CARRIED:
                     self.judged(source, target)
                 else:
                     self.require_target()
-                if found.relation is Relation.DIVERGED and target is not None:
+                if exchange.relation is Relation.DIVERGED and target is not None:
                     require_same_owners(source, target)
-                    new = plan_merge(source, target, found.common).records
-                    found = msgspec.structs.replace(found, new=new)
-            if self.asked.dry_run:
-                return msgspec.structs.replace(found, dry_run=True)
-            if found.relation in _CARRIED:
-                return self._carry(source, found)
-            if found.relation is Relation.DIVERGED and self.asked.merge:
-                return self._merge(source, found)
-        return found
+                    new = plan_merge(source, target, exchange.common).records
+                    exchange = msgspec.structs.replace(exchange, new=new)
+            if self.options.dry_run:
+                return msgspec.structs.replace(exchange, dry_run=True)
+            if exchange.relation in _CARRIED:
+                return self._carry(source, exchange)
+            if exchange.relation is Relation.DIVERGED and self.options.merge:
+                return self._merge(source, exchange)
+        return exchange
 
-    def _carry(self, source: Replica, found: Exchange) -> Exchange:
+    def _carry(self, source: Replica, exchange: Exchange) -> Exchange:
         with self.target.writing() as writing:
             target = copy_of(writing, self.bank)
-            if compare_replicas(source, target) != ReplicaComparison(found.relation, found.common):
+            if compare_replicas(source, target) != ReplicaComparison(
+                exchange.relation, exchange.common
+            ):
                 raise StoreBusyError(
                     "the copy was changed by another process",
                     file=self.target.name,
                     hint="Try again.",
                 )
             verdict = self.judged(source, target)
-            done = fast_forward(source, writing, target, self.asked.progress)
+            done = fast_forward(source, writing, target, self.options.progress)
         self.note(source, verdict)
         finish_erasure(self.target, self.bank)
         return msgspec.structs.replace(
-            found,
+            exchange,
             carried=done.records,
             emptied=done.erased,
             blobs=done.blobs,
@@ -239,18 +246,18 @@ class _LogExchange(ABC):
             notes=[*verdict.notes, *_notes(done)],
         )
 
-    def _merge(self, source: Replica, found: Exchange) -> Exchange:
+    def _merge(self, source: Replica, exchange: Exchange) -> Exchange:
         done = merge(
             source,
             self.target,
             self.ledger(),
-            found.common,
-            on_conflict=self.asked.on_conflict,
-            progress=self.asked.progress,
+            exchange.common,
+            on_conflict=self.options.on_conflict,
+            progress=self.options.progress,
         )
         finish_erasure(self.target, self.bank)
         return msgspec.structs.replace(
-            found,
+            exchange,
             merged=done,
             emptied=done.emptied,
             blobs=done.blobs,
@@ -294,8 +301,8 @@ class _Pull(_LogExchange):
         if target is not None:
             own = witnessed is not None or target.found.authority.owned_by(owners)
             seen.append(SeenHead(target.found.head, "this store", own=own))
-        found = source.found
-        return judge(found.head, found.authority, source.tree, seen, owners)
+        head = source.found
+        return judge(head.head, head.authority, source.tree, seen, owners)
 
     def note(self, source: Replica, verdict: Verdict) -> None:
         # Witnessing an untrusted bank would make it this machine's own.
@@ -323,32 +330,34 @@ class _Push(_LogExchange):
         if target is None:
             return Verdict()
         seen = [SeenHead(target.found.head, "the other copy")]
-        found, owners = source.found, target.found.authority.owners
-        return judge(found.head, found.authority, source.tree, seen, owners)
+        head, owners = source.found, target.found.authority.owners
+        return judge(head.head, head.authority, source.tree, seen, owners)
 
     def ledger(self) -> Ledger:
         return Ledger(self.target, self.bank, writer=writer_key(self.settings))
 
 
-def _found(source: Replica, target: Replica | None, source_name: str, target_name: str) -> Exchange:
-    stands = compare_replicas(source, target)
+def _compared(
+    source: Replica, target: Replica | None, source_name: str, target_name: str
+) -> Exchange:
+    comparison = compare_replicas(source, target)
     return Exchange(
         bank=source.bank,
         name=name_of(source.reader, source.bank),
         source=source_name,
         target=target_name,
-        relation=stands.relation,
-        common=stands.common,
+        relation=comparison.relation,
+        common=comparison.common,
         source_size=source.size,
         target_size=target.size if target is not None else 0,
     )
 
 
 def _copy(store: Store, reader: Reader, bank: str) -> Replica:
-    found = copy_of(reader, bank)
-    if found is None:
+    replica = copy_of(reader, bank)
+    if replica is None:
         raise UnknownBankError(f"there is no bank {bank} here", file=store.name)
-    return found
+    return replica
 
 
 def _notes(done: FastForwardResult | MergeResult) -> list[str]:
@@ -389,10 +398,10 @@ def require_other(settings: Settings, address: str) -> None:
         )
 
 
-def _require_same_bank(target: Store, source: Store, bank: str, wanted: str | None) -> None:
+def _require_same_bank(target: Store, source: Store, bank: str, requested: str | None) -> None:
     """Require that a name is of the same bank in both stores."""
     with source.reading() as reader:
-        name = wanted or name_of(reader, bank)
+        name = requested or name_of(reader, bank)
     if name is None or bank == name:
         return
     try:

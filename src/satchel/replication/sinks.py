@@ -75,16 +75,18 @@ def drain(view: View, sink: Sink, progress: Progress | None = None) -> DrainResu
     bank, last = view.head.bank, sink.last(view.head.bank)
     if last is not None:
         _require_same(view, last.seq, last.id, sink.name)
-    found = DrainResult(seq=last.seq if last is not None else -1)
-    end = min((one.place for one in view.imports() if not one.complete), default=view.head.size)
-    found.waiting = view.head.size - end
-    for rows in _together(_rows(view, found.seq, end)):
+    result = DrainResult(seq=last.seq if last is not None else -1)
+    end = min(
+        (batch.place for batch in view.imports() if not batch.complete), default=view.head.size
+    )
+    result.waiting = view.head.size - end
+    for rows in _together(_rows(view, result.seq, end)):
         sink.write(bank, rows)
-        found.rows += len(rows)
-        found.seq = rows[-1].seq
+        result.rows += len(rows)
+        result.seq = rows[-1].seq
         if progress is not None:
-            progress(found.seq + 1, end)
-    return found
+            progress(result.seq + 1, end)
+    return result
 
 
 def _require_same(view: View, seq: int, identity: str, name: str) -> None:
@@ -107,15 +109,15 @@ def _rows(view: View, after: int, end: int) -> Iterator[SinkRow]:
 
 
 def _together(rows: Iterator[SinkRow]) -> Iterator[list[SinkRow]]:
-    held, size = list[SinkRow](), 0
+    batch, size = list[SinkRow](), 0
     for row in rows:
-        held.append(row)
+        batch.append(row)
         size += len(row.text or "") + len(row.metadata or "")
-        if len(held) == TOGETHER or size > _BYTES_TOGETHER:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
+        if len(batch) == TOGETHER or size > _BYTES_TOGETHER:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def row_of(bank: str, logged: VerifiedRecord) -> SinkRow:
@@ -191,7 +193,7 @@ class FollowOptions:
     interval: float = 2.0
     """Seconds between polls."""
 
-    told: Callable[[SinkResult], None] | None = None
+    on_result: Callable[[SinkResult], None] | None = None
     """Called with the result when something was written."""
 
     progress: Progress | None = None
@@ -214,10 +216,10 @@ def open_sink(settings: Settings, address: str) -> Sink:
     """
     require_owner(settings, "sink")
     scheme, _, rest = address.partition("://")
-    kind, _, place = scheme.partition("+")
+    kind, _, storage = scheme.partition("+")
     if not rest and not scheme.endswith("memory"):
         kind = ""
-    if kind not in SCHEMES or (place and (kind != _PARQUET or place not in SCHEMES)):
+    if kind not in SCHEMES or (storage and (kind != _PARQUET or storage not in SCHEMES)):
         raise UsageError(
             f"not a sink address: {shown_address(address)}",
             field="target",
@@ -227,14 +229,14 @@ def open_sink(settings: Settings, address: str) -> Sink:
         return SqliteSink(_path(address))
     if kind == "postgresql":
         return PostgresSink(address)
-    return _segments(address, kind, place)
+    return _segments(address, kind, storage)
 
 
-def _segments(address: str, kind: str, place: str) -> Sink:
+def _segments(address: str, kind: str, storage: str) -> Sink:
     is_parquet = kind == _PARQUET
-    where = place or ("file" if is_parquet else kind)
-    inner = f"{where}://{address.partition('://')[2]}"
-    files = LocalFiles(_path(inner)) if where == "file" else ObjectFiles(inner)
+    scheme = storage or ("file" if is_parquet else kind)
+    inner = f"{scheme}://{address.partition('://')[2]}"
+    files = LocalFiles(_path(inner)) if scheme == "file" else ObjectFiles(inner)
     if is_parquet:
         as_parquet([])  # a missing extra is reported before anything is read
         return SegmentSink(files, as_parquet, "parquet")
@@ -302,8 +304,8 @@ def _followed(
     with store.reading() as reader:
         name = name_of(reader, bank)
     found = SinkResult(bank=bank, name=name, rows=done.rows, seq=done.seq, waiting=done.waiting)
-    if options.told is not None and done.rows:
-        options.told(found)
+    if options.on_result is not None and done.rows:
+        options.on_result(found)
     return found
 
 
@@ -468,16 +470,16 @@ class PostgresSink:
         if not rows:
             return
         end = (bank, rows[-1].seq, rows[-1].id, SCHEMA_VERSION)
-        values = [[_held(getattr(row, name)) for name in COLUMNS] for row in rows]
-        gone = [(bank, row.target) for row in rows if row.type == "erasure"]
+        values = [[_without_nul(getattr(row, name)) for name in COLUMNS] for row in rows]
+        erased = [(bank, row.target) for row in rows if row.type == "erasure"]
         with (
             self._explained(),
             self._connection.transaction(),
             self._connection.cursor() as cursor,
         ):
             cursor.executemany(adding("%s"), values)
-            if gone:
-                cursor.executemany(emptying("%s"), gone)
+            if erased:
+                cursor.executemany(emptying("%s"), erased)
             cursor.execute(moving("%s"), end)
 
     def close(self) -> None:
@@ -490,11 +492,13 @@ class PostgresSink:
             yield
         except self._error as error:
             # The server's message may contain the address, and that a password.
-            what = str(error).splitlines()[0] if getattr(error, "sqlstate", None) else "no answer"
-            raise TargetError(f"PostgreSQL error: {what}", file=self.name) from None
+            message = (
+                str(error).splitlines()[0] if getattr(error, "sqlstate", None) else "no answer"
+            )
+            raise TargetError(f"PostgreSQL error: {message}", file=self.name) from None
 
 
-def _held(value: Any) -> Any:
+def _without_nul(value: Any) -> Any:
     """Return a text for PostgreSQL, with NUL replaced by its symbol."""
     return value.replace("\0", "\u2400") if isinstance(value, str) else value
 
@@ -540,13 +544,17 @@ class SegmentSink:
     def last(self, bank: str) -> Position | None:
         """Return the last row of a bank, from the names of the files."""
         if bank not in self._last:
-            found = [match for name in self._files.listed(_folder(bank)) if (match := _of(name))]
-            for match in found:
-                if int(match[4]) != SCHEMA_VERSION:
-                    what = f"the sink has column version {match[4]}"
-                    raise TargetError(what, file=self.name)
-            if found:
-                newest = max(found, key=lambda match: int(match[2]))
+            segments = [
+                segment
+                for name in self._files.listed(_folder(bank))
+                if (segment := _parse_name(name))
+            ]
+            for segment in segments:
+                if int(segment[4]) != SCHEMA_VERSION:
+                    message = f"the sink has column version {segment[4]}"
+                    raise TargetError(message, file=self.name)
+            if segments:
+                newest = max(segments, key=lambda segment: int(segment[2]))
                 self._last[bank] = Position(int(newest[2]), _PREFIX + newest[3])
         return self._last.get(bank)
 
@@ -564,7 +572,7 @@ class SegmentSink:
         """Do nothing."""
 
 
-def _of(name: str) -> "re.Match[str] | None":
+def _parse_name(name: str) -> "re.Match[str] | None":
     return _NAME.match(name)
 
 

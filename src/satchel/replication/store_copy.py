@@ -42,13 +42,13 @@ from satchel.replication.copies import (
 )
 from satchel.replication.log_copy import (
     SideDataCounts,
-    bring_beside,
     compare,
+    copied_records,
     copy_log,
-    give_head,
-    is_begun,
-    require_beside,
+    copy_side_data,
     side_of,
+    store_head,
+    verify_side_data,
 )
 from satchel.replication.operations import opened_at
 from satchel.runtime.private_files import private_folder
@@ -139,32 +139,36 @@ def copy_store(
         StoreError: If a store cannot be read or written; a later run resumes the copy.
     """
     require_owner(settings, "store")
-    asked = options or CopyOptions()
+    options = options or CopyOptions()
     if is_same(source, target):
         raise UsageError("a store cannot be copied to itself", file=shown_address(target))
     if not store_exists(source):
         raise UnknownBankError("no store to copy", file=shown_address(source))
     with ExitStack() as stack:
-        here = stack.enter_context(opened_at(settings, source, read_only=True))
-        banks, there = _wanted(here, asked.banks), None
+        source_store = stack.enter_context(opened_at(settings, source, read_only=True))
+        banks, target_store = _selected_banks(source_store, options.banks), None
         if store_exists(target):
-            there = stack.enter_context(opened_at(settings, target, read_only=asked.dry_run))
-        work = _CopyTask(settings, source, target, here, there, asked)
-        found, notes = [work.planned(bank) for bank in banks], list[str]()
-        if not asked.dry_run:
-            work.there = there or stack.enter_context(_made(settings, target))
-            work.total = 2 * sum(one.size for one in found)
-            note_default_bank(settings.at(target), work.there)
-            found = [work.copied(one) for one in found]
-            default, notes = inherited_default(
-                settings.at(target), work.there, default_bank(settings.at(source)), banks
+            target_store = stack.enter_context(
+                opened_at(settings, target, read_only=options.dry_run)
             )
-            found = [msgspec.structs.replace(one, default=one.bank == default) for one in found]
+        task = _CopyTask(settings, source, target, source_store, target_store, options)
+        copied, notes = [task.planned(bank) for bank in banks], list[str]()
+        if not options.dry_run:
+            task.target_store = target_store or stack.enter_context(_create_store(settings, target))
+            task.total = 2 * sum(result.size for result in copied)
+            note_default_bank(settings.at(target), task.target_store)
+            copied = [task.copied(result) for result in copied]
+            default, notes = inherited_default(
+                settings.at(target), task.target_store, default_bank(settings.at(source)), banks
+            )
+            copied = [
+                msgspec.structs.replace(result, default=result.bank == default) for result in copied
+            ]
     return StoreCopy(
         source=shown_address(source),
         target=shown_address(target),
-        banks=found,
-        dry_run=asked.dry_run,
+        banks=copied,
+        dry_run=options.dry_run,
         notes=notes,
     )
 
@@ -192,14 +196,14 @@ def inherited_default(
     return None, [f"no bank is the default; choose one: satchel --store {address} bank use NAME"]
 
 
-def _made(settings: Settings, address: str) -> AbstractContextManager[Store]:
+def _create_store(settings: Settings, address: str) -> AbstractContextManager[Store]:
     path = local_path(address)
     if path is not None and path.parent == settings.home:
         private_folder(settings.home)
     return opened_at(settings, address, read_only=False)
 
 
-def _wanted(store: Store, names: Sequence[str]) -> list[str]:
+def _selected_banks(store: Store, names: Sequence[str]) -> list[str]:
     """Return the IDs of the selected banks, without duplicates."""
     if names:
         return list(dict.fromkeys(find_bank(store, name) for name in names))
@@ -221,74 +225,74 @@ class _CopyTask:
     settings: Settings
     source: str
     target: str
-    here: Store
-    there: Store | None
+    source_store: Store
+    target_store: Store | None
     """The target store; None until it is created."""
 
-    asked: CopyOptions
+    options: CopyOptions
     total: int = 0
     done: int = 0
-    named: BankNames | None = field(default=None)
+    bank_names: BankNames | None = field(default=None)
 
     def planned(self, bank: str) -> CopiedBank:
         """Return the relation of a bank's copies; refuse one that cannot be copied."""
-        seen = self._seen(bank)
-        with self.here.reading() as reader:
+        seen = self._seen_heads(bank)
+        with self.source_store.reading() as reader:
             source, target, begun = _copy(reader, bank), None, None
-            if self.there is not None:
-                with self.there.reading() as other:
-                    begun = is_begun(other, bank)
+            if self.target_store is not None:
+                with self.target_store.reading() as other:
+                    begun = copied_records(other, bank)
                     target = load_replica(other, bank) if begun is None else None
-                    stands = compare_replicas(source, target)
+                    comparison = compare_replicas(source, target)
             else:
-                stands = compare_replicas(source, None)
-            if target is not None and stands.relation not in (Relation.SAME, Relation.AHEAD):
-                raise _other(source, target, stands.common)
+                comparison = compare_replicas(source, None)
+            if target is not None and comparison.relation not in (Relation.SAME, Relation.AHEAD):
+                raise _longer_target(source, target, comparison.common)
             verdict = self._judge_copy(source, target, seen)
             name = name_of(reader, bank)
         return CopiedBank(
             bank=bank,
             name=name,
-            relation=stands.relation,
+            relation=comparison.relation,
             size=source.size,
             root=source.found.head.root,
-            earlier=begun or stands.common,
+            earlier=begun or comparison.common,
             trust=verdict.standing,
             notes=[*verdict.notes, *self._same_name(bank, name)],
         )
 
     def copied(self, plan: CopiedBank) -> CopiedBank:
         """Copy one bank, compare it, and store a receipt."""
-        began, before, seen = now(), self.done, self._seen(plan.bank)
-        with self.here.reading() as reader:
-            found = self._brought(_copy(reader, plan.bank), plan, seen)
+        began, before, seen = now(), self.done, self._seen_heads(plan.bank)
+        with self.source_store.reading() as reader:
+            copied = self._copy_bank(_copy(reader, plan.bank), plan, seen)
         self.done = before + 2 * plan.size
         self._tell(0)
-        account = self._account(found, began)
+        account = self._account(copied, began)
         receipt, notes = save_receipt(self.settings, account)
-        return msgspec.structs.replace(found, receipt=receipt, notes=[*found.notes, *notes])
+        return msgspec.structs.replace(copied, receipt=receipt, notes=[*copied.notes, *notes])
 
-    def _brought(self, source: Replica, plan: CopiedBank, seen: list[SeenHead]) -> CopiedBank:
+    def _copy_bank(self, source: Replica, plan: CopiedBank, seen: list[SeenHead]) -> CopiedBank:
         bank, store = source.bank, self._store()
         with store.reading() as other:
-            target = load_replica(other, bank) if is_begun(other, bank) is None else None
+            target = load_replica(other, bank) if copied_records(other, bank) is None else None
         verdict = self._judge_copy(source, target, seen)
         is_new, side, notes = target is None, 0, list(plan.notes)
         if target is None:
-            brought = copy_log(source, store, self._tell)
-            carried, earlier = brought.records, brought.earlier
-            if brought.restarted:
+            copy = copy_log(source, store, self._tell)
+            carried, earlier = copy.records, copy.earlier
+            if copy.restarted:
                 notes.append("an earlier run had copied an older state; the copy was started again")
         else:
-            carried, earlier = self._went_on(source), target.size
+            carried, earlier = self._copy_rest(source), target.size
         beside = SideDataCounts()
-        bring_beside(source.reader, bank, store, beside)
+        copy_side_data(source.reader, bank, store, beside)
         with store.reading() as other:
             counts = compare(source, other, self._tell)
             if is_new:
-                require_beside(source.reader, bank, other)
+                verify_side_data(source.reader, bank, other)
         if is_new:
-            side = give_head(source, store)
+            side = store_head(source, store)
         with store.reading() as other:
             _require_head(source, load_replica(other, bank))
         if verdict.standing is BankStanding.OWN:
@@ -311,25 +315,25 @@ class _CopyTask:
             notes=notes,
         )
 
-    def _went_on(self, source: Replica) -> int:
+    def _copy_rest(self, source: Replica) -> int:
         """Copy what a complete copy there lacks of the log, in one commit; return the number."""
         store = self._store()
         with store.writing() as writing:
             target = load_replica(writing, source.bank)
-            stands = compare_replicas(source, target)
-            if target is None or stands.relation not in (Relation.SAME, Relation.AHEAD):
+            comparison = compare_replicas(source, target)
+            if target is None or comparison.relation not in (Relation.SAME, Relation.AHEAD):
                 raise StoreBusyError(
                     "the copy was changed by another process", file=store.name, hint="Try again."
                 )
             self._tell(target.size)
-            if stands.relation is Relation.SAME:
+            if comparison.relation is Relation.SAME:
                 return 0
             done = fast_forward(source, writing, target)
             writing.put_side(source.bank, side_of(source.reader, source.bank))
         self._tell(done.records)
         return done.records
 
-    def _seen(self, bank: str) -> list[SeenHead]:
+    def _seen_heads(self, bank: str) -> list[SeenHead]:
         """Return the heads that this machine saw; called before the source is read."""
         witnessed = witness_of(self.settings).last(bank)
         return (
@@ -340,32 +344,32 @@ class _CopyTask:
         self, source: Replica, target: Replica | None, seen: Sequence[SeenHead]
     ) -> Verdict:
         """Verify the source copy against what this machine saw and against the target copy."""
-        owners, found = known_owners(self.settings, source.bank), source.found
+        owners, head = known_owners(self.settings, source.bank), source.found
         if target is not None:
             own = bool(seen) or target.found.authority.owned_by(owners)
             seen = [*seen, SeenHead(target.found.head, "the other copy", own=own)]
-        return judge(found.head, found.authority, source.tree, seen, owners)
+        return judge(head.head, head.authority, source.tree, seen, owners)
 
     def _same_name(self, bank: str, name: str | None) -> list[str]:
-        if self.there is None or name is None:
+        if self.target_store is None or name is None:
             return []
-        if self.named is None:
-            self.named = BankNames(self.there)
-        if not any(other != bank for other in self.named.called(name)):
+        if self.bank_names is None:
+            self.bank_names = BankNames(self.target_store)
+        if not any(other != bank for other in self.bank_names.called(name)):
             return []
         return [f"another bank there is also named {name!r}: use its ID"]
 
     def _store(self) -> Store:
-        assert self.there is not None  # noqa: S101 - made before anything is copied
-        return self.there
+        assert self.target_store is not None  # noqa: S101 - made before anything is copied
+        return self.target_store
 
     def _tell(self, records: int) -> None:
         self.done += records
-        if self.asked.progress is not None:
-            self.asked.progress(self.done, self.total)
+        if self.options.progress is not None:
+            self.options.progress(self.done, self.total)
 
     def _account(self, done: CopiedBank, began: str) -> ReceiptBody:
-        here, there = (
+        source, target = (
             msgspec.structs.replace(
                 end_of_bank(done.name, done.bank, address),
                 size=done.size,
@@ -385,8 +389,8 @@ class _CopyTask:
             tool=tool_version(),
             began=began,
             ended=now(),
-            input=here,
-            output=there,
+            input=source,
+            output=target,
             counts=counts,
             unchanged=done.relation is Relation.SAME,
             done={"carried": done.carried, "there before": done.earlier, **beside},
@@ -396,10 +400,10 @@ class _CopyTask:
 
 
 def _copy(reader: Reader, bank: str) -> Replica:
-    found = load_replica(reader, bank)
-    if found is None:
+    replica = load_replica(reader, bank)
+    if replica is None:
         raise UnknownBankError(f"there is no bank {bank}")
-    return found
+    return replica
 
 
 def _require_head(source: Replica, target: Replica | None) -> None:
@@ -407,7 +411,7 @@ def _require_head(source: Replica, target: Replica | None) -> None:
         raise VerificationError("the head there differs from the one that was copied")
 
 
-def _other(source: Replica, target: Replica, common: int) -> TargetExistsError:
+def _longer_target(source: Replica, target: Replica, common: int) -> TargetExistsError:
     beyond = target.size - common
     return TargetExistsError(
         f"the bank {source.bank} already exists there, with {beyond:,} records that are "

@@ -95,10 +95,10 @@ def rekey_store(
         if path.parent == settings.home:
             private_folder(settings.home)
         encryption.put_key(path, new)
-        _brought_up_to_date(path, new)
+        _migrate_schema(path, new)
     else:
         old = encryption.key_for(path, settings.unlocking)
-        _brought_up_to_date(path, old)
+        _migrate_schema(path, old)
         encryption.rewrite_with_key(
             path,
             old,
@@ -140,11 +140,11 @@ def remove_encryption(settings: Settings, *, progress: Progress | None = None) -
         raise UsageError("the store is not encrypted", file=str(path))
     done = partial(encryption.settle, path, encrypted=False)
     if connection.is_plain(path):  # an earlier call was interrupted right before this step
-        _brought_up_to_date(path, None)
+        _migrate_schema(path, None)
         done()
     else:
         key = encryption.key_for(path, settings.unlocking)
-        _brought_up_to_date(path, key)
+        _migrate_schema(path, key)
         encryption.rewrite_with_key(
             path,
             key,
@@ -170,7 +170,7 @@ def _database_file(settings: Settings) -> Path:
     return path
 
 
-def _brought_up_to_date(path: Path, key: StoreKey | None) -> None:
+def _migrate_schema(path: Path, key: StoreKey | None) -> None:
     """Create the store or migrate it to the current schema."""
     from satchel.stores.sqlite import SqliteStore
 
@@ -445,7 +445,7 @@ def run_sink(
     settings: Settings,
     options: SinkOptions,
     *,
-    told: Callable[[SinkResult], None] | None = None,
+    on_result: Callable[[SinkResult], None] | None = None,
 ) -> list[SinkResult]:
     """Write new records of the logs of banks to a sink, in order, each at least once.
 
@@ -460,7 +460,10 @@ def run_sink(
     with closing(open_sink(settings, options.target)) as sink:
         work = follow if options.follow else follow_once
         how = FollowOptions(
-            bank=options.bank, interval=options.interval, told=told, progress=options.progress
+            bank=options.bank,
+            interval=options.interval,
+            on_result=on_result,
+            progress=options.progress,
         )
         return work(settings, sink, how)
 

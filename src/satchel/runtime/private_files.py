@@ -352,7 +352,7 @@ def require_secret(path: Path, status: os.stat_result, content: str) -> None:
         raise PathRefusedError(
             f"{content} is not safe: {exposed.problem}",
             file=str(path),
-            hint=f"If not, restrict it: {exposed.command}",
+            hint=f"Restrict it: {exposed.command}",
         )
 
 

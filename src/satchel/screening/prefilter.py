@@ -174,9 +174,9 @@ def visible_text(text: str) -> VisibleText:
     """Return a text without invisible characters, and with full-width ones as ASCII."""
     if text.isascii() or not _disguised(text):
         return VisibleText(text)
-    gaps, gone = [], 0
-    for found in _invisible.finditer(text):
-        at = found.start() - gone
-        gone += found.end() - found.start()
-        gaps.append((at, gone))
+    gaps, removed = [], 0
+    for match in _invisible.finditer(text):
+        at = match.start() - removed
+        removed += match.end() - match.start()
+        gaps.append((at, removed))
     return VisibleText(_invisible.sub("", text).translate(_SHOWN), tuple(gaps))

@@ -69,12 +69,12 @@ def create_checkpoint(bank: OpenBank, options: CheckpointOptions) -> CheckpointI
     with bank.ledger.reading() as view:
         start = lookup.find(view, options.session)
         point = point_at(view, start, options.at)
-        made = Recorder(point.tip).checkpoint(
+        checkpoint = Recorder(point.tip).checkpoint(
             _head(view), name=options.name, as_of=None if options.at is None else point.log
         )
-    bank.ledger.append([made])
+    bank.ledger.append([checkpoint])
     with bank.ledger.reading() as view:
-        return lookup.checkpoint(view.get([made.id])[made.id])
+        return lookup.checkpoint(view.get([checkpoint.id])[checkpoint.id])
 
 
 @operation(
@@ -104,7 +104,7 @@ def fork(bank: OpenBank, options: ForkOptions) -> ForkResult:
         start = lookup.find(view, options.session)
         point = point_at(view, start, options.at)
         checkpoint = None if point.checkpoint is None else point.checkpoint.record.id
-        made = Recorder(point.tip).fork(
+        record = Recorder(point.tip).fork(
             _head(view),
             source=key_of(start),
             as_of=point.log,
@@ -114,9 +114,9 @@ def fork(bank: OpenBank, options: ForkOptions) -> ForkResult:
         )
         messages, element = point.tip.number, point.tip.element
         later = memories_since(view, point.log)
-    bank.ledger.append([made])
+    bank.ledger.append([record])
     return ForkResult(
-        id=made.id,
+        id=record.id,
         source=start.record.id,
         messages=messages,
         element=element,
@@ -142,7 +142,7 @@ def rename_session(bank: OpenBank, options: RenameOptions) -> SessionInfo:
     """
     require_owner(bank.settings, "sessions")
     _require_name(options.name)
-    return _said(bank, options.session, name=options.name)
+    return _change_session(bank, options.session, name=options.name)
 
 
 @operation(
@@ -159,24 +159,24 @@ def archive_session(bank: OpenBank, options: ArchiveOptions) -> SessionInfo:
         UsageError: If several match.
     """
     require_owner(bank.settings, "sessions")
-    return _said(bank, options.session, archived=not options.restore)
+    return _change_session(bank, options.session, archived=not options.restore)
 
 
-def _said(
+def _change_session(
     bank: OpenBank, session: str, *, name: str | None = None, archived: bool | None = None
 ) -> SessionInfo:
-    for turn in range(MOST_TRIES):
+    for attempt in range(MOST_TRIES):
         with bank.ledger.reading() as view:
             start = lookup.find(view, session)
-            shown = lookup.session(view, start)
-            if name in (None, shown.name) and archived in (None, shown.archived):
-                return shown
-            given, session = Precondition(view.head.size, [], (key_of(start),)), start.record.id
-        made = about(key_of(start), start.record.id, name=name, archived=archived)
+            current = lookup.session(view, start)
+            if name in (None, current.name) and archived in (None, current.archived):
+                return current
+            unchanged, session = Precondition(view.head.size, [], (key_of(start),)), start.record.id
+        record = about(key_of(start), start.record.id, name=name, archived=archived)
         try:
-            bank.ledger.append([made], given=given)
+            bank.ledger.append([record], given=unchanged)
         except ChangedError:
-            if turn == MOST_TRIES - 1:
+            if attempt == MOST_TRIES - 1:
                 raise
     raise AssertionError("unreachable")
 

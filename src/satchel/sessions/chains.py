@@ -43,7 +43,7 @@ def back(view: View, element: VerifiedRecord) -> Iterator[VerifiedRecord]:
     return _Back(view).walk(element)
 
 
-def places(view: View, element: VerifiedRecord, *, since: int = 0) -> "array[int]":
+def positions_of(view: View, element: VerifiedRecord, *, since: int = 0) -> "array[int]":
     """Return the log positions of a conversation's elements up to one, in order; 8 bytes for each.
 
     Args:
@@ -51,26 +51,26 @@ def places(view: View, element: VerifiedRecord, *, since: int = 0) -> "array[int
         element: As ``back`` takes it.
         since: Number of messages to skip.
     """
-    found = array("q")
+    positions = array("q")
     for each in back(view, element):
         if since and 0 <= count_in(each.model, "number") <= since:
             break
-        found.append(each.seq)
-    found.reverse()
-    return found
+        positions.append(each.seq)
+    positions.reverse()
+    return positions
 
 
 def forward(view: View, element: VerifiedRecord) -> Iterator[VerifiedRecord]:
-    """Yield the elements of a conversation up to one, in order; see ``places``."""
-    return at_places(view, places(view, element))
+    """Yield the elements of a conversation up to one, in order; see ``positions_of``."""
+    return elements_at(view, positions_of(view, element))
 
 
-def at_places(view: View, found: "array[int]") -> Iterator[VerifiedRecord]:
+def elements_at(view: View, positions: "array[int]") -> Iterator[VerifiedRecord]:
     """Yield the elements at log positions, in that order."""
-    for start in range(0, len(found), _TOGETHER):
-        some = found[start : start + _TOGETHER].tolist()
-        there = {each.seq: each for each in view.at(some)}
-        yield from (there[seq] for seq in some if seq in there)
+    for start in range(0, len(positions), _TOGETHER):
+        some = positions[start : start + _TOGETHER].tolist()
+        elements = {each.seq: each for each in view.at(some)}
+        yield from (elements[seq] for seq in some if seq in elements)
 
 
 def tip_of(view: View, start: VerifiedRecord) -> Tip:
@@ -83,15 +83,15 @@ def tip_of(view: View, start: VerifiedRecord) -> Tip:
         view: The bank.
         start: The session or the fork.
     """
-    session, last, place = key_of(start), start, start.seq
-    known = Filter(types=EVENTS, session=session)
-    for logged in view.newest(known, after=start.seq):
-        found = None if logged.row.batch else _anchor(view, logged, session)
-        if found is not None:
-            last, place = found, logged.seq
+    session, last, position = key_of(start), start, start.seq
+    events = Filter(types=EVENTS, session=session)
+    for logged in view.newest(events, after=start.seq):
+        anchor = None if logged.row.batch else _anchor(view, logged, session)
+        if anchor is not None:
+            last, position = anchor, logged.seq
             break
     is_ours = session == start.record.id
-    for logged in view.scan(known, after=place):
+    for logged in view.scan(events, after=position):
         if event_of(logged.model) not in ELEMENTS:
             continue
         parent = parent_of(logged.model)
@@ -110,10 +110,10 @@ def _anchor(view: View, logged: VerifiedRecord, session: str) -> VerifiedRecord 
     if event in ELEMENTS:
         return logged
     named = pointer_in(logged.model, "tip") if event == "about" else None
-    found = view.get([named]).get(named) if named is not None else None
-    if found is None or event_of(found.model) not in ELEMENTS or session_of(found) != session:
+    tip = view.get([named]).get(named) if named is not None else None
+    if tip is None or event_of(tip.model) not in ELEMENTS or session_of(tip) != session:
         return None
-    return found if is_current(view, found) else None
+    return tip if is_current(view, tip) else None
 
 
 def _follows(view: View, last: VerifiedRecord, logged: VerifiedRecord) -> bool:
@@ -190,8 +190,8 @@ class _Back:
     def __init__(self, view: View) -> None:
         self._view = view
         self._bound = sys.maxsize
-        self._wanted: str | None = None
-        self._known: tuple[str | None, VerifiedRecord | None] = (None, None)
+        self._expected: str | None = None
+        self._loaded: tuple[str | None, VerifiedRecord | None] = (None, None)
 
     def walk(self, start: VerifiedRecord) -> Iterator[VerifiedRecord]:
         at: VerifiedRecord | None = start
@@ -205,7 +205,7 @@ class _Back:
             elif event not in ELEMENTS or not 0 <= step < self._bound:
                 return
             else:
-                self._wanted = at.record.id
+                self._expected = at.record.id
                 yield from self._segment(at)
                 at = self._next(session_of(at))
 
@@ -217,8 +217,8 @@ class _Back:
                 continue
             if is_current(self._view, logged):
                 yield logged
-            self._bound, self._wanted = count_in(logged.model, "step"), parent_of(logged.model)
-            if self._wanted in (None, session):
+            self._bound, self._expected = count_in(logged.model, "step"), parent_of(logged.model)
+            if self._expected in (None, session):
                 return
 
     def _fits(self, logged: VerifiedRecord) -> bool:
@@ -227,20 +227,20 @@ class _Back:
         if not 0 <= count_in(logged.model, "step") < self._bound:
             return False
         # An erased element has no data: its predecessor follows.
-        return logged.record.id == self._wanted or self._there() is None
+        return logged.record.id == self._expected or self._expected_element() is None
 
-    def _there(self) -> VerifiedRecord | None:
+    def _expected_element(self) -> VerifiedRecord | None:
         """Return a record by its ID, from anywhere in the log."""
-        if self._known[0] != self._wanted:
-            wanted = self._wanted or ""
-            self._known = self._wanted, self._view.get([wanted]).get(wanted)
-        return self._known[1]
+        if self._loaded[0] != self._expected:
+            wanted = self._expected or ""
+            self._loaded = self._expected, self._view.get([wanted]).get(wanted)
+        return self._loaded[1]
 
     def _next(self, session: str) -> VerifiedRecord | None:
         """Return the next elements: in another order of the log, or before its first element."""
-        if self._wanted is None:
+        if self._expected is None:
             return None
-        found = self._there()
+        found = self._expected_element()
         return found or self._view.get([session]).get(session)
 
     def _uncounted(self, last: VerifiedRecord) -> Iterator[VerifiedRecord]:
@@ -262,14 +262,14 @@ class Divergence:
         other: The last element of the other conversation, or its fork's record.
     """
 
-    def __init__(self, view: View, one: VerifiedRecord, other: VerifiedRecord) -> None:
+    def __init__(self, view: View, first: VerifiedRecord, other: VerifiedRecord) -> None:
         self.own: tuple[list[int], list[int]] = ([], [])
         """Log positions of the elements that only one of them has, newest first."""
 
         self.common: VerifiedRecord | None = None
         """The newest common element; None if there is none."""
 
-        self._walks = (_Walk(back(view, one)), _Walk(back(view, other)))
+        self._walks = (_Walk(back(view, first)), _Walk(back(view, other)))
         self._part()
 
     def _part(self) -> None:
@@ -287,9 +287,9 @@ class Divergence:
     def newest(self, view: View, which: int, limit: int) -> list[VerifiedRecord]:
         """Return the first elements that only one of them has, in order."""
         own = self.own[which]
-        wanted = list(islice(reversed(own), limit))
-        there = {logged.seq: logged for logged in view.at(wanted)}
-        return [there[seq] for seq in wanted if seq in there]
+        positions = list(islice(reversed(own), limit))
+        elements = {logged.seq: logged for logged in view.at(positions)}
+        return [elements[seq] for seq in positions if seq in elements]
 
 
 class _Walk:

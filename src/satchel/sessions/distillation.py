@@ -30,7 +30,7 @@ from satchel.ports.operations import operation
 from satchel.ports.rows import DERIVES_FROM
 from satchel.receipts.receipt import signed_receipt
 from satchel.screening.records import SecretScreener
-from satchel.sessions.chains import at_places, places, tip_of
+from satchel.sessions.chains import elements_at, positions_of, tip_of
 from satchel.sessions.drafts import LogHead, Recorder
 from satchel.sessions.elements import count_in, event_of, key_of
 from satchel.sessions.lookup import SessionPoint, checkpoints, find, point_at, state
@@ -59,11 +59,11 @@ class Turns:
         """Number of messages that were distilled before."""
 
         self._view = view
-        self._places: array[int] = places(view, point.element, since=self.after)
+        self._positions: array[int] = positions_of(view, point.element, since=self.after)
 
     def __iter__(self) -> Iterator[DialogueTurn]:
         number = self.after
-        for logged in at_places(self._view, self._places):
+        for logged in elements_at(self._view, self._positions):
             model = logged.model
             if isinstance(model, SessionEvent) and event_of(model) == "message":
                 counted = count_in(model, "number")
@@ -207,28 +207,28 @@ class _Distillation:
                     hint="See: satchel session checkpoint list SESSION.",
                 )
             before = state(view, point.element).thread_summary
-            distillate = _judged(self._distiller.distill(turns, before), turns)
+            distillate = _validated(self._distiller.distill(turns, before), turns)
             self._screening.scrub = bool(self._bank.settled(view).scrub_secrets)
-            found = DistillResult(
+            result = DistillResult(
                 session=start.record.id,
                 number=turns.number,
                 after=turns.after,
                 up_to=point.tip.number,
                 model=self._distiller.model,
                 summary=distillate.summary,
-                memories=[_drawn(one) for one in distillate.findings],
+                memories=[_distilled_memory(finding) for finding in distillate.findings],
                 left_out=distillate.left_out,
                 dry_run=dry_run,
             )
             if dry_run:
-                return found
+                return result
             recorder = Recorder(tip_of(view, start), screen=self._screening)
-            memories = [self._memory(one, start) for one in distillate.findings]
+            memories = [self._memory(finding, start) for finding in distillate.findings]
             head = LogHead(size=view.head.size, root=view.head.root)
-            records, done = self._records(recorder, found, memories, head)
-            given = Precondition(view.head.size, [], (point.tip.session,))
-        self._bank.ledger.append(records, given=given)
-        ids = [one.id for one in done.memories if one.id is not None]
+            records, done = self._records(recorder, result, memories, head)
+            unchanged = Precondition(view.head.size, [], (point.tip.session,))
+        self._bank.ledger.append(records, given=unchanged)
+        ids = [memory.id for memory in done.memories if memory.id is not None]
         if ids:
             counts = {"memories": len(ids)}
             self._bank.tell("on_remember", ids, counts, lambda: contents(self._bank, ids))
@@ -239,14 +239,16 @@ class _Distillation:
     ) -> tuple[Sealed, DistilledMemory, list[Sealed]]:
         """Return a memory, its entry in the result, and the links to its messages."""
         model = self._screening(memory_of(finding, start, self._at, PROVIDER))
-        made = seal(model, limits=self._bank.settings.options.limits)
-        drawn = msgspec.structs.replace(_drawn(finding), id=made.id, text=made.value["text"])
-        return made, drawn, [seal(edge) for edge in edges_of(made.id, finding)]
+        memory = seal(model, limits=self._bank.settings.options.limits)
+        drawn = msgspec.structs.replace(
+            _distilled_memory(finding), id=memory.id, text=memory.value["text"]
+        )
+        return memory, drawn, [seal(edge) for edge in edges_of(memory.id, finding)]
 
     def _records(
         self,
         recorder: Recorder,
-        found: DistillResult,
+        outcome: DistillResult,
         memories: list[tuple[Sealed, DistilledMemory, list[Sealed]]],
         head: LogHead,
     ) -> tuple[list[Sealed], DistillResult]:
@@ -254,43 +256,48 @@ class _Distillation:
 
         The checkpoint comes after the memories, so that a fork from it includes them.
         """
-        drawn = [one for _, one, _ in memories]
-        change = recorder.change(SessionChange(thread_summary=found.summary), created_at=self._at)
-        shown = change.value["state"]["thread_summary"]
-        said = {
-            "number": found.number,
-            "after": found.after,
-            "up_to": found.up_to,
-            "model": found.model,
-            "memories": [one.id for one in drawn],
+        drawn = [memory for _, memory, _ in memories]
+        change = recorder.change(SessionChange(thread_summary=outcome.summary), created_at=self._at)
+        summary = change.value["state"]["thread_summary"]
+        details = {
+            "number": outcome.number,
+            "after": outcome.after,
+            "up_to": outcome.up_to,
+            "model": outcome.model,
+            "memories": [memory.id for memory in drawn],
         }
         checkpoint = recorder.checkpoint(
-            head, name=self._name, created_at=self._at, distillation=said
+            head, name=self._name, created_at=self._at, distillation=details
         )
-        kinds = {kind: sum(one.kind == kind for one in drawn) for kind in MOST_FINDINGS}
+        kinds = {kind: sum(memory.kind == kind for memory in drawn) for kind in MOST_FINDINGS}
         counts = {kind: number for kind, number in kinds.items() if number}
-        result = {"session": found.session, "checkpoint": checkpoint.id, "found": counts, **said}
+        result = {
+            "session": outcome.session,
+            "checkpoint": checkpoint.id,
+            "found": counts,
+            **details,
+        }
         draft = Receipt(action=ACTION, result=result, at=self._at)
         receipt = signed_receipt(draft, writer_key(self._bank.settings))
-        kept = [made for made, _, _ in memories]
+        sealed = [record for record, _, _ in memories]
         links = [link for _, _, edges in memories for link in edges]
         done = msgspec.structs.replace(
-            found,
-            summary=shown,
+            outcome,
+            summary=summary,
             memories=drawn,
             checkpoint=checkpoint.id,
             receipt=receipt.id,
             secrets=self._screening.found,
             secrets_kept=self._screening.kept,
         )
-        return [*kept, *links, change, checkpoint, receipt], done
+        return [*sealed, *links, change, checkpoint, receipt], done
 
 
-def _drawn(finding: DistilledFinding) -> DistilledMemory:
+def _distilled_memory(finding: DistilledFinding) -> DistilledMemory:
     return DistilledMemory(kind=finding.kind, text=finding.text, messages=list(finding.turns))
 
 
-def _judged(distillate: Distillate, turns: Turns) -> Distillate:
+def _validated(distillate: Distillate, turns: Turns) -> Distillate:
     """Return the output of a distiller, validated.
 
     A model may return anything: the messages that it names must be in its input.
@@ -302,8 +309,8 @@ def _judged(distillate: Distillate, turns: Turns) -> Distillate:
     if not summary.strip() or len(summary) > MOST_SUMMARY:
         problem = f"a summary must have 1 to {MOST_SUMMARY:,} characters"
         raise ValueRefusedError(problem, field="summary")
-    wanted = {turn for finding in findings for turn in finding.turns}
-    missing = wanted - {turn.id for turn in turns if turn.id in wanted}
+    named = {turn for finding in findings for turn in finding.turns}
+    missing = named - {turn.id for turn in turns if turn.id in named}
     for finding in findings:
         if finding.kind not in MOST_FINDINGS or not finding.text.strip():
             raise ValueRefusedError("a finding must have a kind and a text", field="findings")

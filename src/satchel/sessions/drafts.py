@@ -92,34 +92,34 @@ class Recorder:
         self._limits = limits
         self._origin = origin
 
-    def message(self, said: Message) -> Sealed:
+    def message(self, message: Message) -> Sealed:
         """Return the record of the next message.
 
         Raises:
             ValueRefusedError: If it cannot be JSON, or a time is not valid.
             LimitError: If it is too large.
         """
-        place = self._place(number=self.tip.number + 1)
+        state = self._numbering(number=self.tip.number + 1)
         if self.tip.state is not None:
-            place["state"] = self.tip.state
-        is_text = isinstance(said.content, str)
-        made = self._sealed(
+            state["state"] = self.tip.state
+        is_text = isinstance(message.content, str)
+        record = self._sealed(
             SessionEvent(
                 event="message",
                 session=self.tip.session,
                 parent=self.tip.element,
-                role=said.role,
-                name=said.name,
-                text=said.content if is_text else None,
-                content=None if is_text else said.content,
-                state=place,
-                created_at=said.created_at or now(),
-                metadata=said.more,
-                origin=said.origin or self._origin,
+                role=message.role,
+                name=message.name,
+                text=message.content if is_text else None,
+                content=None if is_text else message.content,
+                state=state,
+                created_at=message.created_at or now(),
+                metadata=message.more,
+                origin=message.origin or self._origin,
             )
         )
-        self._go_on(made, self.tip.number + 1, self.tip.state, self.tip.latest)
-        return made
+        self._advance(record, self.tip.number + 1, self.tip.state, self.tip.latest)
+        return record
 
     def change(self, changed: SessionChange, *, created_at: str | None = None) -> Sealed:
         """Return the record of a change of the state beside the messages.
@@ -129,27 +129,31 @@ class Recorder:
             ValueRefusedError: If it cannot be JSON, or a time is not valid.
             LimitError: If it is too large.
         """
-        said = {WORKING: changed.working_state, SUMMARY: changed.thread_summary, NOTE: changed.note}
-        new = {kind: one for kind, one in said.items() if one is not None}
+        members = {
+            WORKING: changed.working_state,
+            SUMMARY: changed.thread_summary,
+            NOTE: changed.note,
+        }
+        new = {kind: value for kind, value in members.items() if value is not None}
         if not new:
             hint = f"Give one of: {', '.join(KINDS)}."
             raise UsageError("no change given", field="state", hint=hint)
-        place = {**self._place(number=self.tip.number), **msgspec.to_builtins(new)}
+        state = {**self._numbering(number=self.tip.number), **msgspec.to_builtins(new)}
         if self.tip.latest:
-            place["latest"] = self.tip.latest
-        made = self._sealed(
+            state["latest"] = self.tip.latest
+        record = self._sealed(
             SessionEvent(
                 event="session",
                 session=self.tip.session,
                 parent=self.tip.element,
-                state=place,
+                state=state,
                 created_at=created_at or now(),
                 origin=self._origin,
             )
         )
-        latest = latest_after(made.model, made.id)
-        self._go_on(made, self.tip.number, made.id, latest)
-        return made
+        latest = latest_after(record.model, record.id)
+        self._advance(record, self.tip.number, record.id, latest)
+        return record
 
     def checkpoint(
         self,
@@ -169,17 +173,17 @@ class Recorder:
             created_at: Canonical time; None for now.
             distillation: Result of a distillation, if that is the reason.
         """
-        place = self._pointer(log, as_of)
-        place["why"] = ASKED if distillation is None else DISTILLED
+        state = self._pointer(log, as_of)
+        state["why"] = ASKED if distillation is None else DISTILLED
         if distillation is not None:
-            place["distillation"] = distillation
+            state["distillation"] = distillation
         return seal(
             SessionEvent(
                 event="checkpoint",
                 session=self.tip.session,
                 parent=self.tip.element,
                 name=name,
-                state=place,
+                state=state,
                 created_at=created_at or now(),
                 origin=self._origin,
             ),
@@ -207,19 +211,19 @@ class Recorder:
             checkpoint: ID of the checkpoint to fork from.
             hides: Whether memories added after the tip are hidden from it.
         """
-        place = self._pointer(log, as_of)
+        state = self._pointer(log, as_of)
         # Not as its session: the records of a session are scanned for its end.
-        place["source"] = source
+        state["source"] = source
         if checkpoint is not None:
-            place["checkpoint"] = checkpoint
+            state["checkpoint"] = checkpoint
         if hides:
-            place["memories"] = "as-of"
+            state["memories"] = "as-of"
         return seal(
             SessionEvent(
                 event="fork",
                 parent=self.tip.element,
                 name=name,
-                state=place,
+                state=state,
                 created_at=now(),
                 origin=self._origin,
             ),
@@ -227,23 +231,25 @@ class Recorder:
             limits=self._limits,
         )
 
-    def _place(self, *, number: int) -> dict[str, Any]:
+    def _numbering(self, *, number: int) -> dict[str, Any]:
         return {"number": number, "step": self.tip.step + 1}
 
     def _pointer(self, log: LogHead, as_of: int | None) -> dict[str, Any]:
-        place: dict[str, Any] = {"number": self.tip.number, "step": self.tip.step}
+        state: dict[str, Any] = {"number": self.tip.number, "step": self.tip.step}
         if self.tip.state is not None:
-            place["state"] = self.tip.state
+            state["state"] = self.tip.state
         if as_of is not None:
-            place["as_of"] = as_of
-        return {**place, "log": {"size": log.size, "root": log.root}}
+            state["as_of"] = as_of
+        return {**state, "log": {"size": log.size, "root": log.root}}
 
     def _sealed(self, draft: SessionEvent) -> Sealed:
-        shown = draft if self._screen is None else self._screen(draft)
-        return seal(shown, nonces=self._nonces, limits=self._limits)
+        screened = draft if self._screen is None else self._screen(draft)
+        return seal(screened, nonces=self._nonces, limits=self._limits)
 
-    def _go_on(self, made: Sealed, number: int, state: str | None, latest: dict[str, str]) -> None:
-        self.tip = Tip(self.tip.session, made.id, number, self.tip.step + 1, state, latest)
+    def _advance(
+        self, record: Sealed, number: int, state: str | None, latest: dict[str, str]
+    ) -> None:
+        self.tip = Tip(self.tip.session, record.id, number, self.tip.step + 1, state, latest)
 
 
 def about(
@@ -263,14 +269,14 @@ def about(
         archived: Whether it is archived; None for no change.
         tip: ID of its last element, as an index if many were imported.
     """
-    said = {"archived": archived, "tip": tip}
+    members = {"archived": archived, "tip": tip}
     return seal(
         SessionEvent(
             event="session",
             session=session,
             parent=start,
             name=name,
-            state={name: one for name, one in said.items() if one is not None} or None,
+            state={name: value for name, value in members.items() if value is not None} or None,
             created_at=now(),
         )
     )

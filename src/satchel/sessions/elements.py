@@ -101,7 +101,7 @@ def key_of(logged: VerifiedRecord) -> str:
     It is the ID of its record; for a conversation of other software, its name there.
     """
     model = logged.model
-    assert isinstance(model, SessionEvent)  # noqa: S101 - whoever calls has looked
+    assert isinstance(model, SessionEvent)  # noqa: S101 - callers check it
     return model.session if model.event == "session" and model.session else logged.record.id
 
 
@@ -126,8 +126,12 @@ def tip_after(logged: VerifiedRecord, session: str, state: VerifiedRecord | None
 
 def latest_after(model: Model, identity: str) -> dict[str, str]:
     """Return the IDs of the last change of each of ``KINDS``, after this one."""
-    said = members(model)
-    before = said.get("latest")
-    kept = before if isinstance(before, dict) else {}
-    latest = {kind: one for kind, one in kept.items() if kind in KINDS and isinstance(one, str)}
-    return {**latest, **{kind: identity for kind in KINDS if kind in said}}
+    changed = members(model)
+    before = changed.get("latest")
+    earlier = before if isinstance(before, dict) else {}
+    latest = {
+        kind: change
+        for kind, change in earlier.items()
+        if kind in KINDS and isinstance(change, str)
+    }
+    return {**latest, **{kind: identity for kind in KINDS if kind in changed}}

@@ -54,7 +54,7 @@ POINTERS = (*BEGINNINGS, *CHECKPOINTS)
 """Bytes that such records contain."""
 
 
-class _Gathered:
+class _SessionData:
     """Data of one conversation beside its elements."""
 
     def __init__(self, start: VerifiedRecord) -> None:
@@ -71,14 +71,14 @@ class _Gathered:
     def take(self, logged: VerifiedRecord) -> None:
         """Add a checkpoint or a later record."""
         model = logged.model
-        assert isinstance(model, SessionEvent)  # noqa: S101 - only such come here
-        said = members(model)
+        assert isinstance(model, SessionEvent)  # noqa: S101 - callers check it
+        details = members(model)
         if model.event == "checkpoint":
             self.checkpoints += 1
-            self.distillations += "distillation" in said
+            self.distillations += "distillation" in details
         else:
             self.name = model.name or self.name
-            archived = said.get("archived")
+            archived = details.get("archived")
             self.archived = archived if isinstance(archived, bool) else self.archived
 
 
@@ -97,40 +97,40 @@ def newest_sessions(
         limit: Number of newest conversations; None for all.
         archived: Whether to include archived ones.
     """
-    found = _gathered(view) if limit is None else _newest(view)
-    wanted = (pair for pair in found if archived or not pair[0].archived)
-    some = list(islice(wanted, None if limit is None else limit + 1))
+    gathered_sessions = _all_session_data(view) if limit is None else _newest_session_data(view)
+    chosen = (pair for pair in gathered_sessions if archived or not pair[0].archived)
+    some = list(islice(chosen, None if limit is None else limit + 1))
     more = limit is not None and len(some) > limit
     pairs = sorted(some[:limit], key=lambda pair: pair[1].seq)
     last = _last_elements(view, [start for _, start in pairs])
-    shown = {
-        start.record.id: _shown(view, gathered, start, last.get(start.record.id))
+    infos = {
+        start.record.id: _session_info(view, gathered, start, last.get(start.record.id))
         for gathered, start in pairs
     }
     children = dict[str | None, list[SessionInfo]]()
-    for one in shown.values():
-        above = one.origin.session if one.origin is not None else None
-        children.setdefault(above if above in shown else None, []).append(one)
-    ordered, waiting = list[SessionInfo](), [(one, 0) for one in reversed(children.get(None, []))]
+    for info in infos.values():
+        above = info.origin.session if info.origin is not None else None
+        children.setdefault(above if above in infos else None, []).append(info)
+    ordered, waiting = list[SessionInfo](), [(info, 0) for info in reversed(children.get(None, []))]
     while waiting:
-        one, depth = waiting.pop()
-        ordered.append(_deeper(one, depth))
-        waiting += [(child, depth + 1) for child in reversed(children.get(one.id, []))]
+        info, depth = waiting.pop()
+        ordered.append(_at_depth(info, depth))
+        waiting += [(child, depth + 1) for child in reversed(children.get(info.id, []))]
     return ordered, more
 
 
 def session(view: View, start: VerifiedRecord) -> SessionInfo:
     """Return one conversation."""
-    shown = _shown(view, _about(view, start), start)
-    return _deeper(shown, len(lineage(view, start)) - 1)
+    info = _session_info(view, _session_data(view, start), start)
+    return _at_depth(info, len(lineage(view, start)) - 1)
 
 
-def find(view: View, wanted: str, field: str = "session") -> VerifiedRecord:
+def find(view: View, name: str, field: str = "session") -> VerifiedRecord:
     """Return the record of a conversation.
 
     Args:
         view: The bank.
-        wanted: Its ID, a prefix of six digits or more, or its name; for a conversation of other
+        name: Its ID, a prefix of six digits or more, or its name; for a conversation of other
             software, also its ID there.
         field: Name of the field in errors.
 
@@ -138,52 +138,52 @@ def find(view: View, wanted: str, field: str = "session") -> VerifiedRecord:
         UnknownSessionError: If there is no match.
         UsageError: If several match.
     """
-    digits = wanted.removeprefix(_PREFIX)
-    found = list[VerifiedRecord]()
+    digits = name.removeprefix(_PREFIX)
+    matches = list[VerifiedRecord]()
     if len(digits) >= _LEAST_DIGITS and _DIGITS.issuperset(digits):
-        there = (
-            [view.get([wanted]).get(wanted)]
-            if is_id(wanted)
+        candidates = (
+            [view.get([name]).get(name)]
+            if is_id(name)
             else view.with_prefix(digits, limit=_MOST_SHOWN)
         )
-        found = [one for one in there if one is not None and _is_there(one)]
-    if not found:
-        found = list(_called(view, wanted))
-    if not found:
+        matches = [logged for logged in candidates if logged is not None and _is_listed(logged)]
+    if not matches:
+        matches = list(_sessions_named(view, name))
+    if not matches:
         raise UnknownSessionError(
-            f"no conversation {wanted[:80]!r} in this bank",
+            f"no conversation {name[:80]!r} in this bank",
             field=field,
             hint="See: satchel session list. To use another bank: --bank NAME.",
         )
-    if len(found) > 1:
-        ids = ", ".join(sorted(one.record.id for one in found)[:_MOST_SHOWN])
+    if len(matches) > 1:
+        ids = ", ".join(sorted(logged.record.id for logged in matches)[:_MOST_SHOWN])
         raise UsageError(
-            f"{len(found)} conversations are named {wanted[:80]!r}",
+            f"{len(matches)} conversations are named {name[:80]!r}",
             field=field,
             hint=f"Use an ID: {ids}",
         )
-    return found[0]
+    return matches[0]
 
 
-def _called(view: View, wanted: str) -> Iterator[VerifiedRecord]:
+def _sessions_named(view: View, name: str) -> Iterator[VerifiedRecord]:
     """Yield the records of the conversations with a name or key, in the order of the log."""
     try:
-        said = (canonical(wanted),)  # as in each record that has it
+        marks = (canonical(name),)  # as in each record that has it
     except ValueRefusedError:
         return
     starts = dict[int, VerifiedRecord]()
-    for logged in view.scan(Filter(types=EVENTS), likely=_likely(said)):
+    for logged in view.scan(Filter(types=EVENTS), likely=_likely(marks)):
         event = event_of(logged.model)
         if event in STARTS:
             starts[logged.seq] = logged
         elif event in ("about", "checkpoint"):
             key = session_of(logged)
-            there = list(view.get([key]).values()) if is_id(key) else []
-            for start in (*there, *pointers(view, key, BEGINNINGS)):
+            named = list(view.get([key]).values()) if is_id(key) else []
+            for start in (*named, *pointers(view, key, BEGINNINGS)):
                 if event_of(start.model) in STARTS:
                     starts[start.seq] = start
     for _, start in sorted(starts.items()):
-        if wanted in (_about(view, start).called(), key_of(start)):
+        if name in (_session_data(view, start).called(), key_of(start)):
             yield start
 
 
@@ -192,12 +192,12 @@ def lineage(view: View, start: VerifiedRecord) -> list[tuple[VerifiedRecord, int
 
     The step is where the fork leaves it; for the first, its end.
     """
-    found, at, step = list[tuple[VerifiedRecord, int]](), start, -1
+    chain, at, step = list[tuple[VerifiedRecord, int]](), start, -1
     while True:
-        found.append((at, step))
+        chain.append((at, step))
         above = _start_of(view, session_of(at)) if event_of(at.model) == "fork" else None
         if above is None:
-            return found
+            return chain
         begins = max(count_in(at.model, "step"), 0)
         at, step = above, begins if step < 0 else min(step, begins)
 
@@ -229,7 +229,7 @@ def messages(
 def message(logged: VerifiedRecord, number: int) -> MessageInfo:
     """Return a message for interfaces."""
     model = logged.model
-    assert isinstance(model, SessionEvent)  # noqa: S101 - whoever calls has looked
+    assert isinstance(model, SessionEvent)  # noqa: S101 - callers check it
     return MessageInfo(
         number=number,
         id=logged.record.id,
@@ -249,84 +249,86 @@ def state(view: View, element: VerifiedRecord) -> StateInfo:
     last = state_at(view, element)
     if last is None:
         return StateInfo()
-    working = next(_kept(view, last, WORKING), None)
-    summary = next(_kept(view, last, SUMMARY), None)
-    said = members(summary.model).get(SUMMARY) if summary is not None else None
-    notes = [note for one in _kept(view, last, NOTE) if (note := _noted(one)) is not None]
+    working = next(_state_changes(view, last, WORKING), None)
+    summary = next(_state_changes(view, last, SUMMARY), None)
+    text = members(summary.model).get(SUMMARY) if summary is not None else None
+    notes = [
+        note for change in _state_changes(view, last, NOTE) if (note := _note(change)) is not None
+    ]
     notes.reverse()
     return StateInfo(
         working_state=members(working.model).get(WORKING) if working is not None else None,
-        thread_summary=said if isinstance(said, str) else None,
+        thread_summary=text if isinstance(text, str) else None,
         notes=notes,
     )
 
 
 def checkpoints(view: View, start: VerifiedRecord) -> list[CheckpointInfo]:
     """Return the checkpoints of a conversation in order, including those before its forks."""
-    found = list[tuple[int, CheckpointInfo]]()
+    numbered = list[tuple[int, CheckpointInfo]]()
     for above, step in lineage(view, start):
         for logged in pointers(view, key_of(above), CHECKPOINTS, after=above.seq):
             at = count_in(logged.model, "step")
             if event_of(logged.model) == "checkpoint" and (step < 0 or at <= step):
-                found.append((at, checkpoint(logged)))
-    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
+                numbered.append((at, checkpoint(logged)))
+    return [info for _, info in sorted(numbered, key=lambda pair: pair[0])]
 
 
 def checkpoint(logged: VerifiedRecord) -> CheckpointInfo:
     """Return a checkpoint for interfaces."""
-    model, said = logged.model, members(logged.model)
-    assert isinstance(model, SessionEvent)  # noqa: S101 - whoever calls has looked
-    distillation = said.get("distillation")
+    model, details = logged.model, members(logged.model)
+    assert isinstance(model, SessionEvent)  # noqa: S101 - callers check it
+    distillation = details.get("distillation")
     return CheckpointInfo(
         id=logged.record.id,
         session=session_of(logged),
         number=max(count_in(model, "number"), 0),
         element=model.parent or "",
-        why=str(said.get("why", "asked")),
+        why=str(details.get("why", "asked")),
         name=model.name,
         created_at=model.created_at,
-        log=size_there(logged),
+        log=log_size_at(logged),
         distillation=distillation if isinstance(distillation, dict) else None,
     )
 
 
-def size_there(pointer: VerifiedRecord) -> int:
+def log_size_at(pointer: VerifiedRecord) -> int:
     """Return the size of the bank's log at a checkpoint, or at the point of a fork.
 
     A record of another bank names that bank's size, so its own position is used; a checkpoint of a
     distillation follows its memories.
     """
-    found = members(pointer.model).get("as_of")
-    if type(found) is int and not pointer.row.batch:
-        return max(0, min(found, pointer.seq))
+    size = members(pointer.model).get("as_of")
+    if type(size) is int and not pointer.row.batch:
+        return max(0, min(size, pointer.seq))
     return pointer.seq
 
 
 def _start_of(view: View, key: str) -> VerifiedRecord | None:
     """Return the record of the conversation that elements refer to by a name."""
-    found = view.get([key]).get(key) if is_id(key) else None
-    if found is not None and event_of(found.model) in STARTS:
-        return found
+    start = view.get([key]).get(key) if is_id(key) else None
+    if start is not None and event_of(start.model) in STARTS:
+        return start
     starts = pointers(view, key, BEGINNINGS)
-    return next((one for one in starts if event_of(one.model) == "session"), None)
+    return next((logged for logged in starts if event_of(logged.model) == "session"), None)
 
 
-def _gathered(view: View) -> Iterator[tuple[_Gathered, VerifiedRecord]]:
+def _all_session_data(view: View) -> Iterator[tuple[_SessionData, VerifiedRecord]]:
     """Yield the data of each conversation with its record, in the order of the log."""
-    found = dict[str, list[_Gathered]]()
+    conversations = dict[str, list[_SessionData]]()
     for logged in view.scan(Filter(types=EVENTS), likely=_likely(POINTERS)):
         event = event_of(logged.model)
         if event in STARTS:
-            found.setdefault(key_of(logged), []).append(_Gathered(logged))
+            conversations.setdefault(key_of(logged), []).append(_SessionData(logged))
         elif event in ("about", "checkpoint"):
-            for gathered in found.get(session_of(logged), ()):
+            for gathered in conversations.get(session_of(logged), ()):
                 gathered.take(logged)
-    every = [gathered for some in found.values() for gathered in some]
-    yield from sorted(((one, one.start) for one in every), key=lambda pair: pair[1].seq)
+    every = [gathered for some in conversations.values() for gathered in some]
+    yield from sorted(((each, each.start) for each in every), key=lambda pair: pair[1].seq)
 
 
-def _newest(view: View) -> Iterator[tuple[_Gathered, VerifiedRecord]]:
-    """Yield as ``_gathered``, newest conversations first, so that a short listing reads little.
+def _newest_session_data(view: View) -> Iterator[tuple[_SessionData, VerifiedRecord]]:
+    """Yield as ``_all_session_data``, newest first, so that a short listing reads little.
 
     The data of a conversation follow its record, so they were read before it.
     """
@@ -334,7 +336,7 @@ def _newest(view: View) -> Iterator[tuple[_Gathered, VerifiedRecord]]:
     for logged in view.newest(Filter(types=EVENTS), likely=_likely(POINTERS)):
         event = event_of(logged.model)
         if event in STARTS:
-            gathered = _Gathered(logged)
+            gathered = _SessionData(logged)
             for pointer in reversed(later.get(key_of(logged), ())):
                 gathered.take(pointer)
             yield gathered, logged
@@ -342,9 +344,9 @@ def _newest(view: View) -> Iterator[tuple[_Gathered, VerifiedRecord]]:
             later.setdefault(session_of(logged), []).append(logged)
 
 
-def _about(view: View, start: VerifiedRecord) -> _Gathered:
+def _session_data(view: View, start: VerifiedRecord) -> _SessionData:
     """Return the data of one conversation."""
-    gathered = _Gathered(start)
+    gathered = _SessionData(start)
     for logged in pointers(view, key_of(start), after=start.seq):
         if event_of(logged.model) in ("about", "checkpoint"):
             gathered.take(logged)
@@ -383,16 +385,16 @@ def pointers(
     return view.scan(of_session(key), after=after, likely=_likely(marks))
 
 
-def _is_there(logged: VerifiedRecord) -> bool:
+def _is_listed(logged: VerifiedRecord) -> bool:
     row = logged.row
     return event_of(logged.model) in STARTS and row.retired is None and not row.hold
 
 
-def _shown(
-    view: View, said: _Gathered, start: VerifiedRecord, end: VerifiedRecord | None = None
+def _session_info(
+    view: View, gathered: _SessionData, start: VerifiedRecord, end: VerifiedRecord | None = None
 ) -> SessionInfo:
     model = start.model
-    assert isinstance(model, SessionEvent)  # noqa: S101 - only such come here
+    assert isinstance(model, SessionEvent)  # noqa: S101 - callers check it
     if end is None:
         tip = tip_of(view, start)
         end, number = view.get([tip.element]).get(tip.element), tip.number
@@ -400,15 +402,15 @@ def _shown(
         number = count_in(end.model, "number")
     return SessionInfo(
         id=start.record.id,
-        name=said.called(),
+        name=gathered.called(),
         messages=number,
         created_at=model.created_at,
         last_at=getattr(end.model, "created_at", None) if end is not None else None,
         agent=start.row.agent,
         user=start.row.user,
-        archived=said.archived,
-        checkpoints=said.checkpoints,
-        distillations=said.distillations,
+        archived=gathered.archived,
+        checkpoints=gathered.checkpoints,
+        distillations=gathered.distillations,
         origin=_branch(start) if model.event == "fork" else None,
         memories="as-of" if members(model).get("memories") == "as-of" else "all",
         provider=model.origin.provider if model.origin is not None else None,
@@ -422,40 +424,44 @@ def _branch(fork: VerifiedRecord) -> Branch:
         number=max(count_in(fork.model, "number"), 0),
         element=parent_of(fork.model) or "",
         checkpoint=pointer_in(fork.model, "checkpoint"),
-        log=size_there(fork),
+        log=log_size_at(fork),
     )
 
 
-def _deeper(shown: SessionInfo, depth: int) -> SessionInfo:
-    return msgspec.structs.replace(shown, depth=depth)
+def _at_depth(info: SessionInfo, depth: int) -> SessionInfo:
+    return msgspec.structs.replace(info, depth=depth)
 
 
-def _kept(view: View, state: VerifiedRecord, kind: str) -> Iterator[VerifiedRecord]:
+def _state_changes(view: View, state: VerifiedRecord, kind: str) -> Iterator[VerifiedRecord]:
     """Yield the changes of one kind up to a change of state, newest first."""
-    at, wanted = state, latest_after(state.model, state.record.id).get(kind)
-    while wanted is not None:
-        found = view.get([wanted]).get(wanted)
-        if found is None:  # erased: the previous ones are found by traversal
-            older = (one for one in back(view, at) if one.seq != at.seq)
-            found = next((one for one in older if kind in members(one.model)), None)
-        if found is None or event_of(found.model) != "state" or found.seq >= at.seq + (at is state):
+    at, identity = state, latest_after(state.model, state.record.id).get(kind)
+    while identity is not None:
+        change = view.get([identity]).get(identity)
+        if change is None:  # erased: the previous ones are found by traversal
+            older = (element for element in back(view, at) if element.seq != at.seq)
+            change = next((element for element in older if kind in members(element.model)), None)
+        if (
+            change is None
+            or event_of(change.model) != "state"
+            or change.seq >= at.seq + (at is state)
+        ):
             return
-        if is_current(view, found):
-            yield found
-        at, before = found, members(found.model).get("latest")
-        wanted = before.get(kind) if isinstance(before, dict) else None
+        if is_current(view, change):
+            yield change
+        at, before = change, members(change.model).get("latest")
+        identity = before.get(kind) if isinstance(before, dict) else None
 
 
-def _noted(logged: VerifiedRecord) -> NoteInfo | None:
-    said = members(logged.model).get(NOTE)
-    if not isinstance(said, dict) or not isinstance(said.get("content"), str):
+def _note(logged: VerifiedRecord) -> NoteInfo | None:
+    note = members(logged.model).get(NOTE)
+    if not isinstance(note, dict) or not isinstance(note.get("content"), str):
         return None
-    category = said.get("category")
+    category = note.get("category")
     return NoteInfo(
-        content=said["content"],
+        content=note["content"],
         category=category if isinstance(category, str) else "context",
         id=logged.record.id,
-        created_at=said.get("created_at") or getattr(logged.model, "created_at", None),
+        created_at=note.get("created_at") or getattr(logged.model, "created_at", None),
     )
 
 
@@ -481,13 +487,13 @@ class SessionPoint(NamedTuple):
     """ID of the checkpoint, if it is one."""
 
 
-def point_at(view: View, start: VerifiedRecord, wanted: str | None) -> SessionPoint:
+def point_at(view: View, start: VerifiedRecord, text: str | None) -> SessionPoint:
     """Return a point of a conversation.
 
     Args:
         view: The bank.
         start: The session or the fork.
-        wanted: The ID, or an ID prefix, of a message, a checkpoint or a distillation's receipt;
+        text: The ID, or an ID prefix, of a message, a checkpoint or a distillation's receipt;
             ``50`` or ``message:50`` for a message by its number; ``distillation:2``;
             ``checkpoint:NAME``, or the name alone. None for the present end.
 
@@ -495,25 +501,29 @@ def point_at(view: View, start: VerifiedRecord, wanted: str | None) -> SessionPo
         UnknownSessionError: If there is no such point.
         UsageError: If several match.
     """
-    if wanted is None:
+    if text is None:
         return _of_element(view, start, _end(view, start))
-    number = wanted.removeprefix(MESSAGE)
+    number = text.removeprefix(MESSAGE)
     if number.isascii() and number.isdecimal() and len(number) <= _LONGEST_NUMBER:
         return _of_element(view, start, _numbered(view, start, int(number)))
-    for before, matches in ((DISTILLATION, _is_distillation), (CHECKPOINT, _is_called)):
-        if wanted.startswith(before):
-            said = wanted.removeprefix(before)
-            return _only(
+    for before, matches in ((DISTILLATION, _is_distillation), (CHECKPOINT, _has_name)):
+        if text.startswith(before):
+            name = text.removeprefix(before)
+            return _single_checkpoint(
                 view,
                 start,
-                wanted,
-                [one for one in _checkpoints(view, start) if matches(one, said)],
+                text,
+                [
+                    checkpoint
+                    for checkpoint in _checkpoints(view, start)
+                    if matches(checkpoint, name)
+                ],
             )
-    found = _by_id(view, start, wanted)
-    if found is not None:
-        return found
-    called = [one for one in _checkpoints(view, start) if _is_called(one, wanted)]
-    return _only(view, start, wanted, called)
+    point = _by_id(view, start, text)
+    if point is not None:
+        return point
+    called = [checkpoint for checkpoint in _checkpoints(view, start) if _has_name(checkpoint, text)]
+    return _single_checkpoint(view, start, text, called)
 
 
 def _end(view: View, start: VerifiedRecord) -> VerifiedRecord:
@@ -525,7 +535,7 @@ def _of_element(view: View, start: VerifiedRecord, element: VerifiedRecord) -> S
     """Return the point right after an element, or at the beginning of a conversation."""
     at: VerifiedRecord | None = element
     if event_of(element.model) == "fork":  # no elements of its own: the point of the fork
-        log, at = size_there(element), element_of(view, element)
+        log, at = log_size_at(element), element_of(view, element)
         element = element if at is None else at
     else:
         log = element.seq + 1
@@ -542,7 +552,7 @@ def _of_checkpoint(view: View, start: VerifiedRecord, checkpoint: VerifiedRecord
     if element is None:
         raise UnknownSessionError("everything before the checkpoint was erased", field="at")
     point = _of_element(view, start, element)
-    return point._replace(log=size_there(checkpoint), checkpoint=checkpoint)
+    return point._replace(log=log_size_at(checkpoint), checkpoint=checkpoint)
 
 
 def _numbered(view: View, start: VerifiedRecord, number: int) -> VerifiedRecord:
@@ -557,7 +567,11 @@ def _numbered(view: View, start: VerifiedRecord, number: int) -> VerifiedRecord:
     if number == 0:
         return lineage(view, start)[-1][0]
     if count_in(last.model, "number") == FOREIGN and event_of(last.model) == "message":
-        every = [one for one in back(view, _end(view, start)) if event_of(one.model) == "message"]
+        every = [
+            element
+            for element in back(view, _end(view, start))
+            if event_of(element.model) == "message"
+        ]
         if number <= len(every):
             return every[-number]
     raise UnknownSessionError(
@@ -567,25 +581,23 @@ def _numbered(view: View, start: VerifiedRecord, number: int) -> VerifiedRecord:
     )
 
 
-def _by_id(view: View, start: VerifiedRecord, wanted: str) -> SessionPoint | None:
-    digits = wanted.removeprefix(_PREFIX)
+def _by_id(view: View, start: VerifiedRecord, text: str) -> SessionPoint | None:
+    digits = text.removeprefix(_PREFIX)
     if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
         return None
-    found = (
-        list(view.get([wanted]).values())
-        if is_id(wanted)
+    matches = (
+        list(view.get([text]).values())
+        if is_id(text)
         else view.with_prefix(digits, limit=_MOST_SHOWN)
     )
-    if len(found) > 1:
-        ids = ", ".join(sorted(one.record.id for one in found))
-        raise UsageError(
-            f"several IDs start with {wanted!r}", field="at", hint=f"Use one of: {ids}"
-        )
-    if not found:
+    if len(matches) > 1:
+        ids = ", ".join(sorted(each.record.id for each in matches))
+        raise UsageError(f"several IDs start with {text!r}", field="at", hint=f"Use one of: {ids}")
+    if not matches:
         return None
-    logged = _meant(view, found[0])
+    logged = _receipt_checkpoint(view, matches[0])
     event = event_of(logged.model)
-    whole = {key_of(one): step for one, step in lineage(view, start)}
+    whole = {key_of(each): step for each, step in lineage(view, start)}
     if event == "checkpoint" and _is_within(logged, whole):
         return _of_checkpoint(view, start, logged)
     if event in ELEMENTS and _is_within(logged, whole):
@@ -599,7 +611,7 @@ def _by_id(view: View, start: VerifiedRecord, wanted: str) -> SessionPoint | Non
     )
 
 
-def _meant(view: View, logged: VerifiedRecord) -> VerifiedRecord:
+def _receipt_checkpoint(view: View, logged: VerifiedRecord) -> VerifiedRecord:
     """Return the checkpoint of a distillation, given its receipt; other elements unchanged."""
     if isinstance(logged.model, Receipt):
         named = str(logged.model.result.get("checkpoint", ""))
@@ -616,36 +628,36 @@ def _is_within(logged: VerifiedRecord, whole: dict[str, int]) -> bool:
 
 
 def _checkpoints(view: View, start: VerifiedRecord) -> list[VerifiedRecord]:
-    found = list[VerifiedRecord]()
+    checkpoints = list[VerifiedRecord]()
     for above, step in lineage(view, start):
         for logged in pointers(view, key_of(above), CHECKPOINTS):
             is_one = event_of(logged.model) == "checkpoint"
             if is_one and (step < 0 or count_in(logged.model, "step") <= step):
-                found.append(logged)
-    return found
+                checkpoints.append(logged)
+    return checkpoints
 
 
-def _is_distillation(logged: VerifiedRecord, said: str) -> bool:
+def _is_distillation(logged: VerifiedRecord, number: str) -> bool:
     distillation = members(logged.model).get("distillation")
-    return isinstance(distillation, dict) and str(distillation.get("number")) == said
+    return isinstance(distillation, dict) and str(distillation.get("number")) == number
 
 
-def _is_called(logged: VerifiedRecord, said: str) -> bool:
-    return getattr(logged.model, "name", None) == said
+def _has_name(logged: VerifiedRecord, name: str) -> bool:
+    return getattr(logged.model, "name", None) == name
 
 
-def _only(
-    view: View, start: VerifiedRecord, wanted: str, found: list[VerifiedRecord]
+def _single_checkpoint(
+    view: View, start: VerifiedRecord, text: str, matches: list[VerifiedRecord]
 ) -> SessionPoint:
-    if not found:
+    if not matches:
         raise UnknownSessionError(
-            f"the conversation has no point {wanted[:80]!r}",
+            f"the conversation has no point {text[:80]!r}",
             field="at",
             hint="See: satchel session checkpoint list SESSION.",
         )
-    if len(found) > 1:
-        ids = ", ".join(one.record.id for one in found[:_MOST_SHOWN])
+    if len(matches) > 1:
+        ids = ", ".join(checkpoint.record.id for checkpoint in matches[:_MOST_SHOWN])
         raise UsageError(
-            f"{len(found)} points are named {wanted[:80]!r}", field="at", hint=f"Use an ID: {ids}"
+            f"{len(matches)} points are named {text[:80]!r}", field="at", hint=f"Use an ID: {ids}"
         )
-    return _of_checkpoint(view, start, found[0])
+    return _of_checkpoint(view, start, matches[0])

@@ -13,7 +13,7 @@ from satchel.model.values import Component
 from satchel.ports.operations import operation
 from satchel.ports.rows import Filter
 from satchel.sessions import lookup
-from satchel.sessions.chains import Divergence, at_places, places
+from satchel.sessions.chains import Divergence, elements_at, positions_of
 from satchel.sessions.elements import count_in, event_of
 from satchel.sessions.lookup import point_at
 from satchel.sessions.options import (
@@ -108,10 +108,10 @@ def list_sessions(bank: OpenBank, options: SessionListOptions) -> SessionList:
     """List the newest conversations, each fork below the one that it continues."""
     require_owner(bank.settings, "sessions")
     with bank.ledger.reading() as view:
-        found, more = lookup.newest_sessions(
+        sessions, more = lookup.newest_sessions(
             view, limit=options.limit, archived=options.include_archived
         )
-        return SessionList(sessions=found, more=more)
+        return SessionList(sessions=sessions, more=more)
 
 
 @operation(
@@ -131,13 +131,13 @@ def show_session(bank: OpenBank, options: SessionShowOptions) -> SessionSnapshot
     with bank.ledger.reading() as view:
         start = lookup.find(view, options.session)
         point = point_at(view, start, options.at)
-        shown = list(lookup.messages(view, point.element, last=options.last))
-        shown.reverse()
+        messages = list(lookup.messages(view, point.element, last=options.last))
+        messages.reverse()
         return SessionSnapshot(
             session=lookup.session(view, start),
             number=point.tip.number,
-            messages=shown,
-            left_out=shown[0].number - 1 if shown else point.tip.number,
+            messages=messages,
+            left_out=messages[0].number - 1 if messages else point.tip.number,
             state=lookup.state(view, point.checkpoint or point.element),
             checkpoints=lookup.checkpoints(view, start),
             memories_later=memories_since(view, point.log),
@@ -151,11 +151,11 @@ def messages_of(bank: OpenBank, session: str, *, at: str | None = None) -> Itera
     """
     require_owner(bank.settings, "sessions")
     with bank.ledger.reading() as view:
-        found = places(view, point_at(view, lookup.find(view, session), at).element)
+        positions = positions_of(view, point_at(view, lookup.find(view, session), at).element)
     number = 0
-    for start in range(0, len(found), _TOGETHER):
+    for start in range(0, len(positions), _TOGETHER):
         with bank.ledger.reading() as view:  # a new view: the caller may take long
-            some = list(at_places(view, found[start : start + _TOGETHER]))
+            some = list(elements_at(view, positions[start : start + _TOGETHER]))
         for logged in some:
             if _is_message(logged):
                 counted = count_in(logged.model, "number")
@@ -229,15 +229,16 @@ def memories_since(view: View, size: int) -> int:
     return sum(1 for _ in view.scan(Filter(types=_ENTRIES), after=size - 1))
 
 
-def _messages_in(view: View, places: list[int]) -> int:
-    pieces = (places[start : start + 256] for start in range(0, len(places), 256))
-    return sum(_is_message(one) for piece in pieces for one in view.at(piece))
+def _messages_in(view: View, positions: list[int]) -> int:
+    pieces = (positions[start : start + 256] for start in range(0, len(positions), 256))
+    return sum(_is_message(logged) for piece in pieces for logged in view.at(piece))
 
 
 def _first(view: View, parting: Divergence, which: int, limit: int) -> list[MessageInfo]:
-    found = (one for one in parting.newest(view, which, 4 * limit) if _is_message(one))
+    messages = (logged for logged in parting.newest(view, which, 4 * limit) if _is_message(logged))
     return [
-        lookup.message(one, max(count_in(one.model, "number"), 0)) for one in islice(found, limit)
+        lookup.message(logged, max(count_in(logged.model, "number"), 0))
+        for logged in islice(messages, limit)
     ]
 
 

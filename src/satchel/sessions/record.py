@@ -94,14 +94,14 @@ def begin(
         ValueRefusedError, LimitError: If an element cannot be stored; then none is.
     """
     require_owner(bank.settings, "sessions")
-    wanted = beginning or NewSession()
-    if wanted.name is not None and not wanted.name.strip():
+    properties = beginning or NewSession()
+    if properties.name is not None and not properties.name.strip():
         raise UsageError("the name of a conversation must not be empty", field="name")
-    scope = Scope(agent=wanted.agent, user=wanted.user)
+    scope = Scope(agent=properties.agent, user=properties.user)
     start = new_session(
-        wanted.name,
+        properties.name,
         scope=None if scope == Scope() else scope,
-        metadata=dict(wanted.metadata),
+        metadata=dict(properties.metadata),
     )
     return _Recording(bank, None, scrub=scrub_secrets).log(start, spoken)
 
@@ -125,11 +125,11 @@ def record(
         ValueRefusedError, LimitError: If an element cannot be stored; then none is.
     """
     require_owner(bank.settings, "sessions")
-    for turn in range(MOST_TRIES):
+    for attempt in range(MOST_TRIES):
         try:
             return _Recording(bank, session, scrub=scrub_secrets).log(None, spoken)
         except ChangedError:
-            if turn == MOST_TRIES - 1:
+            if attempt == MOST_TRIES - 1:
                 raise
     raise AssertionError("unreachable")
 
@@ -159,8 +159,8 @@ class _Recording:
         assert tip is not None  # noqa: S101 - a session is new, or was found
         recorder = Recorder(tip, screen=self._screening, limits=self._bank.settings.options.limits)
         try:
-            for one in spoken:
-                waiting.append(self._made(recorder, one))
+            for item in spoken:
+                waiting.append(self._seal_item(recorder, item))
                 if len(waiting) >= TOGETHER:
                     self._append(waiting)
                     waiting = []
@@ -170,18 +170,18 @@ class _Recording:
             if self._source is not None:
                 revert_import(self._bank.ledger, self._source, "cut short")
             raise
-        return self._recorded(recorder.tip, is_new=start is not None)
+        return self._result(recorder.tip, is_new=start is not None)
 
     def _require_some(self, waiting: list[Sealed]) -> None:
         if not waiting and self._source is None:
             raise EmptyInputError("no messages to record", field="messages")
 
-    def _made(self, recorder: Recorder, one: SessionItem) -> Sealed:
-        if isinstance(one, Message):
+    def _seal_item(self, recorder: Recorder, item: SessionItem) -> Sealed:
+        if isinstance(item, Message):
             self._messages += 1
-            return recorder.message(one)
+            return recorder.message(item)
         self._changes += 1
-        return recorder.change(one)
+        return recorder.change(item)
 
     def _append(self, records: list[Sealed]) -> None:
         ledger = self._bank.ledger
@@ -199,18 +199,18 @@ class _Recording:
             return
         if waiting:
             self._append(waiting)
-        given = self._given
-        if given is not None and self._tip is not None:
+        unchanged = self._given
+        if unchanged is not None and self._tip is not None:
             with ledger.reading() as view:
                 if tip_of(view, view.get([self._start])[self._start]) != self._tip:
                     raise ChangedError("another process added to the conversation")
-                given = Precondition(view.head.size, [], (self._tip.session,))
+                unchanged = Precondition(view.head.size, [], (self._tip.session,))
         end = closing_receipt(self._source, now(), messages=self._messages)
-        found = about(tip.session, self._start or tip.session, tip=tip.element)
-        ledger.append([end, found], given=given)
+        tip_record = about(tip.session, self._start or tip.session, tip=tip.element)
+        ledger.append([end, tip_record], given=unchanged)
         self._source = None
 
-    def _recorded(self, tip: Tip, *, is_new: bool) -> RecordResult:
+    def _result(self, tip: Tip, *, is_new: bool) -> RecordResult:
         return RecordResult(
             session=tip.session,
             messages=self._messages,
@@ -283,10 +283,10 @@ def parse_session_item(value: Any) -> SessionItem:
     if isinstance(note, str):
         note = {"content": note}
     try:
-        kept = None if note is None else msgspec.convert(note, resolved(Note))
+        parsed = None if note is None else msgspec.convert(note, resolved(Note))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not a note: {error}", field=NOTE) from None
-    return SessionChange(working_state=value.get(WORKING), thread_summary=summary, note=kept)
+    return SessionChange(working_state=value.get(WORKING), thread_summary=summary, note=parsed)
 
 
 def _parsed(line: bytes) -> Any:

@@ -59,8 +59,8 @@ class HostFile(NamedTuple):
         """Path of its backup."""
         return self.path.with_name(f"{self.path.name}.before-satchel")
 
-    def given_back(
-        self, value: Mapping[str, Any], parse: Parse, made: str, bare: Mapping[str, Any]
+    def restored_text(
+        self, value: Mapping[str, Any], parse: Parse, text: str, bare: Mapping[str, Any]
     ) -> str | None:
         """Return the text of the file after the removal of the additions.
 
@@ -69,7 +69,7 @@ class HostFile(NamedTuple):
         Args:
             value: The value after the removal.
             parse: Parses the file.
-            made: The text of that value.
+            text: The text of that value.
             bare: The value without members that such a file always has.
         """
         before = read_host_file(self.backup, self.project).text
@@ -77,7 +77,7 @@ class HostFile(NamedTuple):
             was = _filled(parse(before, self.backup))
             if was in (_filled(value), _filled(bare)):
                 return before
-        return made if bare or before is not None else None
+        return text if bare or before is not None else None
 
     def write(self, text: str | None, *, keeps: bool) -> Path | None:
         """Write or delete the file atomically, and return the path of its backup.
@@ -97,8 +97,8 @@ class HostFile(NamedTuple):
         if text is None:
             _remove(self.path)
         else:
-            there = self.path.exists()
-            _write(self.path, text, self.path.stat().st_mode & 0o777 if there else PRIVATE_FILE)
+            exists = self.path.exists()
+            _write(self.path, text, self.path.stat().st_mode & 0o777 if exists else PRIVATE_FILE)
         if read_host_file(self.backup, self.project).text == (text or ""):
             _remove(self.backup)  # restored
         return self.backup if self.backup.exists() else None
@@ -303,7 +303,7 @@ class ConnectResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         "mcp": "A person decides which programs use the memory.",
     },
 )
-def connect(settings: Settings, asked: ConnectOptions) -> ConnectResult:
+def connect(settings: Settings, options: ConnectOptions) -> ConnectResult:
     """Add Satchel's MCP server to an agent host's configuration.
 
     The entry and the hooks name this home, store and configuration, and the default bank if one was
@@ -313,7 +313,7 @@ def connect(settings: Settings, asked: ConnectOptions) -> ConnectResult:
 
     Args:
         settings: The surroundings.
-        asked: Which host, and how.
+        options: Which host, and how.
 
     Raises:
         MalformedError: If one of its files cannot be read; nothing is changed then.
@@ -322,62 +322,62 @@ def connect(settings: Settings, asked: ConnectOptions) -> ConnectResult:
         TargetError: If a file cannot be written.
     """
     require_owner(settings, "connect")
-    host = Host(asked.host)
+    host = Host(options.host)
     known = HOSTS[host]
-    if asked.hooks and known.hooks is None:
+    if options.hooks and known.hooks is None:
         raise UsageError(
             f"{host} has no hooks for the start and the end of a session", field="hooks"
         )
-    bank = None if asked.remove else asked.bank or _default_bank(settings)
-    plans = [_servers(settings, _found(host, known.servers, asked), known, asked, bank)]
-    if known.hooks is not None and (asked.hooks or asked.plugin or asked.remove):
-        there = _found(host, known.hooks, asked)
-        plans.append(_hooks(settings, there, known.hooks_of, asked, bank))
-    if asked.plugin or asked.remove:
-        plans.append(_skill(_found(host, known.skill, asked), asked))
+    bank = None if options.remove else options.bank or _default_bank(settings)
+    plans = [_servers(settings, _host_file(host, known.servers, options), known, options, bank)]
+    if known.hooks is not None and (options.hooks or options.plugin or options.remove):
+        file = _host_file(host, known.hooks, options)
+        plans.append(_hooks(settings, file, known.hooks_of, options, bank))
+    if options.plugin or options.remove:
+        plans.append(_skill(_host_file(host, known.skill, options), options))
     done = [plan() for plan in plans]  # read all files before the first write
-    return ConnectResult(host=host.value, files=done, dry_run=asked.dry_run)
+    return ConnectResult(host=host.value, files=done, dry_run=options.dry_run)
 
 
-def _found(host: Host, place: HostPath, asked: ConnectOptions) -> HostFile:
-    project = None if asked.project is None else Path(asked.project)
-    path = path_of(host, place, project)
-    there = read_host_file(path, None if project is None else project.resolve())
-    require_inside(there.backup, there.project)
-    return there
+def _host_file(host: Host, location: HostPath, options: ConnectOptions) -> HostFile:
+    project = None if options.project is None else Path(options.project)
+    path = path_of(host, location, project)
+    file = read_host_file(path, None if project is None else project.resolve())
+    require_inside(file.backup, file.project)
+    return file
 
 
 def command() -> list[str]:
     """Return the command of this program with full paths, as a host may have no shell's PATH."""
-    there = shutil.which("satchel")
-    return [there] if there else [sys.executable, "-m", "satchel"]
+    program = shutil.which("satchel")
+    return [program] if program else [sys.executable, "-m", "satchel"]
 
 
 def _servers(
-    settings: Settings, there: HostFile, known: HostConfig, asked: ConnectOptions, bank: str | None
+    settings: Settings, file: HostFile, known: HostConfig, options: ConnectOptions, bank: str | None
 ) -> Callable[[], HostFileChange]:
     """Return the change of the file with the servers."""
-    text = there.text or ""
+    text = file.text or ""
     parse = toml_of if known.form == "toml" else json_of
-    value = parse(text, there.path)
-    without = _with_member(value, known.table, None, there.path)
+    value = parse(text, file.path)
+    without = _with_member(value, known.table, None, file.path)
     entry = None
-    if not asked.remove:
-        said = _plugin(".mcp.json")["mcpServers"][SERVER]
+    if not options.remove:
+        server = _plugin(".mcp.json")["mcpServers"][SERVER]
         more = ["--bank", bank] if bank else []
-        words = invocation(settings, [*said["args"], *more], command())
+        words = invocation(settings, [*server["args"], *more], command())
         entry = {"command": words[0], "args": words[1:]}
-    wanted = _with_member(value, known.table, entry, there.path)
-    if wanted == value:
-        made = text
+    changed = _with_member(value, known.table, entry, file.path)
+    if changed == value:
+        changed_text = text
     elif known.form == "toml":
-        made = with_table(text, (known.table, SERVER), entry)
+        changed_text = with_table(text, (known.table, SERVER), entry)
     else:
-        made = dumped(wanted, there.text)
-    given: str | None = made
-    if asked.remove and wanted != value:
-        given = there.given_back(without, parse, made, without)
-    return _writer(there, given, entry, asked, is_first=without == value)
+        changed_text = dumped(changed, file.text)
+    result: str | None = changed_text
+    if options.remove and changed != value:
+        result = file.restored_text(without, parse, changed_text, without)
+    return _writer(file, result, entry, options, is_first=without == value)
 
 
 def _default_bank(settings: Settings) -> str | None:
@@ -393,70 +393,70 @@ def _default_bank(settings: Settings) -> str | None:
 
 
 def _hooks(
-    settings: Settings, there: HostFile, hooks_of: str, asked: ConnectOptions, bank: str | None
+    settings: Settings, file: HostFile, hooks_of: str, options: ConnectOptions, bank: str | None
 ) -> Callable[[], HostFileChange]:
     """Return the change of the file with the hooks."""
-    value = json_of(there.text or "", there.path)
+    value = json_of(file.text or "", file.path)
     ours = _plugin(hooks_of)
-    without = _without_hooks(value, there.path)
-    wanted = without
-    if not asked.remove:
-        wanted = {**{name: ours[name] for name in ours if name != "hooks"}, **deepcopy(without)}
-        events = wanted.setdefault("hooks", {})
+    without = _without_hooks(value, file.path)
+    changed = without
+    if not options.remove:
+        changed = {**{name: ours[name] for name in ours if name != "hooks"}, **deepcopy(without)}
+        events = changed.setdefault("hooks", {})
         for event, groups in ours["hooks"].items():
-            told = [_as_here(settings, group, bank) for group in groups]
-            events[event] = [*events.get(event, []), *told]
-    made = (there.text or "") if wanted == value else dumped(wanted, there.text)
-    given: str | None = made
-    if asked.remove and wanted != value:
-        bare = {one: said for one, said in without.items() if said != ours.get(one)}
-        given = there.given_back(without, json_of, made, bare)
-    entry = None if asked.remove else dict(wanted["hooks"])
-    return _writer(there, given, entry, asked, is_first=without == value)
+            additions = [_localized_hook(settings, group, bank) for group in groups]
+            events[event] = [*events.get(event, []), *additions]
+    changed_text = (file.text or "") if changed == value else dumped(changed, file.text)
+    result: str | None = changed_text
+    if options.remove and changed != value:
+        bare = {key: member for key, member in without.items() if member != ours.get(key)}
+        result = file.restored_text(without, json_of, changed_text, bare)
+    entry = None if options.remove else dict(changed["hooks"])
+    return _writer(file, result, entry, options, is_first=without == value)
 
 
-def _skill(there: HostFile, asked: ConnectOptions) -> Callable[[], HostFileChange]:
+def _skill(file: HostFile, options: ConnectOptions) -> Callable[[], HostFileChange]:
     """Return the change of the skill file; an edited one is not removed."""
     ours = (PLUGIN / _SKILL).read_text("utf-8")
-    if not asked.remove:
+    if not options.remove:
         entry = {"skill": SERVER}
-        return _writer(there, ours, entry, asked, is_first=there.text != ours)
-    given = read_host_file(there.backup, there.project).text if there.text == ours else there.text
-    return _writer(there, given, None, asked, is_first=False)
+        return _writer(file, ours, entry, options, is_first=file.text != ours)
+    text = read_host_file(file.backup, file.project).text if file.text == ours else file.text
+    return _writer(file, text, None, options, is_first=False)
 
 
 def _writer(
-    there: HostFile,
+    file: HostFile,
     text: str | None,
     entry: dict[str, Any] | None,
-    asked: ConnectOptions,
+    options: ConnectOptions,
     *,
     is_first: bool,
 ) -> Callable[[], HostFileChange]:
     """Return the change of a file, which is backed up if it has no entries of ours yet."""
 
     def write() -> HostFileChange:
-        is_there = there.text is not None
-        changed = (text if is_there else text or None) != there.text
-        if asked.dry_run or not changed:
-            diff = _diff(there, text) if changed else None
-            return HostFileChange(path=str(there.path), changed=changed, entry=entry, diff=diff)
-        kept = there.write(text, keeps=is_first)
-        backup = str(kept) if kept else None
-        return HostFileChange(path=str(there.path), changed=True, entry=entry, backup=backup)
+        exists = file.text is not None
+        changed = (text if exists else text or None) != file.text
+        if options.dry_run or not changed:
+            diff = _diff(file, text) if changed else None
+            return HostFileChange(path=str(file.path), changed=changed, entry=entry, diff=diff)
+        copy = file.write(text, keeps=is_first)
+        backup = str(copy) if copy else None
+        return HostFileChange(path=str(file.path), changed=True, entry=entry, backup=backup)
 
     return write
 
 
-def _diff(there: HostFile, text: str | None) -> str:
+def _diff(file: HostFile, text: str | None) -> str:
     """Return a change of a file as a unified diff."""
-    before = (there.text or "").splitlines(keepends=True)
+    before = (file.text or "").splitlines(keepends=True)
     after = (text or "").splitlines(keepends=True)
-    name = str(there.path)
-    old = name if there.text is not None else "/dev/null"
+    name = str(file.path)
+    old = name if file.text is not None else "/dev/null"
     new = name if text is not None else "/dev/null"
     lines = unified_diff(before, after, old, new)
-    return "".join(each if each.endswith("\n") else f"{each}\n" for each in lines)
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
 
 def _plugin(name: str) -> dict[str, Any]:
@@ -464,14 +464,14 @@ def _plugin(name: str) -> dict[str, Any]:
     return value
 
 
-def _as_here(settings: Settings, group: dict[str, Any], bank: str | None) -> dict[str, Any]:
+def _localized_hook(settings: Settings, group: dict[str, Any], bank: str | None) -> dict[str, Any]:
     """Return a hook of the plugin with the command of this machine."""
-    made = deepcopy(group)
-    for one in made.get("hooks", [made]):
-        words = shlex.split(one["command"])[1:]
+    hook = deepcopy(group)
+    for entry in hook.get("hooks", [hook]):
+        words = shlex.split(entry["command"])[1:]
         more = ["--bank", bank] if bank else []
-        one["command"] = shlex.join(invocation(settings, [*words, *more], command()))
-    return made
+        entry["command"] = shlex.join(invocation(settings, [*words, *more], command()))
+    return hook
 
 
 def _without_hooks(value: Mapping[str, Any], path: Path) -> dict[str, Any]:
@@ -479,25 +479,25 @@ def _without_hooks(value: Mapping[str, Any], path: Path) -> dict[str, Any]:
     events = changed.get("hooks", {})
     if not isinstance(events, dict):
         raise MalformedError("`hooks` is no object", file=str(path), field="hooks")
-    had = False
-    for event, there in list(events.items()):
-        if not isinstance(there, list):
+    is_changed = False
+    for event, groups in list(events.items()):
+        if not isinstance(groups, list):
             continue
-        kept = [one for one in there if not _is_ours(one)]
-        had = had or kept != there
-        if kept != there:
-            events[event] = kept
-            if not kept:
+        others = [group for group in groups if not _is_ours(group)]
+        is_changed = is_changed or others != groups
+        if others != groups:
+            events[event] = others
+            if not others:
                 del events[event]
-    if had and not events:
+    if is_changed and not events:
         del changed["hooks"]
     return changed
 
 
 def _is_ours(group: object) -> bool:
     inner = group.get("hooks", [group]) if isinstance(group, dict) else []
-    said = [one.get("command") for one in inner if isinstance(one, dict)]
-    return bool(said) and all(isinstance(one, str) and _OURS in one for one in said)
+    commands = [entry.get("command") for entry in inner if isinstance(entry, dict)]
+    return bool(commands) and all(isinstance(entry, str) and _OURS in entry for entry in commands)
 
 
 def _with_member(

@@ -106,13 +106,13 @@ KEPT = {
 """Folders of transcripts, by host."""
 
 
-def path_of(host: Host, place: HostPath, project: Path | None) -> Path:
+def path_of(host: Host, location: HostPath, project: Path | None) -> Path:
     """Return the path of a configuration file: of one project, or of all of a user's projects."""
     if project is not None:
-        return project.resolve() / place.project
-    found = Path.home() / place.everywhere
+        return project.resolve() / location.project
+    path = Path.home() / location.everywhere
     moved = os.environ.get(KEPT[host].variable) if host in KEPT else None
-    if moved and place.everywhere.startswith(KEPT[host].folder):
+    if moved and location.everywhere.startswith(KEPT[host].folder):
         # With another folder, files that are beside the default folder are in it.
-        found = Path(moved) / place.everywhere.removeprefix(KEPT[host].folder + "/")
-    return found.resolve()  # users keep such files elsewhere, and link to them
+        path = Path(moved) / location.everywhere.removeprefix(KEPT[host].folder + "/")
+    return path.resolve()  # users keep such files elsewhere, and link to them

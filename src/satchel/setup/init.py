@@ -61,46 +61,46 @@ def initialise(settings: Settings, name: str | None, owner: OwnerKey) -> InitRes
     require_owner(settings, "init")
     if name is not None and not name.strip():
         raise UsageError("a bank name must not be empty", field="name")
-    wanted = name or settings.options.store.bank or None
+    requested = name or settings.options.store.bank or None
     private_folder(settings.home)
     lock = ProcessLock(settings.home / "init.lock", purpose="creating the first bank")
     with lock.exclusive(wait=_PATIENCE):
-        keys, there = set(settings.keyring.names()), has_store(settings)
-        found, count = _found(settings, wanted)
-        made = list[str]()
-        if found is None and (count == 0 or wanted is not None):
-            line = create_bank(settings, _new_name(wanted), owner())
-            found, count = (line.id, line.name), count + 1
-            made.append("bank")
-        if not there:
-            made.insert(0, "store")
+        keys, had_store = set(settings.keyring.names()), has_store(settings)
+        bank, count = _default_bank_of(settings, requested)
+        created = list[str]()
+        if bank is None and (count == 0 or requested is not None):
+            line = create_bank(settings, _new_name(requested), owner())
+            bank, count = (line.id, line.name), count + 1
+            created.append("bank")
+        if not had_store:
+            created.insert(0, "store")
         if settings.options.keys.name in set(settings.keyring.names()) - keys:
-            made.insert(0, "key")
+            created.insert(0, "key")
     return InitResult(
         home=str(settings.home),
         store=shown_address(settings.store),
-        bank=found[0] if found is not None else None,
-        name=found[1] if found is not None else None,
+        bank=bank[0] if bank is not None else None,
+        name=bank[1] if bank is not None else None,
         banks=count,
-        made=made,
+        made=created,
     )
 
 
 def bank_to_fill(
     settings: Settings,
     store: Store,
-    wanted: str | None,
+    bank: str | None,
     owner: OwnerKey,
-    told: Callable[[InitResult], None] | None = None,
+    on_created: Callable[[InitResult], None] | None = None,
 ) -> OpenBank:
     """Open a bank of an open store for writing; the first bank is created if there is none.
 
     Args:
         settings: The settings.
         store: The store, open for writing.
-        wanted: As ``open_bank`` takes it.
+        bank: As ``open_bank`` takes it.
         owner: As above.
-        told: Called with the result if something was created.
+        on_created: Called with the result if something was created.
 
     Raises:
         UnknownBankError: If there are banks, but not this one.
@@ -109,36 +109,38 @@ def bank_to_fill(
     with store.reading() as reader:
         is_empty = not reader.banks(limit=1)
     if is_empty:
-        started = initialise(settings, wanted, owner)
-        if told is not None:
-            told(started)
-    return open_bank_in(settings, store, wanted, writes=True)
+        created = initialise(settings, bank, owner)
+        if on_created is not None:
+            on_created(created)
+    return open_bank_in(settings, store, bank, writes=True)
 
 
 @contextmanager
 def opened_to_fill(
     settings: Settings,
-    wanted: str | None,
+    bank: str | None,
     owner: OwnerKey,
-    told: Callable[[InitResult], None] | None = None,
+    on_created: Callable[[InitResult], None] | None = None,
 ) -> Iterator[OpenBank]:
     """Open the configured store and one of its banks for writing; see ``bank_to_fill``."""
     if not has_store(settings):
-        started = initialise(settings, wanted, owner)
-        if told is not None:
-            told(started)
+        created = initialise(settings, bank, owner)
+        if on_created is not None:
+            on_created(created)
     with configured_store(settings, for_holder=True) as store:
-        yield bank_to_fill(settings, store, wanted, owner, told)
+        yield bank_to_fill(settings, store, bank, owner, on_created)
 
 
-def _found(settings: Settings, wanted: str | None) -> tuple[tuple[str, str | None] | None, int]:
+def _default_bank_of(
+    settings: Settings, requested: str | None
+) -> tuple[tuple[str, str | None] | None, int]:
     """Return the default bank, if it exists, and the number of banks."""
     with configured_store(settings) as store:
         with store.reading() as reader:
             banks = reader.banks()
-        if wanted is not None:
+        if requested is not None:
             try:
-                bank = find_bank(store, wanted)
+                bank = find_bank(store, requested)
             except UnknownBankError:
                 return None, len(banks)
         elif len(banks) == 1:
@@ -151,8 +153,8 @@ def _found(settings: Settings, wanted: str | None) -> tuple[tuple[str, str | Non
             return (bank, name_of(reader, bank)), len(banks)
 
 
-def _new_name(wanted: str | None) -> str:
-    chosen = wanted or FIRST_BANK
+def _new_name(requested: str | None) -> str:
+    chosen = requested or FIRST_BANK
     if chosen.startswith(_ID_PREFIX):
         raise UsageError("a bank name cannot be an ID", field="name", hint="Choose another name.")
     return chosen

@@ -78,7 +78,7 @@ class WatchedFile(NamedTuple):
         return self.is_folder
 
 
-def found_for(hosts: Sequence[Host], folders: Sequence[Path]) -> Iterator[WatchedFile]:
+def files_to_watch(hosts: Sequence[Host], folders: Sequence[Path]) -> Iterator[WatchedFile]:
     """Yield the transcripts of hosts and folders; by default of all supported hosts.
 
     Links are not followed.
@@ -88,14 +88,14 @@ def found_for(hosts: Sequence[Host], folders: Sequence[Path]) -> Iterator[Watche
         UnreadableError: If there is no such folder.
     """
     for host in hosts or (() if folders else tuple(KEPT)):
-        yield from _of_host(host)
+        yield from _host_files(host)
     for folder in folders:
         if not folder.is_dir():
             raise UnreadableError("no such folder", file=str(folder))
         yield from _files_in(folder.absolute(), _ENDINGS, None)
 
 
-def _of_host(host: Host) -> Iterator[WatchedFile]:
+def _host_files(host: Host) -> Iterator[WatchedFile]:
     if host not in KEPT:
         known = ", ".join(KEPT)
         raise UsageError(
@@ -103,32 +103,32 @@ def _of_host(host: Host) -> Iterator[WatchedFile]:
             field="host",
             hint=f"Add --folder FOLDER. Known: {known}.",
         )
-    kept = KEPT[host]
-    said = os.environ.get(kept.variable)
-    root = (Path(said) if said else Path.home() / kept.folder).absolute()
-    for name in kept.transcripts:
-        yield from _files_in(root / name, (_TRANSCRIPT,), kept.form)
-    for folder in sorted(root.glob(kept.memories)):
+    transcripts = KEPT[host]
+    configured = os.environ.get(transcripts.variable)
+    root = (Path(configured) if configured else Path.home() / transcripts.folder).absolute()
+    for name in transcripts.transcripts:
+        yield from _files_in(root / name, (_TRANSCRIPT,), transcripts.form)
+    for folder in sorted(root.glob(transcripts.memories)):
         if folder.is_dir() and not folder.is_symlink():
-            yield from _memory_in(folder)
+            yield from _memory_folder(folder)
 
 
-def _memory_in(folder: Path) -> Iterator[WatchedFile]:
+def _memory_folder(folder: Path) -> Iterator[WatchedFile]:
     """Yield a folder of memory files, with a stamp of its contents."""
-    found = sorted(_files_in(folder, (".md",), None))
-    if found:
-        said = repr([(str(one.path), one.mark) for one in found]).encode("utf-8", "replace")
-        mark = int.from_bytes(blake3(said).digest(_WORD)) >> 1
-        yield WatchedFile(max(one.time for one in found), folder, mark, None, is_folder=True)
+    files = sorted(_files_in(folder, (".md",), None))
+    if files:
+        listing = repr([(str(file.path), file.mark) for file in files]).encode("utf-8", "replace")
+        mark = int.from_bytes(blake3(listing).digest(_WORD)) >> 1
+        yield WatchedFile(max(file.time for file in files), folder, mark, None, is_folder=True)
 
 
 def _files_in(folder: Path, endings: tuple[str, ...], form: str | None) -> Iterator[WatchedFile]:
-    for place, folders, names in os.walk(folder):
+    for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in names:
             if not name.endswith(endings):
                 continue
-            path = Path(place, name)
+            path = Path(parent, name)
             try:
                 status = path.lstat()
             except OSError:  # deleted during the run
@@ -163,20 +163,20 @@ class CaptureState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Errors of the last run, by path."""
 
 
-def standing_of(settings: Settings, name: str) -> CaptureState:
+def load_state(settings: Settings, name: str) -> CaptureState:
     """Return the state for a bank."""
-    found = _read(_path(settings, name))
-    return found or CaptureState(store=shown_address(settings.store), name=name)
+    state = _read(_path(settings, name))
+    return state or CaptureState(store=shown_address(settings.store), name=name)
 
 
-def keep_standing(settings: Settings, found: CaptureState) -> None:
+def store_state(settings: Settings, state: CaptureState) -> None:
     """Store the state."""
-    path = _path(settings, found.name)
+    path = _path(settings, state.name)
     with suppress(SatchelError, OSError):  # a full disk: the next run captures everything again
         private_folder(settings.state)
         private_folder(path.parent)
         with atomic_write(path, mode=PRIVATE_FILE) as stream:
-            stream.write(msgspec.json.encode(found))
+            stream.write(msgspec.json.encode(state))
 
 
 def check_watching(settings: Settings, moment: datetime | None = None) -> Iterator[Check]:
@@ -188,27 +188,27 @@ def check_watching(settings: Settings, moment: datetime | None = None) -> Iterat
     """
     require_owner(settings, "doctor")
     for path in sorted((settings.state / "watch").glob("*.json")):
-        found = _read(path)
-        if found is None or found.store != shown_address(settings.store) or found.at is None:
+        capture = _read(path)
+        if capture is None or capture.store != shown_address(settings.store) or capture.at is None:
             continue
-        age = (moment or datetime.now(UTC)) - datetime.fromisoformat(found.at)
-        looked = found.at[:16].replace("T", " ")
-        detail = f"last captured {looked}, files known: {len(found.files):,}"
-        if found.missed:
-            detail += f", {len(found.missed):,} could not be captured"
+        age = (moment or datetime.now(UTC)) - datetime.fromisoformat(capture.at)
+        captured = capture.at[:16].replace("T", " ")
+        detail = f"last captured {captured}, files known: {len(capture.files):,}"
+        if capture.missed:
+            detail += f", {len(capture.missed):,} could not be captured"
         is_old = age > _STALE
         hint = (
             "Hosts delete conversations after about a month; capture them: satchel watch --once"
             if is_old
             else None
         )
-        state: State = "problem" if is_old else "note" if found.missed else "ok"
-        yield Check(name=f"watch into {found.name}", state=state, detail=detail, hint=hint)
+        state: State = "problem" if is_old else "note" if capture.missed else "ok"
+        yield Check(name=f"watch into {capture.name}", state=state, detail=detail, hint=hint)
 
 
 def _path(settings: Settings, name: str) -> Path:
-    said = blake3(f"{shown_address(settings.store)}\0{name}".encode()).hexdigest()
-    return settings.state / "watch" / f"{said[:_ID_DIGITS]}.json"
+    digest = blake3(f"{shown_address(settings.store)}\0{name}".encode()).hexdigest()
+    return settings.state / "watch" / f"{digest[:_ID_DIGITS]}.json"
 
 
 def _read(path: Path) -> CaptureState | None:
@@ -388,7 +388,7 @@ def watch(
     options: WatchOptions,
     *,
     owner: Owners | None = None,
-    told: OnCapture | None = None,
+    on_capture: OnCapture | None = None,
     require_writable: Callable[[], None] | None = None,
 ) -> WatchResult:
     """Capture the conversations that agent hosts store, before they delete them.
@@ -401,7 +401,7 @@ def watch(
         settings: Where the store and the keys are.
         options: What to capture.
         owner: Returns the key that owns the bank, if it is created.
-        told: Called with the result of each capture; without it, it captures once.
+        on_capture: Called with the result of each capture; without it, it captures once.
         require_writable: Refuses what was opened for reading.
 
     Raises:
@@ -418,18 +418,18 @@ def watch(
         timer = Timer(kind=options.print, text=text, missing=secret_variables(settings))
         return WatchResult(bank=options.bank or "", at=now(), timer=timer)
     require_owner(settings, "watch")
-    for place in [*texts(options.folders), *texts(options.hosts)] or ["the hosts that are here"]:
-        require_uncontained(settings, place, OWN)
+    for source in [*texts(options.folders), *texts(options.hosts)] or ["the hosts that are here"]:
+        require_uncontained(settings, source, OWN)
     if require_writable is not None and not options.dry_run:
         require_writable()
     key = partial(signer_of, settings, options, owner)
-    if options.once or options.dry_run or told is None:
+    if options.once or options.dry_run or on_capture is None:
         return watch_once(settings, options, key)
-    status = keep_watching(settings, options, key, options.interval, told=told)
+    status = keep_watching(settings, options, key, options.interval, on_capture=on_capture)
     return WatchResult(bank=options.bank or "", at=now(), status=status)
 
 
-def watch_once(settings: Settings, asked: WatchOptions, owner: Owners) -> WatchResult:
+def watch_once(settings: Settings, options: WatchOptions, owner: Owners) -> WatchResult:
     """Capture transcripts that changed since the last run.
 
     Files that cannot be captured are reported, and tried again by the next run. After an
@@ -437,7 +437,7 @@ def watch_once(settings: Settings, asked: WatchOptions, owner: Owners) -> WatchR
 
     Args:
         settings: The store and keys.
-        asked: What to capture.
+        options: What to capture.
         owner: Returns the key of the owner, if the bank is created.
 
     Raises:
@@ -445,40 +445,42 @@ def watch_once(settings: Settings, asked: WatchOptions, owner: Owners) -> WatchR
         LockedError: If another capture is running.
     """
     require_owner(settings, "watch")
-    seen = sorted(
-        found_for(tuple(map(Host, texts(asked.hosts))), tuple(map(Path, texts(asked.folders))))
+    files = sorted(
+        files_to_watch(
+            tuple(map(Host, texts(options.hosts))), tuple(map(Path, texts(options.folders)))
+        )
     )
-    if not seen:
+    if not files:
         raise UnreadableError(
             "no transcripts were found",
             hint="Give a host or a folder: satchel watch --folder FOLDER",
         )
-    name = asked.bank or settings.options.store.bank or BANK
+    name = options.bank or settings.options.store.bank or BANK
     lock = ProcessLock(settings.state / "watch.lock", purpose="watch")
     with lock.exclusive():
-        return _Look(settings, name, seen).capture(owner, dry_run=asked.dry_run)
+        return _Capture(settings, name, files).capture(owner, dry_run=options.dry_run)
 
 
-def keep_watching(  # noqa: PLR0913 - what is captured, how often, and who is told
+def keep_watching(  # noqa: PLR0913 - what to capture, how often, and the callback
     settings: Settings,
-    asked: WatchOptions,
+    options: WatchOptions,
     owner: Owners,
     every: timedelta,
     *,
     clock: Clock | None = None,
     runs: int | None = None,
-    told: OnCapture | None = None,
+    on_capture: OnCapture | None = None,
 ) -> int:
     """Capture repeatedly, until the program is ended.
 
     Args:
         settings: The store and keys.
-        asked: What to capture.
+        options: What to capture.
         owner: As for ``watch_once``.
         every: Time between two captures.
         clock: The clock; that of the machine by default.
         runs: Number of captures; None for no limit.
-        told: Receives each result.
+        on_capture: Receives each result.
 
     Returns:
         The exit status of the last capture.
@@ -491,14 +493,14 @@ def keep_watching(  # noqa: PLR0913 - what is captured, how often, and who is to
     while runs is None or runs > 0:
         due = time_.now() + every
         try:
-            found = watch_once(settings, asked, owner)
+            result = watch_once(settings, options, owner)
         except SatchelError as error:
             if is_first:
                 raise
-            found = WatchResult(bank=asked.bank or "", at=now(), missed=[_missed("", error)])
-        status, is_first = found.exit_status, False
-        if told is not None:
-            told(found)
+            result = WatchResult(bank=options.bank or "", at=now(), missed=[_missed("", error)])
+        status, is_first = result.exit_status, False
+        if on_capture is not None:
+            on_capture(result)
         runs = None if runs is None else runs - 1
         if runs != 0:
             _wait(time_, due)
@@ -540,102 +542,107 @@ def _wait(clock: Clock, due: datetime) -> None:
         clock.wait(due)
 
 
-class _Look:
+class _Capture:
     """One capture."""
 
-    def __init__(self, settings: Settings, name: str, seen: list[WatchedFile]) -> None:
+    def __init__(self, settings: Settings, name: str, files: list[WatchedFile]) -> None:
         self._settings = settings
         self._name = name
-        self._seen = seen
-        self._before = self._standing()
+        self._files = files
+        self._before = self._initial_state()
         self._losses = dict[tuple[str, str], Loss]()
         self._secrets = Counter[str]()
-        self._told = WatchResult(bank=name, at=now(), looked=len(seen))
+        self._result = WatchResult(bank=name, at=now(), looked=len(files))
 
     def capture(self, owner: Owners, *, dry_run: bool) -> WatchResult:
-        told, before = self._told, self._before
+        result, before = self._result, self._before
         known = before.files
-        changed = [one for one in self._seen if known.get(str(one.path)) != one.mark]
-        told.unchanged = len(self._seen) - len(changed)
+        changed = [file for file in self._files if known.get(str(file.path)) != file.mark]
+        result.unchanged = len(self._files) - len(changed)
         if dry_run:
-            told.dry_run = True
-            told.captured = [CapturedFile(file=str(one.path)) for one in changed]
-            return told
-        there = {str(one.path) for one in self._seen}
+            result.dry_run = True
+            result.captured = [CapturedFile(file=str(file.path)) for file in changed]
+            return result
+        present = {str(file.path) for file in self._files}
         # A folder that was not read in this run may exist.
-        gone = [path for path in known.keys() - there if not Path(path).exists()]
-        told.gone = len(gone)
-        for path in gone:
+        deleted = [path for path in known.keys() - present if not Path(path).exists()]
+        result.gone = len(deleted)
+        for path in deleted:
             del known[path]
         if changed:
-            self._take_back(changed)
-        for one in changed:
-            self._take(one, owner)
-        before.at, before.missed = told.at, {one.file: one.message for one in told.missed}
-        keep_standing(self._settings, before)
-        told.losses, told.secrets = list(self._losses.values()), dict(self._secrets)
-        return told
+            self._cancel_unfinished(changed)
+        for file in changed:
+            self._capture_file(file, owner)
+        before.at, before.missed = (
+            result.at,
+            {failed.file: failed.message for failed in result.missed},
+        )
+        store_state(self._settings, before)
+        result.losses, result.secrets = list(self._losses.values()), dict(self._secrets)
+        return result
 
-    def _standing(self) -> CaptureState:
+    def _initial_state(self) -> CaptureState:
         """Return the state; an empty one if the bank is another one."""
-        settings, found = self._settings, standing_of(self._settings, self._name)
-        there = None
+        settings, state = self._settings, load_state(self._settings, self._name)
+        bank = None
         if has_store(settings):
             # For writing: a store whose creation was killed is completed.
             with configured_store(settings) as store, suppress(UnknownBankError):
-                there = find_bank(store, self._name)
-        if found.bank != there or there is None:
-            found.bank, found.files = there, {}
-        return found
+                bank = find_bank(store, self._name)
+        if state.bank != bank or bank is None:
+            state.bank, state.files = bank, {}
+        return state
 
-    def _take_back(self, changed: list[WatchedFile]) -> None:
+    def _cancel_unfinished(self, changed: list[WatchedFile]) -> None:
         """Undo the unfinished import of a killed run; its file may be longer now."""
         if not has_store(self._settings):
             return
-        paths = {str(one.path) for one in changed}
+        paths = {str(file.path) for file in changed}
         for job in list_jobs(self._settings):
             if job.input in paths:
                 cancel_job(self._settings, job.id, reason="captured again")
 
-    def _take(self, one: WatchedFile, owner: Owners) -> None:
-        told, file = self._told, str(one.path)
+    def _capture_file(self, watched: WatchedFile, owner: Owners) -> None:
+        result, file = self._result, str(watched.path)
         try:
-            with _as_it_is(one) as source:
+            with _snapshot(watched) as source:
                 options = ImportOptions(
-                    source_format=one.form,
-                    on_conflict=ConflictPolicy.OVERWRITE if one.is_memory else ConflictPolicy.SKIP,
+                    source_format=watched.form,
+                    on_conflict=ConflictPolicy.OVERWRITE
+                    if watched.is_memory
+                    else ConflictPolicy.SKIP,
                     scrub_secrets=True,
                     skip_bad=True,
                     keeps_receipt=False,
                 )
-                found = import_file(self._settings, source, self._name, owner, options)
+                summary = import_file(self._settings, source, self._name, owner, options)
         except EmptyInputError:
-            told.empty += 1
+            result.empty += 1
         except UnknownFormatError:
-            told.unknown.append(file)
+            result.unknown.append(file)
             return
         except SatchelError as error:
-            told.missed.append(_missed(file, error))
+            result.missed.append(_missed(file, error))
             return
         else:
-            self._count(file, found)
-        self._before.files[file] = one.mark
-        keep_standing(self._settings, self._before)
+            self._count(file, summary)
+        self._before.files[file] = watched.mark
+        store_state(self._settings, self._before)
 
-    def _count(self, file: str, found: ImportSummary) -> None:
+    def _count(self, file: str, summary: ImportSummary) -> None:
         added = 0
-        for bank in found.banks:
+        for bank in summary.banks:
             self._before.bank = bank.bank or self._before.bank
             done = bank.done
             added += done.added + done.others
-        if found.changed:
-            self._told.captured.append(
-                CapturedFile(file=file, format=found.source_format, added=added)
+        if summary.changed:
+            self._result.captured.append(
+                CapturedFile(file=file, format=summary.source_format, added=added)
             )
-        self._secrets.update(found.secrets)
-        for loss in found.losses:
-            kept = self._losses.setdefault((loss.name, loss.reason), Loss(loss.name, loss.reason))
-            kept.count += loss.count
+        self._secrets.update(summary.secrets)
+        for loss in summary.losses:
+            total = self._losses.setdefault((loss.name, loss.reason), Loss(loss.name, loss.reason))
+            total.count += loss.count
 
 
 def _missed(file: str, error: SatchelError) -> FailedFile:
@@ -645,39 +652,39 @@ def _missed(file: str, error: SatchelError) -> FailedFile:
 
 
 @contextmanager
-def _as_it_is(one: WatchedFile) -> Iterator[Path | OpenFile]:
+def _snapshot(watched: WatchedFile) -> Iterator[Path | OpenFile]:
     """Yield a copy of a transcript: a program may continue to write it, in the middle of a line.
 
     Folders are copied by their reader.
     """
-    if one.is_folder:
-        yield one.path
+    if watched.is_folder:
+        yield watched.path
         return
-    with tempfile.TemporaryFile() as kept:
-        with OpenFile.named(one.path) as file:
+    with tempfile.TemporaryFile() as copy:
+        with OpenFile.named(watched.path) as file:
             is_settled = time.time() - file.status.st_mtime > _SETTLED
             try:
-                shutil.copyfileobj(file.stream(), kept, _CHUNK)
-                if not is_settled and one.path.suffix == ".jsonl":
-                    _cut_to_lines(cast("BinaryIO", kept))
-                kept.flush()
+                shutil.copyfileobj(file.stream(), copy, _CHUNK)
+                if not is_settled and watched.path.suffix == ".jsonl":
+                    _cut_to_lines(cast("BinaryIO", copy))
+                copy.flush()
             except OSError as error:
                 raise TargetError(
                     f"cannot keep a copy: {error.strerror or error}", file=tempfile.gettempdir()
                 ) from error
-        with OpenFile(os.dup(kept.fileno()), one.path) as copied:
-            yield copied
+        with OpenFile(os.dup(copy.fileno()), watched.path) as opened:
+            yield opened
 
 
-def _cut_to_lines(kept: BinaryIO) -> None:
+def _cut_to_lines(copy: BinaryIO) -> None:
     """Truncate an unfinished last line, which the next run captures."""
-    end = kept.seek(0, 2)
+    end = copy.seek(0, 2)
     while end > 0:
         start = max(0, end - _CHUNK)
-        kept.seek(start)
-        at = kept.read(end - start).rfind(b"\n")
+        copy.seek(start)
+        at = copy.read(end - start).rfind(b"\n")
         if at >= 0:
-            kept.truncate(start + at + 1)
+            copy.truncate(start + at + 1)
             return
         end = start
-    kept.truncate(0)
+    copy.truncate(0)

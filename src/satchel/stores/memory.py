@@ -38,11 +38,11 @@ from satchel.stores.text_search import FEW, Spread, is_searched, searches, threa
 from satchel.stores.vectors import nearest
 
 
-def sweep(rows: list[Row], sweeps: Iterable[RangeChange]) -> None:
+def sweep(rows: list[Row], changes: Iterable[RangeChange]) -> None:
     """Apply changes of ranges, in order."""
-    for one in sweeps:
-        places = slice(one.first, one.last + 1)
-        rows[places] = [_swept(row, one) for row in rows[places]]
+    for change in changes:
+        positions = slice(change.first, change.last + 1)
+        rows[positions] = [_swept(row, change) for row in rows[positions]]
 
 
 def _swept(row: Row, sweep: RangeChange) -> Row:
@@ -89,19 +89,19 @@ class _Bank:
             list(self.rows), list(self.nodes), self.head, dict(self.vectors), dict(self.blobs)
         )
 
-    def says(self, said: bytes) -> bool:
+    def is_named_in(self, fragment: bytes) -> bool:
         """Return whether the first row or the configuration contains bytes without line ends."""
         if self.naming is None:
             rows = (row for row in self.rows if not row.seq or row.type == CONFIG)
             self.naming = b"\n".join(row.body or b"" for row in rows)
-        return said in self.naming
+        return fragment in self.naming
 
     def drop_vectors(self, ids: set[str]) -> None:
         """Remove the vectors of records; a generation exists while it has any."""
-        for generation, kept in list(self.vectors.items()):
-            left = {name: vector for name, vector in kept.items() if name not in ids}
-            self.vectors[generation] = left
-            if not left:
+        for generation, vectors in list(self.vectors.items()):
+            remaining = {name: vector for name, vector in vectors.items() if name not in ids}
+            self.vectors[generation] = remaining
+            if not remaining:
                 del self.vectors[generation]
 
 
@@ -116,19 +116,19 @@ class _View:
         return 0  # no other program can
 
     def banks(self, start: str = "", *, limit: int | None = None) -> list[str]:
-        found = sorted(bank for bank, kept in self._banks.items() if kept.head.signed)
-        return [bank for bank in found if bank.startswith(start)][:limit]
+        ids = sorted(bank for bank, stored in self._banks.items() if stored.head.signed)
+        return [bank for bank in ids if bank.startswith(start)][:limit]
 
-    def named(self, said: bytes) -> list[str]:
-        found = (bank for bank, kept in self._banks.items() if kept.says(said))
-        return sorted(bank for bank in found if self._banks[bank].head.signed)
+    def named(self, fragment: bytes) -> list[str]:
+        ids = (bank for bank, stored in self._banks.items() if stored.is_named_in(fragment))
+        return sorted(bank for bank in ids if self._banks[bank].head.signed)
 
     def begun(self) -> list[str]:
-        return sorted(bank for bank, kept in self._banks.items() if not kept.head.signed)
+        return sorted(bank for bank, stored in self._banks.items() if not stored.head.signed)
 
     def head(self, bank: str) -> StoredHead | None:
-        found = self._banks.get(bank)
-        return found.head if found else None
+        stored = self._banks.get(bank)
+        return stored.head if stored else None
 
     def counts(self, bank: str) -> dict[str, int]:
         counts: dict[str, int] = {}
@@ -138,11 +138,11 @@ class _View:
 
     def nodes(self, bank: str, positions: Sequence[int]) -> dict[int, bytes]:
         nodes = self._banks[bank].nodes if bank in self._banks else []
-        return {place: nodes[place] for place in positions if 0 <= place < len(nodes)}
+        return {position: nodes[position] for position in positions if 0 <= position < len(nodes)}
 
     def get(self, bank: str, ids: Sequence[str]) -> list[Row]:
-        wanted = set(ids)
-        return [row for row in self._rows(bank) if row.id in wanted]
+        requested = set(ids)
+        return [row for row in self._rows(bank) if row.id in requested]
 
     def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
         start = ID_PREFIX + digits
@@ -150,13 +150,13 @@ class _View:
 
     def at(self, bank: str, places: Sequence[int]) -> list[Row]:
         rows = self._rows(bank)
-        return [rows[place] for place in set(places) if 0 <= place < len(rows)]
+        return [rows[position] for position in set(places) if 0 <= position < len(rows)]
 
     def scan(
-        self, bank: str, wanted: Filter, *, after: int = -1, newest_first: bool = False
+        self, bank: str, where: Filter, *, after: int = -1, newest_first: bool = False
     ) -> Iterator[Row]:
         rows = self._rows(bank)[after + 1 :]
-        return (row for row in (rows[::-1] if newest_first else rows) if wanted.nominates(row))
+        return (row for row in (rows[::-1] if newest_first else rows) if where.nominates(row))
 
     def column_blocks(
         self,
@@ -170,12 +170,12 @@ class _View:
     ) -> Iterable[ColumnBlock]:
         stop = None if end is None else end << bits
         rows = self._rows(bank)[first << bits : stop]
-        found = [
+        marks = [
             MarkedRow(row.seq, row.id, row.type, row.at, row.retired, row.hold)
             for row in rows
             if marked and (row.retired is not None or row.hold)
         ]
-        return column_blocks(map(attrgetter("seq", *names), rows) if names else (), found, bits)
+        return column_blocks(map(attrgetter("seq", *names), rows) if names else (), marks, bits)
 
     def every_link(self, bank: str) -> Iterable[LoggedLink]:
         return [LoggedLink(row.seq, link) for row in self._rows(bank) for link in row.links]
@@ -193,7 +193,7 @@ class _View:
         self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: Kinds, limit: int
     ) -> list[LoggedLink]:
         names = set(ends)
-        found = {
+        links = {
             LoggedLink(row.seq, link)
             for row in self._rows(bank)
             if row.retired is None and not row.hold
@@ -201,7 +201,7 @@ class _View:
             if (link.target if incoming else link.source) in names
             and (kinds is None or link.kind in kinds)
         }
-        return sorted(found, key=link_sort_key)[:limit]
+        return sorted(links, key=link_sort_key)[:limit]
 
     def candidates(
         self,
@@ -209,7 +209,7 @@ class _View:
         text: str,
         *,
         limit: int,
-        wanted: Filter | None = None,
+        where: Filter | None = None,
         without: Sequence[tuple[int, int]] = (),
     ) -> list[tuple[int, float]]:
         terms = text_search.terms_of(text)
@@ -218,26 +218,26 @@ class _View:
         every = [tokens for each in self._banks for tokens in _searched(self._rows(each)).values()]
         totals = text_search.CorpusTotals(len(every), sum(map(len, every)))
         seen = {
-            place: tokens
-            for place, tokens in texts.items()
-            if not any(first <= place <= last for first, last in without)
+            position: tokens
+            for position, tokens in texts.items()
+            if not any(first <= position <= last for first, last in without)
         }
         spreads = [_spread(term, seen, FEW + 1) for term in terms]
         rows = self._rows(bank)
-        shown = {
-            place: tokens
-            for place, tokens in seen.items()
-            if wanted is None or wanted.nominates(rows[place])
+        matching = {
+            position: tokens
+            for position, tokens in seen.items()
+            if where is None or where.nominates(rows[position])
         }
-        found: dict[int, float] = {}
+        best: dict[int, float] = {}
         for search in searches(spreads, FEW):
             newest = max(search.newest, limit)
-            scores = text_search.scores(search, shown, every, totals, newest)
-            for place, score in _best(scores, limit):
-                found.setdefault(place, score)
-            if len(found) >= limit:
+            scores = text_search.scores(search, matching, every, totals, newest)
+            for position, score in _best(scores, limit):
+                best.setdefault(position, score)
+            if len(best) >= limit:
                 break
-        return _best(found, limit)
+        return _best(best, limit)
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
         values = self._side.get(bank, {})
@@ -247,8 +247,10 @@ class _View:
         return True  # there is no index
 
     def misindexed(self, bank: str, rows: Sequence[Row]) -> list[int]:
-        there, kept = self._rows(bank), attrgetter("id", "text")
-        return [row.seq for row in rows if [kept(row)] != list(map(kept, there[row.seq :][:1]))]
+        stored, columns = self._rows(bank), attrgetter("id", "text")
+        return [
+            row.seq for row in rows if [columns(row)] != list(map(columns, stored[row.seq :][:1]))
+        ]
 
     def word_positions(self, bank: str) -> Iterable[int]:
         return [row.seq for row in self._rows(bank) if row.text and is_searched(row)]
@@ -272,22 +274,25 @@ class _Transaction(_View):
     """A private copy of the written banks; published when the block ends without an error."""
 
     def append(self, bank: str, commit: Commit) -> None:
-        mine = self._banks[bank].copy() if bank in self._banks else _Bank()
-        sweep(mine.rows, [sweep for sweep in commit.sweeps if sweep.retired is not None])
+        private = self._banks[bank].copy() if bank in self._banks else _Bank()
+        sweep(private.rows, [sweep for sweep in commit.sweeps if sweep.retired is not None])
         for change in commit.changes:
-            row = mine.rows[change.seq]
-            mine.rows[change.seq] = row.changed(RowState(change.retired, change.hold))
-        sweep(mine.rows, commit.sweeps)
-        mine.drop_vectors({mine.rows[place].id for place in commit.erased})
-        for row in (*(mine.rows[place].erased() for place in commit.erased), *commit.replaced):
-            mine.rows[row.seq] = row
-        mine.rows += commit.rows
-        if commit.rows and mine.rows[-1].seq != len(mine.rows) - 1:
-            mine.rows.sort(key=attrgetter("seq"))  # some come before existing ones
-        refuse_doubles(mine.rows)
-        mine.nodes += commit.nodes
-        mine.head = commit.head
-        self._banks[bank] = mine
+            row = private.rows[change.seq]
+            private.rows[change.seq] = row.changed(RowState(change.retired, change.hold))
+        sweep(private.rows, commit.sweeps)
+        private.drop_vectors({private.rows[position].id for position in commit.erased})
+        for row in (
+            *(private.rows[position].erased() for position in commit.erased),
+            *commit.replaced,
+        ):
+            private.rows[row.seq] = row
+        private.rows += commit.rows
+        if commit.rows and private.rows[-1].seq != len(private.rows) - 1:
+            private.rows.sort(key=attrgetter("seq"))  # some come before existing ones
+        refuse_doubles(private.rows)
+        private.nodes += commit.nodes
+        private.head = commit.head
+        self._banks[bank] = private
         self.put_side(bank, commit.side)
 
     def remove(self, bank: str) -> None:
@@ -295,23 +300,23 @@ class _Transaction(_View):
         self._side.pop(bank, None)
 
     def rewrite(self, bank: str, rows: Iterable[Row]) -> None:
-        mine = self._banks[bank] = self._banks[bank].copy()
+        private = self._banks[bank] = self._banks[bank].copy()
         empty = set[str]()
         for row in rows:
-            mine.rows[row.seq] = row
+            private.rows[row.seq] = row
             if row.body is None:
                 empty.add(row.id)
-        mine.drop_vectors(empty)
-        refuse_doubles(mine.rows)
-        mine.naming = None
+        private.drop_vectors(empty)
+        refuse_doubles(private.rows)
+        private.naming = None
 
     def put_nodes(self, bank: str, first: int, nodes: Sequence[bytes]) -> None:
-        mine = self._banks[bank] = self._banks[bank].copy()
-        mine.nodes[first : first + len(nodes)] = nodes
+        private = self._banks[bank] = self._banks[bank].copy()
+        private.nodes[first : first + len(nodes)] = nodes
 
     def put_side(self, bank: str, values: Mapping[str, bytes | None]) -> None:
-        kept = {**self._side.get(bank, {}), **values}
-        self._side[bank] = {name: value for name, value in kept.items() if value is not None}
+        merged = {**self._side.get(bank, {}), **values}
+        self._side[bank] = {name: value for name, value in merged.items() if value is not None}
 
     @property
     def vectors(self) -> "_VectorsWriting":
@@ -322,7 +327,7 @@ class _Transaction(_View):
         return _BlobsWriting(self._banks)
 
 
-class _Beside:
+class _BankData:
     """The unlogged data of banks."""
 
     def __init__(self, banks: dict[str, _Bank]) -> None:
@@ -339,44 +344,48 @@ class _Beside:
         return self._banks[bank]
 
 
-class _Vectors(_Beside):
+class _Vectors(_BankData):
     def generations(self, bank: str) -> dict[Generation, int]:
-        return {key: len(found) for key, found in sorted(self._bank(bank).vectors.items())}
+        return {key: len(vectors) for key, vectors in sorted(self._bank(bank).vectors.items())}
 
     def get(
         self, bank: str, generation: Generation, ids: Sequence[str]
     ) -> dict[str, tuple[float, ...]]:
-        kept = self._bank(bank).vectors.get(generation, {})
-        return {key: unpack_vector(kept[key], generation.dimensions) for key in ids if key in kept}
+        vectors = self._bank(bank).vectors.get(generation, {})
+        return {
+            key: unpack_vector(vectors[key], generation.dimensions) for key in ids if key in vectors
+        }
 
     def near(
         self, bank: str, generation: Generation, vector: Given, *, limit: int
     ) -> list[tuple[str, float]]:
         count = generation.dimensions
-        wanted = unpack_vector(pack_vector(vector, count, "vector"), count)
-        rows, kept = self._bank(bank).rows, self._bank(bank).vectors.get(generation, {})
-        current = (row for row in rows if row.retired is None and not row.hold and row.id in kept)
-        best = nearest(((row.seq, kept[row.id].numbers) for row in current), wanted, limit)
-        return [(rows[place].id, cosine) for place, cosine in best]
+        target = unpack_vector(pack_vector(vector, count, "vector"), count)
+        rows, vectors = self._bank(bank).rows, self._bank(bank).vectors.get(generation, {})
+        current = (
+            row for row in rows if row.retired is None and not row.hold and row.id in vectors
+        )
+        best = nearest(((row.seq, vectors[row.id].numbers) for row in current), target, limit)
+        return [(rows[position].id, cosine) for position, cosine in best]
 
 
 class _VectorsWriting(_Vectors):
     def put(self, bank: str, generation: Generation, vectors: Mapping[str, Given]) -> None:
-        there = {row.id for row in self._bank(bank).rows}
+        known = {row.id for row in self._bank(bank).rows}
         for identity in vectors:
-            if identity not in there:
+            if identity not in known:
                 raise ValueRefusedError("no such record in the bank", field=identity)
         count = generation.dimensions
         new = {key: pack_vector(vector, count, key) for key, vector in vectors.items()}
         if new:
-            mine = self._mine(bank)
-            mine.vectors[generation] = {**mine.vectors.get(generation, {}), **new}
+            private = self._mine(bank)
+            private.vectors[generation] = {**private.vectors.get(generation, {}), **new}
 
     def drop(self, bank: str, generation: Generation) -> None:
         self._mine(bank).vectors.pop(generation, None)
 
 
-class _Blobs(_Beside):
+class _Blobs(_BankData):
     def listed(self, bank: str) -> Iterator[tuple[str, int]]:
         blobs = sorted(self._bank(bank).blobs.items())
         return ((digest, sum(map(len, pieces))) for digest, pieces in blobs)
@@ -394,8 +403,8 @@ class _BlobsWriting(_Blobs):
     def put(self, bank: str, chunks: Iterable[bytes]) -> str:
         self._bank(bank)
         pieces = BlobPieces(chunks)
-        kept = list(pieces)
-        self._mine(bank).blobs[pieces.digest] = kept
+        stored = list(pieces)
+        self._mine(bank).blobs[pieces.digest] = stored
         return pieces.digest
 
     def drop(self, bank: str, digest: str) -> None:
@@ -418,8 +427,9 @@ def _searched(rows: Sequence[Row]) -> dict[int, list[str]]:
 
 
 def _spread(term: text_search.Term, texts: dict[int, list[str]], most: int) -> Spread:
-    having = [place for place in sorted(texts, reverse=True) if term.times(texts[place])][:most]
-    return Spread(term.expression, len(having), having[-1] if having else 0)
+    matching = [position for position in sorted(texts, reverse=True) if term.times(texts[position])]
+    newest = matching[:most]
+    return Spread(term.expression, len(newest), newest[-1] if newest else 0)
 
 
 def _best(scores: dict[int, float], limit: int) -> list[tuple[int, float]]:
@@ -448,9 +458,9 @@ class InMemoryStore:
     @contextmanager
     def writing(self) -> Iterator[_Transaction]:
         with self._lock:
-            mine = _Transaction(dict(self._banks), dict(self._side))
-            yield mine
-            self._banks, self._side = mine._banks, mine._side  # noqa: SLF001 - its own view
+            transaction = _Transaction(dict(self._banks), dict(self._side))
+            yield transaction
+            self._banks, self._side = transaction._banks, transaction._side  # noqa: SLF001 - its own view
 
     def scrub(self) -> None:
         pass  # all data is dropped

@@ -211,37 +211,39 @@ def scores(
     """
     every = {name: term_of(name) for name in search.phrases}
     having = {
-        name: sum(bool(term.times(one)) for one in everything) for name, term in every.items()
+        name: sum(bool(term.times(text)) for text in everything) for name, term in every.items()
     }
     rarities = {name: rarity(count, totals) for name, count in having.items()}
     needs = [every[name] for name in search.needed]
-    found = {
-        place: tokens
-        for place, tokens in texts.items()
+    matching = {
+        position: tokens
+        for position, tokens in texts.items()
         if (all if search.all_needed else any)(term.times(tokens) for term in needs)
     }
-    shown = {place: found[place] for place in sorted(found, reverse=True)[:newest]}
-    return ranked(search, shown, rarities, totals)
+    newest_matching = {
+        position: matching[position] for position in sorted(matching, reverse=True)[:newest]
+    }
+    return ranked(search, newest_matching, rarities, totals)
 
 
 def ranked(
-    search: Search, found: Mapping[int, Tokens], rarities: Mapping[str, float], totals: CorpusTotals
+    search: Search, texts: Mapping[int, Tokens], rarities: Mapping[str, float], totals: CorpusTotals
 ) -> dict[int, float]:
     """Return the score of each matching text.
 
     Args:
         search: The search.
-        found: The matching texts, by log position.
+        texts: The matching texts, by log position.
         rarities: The ``rarity`` of each term.
         totals: The totals of the corpus of the rarities.
     """
     terms = [term_of(name) for name in search.phrases]
     rare = [rarities[name] for name in search.phrases]
-    score = dict[int, float]()
-    for place, tokens in found.items():
+    scored = dict[int, float]()
+    for position, tokens in texts.items():
         times = {at: term.times(tokens) for at, term in enumerate(terms)}
-        score[place] = round(bm25(times, rare, len(tokens), totals), SCORE_DIGITS)
-    return score
+        scored[position] = round(bm25(times, rare, len(tokens), totals), SCORE_DIGITS)
+    return scored
 
 
 def rarity(having: int, totals: CorpusTotals) -> float:
@@ -307,17 +309,17 @@ class Mentions:
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        found = [needle(name) for name in names]
-        wrong = [name for name, one in zip(names, found, strict=True) if one is None]
-        if wrong or not found:
-            what = f"nothing to search for in {wrong[0]!r}" if wrong else "no name to search for"
-            raise UsageError(what, field="about", hint="Give a person, an ID or an address.")
-        self._needles = [one for one in found if one is not None]
+        needles = [needle(name) for name in names]
+        wrong = [name for name, words in zip(names, needles, strict=True) if words is None]
+        if wrong or not needles:
+            message = f"nothing to search for in {wrong[0]!r}" if wrong else "no name to search for"
+            raise UsageError(message, field="about", hint="Give a person, an ID or an address.")
+        self._needles = [words for words in needles if words is not None]
 
     def are_in(self, text: str) -> bool:
         """Return whether a text mentions one of the names, as separate words."""
         terms = f" {index_text(text)} "
-        return any(one in terms for one in self._needles)
+        return any(needle in terms for needle in self._needles)
 
     def places_in(self, value: Any) -> list[str]:
         """Return the JSON pointers where a value mentions one of the names, in keys or values.

@@ -187,19 +187,19 @@ def index_text(text: str) -> str:
     """
     if text.isascii():
         return _ascii_terms(text)
-    found: list[str] = []
+    terms: list[str] = []
     plain: list[str] = []
     for stretch in text.split():  # only other letters need more than lower case
         if stretch.isascii():
             plain.append(stretch)
             continue
         if plain:
-            found.append(_ascii_terms(" ".join(plain)))
+            terms.append(_ascii_terms(" ".join(plain)))
             plain.clear()
-        _add_terms(_fold(stretch), found)
+        _add_terms(_fold(stretch), terms)
     if plain:
-        found.append(_ascii_terms(" ".join(plain)))
-    return " ".join(filter(None, found))
+        terms.append(_ascii_terms(" ".join(plain)))
+    return " ".join(filter(None, terms))
 
 
 def _ascii_terms(text: str) -> str:
@@ -221,14 +221,14 @@ def _has_long_word(plain: bytes) -> bool:
     return False
 
 
-def _add_terms(folded: str, found: list[str]) -> None:
+def _add_terms(folded: str, terms: list[str]) -> None:
     for match in _piece().finditer(folded):
         if match.lastgroup in _ONE_WORD:
             clusters = _clusters(match[0])
-            found += map(add, clusters, clusters[1:])
-            found.append(clusters[-1])
+            terms += map(add, clusters, clusters[1:])
+            terms.append(clusters[-1])
         else:
-            found.append(match[0][:LONGEST_WORD])
+            terms.append(match[0][:LONGEST_WORD])
 
 
 def query(text: str, *, any_word: bool = True) -> str | None:
@@ -364,12 +364,12 @@ def _pieces(folded: str) -> Iterator[_Piece]:
             yield _Piece([match[0][:LONGEST_WORD]], None, True, *match.span())  # noqa: FBT003
         return
     for match in _piece().finditer(folded):
-        kind, found, (start, stop) = match.lastgroup, match[0], match.span()
+        kind, run, (start, stop) = match.lastgroup, match[0], match.span()
         longest = _ONE_WORD.get(kind or "")
         if longest is None:
-            yield _Piece([found[:LONGEST_WORD]], None, one_word=True, start=start, stop=stop)
+            yield _Piece([run[:LONGEST_WORD]], None, one_word=True, start=start, stop=stop)
             continue
-        clusters = _clusters(found)
+        clusters = _clusters(run)
         pairs = list(map(add, clusters, clusters[1:]))
         yield _Piece(pairs, clusters[-1], len(clusters) <= longest, start, stop)
 

@@ -289,12 +289,12 @@ def test_a_filter_leaves_out_what_words_nominate(store: StoreSubject) -> None:
         both.append(*_FIFTY, _HARBOUR, changes=[ColumnChange(2, None, hold=True)])
         with both.store.reading() as reader:
             found = partial(reader.candidates, BANK, limit=9)
-            assert found("harbour", wanted=Filter(user="b")) == []
-            assert places_of(found("harbour", wanted=Filter(user="a"))) == [50]
-            assert all(place % 2 for place in places_of(found("report", wanted=Filter(user="b"))))
-            assert places_of(found("report", wanted=Filter(as_of=3, held=True))) == [0, 1, 2]
-            assert places_of(found("report", wanted=Filter(as_of=3, user="a"))) == [0, 2]
-            assert sorted(places_of(found("2", wanted=Filter()))) == []
+            assert found("harbour", where=Filter(user="b")) == []
+            assert places_of(found("harbour", where=Filter(user="a"))) == [50]
+            assert all(place % 2 for place in places_of(found("report", where=Filter(user="b"))))
+            assert places_of(found("report", where=Filter(as_of=3, held=True))) == [0, 1, 2]
+            assert places_of(found("report", where=Filter(as_of=3, user="a"))) == [0, 2]
+            assert sorted(places_of(found("2", where=Filter()))) == []
             assert sorted(places_of(found("2"))) == [2]
 
 

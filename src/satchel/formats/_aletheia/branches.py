@@ -24,7 +24,7 @@ CHECKPOINT, MEMORIES, INCLUDED = "checkpoint", "memories", "included"
 BEFORE = "before"
 """Set in a moment of a fork's timeline that precedes the fork."""
 
-_SAID_BYTES = 16
+_DIGEST_BYTES = 16
 
 
 class BranchPoint(NamedTuple):
@@ -45,14 +45,14 @@ class BranchPoint(NamedTuple):
     latest: dict[str, str] = {}  # noqa: RUF012 - never changed in place
     """The placeholder of the last change, by kind."""
 
-    said: str = ""
+    digest: str = ""
     """A digest of all messages so far, as they are in the file."""
 
 
 class ForkPoint(NamedTuple):
     """Where a fork begins."""
 
-    place: BranchPoint
+    point: BranchPoint
     source: str
     """The placeholder of the conversation of origin."""
 
@@ -73,46 +73,46 @@ class Branches:
     """The elements of all conversations of a file, and the forks that wait for their origin."""
 
     def __init__(self) -> None:
-        self._places = ScratchMap()
-        self._strands = SpoolStreams()
+        self._points = ScratchMap()
+        self._streams = SpoolStreams()
         self._waiting: dict[str, list[PendingFork]] = {}
 
     def close(self) -> None:
         """Free the temporary space."""
-        self._places.close()
-        self._strands.close()
+        self._points.close()
+        self._streams.close()
 
-    def note(self, name: str, place: BranchPoint) -> bool:
+    def note(self, name: str, point: BranchPoint) -> bool:
         """Store an element by its name in the file; return whether the name is unique."""
-        value = msgspec.json.encode(place)
-        is_new = self._places.add(_key(name), value)
+        value = msgspec.json.encode(point)
+        is_new = self._points.add(_key(name), value)
         if not is_new:
-            self._places.add(_key(name, place.number), value)
+            self._points.add(_key(name, point.number), value)
         return is_new
 
     def named(self, name: Any) -> BranchPoint | None:
         """Return the element with a name; of several, the first."""
-        return self._at(_key(name)) if isinstance(name, str) else None
+        return self._point_at(_key(name)) if isinstance(name, str) else None
 
     def has_to_wait(self, row: Row) -> bool:
         """Return whether a conversation is a fork of one that was not read yet."""
         source = _source_of(row)
-        return source is not None and _key(source) not in self._places
+        return source is not None and _key(source) not in self._points
 
     def wait(self, row: Row, messages: Iterator[bytes], where: str) -> None:
         """Store a conversation for later."""
-        strand = self._strands.new_stream()
+        stream = self._streams.new_stream()
         for line in messages:
-            strand.write(line)
-        self._waiting.setdefault(str(_source_of(row)), []).append(PendingFork(row, strand, where))
+            stream.write(line)
+        self._waiting.setdefault(str(_source_of(row)), []).append(PendingFork(row, stream, where))
 
     def late(self) -> Iterator[PendingFork]:
         """Yield waiting forks, each after its origin; those without an origin in the file last."""
-        ready = [name for name in self._waiting if _key(name) in self._places]
+        ready = [name for name in self._waiting if _key(name) in self._points]
         while ready:
-            for one in self._waiting.pop(ready.pop(), ()):
-                yield one
-                name = str(one.row.get("id"))
+            for fork in self._waiting.pop(ready.pop(), ()):
+                yield fork
+                name = str(fork.row.get("id"))
                 if name in self._waiting:
                     ready.append(name)
         for rest in self._waiting.values():
@@ -126,55 +126,55 @@ class Branches:
             None if it is not a fork, or if the file does not have its origin, or not with the same
             messages: it is a separate conversation then.
         """
-        said, source = row.get(FORKED), _source_of(row)
+        fork, source = row.get(FORKED), _source_of(row)
         start = self.named(source)
-        if source is None or start is None or type(said) is not dict:
+        if source is None or start is None or type(fork) is not dict:
             return None
-        after, at = said.get(AFTER), str(said.get(AT))
-        found = self._at(_key(at, after)) or self.named(at)
-        if found is None or found.number != after:
+        after, at = fork.get(AFTER), str(fork.get(AT))
+        point = self._point_at(_key(at, after)) or self.named(at)
+        if point is None or point.number != after:
             return None
-        included = said.get(INCLUDED) is True
-        if included and not _begins_so(messages(), found):
+        included = fork.get(INCLUDED) is True
+        if included and not _begins_with(messages(), point):
             return None
-        checkpoint = self.named(said.get(CHECKPOINT))
+        checkpoint = self.named(fork.get(CHECKPOINT))
         return ForkPoint(
-            found,
+            point,
             start.element,
             None if checkpoint is None else checkpoint.element,
-            "as-of" if said.get(MEMORIES) == "as-of" else None,
+            "as-of" if fork.get(MEMORIES) == "as-of" else None,
             included,
         )
 
-    def _at(self, key: bytes) -> BranchPoint | None:
-        found = self._places.get(key)
-        return None if found is None else msgspec.json.decode(found, type=resolved(BranchPoint))
+    def _point_at(self, key: bytes) -> BranchPoint | None:
+        encoded = self._points.get(key)
+        return None if encoded is None else msgspec.json.decode(encoded, type=resolved(BranchPoint))
 
 
-def said_after(before: str, row: Row) -> str:
+def digest_after(digest: str, row: Row) -> str:
     """Return the digest of messages with one more; it does not include a message's ID."""
-    rest = {name: part for name, part in row.items() if name != "id"}
-    whole = before.encode() + msgspec.json.encode(rest, order="deterministic")
-    return blake3(whole).hexdigest(length=_SAID_BYTES)
+    members = {name: part for name, part in row.items() if name != "id"}
+    data = digest.encode() + msgspec.json.encode(members, order="deterministic")
+    return blake3(data).hexdigest(length=_DIGEST_BYTES)
 
 
-def _begins_so(messages: Iterator[bytes], place: BranchPoint) -> bool:
+def _begins_with(messages: Iterator[bytes], point: BranchPoint) -> bool:
     """Return whether messages begin with those up to a point of another conversation."""
-    said, count = "", 0
+    digest, count = "", 0
     for line in messages:
-        if count == place.number:
+        if count == point.number:
             break
         row = msgspec.json.decode(line)
         if type(row) is not dict:
             return False
-        said, count = said_after(said, row), count + 1
-    return (count, said) == (place.number, place.said)
+        digest, count = digest_after(digest, row), count + 1
+    return (count, digest) == (point.number, point.digest)
 
 
 def _source_of(row: Row) -> str | None:
-    said = row.get(FORKED)
-    found = said.get(SESSION) if type(said) is dict else None
-    return found if type(found) is str else None
+    fork = row.get(FORKED)
+    session = fork.get(SESSION) if type(fork) is dict else None
+    return session if type(session) is str else None
 
 
 def _key(name: str, number: Any = "") -> bytes:

@@ -18,7 +18,7 @@ from satchel.formats._aletheia.branches import (
     WAS_FORKED,
     BranchPoint,
     ForkPoint,
-    said_after,
+    digest_after,
 )
 from satchel.formats._aletheia.rows import origin_of
 from satchel.formats._aletheia.schema import (
@@ -80,17 +80,19 @@ class AletheiaConversation:
         self._id = text_in(row, "id")
         self._note = note
         self._fork = beginning
-        place = BranchPoint("") if beginning is None else beginning.place
-        self._number, self._step = place.number, place.step
-        self._state, self._latest, self._said = place.state, dict(place.latest), place.said
-        self._there = place.number if beginning is not None and beginning.included else 0
+        point = BranchPoint("") if beginning is None else beginning.point
+        self._number, self._step = point.number, point.step
+        self._state, self._latest, self._digest = point.state, dict(point.latest), point.digest
+        self._shared = point.number if beginning is not None and beginning.included else 0
         """Number of messages in the row that were read with the conversation of origin."""
 
-        known = self._there > 0
-        self._moments = _moments_in(row, 0 if beginning is not None else _lacking(row), known=known)
+        is_included = self._shared > 0
+        self._moments = _moments_in(
+            row, 0 if beginning is not None else _lacking(row), known=is_included
+        )
         self.start = self._started()
-        self._session = self._last = _standing(self.start)
-        note(self._id, self._place(self._session))
+        self._session = self._last = _placeholder(self.start)
+        note(self._id, self._point(self._session))
 
     def message(self, row: Row) -> SessionEvent | None:
         """Return the next message; None if it was read with the conversation of origin.
@@ -98,23 +100,23 @@ class AletheiaConversation:
         Raises:
             MalformedError: If it is not valid, naming the member.
         """
-        if self._there:
-            self._there -= 1
+        if self._shared:
+            self._shared -= 1
             return None
         role = text_in(row, "role")
         self._number += 1
-        self._said = said_after(self._said, row)
-        created, kept = _time_in(row, {k: v for k, v in row.items() if k not in _MESSAGE})
-        content, said = row.get("content"), an_object(row.get(RECORD), RECORD)
+        self._digest = digest_after(self._digest, row)
+        created, as_written = _time_in(row, {k: v for k, v in row.items() if k not in _MESSAGE})
+        content, record = row.get("content"), an_object(row.get(RECORD), RECORD)
         if content is None and "content" in row:
-            kept["content"] = None
+            as_written["content"] = None
         name = row.get("id")
         if name is None:
             name = str(self._number)
-            kept["id"] = None
-        place: Row = {"number": self._number, "step": self._step + 1}
+            as_written["id"] = None
+        state: Row = {"number": self._number, "step": self._step + 1}
         if self._state is not None:
-            place["state"] = self._state
+            state["state"] = self._state
         return self._next(
             SessionEvent(
                 event="message",
@@ -124,31 +126,31 @@ class AletheiaConversation:
                 name=row.get("name") if type(row.get("name")) is str else None,
                 text=content if type(content) is str else None,
                 content=None if type(content) is str else content,
-                state=place,
+                state=state,
                 created_at=created,
                 metadata=an_object(row.get("metadata"), "metadata"),
-                scope=_converted(said, "scope", Scope | None),
-                sources=_converted(said, "sources", tuple[Evidence, ...]) or (),
-                origin=self._origin(f"{self._id}/{name}", said.get("origin"), kept),
+                scope=_converted(record, "scope", Scope | None),
+                sources=_converted(record, "sources", tuple[Evidence, ...]) or (),
+                origin=self._origin(f"{self._id}/{name}", record.get("origin"), as_written),
             ),
             name,
         )
 
     def moments(self, *, last: bool = False) -> Iterator[SessionEvent]:
         """Yield the moments of the timeline before the next message; after the last, the rest."""
-        if self._there:
+        if self._shared:
             return
         while self._moments and (last or self._moments[-1][0] <= self._number):
-            _, place, said = self._moments.pop()
-            when, name = said.get("at"), said.get("id")
-            name = name if type(name) is str and name else f"moment {place}"
-            created = require_time(when, f"{TIMELINE}/{place}/at")
-            if "change" in said:
-                change = an_object(said["change"], f"{TIMELINE}/{place}/change")
+            _, index, moment = self._moments.pop()
+            when, name = moment.get("at"), moment.get("id")
+            name = name if type(name) is str and name else f"moment {index}"
+            created = require_time(when, f"{TIMELINE}/{index}/at")
+            if "change" in moment:
+                change = an_object(moment["change"], f"{TIMELINE}/{index}/change")
                 known = {kind: change[kind] for kind in KINDS if change.get(kind) is not None}
                 yield self._change(known, name, created)
             else:
-                point = an_object(said.get("checkpoint"), f"{TIMELINE}/{place}/checkpoint")
+                point = an_object(moment.get("checkpoint"), f"{TIMELINE}/{index}/checkpoint")
                 yield self._checkpoint(point, name, created)
 
     def rest(self) -> Iterator[SessionEvent]:
@@ -165,122 +167,126 @@ class AletheiaConversation:
 
     def _about(self, row: Row) -> Iterator[SessionEvent]:
         """Yield its later names, and that it was archived."""
-        said = an_object(row.get(RECORD), RECORD)
-        plain = [{"id": "archived", "archived": True}] if row.get("archived") is True else []
-        found = a_list(said[ABOUT], ABOUT) if ABOUT in said else plain
-        for place, one in enumerate(found):
-            about = an_object(one, f"{RECORD}/{ABOUT}/{place}")
+        record = an_object(row.get(RECORD), RECORD)
+        archived_only = (
+            [{"id": "archived", "archived": True}] if row.get("archived") is True else []
+        )
+        changes = a_list(record[ABOUT], ABOUT) if ABOUT in record else archived_only
+        for index, value in enumerate(changes):
+            about = an_object(value, f"{RECORD}/{ABOUT}/{index}")
             name, when, archived = about.get("name"), about.get("at"), about.get("archived")
             yield SessionEvent(
                 event="session",
                 session=self._session,
-                parent=_standing(self.start),
+                parent=_placeholder(self.start),
                 name=name if type(name) is str else None,
                 state={"archived": archived} if type(archived) is bool else None,
-                created_at=require_time(when, f"{RECORD}/{ABOUT}/{place}/at"),
-                origin=self._origin(f"{self._id}/{about.get('id') or f'{ABOUT} {place}'}"),
+                created_at=require_time(when, f"{RECORD}/{ABOUT}/{index}/at"),
+                origin=self._origin(f"{self._id}/{about.get('id') or f'{ABOUT} {index}'}"),
             )
 
     def _state_of(self, row: Row) -> Iterator[SessionEvent]:
-        said = {WORKING: row.get("workingState"), SUMMARY: row.get("threadSummary")}
-        found = {name: one for name, one in said.items() if one is not None}
-        if found:
-            yield self._change(found, "state", None)
+        members = {WORKING: row.get("workingState"), SUMMARY: row.get("threadSummary")}
+        change = {name: one for name, one in members.items() if one is not None}
+        if change:
+            yield self._change(change, "state", None)
         notes = row.get("notes")
         if notes is not None and type(notes) is not list:
             raise MalformedError("`notes` is not a list", field="notes")
-        for place, note in enumerate(notes or []):
+        for index, note in enumerate(notes or []):
             if type(note) is not dict or type(note.get("content")) is not str:
-                raise MalformedError("a note without `content`", field=f"notes/{place}")
-            created, kept = _time_in(note, {k: v for k, v in note.items() if k not in _NOTE})
-            said = {"content": note["content"]}
+                raise MalformedError("a note without `content`", field=f"notes/{index}")
+            created, rest = _time_in(note, {k: v for k, v in note.items() if k not in _NOTE})
+            members = {"content": note["content"]}
             if type(note.get("category")) is str:
-                said["category"] = note["category"]
-            yield self._change({NOTE: {**said, **kept}}, f"note {place}", created)
+                members["category"] = note["category"]
+            yield self._change({NOTE: {**members, **rest}}, f"note {index}", created)
 
     def _started(self) -> SessionEvent:
         row, fork = self._row, self._fork
         known = (*_HEAD, *_BESIDE, FORKED)
-        created, kept = _time_in(row, {k: v for k, v in row.items() if k not in known})
+        created, as_written = _time_in(row, {k: v for k, v in row.items() if k not in known})
         if fork is None and FORKED in row:
-            kept[WAS_FORKED] = row[FORKED]
-        said = an_object(row.get(RECORD), RECORD)
-        name = said["name"] if "name" in said else row.get("name")
+            as_written[WAS_FORKED] = row[FORKED]
+        record = an_object(row.get(RECORD), RECORD)
+        name = record["name"] if "name" in record else row.get("name")
         return SessionEvent(
             event="session" if fork is None else "fork",
-            parent=None if fork is None else fork.place.element,
+            parent=None if fork is None else fork.point.element,
             name=name if type(name) is str else None,
             state=None if fork is None else _pointer(fork),
             created_at=created,
-            scope=_converted(said, "scope", Scope | None),
-            sources=_converted(said, "sources", tuple[Evidence, ...]) or (),
+            scope=_converted(record, "scope", Scope | None),
+            sources=_converted(record, "sources", tuple[Evidence, ...]) or (),
             metadata=an_object(row.get("metadata"), "metadata"),
-            origin=self._origin(self._id, said.get("origin"), kept),
+            origin=self._origin(self._id, record.get("origin"), as_written),
         )
 
-    def _change(self, said: Row, name: str, created: str | None) -> SessionEvent:
-        place: Row = {"number": self._number, "step": self._step + 1, **said}
+    def _change(self, change: Row, name: str, created: str | None) -> SessionEvent:
+        state: Row = {"number": self._number, "step": self._step + 1, **change}
         if self._latest:
-            place["latest"] = dict(self._latest)
+            state["latest"] = dict(self._latest)
         return self._next(
             SessionEvent(
                 event="session",
                 session=self._session,
                 parent=self._last,
-                state=place,
+                state=state,
                 created_at=created,
                 origin=self._origin(f"{self._id}/{name}"),
             ),
             name,
-            said,
+            change,
         )
 
-    def _checkpoint(self, said: Row, name: str, created: str | None) -> SessionEvent:
-        place: Row = {"number": self._number, "step": self._step}
+    def _checkpoint(self, point: Row, name: str, created: str | None) -> SessionEvent:
+        state: Row = {"number": self._number, "step": self._step}
         if self._state is not None:
-            place["state"] = self._state
-        place |= {k: said[k] for k in ("why", "distillation") if said.get(k) is not None}
-        called = said.get("name")
-        made = SessionEvent(
+            state["state"] = self._state
+        state |= {k: point[k] for k in ("why", "distillation") if point.get(k) is not None}
+        title = point.get("name")
+        event = SessionEvent(
             event="checkpoint",
             session=self._session,
             parent=self._last,
-            name=called if type(called) is str else None,
-            state=place,
+            name=title if type(title) is str else None,
+            state=state,
             created_at=created,
             origin=self._origin(f"{self._id}/{name}"),
         )
-        self._note(f"{self._id}/{name}", self._place(_standing(made)))
-        return made
+        self._note(f"{self._id}/{name}", self._point(_placeholder(event)))
+        return event
 
-    def _origin(self, name: str, said: Any = None, kept: Row | None = None) -> Origin:
-        return origin_of(name, self._source, said, kept or {})
+    def _origin(self, name: str, record: Any = None, as_written: Row | None = None) -> Origin:
+        return origin_of(name, self._source, record, as_written or {})
 
-    def _next(self, made: SessionEvent, name: str, said: Row | None = None) -> SessionEvent:
-        self._last = _standing(made)
+    def _next(self, event: SessionEvent, name: str, change: Row | None = None) -> SessionEvent:
+        self._last = _placeholder(event)
         self._step += 1
-        if said is not None:
+        if change is not None:
             self._state = self._last
-            self._latest |= dict.fromkeys(said, self._last)
-        self._note(f"{self._id}/{name}", self._place(self._last))
-        return made
+            self._latest |= dict.fromkeys(change, self._last)
+        self._note(f"{self._id}/{name}", self._point(self._last))
+        return event
 
-    def _place(self, element: str) -> BranchPoint:
-        return BranchPoint(element, self._number, self._step, self._state, self._latest, self._said)
+    def _point(self, element: str) -> BranchPoint:
+        return BranchPoint(
+            element, self._number, self._step, self._state, self._latest, self._digest
+        )
 
 
 def _pointer(fork: ForkPoint) -> Row:
     """Return where a fork begins, according to its record."""
-    place = fork.place
-    said: Row = {"number": place.number, "step": place.step, "source": fork.source}
-    more = {"state": place.state, "checkpoint": fork.checkpoint, "memories": fork.memories}
-    return {**said, **{name: part for name, part in more.items() if part is not None}}
+    point = fork.point
+    pointer: Row = {"number": point.number, "step": point.step, "source": fork.source}
+    optional = {"state": point.state, "checkpoint": fork.checkpoint, "memories": fork.memories}
+    return {**pointer, **{name: part for name, part in optional.items() if part is not None}}
 
 
 def _lacking(row: Row) -> int:
     """Return how many messages a fork counts that are nowhere in the file."""
-    said = row.get(FORKED)
-    after = said.get(AFTER) if type(said) is dict and said.get(INCLUDED) is not True else 0
+    fork = row.get(FORKED)
+    after = fork.get(AFTER) if type(fork) is dict and fork.get(INCLUDED) is not True else 0
     return after if type(after) is int else 0
 
 
@@ -292,36 +298,36 @@ def _moments_in(row: Row, lacking: int, *, known: bool) -> list[tuple[int, int, 
         lacking: Number of messages to subtract from its counts.
         known: Whether those before its fork were read already.
     """
-    found = []
-    for place, said in enumerate(a_list(row.get(TIMELINE), TIMELINE)):
-        after = said.get("after", 0) if type(said) is dict else None
+    moments = []
+    for index, moment in enumerate(a_list(row.get(TIMELINE), TIMELINE)):
+        after = moment.get("after", 0) if type(moment) is dict else None
         if type(after) is not int or after < 0:
-            raise MalformedError("`after` is not a number of messages", field=f"{TIMELINE}/{place}")
-        if not (known and said.get(BEFORE) is True):
-            found.append((max(0, after - lacking), place, said))
-    found.sort(key=lambda one: one[:2], reverse=True)
-    return found
+            raise MalformedError("`after` is not a number of messages", field=f"{TIMELINE}/{index}")
+        if not (known and moment.get(BEFORE) is True):
+            moments.append((max(0, after - lacking), index, moment))
+    moments.sort(key=lambda one: one[:2], reverse=True)
+    return moments
 
 
-def _converted(said: Row, name: str, shape: Any) -> Any:
+def _converted(record: Row, name: str, shape: Any) -> Any:
     """Return a member of a row's ``record``, converted to a type."""
     try:
-        return msgspec.convert(said[name], resolved(shape)) if name in said else None
+        return msgspec.convert(record[name], resolved(shape)) if name in record else None
     except msgspec.ValidationError as error:
         raise MalformedError(f"not a {name}: {error}", field=f"{RECORD}/{name}") from None
 
 
-def _standing(event: SessionEvent) -> str:
+def _placeholder(event: SessionEvent) -> str:
     """Return the placeholder of an event's ID."""
     origin = event.origin
     assert origin is not None  # noqa: S101 - each event that is read has one
     return placeholder(TYPE, event.scope, origin)
 
 
-def _time_in(row: Row, kept: Row) -> tuple[str | None, Row]:
+def _time_in(row: Row, as_written: Row) -> tuple[str | None, Row]:
     """Return a row's time, and the original text if that is spelled differently."""
     text = row.get("createdAt")
-    found = read_time(text) if type(text) is str else None
-    if "createdAt" in row and found != text:
-        kept = {**kept, "createdAt": text}
-    return found, kept
+    time = read_time(text) if type(text) is str else None
+    if "createdAt" in row and time != text:
+        as_written = {**as_written, "createdAt": text}
+    return time, as_written

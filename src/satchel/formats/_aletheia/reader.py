@@ -68,21 +68,21 @@ class AletheiaDocument:
     """A file that is being read; a context manager.
 
     Args:
-        place: The file.
+        location: The file.
         reading: The limits, and the report.
     """
 
-    def __init__(self, place: Place, reading: ReadContext) -> None:
-        self._place = place
+    def __init__(self, location: Place, reading: ReadContext) -> None:
+        self._location = location
         self._reading = reading
         self._around: Row = {}
         self._container = reading.container
         self._branches = branches.Branches()
         self._own = BankVectorReader(reading, None)
-        self._links = AletheiaLinks(reading, place.name, self._branches)
+        self._links = AletheiaLinks(reading, location.name, self._branches)
         self._order = Order()
         self._count = 0
-        self._whose: str | None = None
+        self._agent_id: str | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -98,10 +98,10 @@ class AletheiaDocument:
             MalformedError: If it is not an agent file, or of an unknown version.
             EmptyInputError: If it has nothing but the agent's identity.
         """
-        reading, name = self._reading, self._place.name
+        reading, name = self._reading, self._location.name
         reading.linked = reading.chained = reading.has_text_member = True
-        with self._place.open() as stream:
-            document = reader_of(stream, self._place, reading)
+        with self._location.open() as stream:
+            document = reader_of(stream, self._location, reading)
             reading.line = lambda: document.line
             if document.peek() != "{":
                 raise MalformedError("not an agent file: not an object", line=document.line)
@@ -114,7 +114,7 @@ class AletheiaDocument:
         yield from self._links.waiting(self._agent())
         self._order.keep(reading)
         yield from self._links.joined(self._agent())
-        self._own.tell(reading)
+        self._own.report(reading)
         if not self._count:
             raise EmptyInputError("the file contains no memories", file=name)
 
@@ -144,25 +144,25 @@ class AletheiaDocument:
 
     def _agent(self) -> str:
         """Return the agent of the file, even if it comes after the other members."""
-        if self._whose is None:
+        if self._agent_id is None:
             nous = self._around.get("nous")
             if nous is None:
-                with self._place.open() as stream:
-                    document = reader_of(stream, self._place, self._reading)
+                with self._location.open() as stream:
+                    document = reader_of(stream, self._location, self._reading)
                     for key in document.members():
                         nous = document.value()
                         if key == "nous":
                             break
                         nous = None
-            self._whose = source_of(nous)
-        return self._whose
+            self._agent_id = source_of(nous)
+        return self._agent_id
 
     def _require_bound(self, line: int) -> None:
         size = len(msgspec.json.encode([self._around, self._container]))
         bound = self._reading.limits.entry_bytes // 2
         if size > bound:
             problem = f"the data around the memories exceeds {bound} bytes"
-            raise LimitError(problem, file=self._place.name, line=line)
+            raise LimitError(problem, file=self._location.name, line=line)
 
     def _keep(self, section: str, part: str, document: ForeignReader) -> None:
         """Store a member of a section that is not an array of rows."""
@@ -173,14 +173,14 @@ class AletheiaDocument:
             inside = {"graph": "memory/graph"}.get(section, section)
             where = f"{inside}/{error.field or part}"
             raise MalformedError(
-                error.message, file=self._place.name, line=line, field=where
+                error.message, file=self._location.name, line=line, field=where
             ) from None
         held = self._container.setdefault(section, {})
         held.update(escape_keys([(part, value)]))
         self._require_bound(line)
 
     def _settle(self, line: int) -> None:
-        around, container, name = self._around, self._container, self._place.name
+        around, container, name = self._around, self._container, self._location.name
         if "version" not in around or "nous" not in around:
             what = "version" if "version" not in around else "nous"
             raise MalformedError(f"`{what}` is missing", file=name, line=1, field=what)
@@ -216,8 +216,8 @@ class AletheiaDocument:
                 for path in document.members():
                     yield from self._text_file(path, document)
             elif part in ("binaryFiles", "binaryFileContents") and start == "[":
-                for place, value in enumerate(document.values()):
-                    with self._refusing(document, f"workspace/{part}/{place}"):
+                for index, value in enumerate(document.values()):
+                    with self._refusing(document, f"workspace/{part}/{index}"):
                         row = {"path": value} if type(value) is str else a_row(value)
                         require(row, BinaryRow)
                         path = require_path(text_in(row, "path"), "path")
@@ -241,9 +241,9 @@ class AletheiaDocument:
                 yield from self._binary(row, row["path"])
 
     def _binary(self, row: Row, path: str) -> Iterator[Model]:
-        found = binary_files(row, path, self._agent())
-        self._count += len(found)
-        yield from found
+        versions = binary_files(row, path, self._agent())
+        self._count += len(versions)
+        yield from versions
 
     def _text_file(self, path: str, document: ForeignReader) -> Iterator[Model]:
         where = f"workspace/files/{path[:_SHOWN]}"
@@ -252,9 +252,9 @@ class AletheiaDocument:
             require_path(path, "")
             if type(text) is not str:
                 raise MalformedError("the content of a file is not text")
-            found = text_files(path, text, self._agent())
-            self._count += len(found)
-            yield from found
+            versions = text_files(path, text, self._agent())
+            self._count += len(versions)
+            yield from versions
 
     def _memory(self, document: ForeignReader) -> Iterator[Model]:
         for part in document.members():
@@ -283,8 +283,8 @@ class AletheiaDocument:
         if document.peek() != "[":
             self._keep(where.partition("/")[0], where.rpartition("/")[2], document)
             return
-        for place, value in enumerate(document.values()):
-            with self._refusing(document, f"{where}/{place}"):
+        for index, value in enumerate(document.values()):
+            with self._refusing(document, f"{where}/{index}"):
                 yield from take(prepare(value))
 
     def _vector(self, row: Row) -> Iterator[Model]:
@@ -298,9 +298,9 @@ class AletheiaDocument:
         self._order.add(entry)
         if vector is not None:
             self._own.take(vector, entry)
-        found = self._links.derived(row, entry, parents)
-        if found is not None:
-            yield found
+        draft = self._links.derived(row, entry, parents)
+        if draft is not None:
+            yield draft
 
     def _node(self, row: Row) -> Iterator[Model]:
         row = schema.node_of(row)
@@ -327,15 +327,15 @@ class AletheiaDocument:
                 if "primary" not in self._container:
                     raise MalformedError("`id` is missing", field="sessions/primary/id")
             elif part == "others" and start == "[":
-                for place in document.elements():
-                    yield from self._session(document, f"sessions/others/{place}", flat=False)
+                for index in document.elements():
+                    yield from self._session(document, f"sessions/others/{index}", flat=False)
             else:
                 self._keep("sessions", part, document)
 
     def _flat(self, document: ForeignReader) -> Iterator[Model]:
         self._container["flat"] = True
-        for place in document.elements():
-            yield from self._session(document, f"sessions/{place}", flat=True)
+        for index in document.elements():
+            yield from self._session(document, f"sessions/{index}", flat=True)
 
     def _session(self, document: ForeignReader, where: str, *, flat: bool) -> Iterator[Model]:
         """Read a conversation; its messages wait until the rest of it is known."""
@@ -358,33 +358,33 @@ class AletheiaDocument:
                 if not flat and self._branches.has_to_wait(row):
                     self._branches.wait(row, spool.lines(), where)
                 else:
-                    yield from self._talk(row, spool.lines, where, flat=flat)
+                    yield from self._conversation(row, spool.lines, where, flat=flat)
 
     def _late(self) -> Iterator[Model]:
         """Read the forks that precede their conversation of origin."""
-        for one in self._branches.late():
+        for fork in self._branches.late():
             try:
-                yield from self._talk(one.row, one.messages.lines, one.where, flat=False)
+                yield from self._conversation(fork.row, fork.messages.lines, fork.where, flat=False)
             except InputError as error:
-                error.field = f"{one.where}/{error.field}" if error.field else one.where
-                self._reading.refuse(error.located(file=self._place.name))  # type: ignore[arg-type]
+                error.field = f"{fork.where}/{error.field}" if error.field else fork.where
+                self._reading.refuse(error.located(file=self._location.name))  # type: ignore[arg-type]
 
-    def _talk(
+    def _conversation(
         self, row: Row, lines: Callable[[], Iterator[bytes]], where: str, *, flat: bool
     ) -> Iterator[Model]:
-        beginning = None if flat else self._branches.beginning(row, lines)
-        if beginning is None and not flat and branches.FORKED in row:
+        fork = None if flat else self._branches.beginning(row, lines)
+        if fork is None and not flat and branches.FORKED in row:
             self._reading.report.lost("session", "its parent conversation is not in the file")
-        found = AletheiaConversation(row, self._agent(), self._note, beginning)
+        conversation = AletheiaConversation(row, self._agent(), self._note, fork)
         require(row, SessionRow)
         self._count += 1
-        yield found.start
-        yield from found.moments()
-        yield from self._messages(found, lines(), where, flat=flat)
-        yield from found.rest()
+        yield conversation.start
+        yield from conversation.moments()
+        yield from self._messages(conversation, lines(), where, flat=flat)
+        yield from conversation.rest()
 
-    def _note(self, name: str, place: branches.BranchPoint) -> None:
-        if not self._branches.note(name, place):
+    def _note(self, name: str, point: branches.BranchPoint) -> None:
+        if not self._branches.note(name, point):
             self._links.note_twice(name)
 
     def _is_main(self, row: Row) -> bool:
@@ -395,25 +395,25 @@ class AletheiaDocument:
         return is_first
 
     def _messages(
-        self, found: AletheiaConversation, lines: Iterator[bytes], where: str, *, flat: bool
+        self, conversation: AletheiaConversation, lines: Iterator[bytes], where: str, *, flat: bool
     ) -> Iterator[Model]:
-        for place, line in enumerate(lines):
+        for index, line in enumerate(lines):
             try:
                 row = a_row(msgspec.json.decode(line))
                 row = schema.message_of(row) if flat else row
-                event = found.message(row)
+                event = conversation.message(row)
                 require(row, MessageRow)
             except InputError as error:
-                error.field = f"messages/{place}" + (f"/{error.field}" if error.field else "")
+                error.field = f"messages/{index}" + (f"/{error.field}" if error.field else "")
                 if not self._reading.skip_bad:
                     raise
                 error.field = f"{where}/{error.field}"
-                self._reading.refuse(error.located(file=self._place.name))  # type: ignore[arg-type]
+                self._reading.refuse(error.located(file=self._location.name))  # type: ignore[arg-type]
                 continue
             if event is not None:
                 self._count += 1
                 yield event
-            yield from found.moments()
+            yield from conversation.moments()
 
     @contextmanager
     def _refusing(self, document: ForeignReader, where: str) -> Iterator[None]:
@@ -421,5 +421,5 @@ class AletheiaDocument:
             yield
         except InputError as error:
             error.field = f"{where}/{error.field}" if error.field else where
-            located = error.located(file=self._place.name, line=document.line)
+            located = error.located(file=self._location.name, line=document.line)
             self._reading.refuse(located)  # type: ignore[arg-type]

@@ -45,26 +45,28 @@ _CONTENTS = ("sizeBytes", "sha256", "contentsBase64")
 _SEMANTIC = {"type": "semantic"}
 
 
-def origin_of(identity: str, source: str, said: Any, kept: Row) -> Origin:
+def origin_of(identity: str, source: str, value: Any, as_written: Row) -> Origin:
     """Return the origin of a record: the file, unless it states another one.
 
     Args:
         identity: Its ID in the file.
         source: The agent and the section, since one ID may be used in several sections.
-        said: The origin in the row's ``record``.
-        kept: Unknown members of the row.
+        value: The origin in the row's ``record``.
+        as_written: Unknown members of the row.
 
     Raises:
         MalformedError: If its origin is not valid.
     """
-    found = an_object(said, f"{RECORD}/origin")
-    if "provider" in found:
-        if "as_written" in found:
-            found = {**found, "as_written": unescape_keys(found["as_written"])}
+    origin = an_object(value, f"{RECORD}/origin")
+    if "provider" in origin:
+        if "as_written" in origin:
+            origin = {**origin, "as_written": unescape_keys(origin["as_written"])}
         # A record without an ID at its origin gets the file's, so that others can refer to it.
-        return _converted(found if "id" in found else {"source": source, **found, "id": identity})
-    more = {"trust": TrustClass.IMPORTED, "source": source, **found}
-    return _converted({**more, "provider": NAME, "id": identity, "as_written": kept})
+        return _converted(
+            origin if "id" in origin else {"source": source, **origin, "id": identity}
+        )
+    more = {"trust": TrustClass.IMPORTED, "source": source, **origin}
+    return _converted({**more, "provider": NAME, "id": identity, "as_written": as_written})
 
 
 def _converted(value: Row) -> Origin:
@@ -74,7 +76,7 @@ def _converted(value: Row) -> Origin:
         raise MalformedError(f"not an origin: {error}", field=f"{RECORD}/origin") from None
 
 
-def said_of_origin(origin: Origin | None, source: str, identity: str) -> tuple[Row, Row]:
+def origin_member_of(origin: Origin | None, source: str, identity: str) -> tuple[Row, Row]:
     """Return the origin for a row's ``record``, and the unknown members.
 
     Args:
@@ -93,7 +95,7 @@ def said_of_origin(origin: Origin | None, source: str, identity: str) -> tuple[R
         if "as_written" in value:  # it has markers of other formats: it is not changed
             value["as_written"] = encode_foreign(value["as_written"])
         return value, {}
-    kept = value.pop("as_written", {})
+    as_written = value.pop("as_written", {})
     for name in ("provider", "id"):
         value.pop(name, None)
     if value.get("source") == source:
@@ -102,15 +104,15 @@ def said_of_origin(origin: Origin | None, source: str, identity: str) -> tuple[R
         del value["trust"]
     elif origin.trust is None:
         value["trust"] = None
-    return value, kept
+    return value, as_written
 
 
 def identity_of(record: Sealed, model: Model) -> str:
     """Return the ID of a record for a file: that of its source file, or its own."""
     origin = getattr(model, "origin", None)
-    found = None if origin is None else origin.id
-    if found and origin is not None and (origin.provider == NAME or is_id(found)):
-        return str(found)
+    origin_id = None if origin is None else origin.id
+    if origin_id and origin is not None and (origin.provider == NAME or is_id(origin_id)):
+        return str(origin_id)
     return record.id
 
 
@@ -120,16 +122,16 @@ def entry_of(row: Row, agent: str) -> tuple[Entry, list[Any]]:
     Raises:
         MalformedError: If the row is not a memory, naming the member.
     """
-    identity, said = text_in(row, "id"), dict(an_object(row.get(RECORD), RECORD))
+    identity, record = text_in(row, "id"), dict(an_object(row.get(RECORD), RECORD))
     metadata = an_object(row.get("metadata"), "metadata")
     if row.get("text") is not None and type(row["text"]) is not str:
         raise MalformedError("`text` is not text", field="text")
-    parents = a_list(said.pop("parent_ids", None), f"{RECORD}/parent_ids")
-    kind = said.pop("type", "semantic")
+    parents = a_list(record.pop("parent_ids", None), f"{RECORD}/parent_ids")
+    kind = record.pop("type", "semantic")
     if kind not in tuple(map(str, Component)):
         raise MalformedError("not a memory", field=f"{RECORD}/type")
-    origin = origin_of(identity, agent, said.pop("origin", None), _unknown(row, _VECTOR))
-    value = {k: v for k, v in said.items() if k not in _OWN}
+    origin = origin_of(identity, agent, record.pop("origin", None), _unknown(row, _VECTOR))
+    value = {k: v for k, v in record.items() if k not in _OWN}
     text = {} if row.get("text") is None else {"text": row["text"]}
     model = _model({**value, **text, "type": kind, "metadata": metadata}, kind)
     return cast("Entry", msgspec.structs.replace(model, origin=origin)), parents
@@ -145,10 +147,10 @@ def row_of_entry(record: Sealed, identity: str, parents: list[str], agent: str) 
         agent: The agent of the file.
     """
     entry = cast("Entry", record.model)
-    value, (origin, kept) = _more_of(record), said_of_origin(entry.origin, agent, identity)
+    value, (origin, as_written) = _more_of(record), origin_member_of(entry.origin, agent, identity)
     value |= {"parent_ids": parents} if parents else {}
     value |= {"origin": origin} if origin else {}
-    row: Row = {"id": identity, "text": entry.text, "metadata": entry.metadata, **kept}
+    row: Row = {"id": identity, "text": entry.text, "metadata": entry.metadata, **as_written}
     return row if value == _SEMANTIC else {**row, RECORD: value}
 
 
@@ -158,14 +160,14 @@ def node_of(row: Row, agent: str) -> GraphNode:
     Raises:
         MalformedError: If the row is not valid, naming the member.
     """
-    identity, said = text_in(row, "id"), dict(an_object(row.get(RECORD), RECORD))
+    identity, record = text_in(row, "id"), dict(an_object(row.get(RECORD), RECORD))
     properties = an_object(row.get("properties"), "properties")
     labels = a_list(row.get("labels"), "labels")
     source = f"{agent}/nodes"
-    origin = origin_of(identity, source, said.pop("origin", None), _unknown(row, _NODE))
-    if "name" not in said and type(properties.get("name")) is str:
-        said["name"] = properties["name"]
-    value = {k: v for k, v in said.items() if k not in ("id", "nonce", "type")}
+    origin = origin_of(identity, source, record.pop("origin", None), _unknown(row, _NODE))
+    if "name" not in record and type(properties.get("name")) is str:
+        record["name"] = properties["name"]
+    value = {k: v for k, v in record.items() if k not in ("id", "nonce", "type")}
     value |= {"type": "graph_node", "labels": labels, "properties": properties}
     return cast("GraphNode", msgspec.structs.replace(_model(value, "graph_node"), origin=origin))
 
@@ -173,16 +175,21 @@ def node_of(row: Row, agent: str) -> GraphNode:
 def row_of_node(record: Sealed, identity: str, agent: str) -> Row:
     """Return a node as a row."""
     node = cast("GraphNode", record.model)
-    value, (origin, kept) = (
+    value, (origin, as_written) = (
         _value_of(record),
-        said_of_origin(node.origin, f"{agent}/nodes", identity),
+        origin_member_of(node.origin, f"{agent}/nodes", identity),
     )
     for name in ("id", "nonce", "type", "labels", "properties", "origin"):
         value.pop(name, None)
     if "name" in value and value["name"] == node.properties.get("name"):
         del value["name"]
     value |= {"origin": origin} if origin else {}
-    row: Row = {"id": identity, "labels": list(node.labels), "properties": node.properties, **kept}
+    row: Row = {
+        "id": identity,
+        "labels": list(node.labels),
+        "properties": node.properties,
+        **as_written,
+    }
     return {**row, RECORD: value} if value else row
 
 
@@ -197,13 +204,13 @@ def edge_of(row: Row, ends: tuple[str, str], agent: str) -> Edge:
     Raises:
         MalformedError: If the row is not valid, naming the member.
     """
-    kind, said = text_in(row, "type"), dict(an_object(row.get(RECORD), RECORD))
+    kind, record = text_in(row, "type"), dict(an_object(row.get(RECORD), RECORD))
     properties = an_object(row.get("properties"), "properties")
     # Two links of the same ends are different; a repeated one is the same.
-    before = an_object(said.pop("origin", None), f"{RECORD}/origin")
-    identity = before.get("id") or _identity_of(row)
-    origin = origin_of(identity, f"{agent}/edges", before, _unknown(row, _EDGE))
-    value = {k: v for k, v in said.items() if k not in ("id", "nonce", "type")}
+    written_origin = an_object(record.pop("origin", None), f"{RECORD}/origin")
+    identity = written_origin.get("id") or _identity_of(row)
+    origin = origin_of(identity, f"{agent}/edges", written_origin, _unknown(row, _EDGE))
+    value = {k: v for k, v in record.items() if k not in ("id", "nonce", "type")}
     value |= {"type": "edge", "kind": kind, "properties": properties}
     value |= {"source": ends[0], "target": ends[1]}
     return cast("Edge", msgspec.structs.replace(_model(value, "edge"), origin=origin))
@@ -212,16 +219,19 @@ def edge_of(row: Row, ends: tuple[str, str], agent: str) -> Edge:
 def row_of_edge(record: Sealed, ends: tuple[str, str], agent: str) -> Row:
     """Return an edge as a row."""
     edge = cast("Edge", record.model)
-    value, (origin, kept) = _value_of(record), said_of_origin(edge.origin, f"{agent}/edges", "")
+    value, (origin, as_written) = (
+        _value_of(record),
+        origin_member_of(edge.origin, f"{agent}/edges", ""),
+    )
     for name in ("id", "nonce", "type", "kind", "source", "target", "properties", "origin"):
         value.pop(name, None)
     value |= {"origin": origin} if origin else {}
     row: Row = {"source": ends[0], "target": ends[1], "type": edge.kind}
-    row |= {"properties": edge.properties, **kept}
-    made = {**row, RECORD: value} if value else row
+    row |= {"properties": edge.properties, **as_written}
+    edge_row = {**row, RECORD: value} if value else row
     first = edge.origin.id if edge.origin is not None and edge.origin.provider == NAME else None
-    if first is None or first == _identity_of(made):
-        return made
+    if first is None or first == _identity_of(edge_row):
+        return edge_row
     return {**row, RECORD: {**value, "origin": {**origin, "id": first}}}
 
 
@@ -259,7 +269,7 @@ def is_path(path: str) -> bool:
 def text_files(path: str, text: str, agent: str) -> list[FileVersion]:
     """Return a text file as one or several records."""
     chunks = [text[at : at + PART_CHARS] for at in range(0, len(text), PART_CHARS)] or [""]
-    origin = _at(path, agent)
+    origin = _file_origin(path, agent)
     return [
         FileVersion(path=path, text=chunk, metadata=_part(number, len(chunks)), origin=origin)
         for number, chunk in enumerate(chunks)
@@ -277,21 +287,25 @@ def binary_files(row: Row, path: str, agent: str) -> list[FileVersion]:
     if type(contents) is not str:
         raise MalformedError("this is not text", field="contentsBase64")
     chunks = [contents[at : at + PART_CHARS] for at in range(0, len(contents), PART_CHARS)]
-    said = {name: row[name] for name in _CONTENTS if name in row}
-    origin = msgspec.structs.replace(_at(path, agent), as_written=more)
-    found = []
+    contents_members = {name: row[name] for name in _CONTENTS if name in row}
+    origin = msgspec.structs.replace(_file_origin(path, agent), as_written=more)
+    versions = []
     for number, chunk in enumerate(chunks or [contents]):
-        of_it = {**said, "contentsBase64": chunk} if "contentsBase64" in said else said
-        metadata = {BINARY: True, **_part(number, len(chunks)), **of_it}
-        found.append(FileVersion(path=path, metadata=metadata, origin=origin))
-    return found
+        members = (
+            {**contents_members, "contentsBase64": chunk}
+            if "contentsBase64" in contents_members
+            else contents_members
+        )
+        metadata = {BINARY: True, **_part(number, len(chunks)), **members}
+        versions.append(FileVersion(path=path, metadata=metadata, origin=origin))
+    return versions
 
 
 def _part(number: int, count: int) -> Row:
     return {PART: number, PARTS: count} if count > 1 else {}
 
 
-def _at(path: str, agent: str) -> Origin:
+def _file_origin(path: str, agent: str) -> Origin:
     source = f"{agent}/workspace"
     return Origin(provider=NAME, source=source, id=path, trust=TrustClass.IMPORTED)
 
@@ -425,9 +439,9 @@ class AletheiaLinks:
 
     def _end(self, name: Any) -> str | None:
         """Return the placeholder of the record at an end of an edge."""
-        found = self._standing(name, NODES + VECTORS)
-        place = self._branches.named(name) if found is None else None
-        return found if place is None else place.element
+        node = self._placeholder(name, NODES + VECTORS)
+        point = self._branches.named(name) if node is None else None
+        return node if point is None else point.element
 
     def _is_out(self, name: Any) -> bool:
         """Return whether a memory was yielded already."""
@@ -438,16 +452,16 @@ class AletheiaLinks:
         return self._waits.get(_key(VECTORS, name)) == _HERE
 
     def _parents(self, names: list[Any]) -> tuple[str, ...]:
-        found = dict.fromkeys(self._standing(one, VECTORS) for one in names)
-        if None in found:
+        parents = dict.fromkeys(self._placeholder(one, VECTORS) for one in names)
+        if None in parents:
             self._report.lost("parent_ids", "a parent is not in the file")
-        return tuple(one for one in found if one is not None)
+        return tuple(one for one in parents if one is not None)
 
-    def _standing(self, name: Any, tables: str) -> str | None:
+    def _placeholder(self, name: Any, tables: str) -> str | None:
         for table in tables:
-            found = self._names.get(_key(table, name))
-            if found:
-                return _PREFIX + found.hex()
+            raw = self._names.get(_key(table, name))
+            if raw:
+                return _PREFIX + raw.hex()
         return None
 
 
@@ -477,22 +491,22 @@ def maker_in(value: Any) -> Maker | None:
 def with_vector(row: Row, vector: Vector) -> Row:
     """Return the row of a memory with a vector of the bank added."""
     mark, numbers = vector
-    said: Row = {**row.get(RECORD, {}), VECTOR_OF: mark}
+    members: Row = {**row.get(RECORD, {}), VECTOR_OF: mark}
     if EMBEDDING in row:
-        said[EMBEDDING] = row[EMBEDDING]
+        members[EMBEDDING] = row[EMBEDDING]
     zeros = minus_zeros(numbers)
-    said |= {MINUS_ZEROS: zeros} if zeros else {}
-    return {**row, EMBEDDING: list(numbers), RECORD: said}
+    members |= {MINUS_ZEROS: zeros} if zeros else {}
+    return {**row, EMBEDDING: list(numbers), RECORD: members}
 
 
 def without_vector(row: Row) -> tuple[Row, Vector | None]:
     """Return the row of a memory without its vector of the bank, and the vector, None for none."""
-    said = an_object(row.get(RECORD), RECORD)
-    mark = said.get(VECTOR_OF)
+    record = an_object(row.get(RECORD), RECORD)
+    mark = record.get(VECTOR_OF)
     if type(mark) is not str:
         return row, None
-    vector = mark, signed(row.get(EMBEDDING), said.get(MINUS_ZEROS))
-    rest = {name: part for name, part in said.items() if name not in _OURS}
-    made = {name: part for name, part in row.items() if name not in (EMBEDDING, RECORD)}
-    made |= {EMBEDDING: said[EMBEDDING]} if EMBEDDING in said else {}
-    return {**made, RECORD: rest} if rest else made, vector
+    vector = mark, signed(row.get(EMBEDDING), record.get(MINUS_ZEROS))
+    rest = {name: part for name, part in record.items() if name not in _OURS}
+    bare = {name: part for name, part in row.items() if name not in (EMBEDDING, RECORD)}
+    bare |= {EMBEDDING: record[EMBEDDING]} if EMBEDDING in record else {}
+    return {**bare, RECORD: rest} if rest else bare, vector

@@ -80,11 +80,11 @@ def text_in(row: Row, name: str) -> str:
     Raises:
         MalformedError: If it is missing or empty.
     """
-    found = row.get(name)
-    if type(found) is not str or not found:
-        what = "is not text" if found is not None and type(found) is not str else "is missing"
+    value = row.get(name)
+    if type(value) is not str or not value:
+        what = "is not text" if value is not None and type(value) is not str else "is missing"
         raise MalformedError(f"`{name}` {what}", field=name)
-    return found
+    return value
 
 
 def an_object(value: Any, name: str) -> Row:
@@ -141,20 +141,20 @@ def is_primary(row: Row) -> bool:
 
 def session_of(row: Row) -> Row:
     """Return a session of the flat list; its messages are read separately."""
-    made = dict(row)
-    if "name" not in made and type(made.get("sessionKey")) is str:
-        made["name"] = made["sessionKey"]
-    if made.get("status") == "archived":
-        made["archived"] = True
-    return made
+    session = dict(row)
+    if "name" not in session and type(session.get("sessionKey")) is str:
+        session["name"] = session["sessionKey"]
+    if session.get("status") == "archived":
+        session["archived"] = True
+    return session
 
 
 def message_of(row: Row) -> Row:
     """Return a message of the flat list; members that version 1 lacks become metadata."""
     if "metadata" in row:
         return row
-    made = {name: row[name] for name in _MESSAGE_OURS if name in row}
-    return {**made, "metadata": {k: v for k, v in row.items() if k not in _MESSAGE_OURS}}
+    message = {name: row[name] for name in _MESSAGE_OURS if name in row}
+    return {**message, "metadata": {k: v for k, v in row.items() if k not in _MESSAGE_OURS}}
 
 
 def node_of(row: Row) -> Row:
@@ -168,9 +168,9 @@ def edge_of(row: Row) -> Row:
     """Return an edge of the TypeScript program, which has ``relType`` instead of ``type``."""
     if "type" in row or "relType" not in row:
         return row
-    made = dict(row)
-    made["type"] = made.pop("relType")
-    return made
+    edge = dict(row)
+    edge["type"] = edge.pop("relType")
+    return edge
 
 
 def vector_of_fact(value: Any) -> Row:
@@ -179,27 +179,27 @@ def vector_of_fact(value: Any) -> Row:
     A forgotten one has an expiry in the past, so that it is not shown.
     """
     row = a_row(value)
-    said: Row = {"type": "semantic"}
+    record: Row = {"type": "semantic"}
     confidence = row.get("confidence")
     if isinstance(confidence, int | float) and 0 <= confidence <= 1 and confidence is not True:
-        said["confidence"] = confidence
+        record["confidence"] = confidence
     for name, member in (
         ("recorded_at", "created_at"),
         ("valid_from", "valid_from"),
         ("valid_to", "valid_until"),
     ):
-        found = _time(row.get(name))
+        time = _time(row.get(name))
         # Its program writes the end of the calendar for facts that are still true.
-        if found is not None and not found.startswith("9999"):
-            said[member] = found
+        if time is not None and not time.startswith("9999"):
+            record[member] = time
     if row.get("is_forgotten") is True:
-        past = _time(row.get("forgotten_at")) or said.get("created_at")
-        said["expires_at"] = past or "1970-01-01T00:00:00.000000Z"
+        past = _time(row.get("forgotten_at")) or record.get("created_at")
+        record["expires_at"] = past or "1970-01-01T00:00:00.000000Z"
     if type(row.get("fact_type")) is str:
-        said["kind"] = row["fact_type"]
+        record["kind"] = row["fact_type"]
     metadata = {name: part for name, part in row.items() if name not in ("id", "content")}
     text = {"text": row["content"]} if "content" in row else {}
-    return {"id": row.get("id"), **text, "metadata": metadata, RECORD: said}
+    return {"id": row.get("id"), **text, "metadata": metadata, RECORD: record}
 
 
 def node_of_entity(value: Any) -> Row:
@@ -219,13 +219,13 @@ def edge_of_relationship(value: Any) -> Row:
     row = a_row(value)
     properties = {k: v for k, v in row.items() if k not in ("src", "dst", "relation")}
     weight = row.get("weight")
-    said = {"weight": weight} if type(weight) in (int, float) else {}
+    record = {"weight": weight} if type(weight) in (int, float) else {}
     return {
         "source": row.get("src"),
         "target": row.get("dst"),
         "type": row.get("relation"),
         "properties": properties,
-        **({RECORD: said} if said else {}),
+        **({RECORD: record} if record else {}),
     }
 
 
@@ -522,10 +522,10 @@ def require_time(text: str | None, field: str) -> str | None:
     Raises:
         MalformedError: If it is not valid.
     """
-    made = None if text is None else read_time(text)
-    if text is not None and made is None:
+    time = None if text is None else read_time(text)
+    if text is not None and time is None:
         raise MalformedError("not a valid time", field=field)
-    return made
+    return time
 
 
 def _plainly(problem: str) -> str:

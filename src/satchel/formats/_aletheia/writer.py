@@ -25,10 +25,10 @@ from satchel.formats._aletheia.conversations import ABOUT, TIMELINE
 from satchel.formats._aletheia.rows import (
     identity_of,
     is_path,
+    origin_member_of,
     row_of_edge,
     row_of_entry,
     row_of_node,
-    said_of_origin,
     with_vector,
 )
 from satchel.formats._aletheia.schema import (
@@ -59,14 +59,14 @@ def row_of_message(event: SessionEvent, name: str, session: str, agent: str) -> 
         session: The ID of its conversation in the file.
         agent: The agent of the file.
     """
-    origin, kept = said_of_origin(event.origin, f"{agent}/sessions", f"{session}/{name}")
+    origin, as_written = origin_member_of(event.origin, f"{agent}/sessions", f"{session}/{name}")
     row: Row = {"id": name, "role": event.role or ""}
     if event.name is not None:
         row["name"] = event.name
     row["content"] = event.text if event.content is None else event.content
     row["metadata"] = event.metadata
     row |= {"createdAt": event.created_at} if event.created_at else {}
-    return _with_kept(row, kept, event, origin)
+    return _with_as_written(row, as_written, event, origin)
 
 
 def name_of(event: SessionEvent, record_id: str, session: str) -> str:
@@ -77,43 +77,47 @@ def name_of(event: SessionEvent, record_id: str, session: str) -> str:
         record_id: The ID of its record.
         session: The ID of its conversation in the file.
     """
-    found = event.origin.id if event.origin and event.origin.provider is not None else None
+    origin_id = event.origin.id if event.origin and event.origin.provider is not None else None
     start = f"{session}/"
-    return found[len(start) :] if found and found.startswith(start) else record_id
+    return origin_id[len(start) :] if origin_id and origin_id.startswith(start) else record_id
 
 
 def row_of_start(event: SessionEvent, identity: str, name: str | None, agent: str) -> Row:
     """Return a conversation as a row, without anything after its start."""
-    origin, kept = said_of_origin(event.origin, f"{agent}/sessions", identity)
+    origin, as_written = origin_member_of(event.origin, f"{agent}/sessions", identity)
     row: Row = {"id": identity}
     row |= {"name": name} if name is not None else {}
     row |= {"createdAt": event.created_at} if event.created_at else {}
     row |= {"metadata": event.metadata} if event.metadata else {}
-    return _with_kept(row, kept, event, origin)
+    return _with_as_written(row, as_written, event, origin)
 
 
-def row_of_note(said: Any, created: str | None) -> Row:
+def row_of_note(value: Any, created: str | None) -> Row:
     """Return a note as a row."""
-    note = dict(said) if isinstance(said, dict) else {"content": str(said)}
-    kept = note.pop("createdAt", None)
+    note = dict(value) if isinstance(value, dict) else {"content": str(value)}
+    written_time = note.pop("createdAt", None)
     note.pop("created_at", None)
-    when = kept if kept is not None and read_time(str(kept)) == created else created
+    when = (
+        written_time
+        if written_time is not None and read_time(str(written_time)) == created
+        else created
+    )
     return {**note, **({"createdAt": when} if when else {})}
 
 
-def _with_kept(row: Row, kept: Row, event: SessionEvent, origin: Row) -> Row:
-    kept = dict(kept)
-    text = kept.pop("createdAt", None)
+def _with_as_written(row: Row, as_written: Row, event: SessionEvent, origin: Row) -> Row:
+    as_written = dict(as_written)
+    text = as_written.pop("createdAt", None)
     if text is not None and (type(text) is not str or read_time(text) == event.created_at):
         row["createdAt"] = text
-    if kept.get("id", "") is None:  # it had no time
-        del kept["id"], row["id"]
-    if kept.get("content", "") is None:
-        del kept["content"]
-    row |= {name: part for name, part in kept.items() if name not in row}
-    more = {"origin": origin, "scope": event.scope, "sources": event.sources}
-    said = {name: msgspec.to_builtins(part) for name, part in more.items() if part}
-    return {**row, RECORD: said} if said else row
+    if as_written.get("id", "") is None:  # it had no time
+        del as_written["id"], row["id"]
+    if as_written.get("content", "") is None:
+        del as_written["content"]
+    row |= {name: part for name, part in as_written.items() if name not in row}
+    optional = {"origin": origin, "scope": event.scope, "sources": event.sources}
+    record = {name: msgspec.to_builtins(part) for name, part in optional.items() if part}
+    return {**row, RECORD: record} if record else row
 
 
 def last_of(changes: Iterable[Row]) -> tuple[Row, list[Row]]:
@@ -122,14 +126,14 @@ def last_of(changes: Iterable[Row]) -> tuple[Row, list[Row]]:
     Args:
         changes: The contents of each change, with ``created_at``.
     """
-    found, notes = dict[str, Any](), list[Row]()
+    latest, notes = dict[str, Any](), list[Row]()
     for change in changes:
         for member, name in (("workingState", WORKING), ("threadSummary", SUMMARY)):
             if name in change:
-                found[member] = change[name]
+                latest[member] = change[name]
         if NOTE in change:
             notes.append(row_of_note(change[NOTE], change.get("created_at")))
-    return found, notes
+    return latest, notes
 
 
 class ConversationPosition(NamedTuple):
@@ -144,7 +148,7 @@ class ConversationPosition(NamedTuple):
     number: int = 0
     """Number of messages up to it."""
 
-    place: int = 0
+    step: int = 0
     """Number of messages and changes of state up to it."""
 
 
@@ -154,16 +158,16 @@ class AletheiaSessionWriter:
     Args:
         key: The key that its events refer to.
         names: The ID of its record, and its ID in the file.
-        strand: The stream of its events.
+        stream: The stream of its events.
         event: Its record.
     """
 
     def __init__(
-        self, key: str, names: tuple[str, str], strand: SpoolStream, event: SessionEvent
+        self, key: str, names: tuple[str, str], stream: SpoolStream, event: SessionEvent
     ) -> None:
         self.key = key
         self.start, self.identity = names
-        self.strand = strand
+        self.stream = stream
         self.source: str | None = None
         """Key of the conversation of origin."""
 
@@ -173,56 +177,56 @@ class AletheiaSessionWriter:
         self.until: str | None = None
         """ID of that element."""
 
-        self.number = self.place = 0
+        self.number = self.step = 0
         """Number of messages, and of elements, up to its last one."""
 
         self.event = event
         self._name = event.name
         self._archived = False
         self._about: list[Row] = []
-        said = members(event)
+        state = members(event)
         self.beside: Row = {
-            member: said[name]
+            member: state[name]
             for member, name in (("workingState", KINDS[0]), ("threadSummary", KINDS[1]))
-            if name in said
+            if name in state
         }
 
     def take(self, event: SessionEvent, record_id: str) -> None:
         """Add a later change: another name, or that it was archived."""
         archived = members(event).get("archived")
-        said: Row = {"id": name_of(event, record_id, self.identity)}
-        said |= {"at": event.created_at} if event.created_at else {}
-        said |= {"name": event.name} if event.name is not None else {}
-        said |= {"archived": archived} if type(archived) is bool else {}
-        self._name = said.get("name", self._name)
-        self._archived = said.get("archived", self._archived)
-        self._about.append(said)
+        change: Row = {"id": name_of(event, record_id, self.identity)}
+        change |= {"at": event.created_at} if event.created_at else {}
+        change |= {"name": event.name} if event.name is not None else {}
+        change |= {"archived": archived} if type(archived) is bool else {}
+        self._name = change.get("name", self._name)
+        self._archived = change.get("archived", self._archived)
+        self._about.append(change)
 
     def row(self, agent: str) -> Row:
         """Its row, without its messages."""
-        made = row_of_start(self.event, self.identity, self._name, agent)
-        made |= {"archived": True} if self._archived else {}
+        row = row_of_start(self.event, self.identity, self._name, agent)
+        row |= {"archived": True} if self._archived else {}
         if not self._about:
-            return made
+            return row
         if [{**one, "id": ""} for one in self._about] == [{"id": "", "archived": True}]:
-            return made
+            return row
         first = {"name": self.event.name} if self.event.name != self._name else {}
-        return {**made, RECORD: {**made.get(RECORD, {}), **first, ABOUT: self._about}}
+        return {**row, RECORD: {**row.get(RECORD, {}), **first, ABOUT: self._about}}
 
 
 class SessionTimeline:
     """The state of a conversation, and when it changed.
 
     Args:
-        talk: The conversation.
+        conversation: The conversation.
         whole: Whether to include what precedes its fork.
     """
 
-    def __init__(self, talk: AletheiaSessionWriter, *, whole: bool) -> None:
-        self._talk = talk
-        parent = None if whole else talk.parent
+    def __init__(self, conversation: AletheiaSessionWriter, *, whole: bool) -> None:
+        self._conversation = conversation
+        parent = None if whole else conversation.parent
         self._count = 0 if parent is None else parent.number
-        self._place = 0 if parent is None else parent.place
+        self._step = 0 if parent is None else parent.step
         self._changes: list[Row] = []
         self._changed: list[int] = []
         """Positions of the changes."""
@@ -235,52 +239,52 @@ class SessionTimeline:
 
     def take(self, owner: AletheiaSessionWriter, value: Row) -> None:
         """Add the next event."""
-        said, kind = value["said"], value["event"]
-        state = said.get("state") or {}
-        step = state.get("step")
+        event, kind = value["members"], value["event"]
+        state = event.get("state") or {}
+        counted = state.get("step")
         if kind != "checkpoint":
-            self._place += 1
-            if type(step) is int:
-                self._shifts.setdefault(owner.key, step - self._place)
+            self._step += 1
+            if type(counted) is int:
+                self._shifts.setdefault(owner.key, counted - self._step)
         if kind == "message":
             self._count += 1
             self._is_plain = self._is_plain and not self._moments
             return
-        when: Row = {"id": value["name"]}
-        when |= {"at": said["created_at"]} if "created_at" in said else {}
-        when |= {} if owner is self._talk else {BEFORE: True}
+        moment: Row = {"id": value["name"]}
+        moment |= {"at": event["created_at"]} if "created_at" in event else {}
+        moment |= {} if owner is self._conversation else {BEFORE: True}
         if kind == "state":
             change = {kind: state[kind] for kind in KINDS if kind in state}
-            self._changes.append({**change, "created_at": said.get("created_at")})
-            self._changed.append(self._place)
-            self._moment(self._place, {**when, "change": change})
+            self._changes.append({**change, "created_at": event.get("created_at")})
+            self._changed.append(self._step)
+            self._moment(self._step, {**moment, "change": change})
             self._is_plain = self._is_plain and _is_plain(self._changes)
             return
         point = {k: state[k] for k in ("why", "distillation") if k in state}
-        point |= {"name": said["name"]} if "name" in said else {}
-        place = self._place
-        if type(step) is int and owner.key in self._shifts:
-            place = max(0, min(place, step - self._shifts[owner.key]))
-        self._moment(place, {**when, "checkpoint": point})
+        point |= {"name": event["name"]} if "name" in event else {}
+        step = self._step
+        if type(counted) is int and owner.key in self._shifts:
+            step = max(0, min(step, counted - self._shifts[owner.key]))
+        self._moment(step, {**moment, "checkpoint": point})
         self._is_plain = False
 
     def members(self, *, is_fork: bool) -> Row:
         """Return the members of the conversation's row."""
-        found, notes = last_of(self._changes)
-        found |= self._talk.beside
-        found |= {"notes": notes} if notes else {}
+        latest, notes = last_of(self._changes)
+        latest |= self._conversation.beside
+        latest |= {"notes": notes} if notes else {}
         if self._is_plain and not is_fork:
-            return found
+            return latest
         self._moments.sort(key=lambda one: one[:2])
-        return {**found, TIMELINE: [one for _, _, one in self._moments]}
+        return {**latest, TIMELINE: [one for _, _, one in self._moments]}
 
-    def _moment(self, place: int, said: Row) -> None:
+    def _moment(self, step: int, moment: Row) -> None:
         """Insert a moment in order: a checkpoint may be created long after its element."""
-        later = sum(1 for one in reversed(self._changed) if one > place)
-        first = self._place - len(self._changed) - self._count  # elements before all others
-        after = place - first - (len(self._changed) - later)
-        is_point = int("checkpoint" in said)
-        self._moments.append((place, is_point, {"after": after, **said}))
+        later = sum(1 for one in reversed(self._changed) if one > step)
+        first = self._step - len(self._changed) - self._count  # elements before all others
+        after = step - first - (len(self._changed) - later)
+        is_point = int("checkpoint" in moment)
+        self._moments.append((step, is_point, {"after": after, **moment}))
 
 
 def members(event: SessionEvent) -> Row:
@@ -302,7 +306,7 @@ def _is_plain(changes: list[Row]) -> bool:
 MOST_RECEIPTS = 10
 """Largest number of distillation receipts in a file."""
 
-_NOT_SAID = {"id": "", "sessionId": ""}
+_FILE_IDS = {"id": "", "sessionId": ""}
 """Members of a receipt that depend on the file: its ID and its conversation."""
 
 Name = Callable[[Sealed, str], str]
@@ -333,101 +337,106 @@ class AletheiaSessionsWriter:
         self._report = report
         self._name = name
         self._called = called
-        self._strands = SpoolStreams()
-        self._places = ScratchMap()
-        self._talks: dict[str, AletheiaSessionWriter] = {}
+        self._streams = SpoolStreams()
+        self._positions = ScratchMap()
+        self._conversations: dict[str, AletheiaSessionWriter] = {}
         self._receipts: list[Row] = []
         self._lay_out()
 
     def close(self) -> None:
         """Free the temporary space."""
-        self._strands.close()
-        self._places.close()
+        self._streams.close()
+        self._positions.close()
 
     def all(self) -> Iterator[AletheiaSessionWriter]:
         """Yield the conversations, in the order of their beginning."""
-        yield from self._talks.values()
+        yield from self._conversations.values()
 
-    def head(self, talk: AletheiaSessionWriter, *, whole: bool, alone: bool) -> Row:
+    def head(self, conversation: AletheiaSessionWriter, *, whole: bool, alone: bool) -> Row:
         """Return the row of a conversation, without its messages.
 
         Args:
-            talk: The conversation.
+            conversation: The conversation.
             whole: Whether a fork includes the messages before it.
             alone: Whether no other conversation is written.
         """
-        made, parent = talk.row(self._agent), talk.parent
-        source = self._talks.get(talk.source or "")
+        row, parent = conversation.row(self._agent), conversation.parent
+        source = self._conversations.get(conversation.source or "")
         if parent is None or source is None:
-            return made
+            return row
         if alone:
             reason = "its parent conversation is only referenced"
             for name in ("event", "parent", "state", "session_event"):
-                self._report.lost(name, reason, example=talk.identity)
-            return {**made, WAS_FORKED: {SESSION: source.identity, AFTER: parent.number}}
-        said: Row = {SESSION: source.identity, AT: parent.name, AFTER: parent.number}
-        more = members(talk.event)
-        checkpoint = self._at(str(more.get("checkpoint", "")))
-        said |= {} if checkpoint is None else {CHECKPOINT: checkpoint.name}
-        said |= {MEMORIES: more["memories"]} if "memories" in more else {}
-        return {**made, FORKED: {**said, **({INCLUDED: True} if whole else {})}}
+                self._report.lost(name, reason, example=conversation.identity)
+            return {**row, WAS_FORKED: {SESSION: source.identity, AFTER: parent.number}}
+        fork: Row = {SESSION: source.identity, AT: parent.name, AFTER: parent.number}
+        state = members(conversation.event)
+        checkpoint = self._position(str(state.get("checkpoint", "")))
+        fork |= {} if checkpoint is None else {CHECKPOINT: checkpoint.name}
+        fork |= {MEMORIES: state["memories"]} if "memories" in state else {}
+        return {**row, FORKED: {**fork, **({INCLUDED: True} if whole else {})}}
 
-    def messages(self, talk: AletheiaSessionWriter, *, whole: bool) -> Iterator[Row]:
+    def messages(self, conversation: AletheiaSessionWriter, *, whole: bool) -> Iterator[Row]:
         """Yield the messages of a conversation; with ``whole``, those before its fork first."""
-        for owner, value in self._elements(talk, whole=whole):
+        for owner, value in self._elements(conversation, whole=whole):
             if value["event"] == "message":
-                event = msgspec.convert(value["said"], resolved(SessionEvent))
+                event = msgspec.convert(value["members"], resolved(SessionEvent))
                 name = name_of(event, value["id"], owner.identity)
                 yield row_of_message(event, name, owner.identity, self._agent)
 
-    def beside(self, talk: AletheiaSessionWriter, *, whole: bool) -> Row:
+    def beside(self, conversation: AletheiaSessionWriter, *, whole: bool) -> Row:
         """Return the state of a conversation."""
-        found = SessionTimeline(talk, whole=whole)
-        for owner, value in self._elements(talk, whole=whole):
-            found.take(owner, value)
-            if value["event"] == "checkpoint" and owner is talk:
-                self._note_receipt(talk, value)
-        return found.members(is_fork=talk.parent is not None)
+        timeline = SessionTimeline(conversation, whole=whole)
+        for owner, value in self._elements(conversation, whole=whole):
+            timeline.take(owner, value)
+            if value["event"] == "checkpoint" and owner is conversation:
+                self._note_receipt(conversation, value)
+        return timeline.members(is_fork=conversation.parent is not None)
 
-    def receipts(self, kept: list[Any]) -> list[Any]:
+    def receipts(self, stored: list[Any]) -> list[Any]:
         """Return the receipts of the last distillations, including those from a file.
 
         Complete after ``beside`` was called for each conversation.
         """
-        named = {one.get("id"): one for one in self._receipts}
-        older, told = list[Any](), [_said_in(one) for one in self._receipts]
-        for one in kept:
-            said = _said_in(one)
-            if said not in told and not (type(one) is dict and one.get("id") in named):
-                older.append(one)
-                told.append(said)
+        by_id = {receipt.get("id"): receipt for receipt in self._receipts}
+        older, contents = list[Any](), [_without_ids(receipt) for receipt in self._receipts]
+        for receipt in stored:
+            content = _without_ids(receipt)
+            if content not in contents and not (
+                type(receipt) is dict and receipt.get("id") in by_id
+            ):
+                older.append(receipt)
+                contents.append(content)
         return [*older, *self._receipts][-MOST_RECEIPTS:]
 
-    def _note_receipt(self, talk: AletheiaSessionWriter, value: Row) -> None:
-        done = (value["said"].get("state") or {}).get("distillation")
-        if not isinstance(done, dict):
+    def _note_receipt(self, conversation: AletheiaSessionWriter, value: Row) -> None:
+        distillation = (value["members"].get("state") or {}).get("distillation")
+        if not isinstance(distillation, dict):
             return
-        receipt: Row = {"id": f"{talk.identity}/{value['name']}", "sessionId": talk.identity}
-        receipt |= {"distilledAt": value["said"].get("created_at"), **done}
-        if any(_said_in(one) == _said_in(receipt) for one in self._receipts):
+        receipt: Row = {
+            "id": f"{conversation.identity}/{value['name']}",
+            "sessionId": conversation.identity,
+        }
+        receipt |= {"distilledAt": value["members"].get("created_at"), **distillation}
+        if any(_without_ids(one) == _without_ids(receipt) for one in self._receipts):
             return  # of one that a fork includes
         self._receipts.append(receipt)
         self._receipts.sort(key=lambda one: str(one.get("distilledAt") or ""))
         del self._receipts[:-MOST_RECEIPTS]
 
     def _elements(
-        self, talk: AletheiaSessionWriter, *, whole: bool
+        self, conversation: AletheiaSessionWriter, *, whole: bool
     ) -> Iterator[tuple[AletheiaSessionWriter, Row]]:
         """Yield the events of a conversation, each with its predecessor."""
-        way: list[tuple[AletheiaSessionWriter, str | None]] = [(talk, None)]
-        while whole and (parent := way[-1][0].parent) is not None:
-            way.append((self._talks[parent.session], way[-1][0].until))
-        for one, until in reversed(way):
-            if until in (one.start, ""):
+        path: list[tuple[AletheiaSessionWriter, str | None]] = [(conversation, None)]
+        while whole and (parent := path[-1][0].parent) is not None:
+            path.append((self._conversations[parent.session], path[-1][0].until))
+        for owner, until in reversed(path):
+            if until in (owner.start, ""):
                 continue
-            for line in one.strand.lines():
+            for line in owner.stream.lines():
                 value = msgspec.json.decode(line)
-                yield one, value
+                yield owner, value
                 if value["id"] == until:
                     break
 
@@ -440,77 +449,89 @@ class AletheiaSessionsWriter:
             if kind in ("session", "fork"):
                 self._begin(record, event)
                 continue
-            talk = self._talks.get(event.session or "")
-            if talk is None:
+            conversation = self._conversations.get(event.session or "")
+            if conversation is None:
                 reason = "its conversation is not in the file"
                 self._report.lost("session_event", reason, example=record.id)
             elif kind == "about":
-                talk.take(event, record.id)
+                conversation.take(event, record.id)
             else:
-                self._add(talk, record, event, kind)
+                self._add(conversation, record, event, kind)
 
     def _begin(self, record: Sealed, event: SessionEvent) -> None:
         key = event.session if event.event == "session" and event.session else record.id
         identity = self._name(record, identity_of(record, event) if event.origin else key)
-        made = AletheiaSessionWriter(key, (record.id, identity), self._strands.new_stream(), event)
+        conversation = AletheiaSessionWriter(
+            key, (record.id, identity), self._streams.new_stream(), event
+        )
         if event.event == "fork":
-            self._fork(made)
-        self._talks.setdefault(key, made)
-        self._put(record.id, ConversationPosition(key, identity, made.number, made.place))
+            self._fork(conversation)
+        self._conversations.setdefault(key, conversation)
+        self._put(
+            record.id, ConversationPosition(key, identity, conversation.number, conversation.step)
+        )
 
-    def _fork(self, talk: AletheiaSessionWriter) -> None:
+    def _fork(self, conversation: AletheiaSessionWriter) -> None:
         """Find the element that a fork continues from; if it was erased, the last one before it."""
-        said = members(talk.event)
-        talk.source = str(said.get("source") or talk.event.session or "")
-        there = self._talks.get(talk.source)
-        if there is None:
+        state = members(conversation.event)
+        conversation.source = str(state.get("source") or conversation.event.session or "")
+        origin = self._conversations.get(conversation.source)
+        if origin is None:
             self._report.lost("session", "its parent conversation is not in the file")
             return
-        talk.until = talk.event.parent or ""
-        talk.parent = self._at(talk.until)
-        if talk.parent is None:
-            talk.until, talk.parent = self._before(there, said.get("step"))
-        talk.number, talk.place = talk.parent.number, talk.parent.place
+        conversation.until = conversation.event.parent or ""
+        conversation.parent = self._position(conversation.until)
+        if conversation.parent is None:
+            conversation.until, conversation.parent = self._before(origin, state.get("step"))
+        conversation.number, conversation.step = (
+            conversation.parent.number,
+            conversation.parent.step,
+        )
 
-    def _before(self, talk: AletheiaSessionWriter, step: Any) -> tuple[str, ConversationPosition]:
+    def _before(
+        self, conversation: AletheiaSessionWriter, step: Any
+    ) -> tuple[str, ConversationPosition]:
         most = step if type(step) is int else 0
-        found = ""
-        for line in talk.strand.lines():
+        last = ""
+        for line in conversation.stream.lines():
             value = msgspec.json.decode(line)
-            counted = (value["said"].get("state") or {}).get("step")
+            counted = (value["members"].get("state") or {}).get("step")
             is_element = value["event"] != "checkpoint"
             if is_element and type(counted) is int and counted <= most:
-                found = value["id"]
-        there = self._at(found) if found else None
-        if there is not None:
-            return found, there
-        if talk.parent is not None:
-            return talk.until or "", talk.parent
-        return talk.start, ConversationPosition(talk.key, talk.identity)
+                last = value["id"]
+        position = self._position(last) if last else None
+        if position is not None:
+            return last, position
+        if conversation.parent is not None:
+            return conversation.until or "", conversation.parent
+        return conversation.start, ConversationPosition(conversation.key, conversation.identity)
 
     def _add(
-        self, talk: AletheiaSessionWriter, record: Sealed, event: SessionEvent, kind: str
+        self, conversation: AletheiaSessionWriter, record: Sealed, event: SessionEvent, kind: str
     ) -> None:
-        name = name_of(event, record.id, talk.identity)
+        name = name_of(event, record.id, conversation.identity)
         if kind != "checkpoint":
-            talk.place += 1
-            talk.number += kind == "message"
-        full = f"{talk.identity}/{name}"
-        self._called(record.id, full)
-        self._put(record.id, ConversationPosition(talk.key, full, talk.number, talk.place))
-        said = {**msgspec.to_builtins(event), "type": "session_event"}
-        line = {"event": kind, "id": record.id, "name": name, "said": said}
-        talk.strand.write(msgspec.json.encode(line) + b"\n")
+            conversation.step += 1
+            conversation.number += kind == "message"
+        path = f"{conversation.identity}/{name}"
+        self._called(record.id, path)
+        self._put(
+            record.id,
+            ConversationPosition(conversation.key, path, conversation.number, conversation.step),
+        )
+        members = {**msgspec.to_builtins(event), "type": "session_event"}
+        line = {"event": kind, "id": record.id, "name": name, "members": members}
+        conversation.stream.write(msgspec.json.encode(line) + b"\n")
 
     def _put(self, record_id: str, at: ConversationPosition) -> None:
-        self._places.put(record_id.encode(), msgspec.json.encode(at))
+        self._positions.put(record_id.encode(), msgspec.json.encode(at))
 
-    def _at(self, record_id: str) -> ConversationPosition | None:
-        found = self._places.get(record_id.encode())
+    def _position(self, record_id: str) -> ConversationPosition | None:
+        encoded = self._positions.get(record_id.encode())
         return (
             None
-            if found is None
-            else msgspec.json.decode(found, type=resolved(ConversationPosition))
+            if encoded is None
+            else msgspec.json.decode(encoded, type=resolved(ConversationPosition))
         )
 
 
@@ -521,9 +542,9 @@ def _kind_of(event: SessionEvent) -> str:
     return "state" if "step" in members(event) else "about"
 
 
-def _said_in(receipt: Any) -> Any:
+def _without_ids(receipt: Any) -> Any:
     """Return a receipt without the members that depend on the file."""
-    return {**receipt, **_NOT_SAID} if type(receipt) is dict else receipt
+    return {**receipt, **_FILE_IDS} if type(receipt) is dict else receipt
 
 
 _ENTRIES = tuple(map(str, Component))
@@ -548,14 +569,16 @@ class AletheiaWriter:
         for kind in (*_ENTRIES, "graph_node"):
             for record in records.of(kind):
                 self._name(record, identity_of(record, record.model))
-        self.talks = AletheiaSessionsWriter(records, agent, report, self._name, self._called)
+        self.conversations = AletheiaSessionsWriter(
+            records, agent, report, self._name, self._called
+        )
         """The conversations."""
 
-        self._count_what_has_no_place()
+        self._count_other_records()
 
     def close(self) -> None:
         """Free the temporary space."""
-        for one in (self._names, self._used, self.talks):
+        for one in (self._names, self._used, self.conversations):
             one.close()
 
     def vectors(self, container: Row, own: BankVectorWriter) -> Iterator[Row]:
@@ -567,9 +590,9 @@ class AletheiaWriter:
         """
         for record, vector in own.beside(in_order(self._records, container)):
             entry = cast("Entry", record.model)
-            found = [self._named(parent) for parent in entry.parent_ids]
-            parents = [one for one in found if one is not None]
-            if len(parents) < len(found):
+            names = [self._named(parent) for parent in entry.parent_ids]
+            parents = [one for one in names if one is not None]
+            if len(parents) < len(names):
                 reason = "a parent is not in the file"
                 self._report.lost("parent_ids", reason, example=record.id)
             row = row_of_entry(record, self._named(record.id) or record.id, parents, self._agent)
@@ -614,8 +637,8 @@ class AletheiaWriter:
             if "contentsBase64" in row:
                 contents = (str(one.metadata.get("contentsBase64", "")) for one in versions)
                 row["contentsBase64"] = "".join(contents)
-            kept = first.origin.as_written if first.origin else {}
-            yield path, {"path": path, **row, **kept} if row or kept else None
+            as_written = first.origin.as_written if first.origin else {}
+            yield path, {"path": path, **row, **as_written} if row or as_written else None
 
     def _by_path(self) -> Iterator[tuple[str, list[FileVersion]]]:
         waiting: list[FileVersion] = []
@@ -642,10 +665,10 @@ class AletheiaWriter:
         self._names.put(record_id.encode(), name.encode())
 
     def _named(self, identity: str) -> str | None:
-        found = self._names.get(identity.encode())
-        return None if found is None else found.decode()
+        name = self._names.get(identity.encode())
+        return None if name is None else name.decode()
 
-    def _count_what_has_no_place(self) -> None:
+    def _count_other_records(self) -> None:
         lose = self._report.lost
         for section, count in self._records.counts.items():
             kind = TYPED_SECTIONS.get(section)

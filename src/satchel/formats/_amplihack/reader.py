@@ -29,7 +29,7 @@ from satchel.formats._amplihack.rows import (
     edge_of,
     from_agent_core,
     node_of,
-    standing_for,
+    node_placeholder,
     statistic_of,
 )
 from satchel.formats._json import reader_of
@@ -39,7 +39,7 @@ from satchel.ports.format import Place, ReadContext
 from satchel.ports.losses import Report
 from satchel.runtime.scratch import ScratchMap, SpoolStreams
 
-_TOGETHER = 128
+_BATCH = 128
 _RAW = 32
 _PREFIX = "blake3:"
 _SHOWN = 80
@@ -49,10 +49,10 @@ class RowPosition(NamedTuple):
     """A position in the input: an array or table, and the index in it."""
 
     array: str
-    place: int
+    number: int
 
     def __str__(self) -> str:
-        return f"{self.array}/{self.place}"
+        return f"{self.array}/{self.number}"
 
 
 Prepare = Callable[[Any], Row] | None
@@ -85,8 +85,8 @@ class AmplihackCollector:
 
         self._reading = reading
         self._file = file
-        self._strands = SpoolStreams()
-        self._facts, self._edges = self._strands.new_stream(), self._strands.new_stream()
+        self._streams = SpoolStreams()
+        self._facts, self._edges = self._streams.new_stream(), self._streams.new_stream()
         self._facts_held, self._edges_held = list[_Fact](), list[_Joined]()
         self._names, self._parents = ScratchMap(), ScratchMap()
         self._twice, self._first_twice = 0, ""
@@ -95,8 +95,8 @@ class AmplihackCollector:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for one in (self._strands, self._names, self._parents):
-            one.close()
+        for resource in (self._streams, self._names, self._parents):
+            resource.close()
 
     def node(
         self, where: RowPosition, table: str, row: Any, scope: Scope | None, prepare: Prepare = None
@@ -122,7 +122,7 @@ class AmplihackCollector:
                 yield draft
                 return
             self._facts_held.append((where, draft))
-            if len(self._facts_held) == _TOGETHER:
+            if len(self._facts_held) == _BATCH:
                 self._facts.write_pack(_pack(self._facts_held))
                 self._facts_held.clear()
 
@@ -143,7 +143,7 @@ class AmplihackCollector:
             if kind is None:
                 kind, row = edge_from_agent_core(row)
             self._edges_held.append((where, kind, checked_edge(kind, row), scope))
-            if len(self._edges_held) == _TOGETHER:
+            if len(self._edges_held) == _BATCH:
                 self._edges.write_pack(_pack(self._edges_held))
                 self._edges_held.clear()
 
@@ -153,11 +153,11 @@ class AmplihackCollector:
         for where, draft in self._all_facts():
             self.last = where
             origin = draft.origin
-            name = standing_for(FACTS, str(origin.id), draft.scope) if origin else ""
-            found = self._parents.get(_raw(name)) or b""
-            starts = range(0, len(found), _RAW)
-            parents = dict.fromkeys(found[start : start + _RAW] for start in starts)
-            ids = tuple(_PREFIX + one.hex() for one in parents)
+            name = node_placeholder(FACTS, str(origin.id), draft.scope) if origin else ""
+            raw = self._parents.get(_raw(name)) or b""
+            starts = range(0, len(raw), _RAW)
+            parents = dict.fromkeys(raw[start : start + _RAW] for start in starts)
+            ids = tuple(_PREFIX + parent.hex() for parent in parents)
             yield msgspec.structs.replace(draft, parent_ids=ids) if ids else draft
         for where, kind, row, scope in self._all_edges():
             self.last = where
@@ -178,15 +178,15 @@ class AmplihackCollector:
         for _, kind, row, scope in self._all_edges():
             if kind != "derives_from":
                 continue
-            fact = standing_for(FACTS, row["source_id"], scope)
-            episode = standing_for(EPISODES, row["target_id"], scope)
+            fact = node_placeholder(FACTS, row["source_id"], scope)
+            episode = node_placeholder(EPISODES, row["target_id"], scope)
             if self._is_there(fact) and self._is_there(episode):
                 self._parents.extend(_raw(fact), _raw(episode), most=most)
 
     def _end(self, kind: str, row: Row, scope: Scope | None, side: str) -> str | None:
         """Return the placeholder of the node at an end; None if it does not exist."""
         for table in tables_for(kind, side):
-            name = standing_for(table, row[side], scope)
+            name = node_placeholder(table, row[side], scope)
             if self._is_there(name):
                 return name
         return None
@@ -197,7 +197,7 @@ class AmplihackCollector:
     def _note_name(
         self, where: RowPosition, identity: str | None, table: str, scope: Scope | None
     ) -> None:
-        if not self._names.add(_raw(standing_for(table, str(identity), scope))):
+        if not self._names.add(_raw(node_placeholder(table, str(identity), scope))):
             self._first_twice = self._first_twice or str(where)
             self._twice += 1
 
@@ -252,12 +252,12 @@ class AmplihackDocument:
     """A JSON export that is being read.
 
     Args:
-        place: The file.
+        location: The file.
         reading: The limits and options.
     """
 
-    def __init__(self, place: Place, reading: ReadContext) -> None:
-        self._place = place
+    def __init__(self, location: Place, reading: ReadContext) -> None:
+        self._location = location
         self._reading = reading
         self._around: dict[str, Any] = {}
         self._core = self._versioned = False
@@ -271,31 +271,31 @@ class AmplihackDocument:
             MalformedError: If it is not such an export, or of an unknown version.
             EmptyInputError: If it has no memory.
         """
-        reading, name = self._reading, self._place.name
+        reading, name = self._reading, self._location.name
         reading.linked = True
-        with self._place.open() as stream, AmplihackCollector(reading, name) as gathering:
-            document = reader_of(stream, self._place, reading)
+        with self._location.open() as stream, AmplihackCollector(reading, name) as collector:
+            document = reader_of(stream, self._location, reading)
             reading.line = lambda: document.value_line
             if document.peek() != "{":
                 raise MalformedError("not an amplihack export: not an object", line=document.line)
             for key in document.members():
-                yield from self._member(document, key, gathering)
+                yield from self._member(document, key, collector)
             document.end()
-            self._settle(document, gathering)
-            if not gathering.nodes:
+            self._settle(document, collector)
+            if not collector.nodes:
                 raise EmptyInputError("the file contains no memories", file=name)
-            reading.line = lambda: self._line_of(gathering.last)
-            yield from gathering.rest()
+            reading.line = lambda: self._line_of(collector.last)
+            yield from collector.rest()
 
     def _member(
-        self, document: ForeignReader, key: str, gathering: AmplihackCollector
+        self, document: ForeignReader, key: str, collector: AmplihackCollector
     ) -> Iterator[Model]:
         if key in ARRAYS and not self._core:
             self._versioned = True
-            yield from self._array(document, key, gathering)
+            yield from self._array(document, key, collector)
         elif key in _CORE and not self._versioned and "format_version" not in self._around:
             self._core = True
-            yield from self._array(document, key, gathering)
+            yield from self._array(document, key, collector)
         else:
             self._keep(document, key)
 
@@ -331,25 +331,25 @@ class AmplihackDocument:
         )
 
     def _array(
-        self, document: ForeignReader, key: str, gathering: AmplihackCollector
+        self, document: ForeignReader, key: str, collector: AmplihackCollector
     ) -> Iterator[Model]:
         scope = Scope(agent=self._found_agent())
         if document.peek() != "[":
             raise MalformedError(f"`{key}` is not a list", line=document.line, field=key)
         table = _CORE[key] if self._core else key
         prepare = partial(from_agent_core, table) if self._core else None
-        for place, row in enumerate(document.values()):
-            where = RowPosition(key, place)
+        for index, row in enumerate(document.values()):
+            where = RowPosition(key, index)
             if table in NODES:
-                yield from gathering.node(where, table, row, scope, prepare)
+                yield from collector.node(where, table, row, scope, prepare)
             else:
-                gathering.edge(where, _KIND_OF.get(key), row, scope)
+                collector.edge(where, _KIND_OF.get(key), row, scope)
 
     def _found_agent(self) -> str:
         """Return the agent of the file, even if it comes after the arrays."""
         if self._agent is None:
-            with self._place.open() as stream:
-                document = reader_of(stream, self._place, self._reading)
+            with self._location.open() as stream:
+                document = reader_of(stream, self._location, self._reading)
                 for key in document.members():
                     if key == "agent_name":
                         self._keep(document, key)
@@ -360,24 +360,24 @@ class AmplihackDocument:
             raise MalformedError("`agent_name` is missing", line=1, field="agent_name")
         return self._agent
 
-    def _settle(self, document: ForeignReader, gathering: AmplihackCollector) -> None:
+    def _settle(self, document: ForeignReader, collector: AmplihackCollector) -> None:
         """Note inconsistencies of the file, and store the members around the arrays."""
         if not (self._core or self._versioned):
             raise MalformedError(
                 "not an export of amplihack: neither semantic_nodes nor nodes",
-                file=self._place.name,
+                file=self._location.name,
                 line=document.line,
             )
         versioned = "format_version" in self._around or self._reading.any_version
         if self._versioned and not versioned:
             raise MalformedError(
                 "`format_version` is missing",
-                file=self._place.name,
+                file=self._location.name,
                 line=1,
                 field="format_version",
                 hint="satchel amplihack import --unknown-version reads it as version 1.1.",
             )
-        self._compare_statistics(gathering)
+        self._compare_statistics(collector)
         container, around = self._reading.container, self._around
         container["shape"] = "agent-core" if self._core else "hierarchical"
         for key in _AROUND[:3]:
@@ -387,29 +387,29 @@ class AmplihackDocument:
         if around:
             container["fields"] = around
 
-    def _compare_statistics(self, gathering: AmplihackCollector) -> None:
-        said = self._around.get("statistics")
-        if type(said) is not dict:
+    def _compare_statistics(self, collector: AmplihackCollector) -> None:
+        statistics = self._around.get("statistics")
+        if type(statistics) is not dict:
             return
         names = _CORE_COUNTS if self._core else {array: statistic_of(array) for array in ARRAYS}
         for array, name in names.items():
-            if name in said and said[name] != gathering.counts[array]:
+            if name in statistics and statistics[name] != collector.counts[array]:
                 self._reading.report.note(
-                    f"statistics/{name} says {str(said[name])[:40]}, and there are"
-                    f" {gathering.counts[array]:,}"
+                    f"statistics/{name} says {str(statistics[name])[:40]}, and there are"
+                    f" {collector.counts[array]:,}"
                 )
 
     def _line_of(self, where: RowPosition | None) -> int | None:
         """Return the line of a record that was deferred; the file is read again for it."""
         if where is None:
             return None
-        with suppress(InputError), self._place.open() as stream:
-            document = reader_of(stream, self._place, self._reading)
+        with suppress(InputError), self._location.open() as stream:
+            document = reader_of(stream, self._location, self._reading)
             for key in document.members():
                 if key != where.array:
                     _skip(document)
                     continue
-                for _ in islice(document.values(), where.place + 1):
+                for _ in islice(document.values(), where.number + 1):
                     pass
                 return document.value_line
         return None
@@ -434,8 +434,8 @@ class AmplihackAgents:
     """The agents of a database.
 
     Args:
-        found: The agents with rows; the first ``MOST_AGENTS``.
-        wanted: The requested agent; None for all.
+        agents: The agents with rows; the first ``MOST_AGENTS``.
+        agent: The requested agent; None for all.
         file: The name of the database in errors.
         report: Counts rows of other agents.
 
@@ -444,21 +444,21 @@ class AmplihackAgents:
     """
 
     def __init__(
-        self, found: Sequence[str], wanted: str | None, *, file: str, report: Report
+        self, agents: Sequence[str], agent: str | None, *, file: str, report: Report
     ) -> None:
         self._file = file
         self._report = report
         self._owners = ScratchMap()
         self._others = 0
         # All rows become one agent's, or only the rows of one agent are read.
-        self._renamed = wanted if len(found) <= 1 else None
-        self._only = wanted if len(found) > 1 else None
-        if self._only is not None and self._only not in found:
+        self._renamed = agent if len(agents) <= 1 else None
+        self._only = agent if len(agents) > 1 else None
+        if self._only is not None and self._only not in agents:
             raise MalformedError(
-                f"the database is of {len(found)} agents, and {wanted!r} is none of them",
+                f"the database is of {len(agents)} agents, and {agent!r} is none of them",
                 file=file,
                 field="agent_id",
-                hint=f"It has memories of: {', '.join(sorted(found)[:_OWNERS_SHOWN])}.",
+                hint=f"It has memories of: {', '.join(sorted(agents)[:_OWNERS_SHOWN])}.",
             )
 
     def of_node(self, table: str, array: str, row: Row) -> Scope | None:
@@ -489,9 +489,9 @@ class AmplihackAgents:
             return Scope(agent=self._renamed)
         for end in _ENDS:
             for array in (FACTS, EPISODES):
-                found = self._owners.get(f"{array}/{row[end]}".encode())
-                if found is not None:
-                    return Scope(agent=found.decode())
+                agent = self._owners.get(f"{array}/{row[end]}".encode())
+                if agent is not None:
+                    return Scope(agent=agent.decode())
         if self._only is not None:
             self._others += 1
             return None

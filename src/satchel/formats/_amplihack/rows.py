@@ -154,22 +154,22 @@ def checked(row: Any, members: dict[str, Member]) -> Row:
         if not member.fits(value):
             raise MalformedError(f"`{name}` is not {member.what}", field=name)
         if member is TAGS:
-            for place, tag in enumerate(value):
+            for index, tag in enumerate(value):
                 if type(tag) is not str:
-                    raise MalformedError("a tag is not text", field=f"{name}/{place}")
+                    raise MalformedError("a tag is not text", field=f"{name}/{index}")
     return row
 
 
-def named(row: Row, name: str) -> str:
+def require_id(row: Row, name: str) -> str:
     """Return the ID in a row.
 
     Raises:
         MalformedError: If there is none.
     """
-    found = row.get(name)
-    if not found:
-        raise MalformedError(f"`{name}` is {'empty' if found == '' else 'missing'}", field=name)
-    return str(found)
+    identity = row.get(name)
+    if not identity:
+        raise MalformedError(f"`{name}` is {'empty' if identity == '' else 'missing'}", field=name)
+    return str(identity)
 
 
 LABEL = "source_label"
@@ -197,26 +197,26 @@ def node_of(table: str, row: Any, scope: Scope | None) -> Semantic | Episodic:
     """
     members = NODES[table]
     row = _typed(checked(row, members), members)
-    identity = named(row, "memory_id")
-    said = _said_of_row(row)
-    kept = _kept(row, _written(said, members), members)
-    origin = Origin(provider=NAME, id=identity, trust=TrustClass.IMPORTED, as_written=kept)
+    identity = require_id(row, "memory_id")
+    fields = _fields_of_row(row)
+    as_written = _members_to_store(row, _row_of_fields(fields, members), members)
+    origin = Origin(provider=NAME, id=identity, trust=TrustClass.IMPORTED, as_written=as_written)
     shared: Row = {
-        "text": said["content"],
-        "tags": tuple(said["tags"]),
-        "metadata": said["metadata"],
-        "created_at": said["created_at"],
+        "text": fields["content"],
+        "tags": tuple(fields["tags"]),
+        "metadata": fields["metadata"],
+        "created_at": fields["created_at"],
         "scope": scope,
         "origin": origin,
     }
     if table == EPISODES:
-        label = said[LABEL]
+        label = fields[LABEL]
         sources = (Evidence(kind=LABEL, id=label),) if label else ()
         return Episodic(kind=EPISODE, sources=sources, **shared)
-    source, name = said["source_id"], said["entity_name"]
+    source, name = fields["source_id"], fields["entity_name"]
     return Semantic(
-        subject=said["concept"] or None,
-        confidence=said["confidence"],
+        subject=fields["concept"] or None,
+        confidence=fields["confidence"],
         sources=(Evidence(kind=EPISODE, id=source),) if source else (),
         entities=(Entity(name=name),) if name else (),
         **shared,
@@ -235,18 +235,18 @@ def row_of(entry: Entry, identity: str, source: str) -> Row:
     """
     table = EPISODES if isinstance(entry, Episodic) else FACTS
     members = NODES[table]
-    said = _said_of_entry(entry, identity, source)
-    written = _written(said, members)
-    kept = kept_of(entry.origin)
-    if not kept:
+    fields = _fields_of_entry(entry, identity, source)
+    written = _row_of_fields(fields, members)
+    as_written = as_written_of(entry.origin)
+    if not as_written:
         return written
-    kept.pop("memory_id", None)
-    again = _mapped_again(written, kept, members)
-    stale = {name for name, part in said.items() if name in again and part != again[name]}
-    return reproduce(written, {k: v for k, v in kept.items() if k not in stale})
+    as_written.pop("memory_id", None)
+    restored = _restored_fields(written, as_written, members)
+    stale = {name for name, part in fields.items() if name in restored and part != restored[name]}
+    return reproduce(written, {k: v for k, v in as_written.items() if k not in stale})
 
 
-def kept_of(origin: Origin | None) -> Row:
+def as_written_of(origin: Origin | None) -> Row:
     """Return a copy of the members that a record of amplihack does not reproduce."""
     if origin is None or origin.provider != NAME:
         return {}
@@ -257,8 +257,8 @@ def only_in_agent_core(origin: Origin | None) -> list[str]:
     """Return the names of members that only agent-core's files can hold."""
     if origin is None or origin.provider != NAME:
         return []
-    found = origin.as_written.get(AGENT_CORE)
-    return sorted(found) if isinstance(found, dict) else []
+    members = origin.as_written.get(AGENT_CORE)
+    return sorted(members) if isinstance(members, dict) else []
 
 
 def edge_of(kind: str, row: Row, scope: Scope | None, ends: tuple[str, str]) -> Edge:
@@ -273,7 +273,7 @@ def edge_of(kind: str, row: Row, scope: Scope | None, ends: tuple[str, str]) -> 
     members = EDGES.get(kind, EDGES["similar_to"])
     row = _typed(row, members)
     metadata = row.get("metadata")
-    said = {
+    properties = {
         name: row[name]
         for name in members
         if name not in ("source_id", "target_id", "weight", "metadata")
@@ -286,16 +286,16 @@ def edge_of(kind: str, row: Row, scope: Scope | None, ends: tuple[str, str]) -> 
         kind=kind,
         weight=weight if type(weight) in (int, float) else None,
         metadata=metadata if type(metadata) is dict else {},
-        properties=said,
+        properties=properties,
         scope=scope,
     )
     names = (row["source_id"], row["target_id"])
-    kept = _kept(row, edge_row_of(edge, *names), members)
+    as_written = _members_to_store(row, edge_row_of(edge, *names), members)
     origin = Origin(
         provider=NAME,
         id=encode_sorted(list(names)).decode(),
         trust=TrustClass.IMPORTED,
-        as_written=kept,
+        as_written=as_written,
     )
     return replace(edge, origin=origin)
 
@@ -307,10 +307,10 @@ def checked_edge(kind: str, row: Any) -> Row:
         MalformedError: If one is not valid, naming it, or an end is missing.
     """
     members = EDGES.get(kind, EDGES["similar_to"])
-    found = checked(row, members)
+    edge = checked(row, members)
     for end in ("source_id", "target_id"):
-        named(found, end)
-    return found
+        require_id(edge, end)
+    return edge
 
 
 def edge_row_of(edge: Edge, source: str, target: str) -> Row:
@@ -333,10 +333,10 @@ def edge_row_of(edge: Edge, source: str, target: str) -> Row:
             value = edge.metadata
         fits = value is not None and member.fits(value)
         row[name] = lean_number(value) if fits else member.default
-    kept = kept_of(edge.origin)
-    kept.pop("source_id", None)
-    kept.pop("target_id", None)
-    return reproduce(row, kept) if kept else row
+    as_written = as_written_of(edge.origin)
+    as_written.pop("source_id", None)
+    as_written.pop("target_id", None)
+    return reproduce(row, as_written) if as_written else row
 
 
 def identity_at(entry: Entry, record_id: str) -> str:
@@ -347,7 +347,7 @@ def identity_at(entry: Entry, record_id: str) -> str:
     return record_id
 
 
-def standing_for(table: str, identity: str, scope: Scope | None) -> str:
+def node_placeholder(table: str, identity: str, scope: Scope | None) -> str:
     """Return the placeholder of a node's ID."""
     record_type = "semantic" if table == FACTS else "episodic"
     return placeholder(record_type, scope, Origin(provider=NAME, id=identity))
@@ -367,20 +367,20 @@ def from_agent_core(table: str, row: Any) -> Row:
     if type(row) is not dict:
         raise MalformedError("not an object")
     members, left = NODES[table], dict(row)
-    made: Row = {"memory_id": left.pop("node_id", None)}
+    node: Row = {"memory_id": left.pop("node_id", None)}
     if table == EPISODES:
-        made[LABEL] = left.pop("concept", None)
-    made |= {name: left.pop(name) for name in members if name in left and name not in made}
-    category, metadata = left.get("category"), made.get("metadata")
+        node[LABEL] = left.pop("concept", None)
+    node |= {name: left.pop(name) for name in members if name in left and name not in node}
+    category, metadata = left.get("category"), node.get("metadata")
     metadata = {} if metadata is None else metadata
     if type(metadata) is dict and metadata.get("category", category) == category:
         left.pop("category", None)
         if category is not None and not (table == EPISODES and category == "episodic"):
             metadata = {**metadata, "category": category}
-    made["metadata"] = metadata
+    node["metadata"] = metadata
     if table == EPISODES and left.get("source_id") == "":
         del left["source_id"]
-    return {**made, AGENT_CORE: left} if left else made
+    return {**node, AGENT_CORE: left} if left else node
 
 
 def edge_from_agent_core(row: Any) -> tuple[str, Row]:
@@ -394,15 +394,15 @@ def edge_from_agent_core(row: Any) -> tuple[str, Row]:
         raise MalformedError("`relationship` is not a valid name", field="relationship")
     kind = kind.lower() if kind.lower() in EDGES else kind
     members = EDGES.get(kind, EDGES["similar_to"])
-    made = {name: part for name, part in row.items() if name in members}
+    edge = {name: part for name, part in row.items() if name in members}
     left = {name: part for name, part in row.items() if name not in (*members, "relationship")}
-    return kind, {**made, AGENT_CORE: left} if left else made
+    return kind, {**edge, AGENT_CORE: left} if left else edge
 
 
 # -- mapping -------------------------------------------------------------------------------
 
 
-def _said_of_row(row: Row) -> Row:
+def _fields_of_row(row: Row) -> Row:
     """Return the values of a node in the form of an entry, by the node's names."""
     metadata, confidence = row.get("metadata"), row.get("confidence")
     unit = isinstance(confidence, int | float) and 0 <= confidence <= 1
@@ -420,8 +420,8 @@ def _said_of_row(row: Row) -> Row:
     }
 
 
-def _said_of_entry(entry: Entry, identity: str, source: str) -> Row:
-    said: Row = {
+def _fields_of_entry(entry: Entry, identity: str, source: str) -> Row:
+    fields: Row = {
         "memory_id": identity,
         "content": entry.text or "",
         "tags": list(entry.tags),
@@ -429,29 +429,29 @@ def _said_of_entry(entry: Entry, identity: str, source: str) -> Row:
         "created_at": entry.created_at,
     }
     if isinstance(entry, Semantic):
-        said["concept"] = entry.subject or ""
-        said["confidence"] = None if entry.confidence is None else lean_number(entry.confidence)
-        said["source_id"] = _evidence(entry, EPISODE) or source
-        said["entity_name"] = entry.entities[0].name if entry.entities else ""
+        fields["concept"] = entry.subject or ""
+        fields["confidence"] = None if entry.confidence is None else lean_number(entry.confidence)
+        fields["source_id"] = _evidence(entry, EPISODE) or source
+        fields["entity_name"] = entry.entities[0].name if entry.entities else ""
     else:
-        said[LABEL] = _evidence(entry, LABEL)
-    return said
+        fields[LABEL] = _evidence(entry, LABEL)
+    return fields
 
 
 def _evidence(entry: Entry, kind: str) -> str:
     return next((one.id for one in entry.sources if one.kind == kind), "")
 
 
-def _written(said: Row, members: dict[str, Member]) -> Row:
+def _row_of_fields(fields: Row, members: dict[str, Member]) -> Row:
     """Return a node as written for an entry of other origin."""
-    row = {name: said[name] for name in members if name in said}
+    row = {name: fields[name] for name in members if name in fields}
     if "confidence" in row and row["confidence"] is None:
         row["confidence"] = members["confidence"].default
-    row["created_at"] = "" if said["created_at"] is None else iso_text(said["created_at"])
+    row["created_at"] = "" if fields["created_at"] is None else iso_text(fields["created_at"])
     return row
 
 
-def _kept(row: Row, written: Row, members: dict[str, Member]) -> Row:
+def _members_to_store(row: Row, written: Row, members: dict[str, Member]) -> Row:
     """Return the members of a row to store, without absent and null ones."""
     return {
         name: part
@@ -471,23 +471,23 @@ def _typed(row: Row, members: dict[str, Member]) -> Row:
     }
 
 
-def _mapped_again(written: Row, kept: Row, members: dict[str, Member]) -> Row:
+def _restored_fields(written: Row, as_written: Row, members: dict[str, Member]) -> Row:
     """Return the members of a node with the stored ones; those of the wrong type are removed."""
     while True:
-        row = reproduce(written, kept)
+        row = reproduce(written, as_written)
         try:
-            return _said_of_row(checked(row, members))
+            return _fields_of_row(checked(row, members))
         except MalformedError as error:
-            del kept[str(error.field).partition("/")[0]]
+            del as_written[str(error.field).partition("/")[0]]
 
 
 def time_of(text: Any) -> str | None:
     """Return a time in the form of records, truncated to microseconds."""
     if type(text) is not str or not text:
         return None
-    found = exact_time(text) or read_time(text)
-    if found is not None or len(text) <= _ISO_MICROSECONDS or text[19] != ".":
-        return found
+    time = exact_time(text) or read_time(text)
+    if time is not None or len(text) <= _ISO_MICROSECONDS or text[19] != ".":
+        return time
     digits = len(text[20:]) - len(text[20:].lstrip("0123456789"))
     return read_time(text[:_ISO_MICROSECONDS] + text[20 + digits :])
 

@@ -31,9 +31,9 @@ from satchel.formats._amplihack.rows import (
     Member,
     Row,
     array_of,
+    as_written_of,
     edge_row_of,
     identity_at,
-    kept_of,
     only_in_agent_core,
     row_of,
 )
@@ -75,17 +75,17 @@ class AmplihackWriter:
         self._scope = Scope(agent=agent)
         self._report = report
         self._names, self._used, self._pairs = ScratchMap(), ScratchMap(), ScratchMap()
-        self._strands = SpoolStreams()
+        self._streams = SpoolStreams()
         self._edges: dict[str, SpoolStream] = {}
         self._has_parents = False
-        self._count_what_has_no_place()
+        self._count_other_records()
         for table in (EPISODES, FACTS):
             self._name(table)
 
     def close(self) -> None:
         """Free the temporary space."""
-        for one in (self._names, self._used, self._pairs, self._strands):
-            one.close()
+        for resource in (self._names, self._used, self._pairs, self._streams):
+            resource.close()
 
     def rows(self, array: str) -> Iterator[Row]:
         """Yield the rows of an array, each with all members and their types; call once per array.
@@ -186,7 +186,7 @@ class AmplihackWriter:
         """Group the edges by kind; links from parents come after stated ones."""
         if self._edges:
             return
-        self._edges = {array_of(kind): self._strands.new_stream() for kind in EDGES}
+        self._edges = {array_of(kind): self._streams.new_stream() for kind in EDGES}
         for record in self._records.of("edge"):
             self._lay_out(record, cast("Edge", record.model))
         links = self._entries(FACTS) if self._has_parents else iter(())
@@ -220,13 +220,13 @@ class AmplihackWriter:
 
     def _count_edge(self, record: Sealed, edge: Edge) -> None:
         members, lose = EDGES[edge.kind], self._report.lost
-        held = {"weight", "metadata"} & members.keys() | {"properties"}
-        for name in sorted(record.value.keys() - _EDGE_HELD - held):
+        columns = {"weight", "metadata"} & members.keys() | {"properties"}
+        for name in sorted(record.value.keys() - _EDGE_HELD - columns):
             lose(f"edge/{name}", _NO_MEMBER, example=record.id)
-        kept = kept_of(edge.origin)
+        as_written = as_written_of(edge.origin)
         for name, value in edge.properties.items():
             member = members.get(name)
-            if member is None or (not member.fits(value) and name not in kept):
+            if member is None or (not member.fits(value) and name not in as_written):
                 lose("edge/properties", _NO_MEMBER, example=record.id)
         if edge.scope not in (None, self._scope):
             lose("edge/scope", "a file can hold one agent only", example=record.id)
@@ -234,7 +234,7 @@ class AmplihackWriter:
 
     # -- both ------------------------------------------------------------------------------
 
-    def _count_what_has_no_place(self) -> None:
+    def _count_other_records(self) -> None:
         lose = self._report.lost
         for section, count in self._records.counts.items():
             kind = TYPED_SECTIONS.get(section)
@@ -318,12 +318,12 @@ def container_of(records: RecordSet, writing: WriteContext, name: str = NAME) ->
     for record in records.of("source"):
         if record.value.get("format") != name:
             continue
-        found = record.value.get("container", {})
-        if last.get("fields", found.get("fields")) != found.get("fields"):
+        container = record.value.get("container", {})
+        if last.get("fields", container.get("fields")) != container.get("fields"):
             writing.report.lost(
                 "container", "only that of one file can be stored", example=record.id
             )
-        last = found
+        last = container
     return last
 
 
@@ -332,29 +332,29 @@ def agent_of(records: RecordSet, writing: WriteContext, container: dict[str, Any
     agents = _agents_in(records)
     if len(agents) == 1:
         return agents.pop()
-    found = writing.bank or container.get("agent_name")
-    if isinstance(found, str) and found:
-        return found
+    agent = writing.bank or container.get("agent_name")
+    if isinstance(agent, str) and agent:
+        return agent
     return min(agents, default=_NOBODY)
 
 
 def _agents_in(records: RecordSet) -> set[str]:
     """Return the agents of the memories, at most two."""
-    found = set[str]()
+    agents = set[str]()
     for kind in ("semantic", "episodic"):
         for record in records.of(kind):
             scope = record.model.scope if isinstance(record.model, Entry) else None
             if scope is not None and scope.agent:
-                found.add(scope.agent)
-            if len(found) > 1:
-                return found
-    return found
+                agents.add(scope.agent)
+            if len(agents) > 1:
+                return agents
+    return agents
 
 
 def exported_at(writing: WriteContext, container: dict[str, Any]) -> str:
     """Return the export time of the file; a conversion preserves that of its source."""
-    found = container.get("exported_at")
-    if writing.bank is None and isinstance(found, str):
-        return found
-    made = (writing.header.extra or {}).get("created_at")
-    return iso_text(made if isinstance(made, str) else now())
+    exported = container.get("exported_at")
+    if writing.bank is None and isinstance(exported, str):
+        return exported
+    created = (writing.header.extra or {}).get("created_at")
+    return iso_text(created if isinstance(created, str) else now())

@@ -87,7 +87,7 @@ def opened(folder: Path, file: str = FILE, *, read_only: bool = False) -> Any:
         StoreError: If it cannot be opened for another reason.
     """
     module, path = engine(), folder / file
-    _look_at(module, path, read_only=read_only)
+    _check_version(module, path, read_only=read_only)
     try:
         return _database(module, path, read_only=read_only)
     except (RuntimeError, MemoryError) as error:
@@ -125,10 +125,10 @@ _TABLES = "CALL show_tables() RETURN name"
 _VERSION = "MATCH (m:Meta {name: 'version'}) RETURN m.value"
 
 
-def _refuse_newer(found: list[list[Any]], name: str) -> None:
-    if found != [[VERSION]]:
+def _refuse_newer(rows: list[list[Any]], name: str) -> None:
+    if rows != [[VERSION]]:
         raise StoreVersionError(
-            f"the store has version {found[0][0] if found else None},"
+            f"the store has version {rows[0][0] if rows else None},"
             f" this program reads version {VERSION}",
             file=name,
             hint="Use a newer satchel.",
@@ -148,34 +148,35 @@ def _database(module: Any, path: Path, *, read_only: bool, throw: bool = True) -
     )
 
 
-def _look_at(module: Any, path: Path, *, read_only: bool) -> None:
+def _check_version(module: Any, path: Path, *, read_only: bool) -> None:
     """Refuse files of a newer engine; copy older ones, which the engine would convert."""
-    own = int(module.Database.get_storage_version())
+    engine_version = int(module.Database.get_storage_version())
     with suppress(FileNotFoundError), path.open("rb") as file:
         header = file.read(_HEADER)
         if not header.startswith(_MAGIC):
             return  # empty, or not the engine's: it raises the error
-        found = int.from_bytes(header[len(_MAGIC) :], "little")
-        if found > own:
+        version = int.from_bytes(header[len(_MAGIC) :], "little")
+        if version > engine_version:
             raise StoreVersionError(
-                f"the files have storage version {found}, the installed engine writes {own}",
+                f"the files have storage version {version}, "
+                f"the installed engine writes {engine_version}",
                 file=str(path.parent),
                 hint="Use a newer ladybug.",
             )
-        if found < own:
-            _refuse_older_log(path, found, own)
+        if version < engine_version:
+            _refuse_older_log(path, version, engine_version)
             if not read_only:
-                _copy(path, path.with_name(f"{path.stem}.storage-{found}{path.suffix}"))
+                _copy(path, path.with_name(f"{path.stem}.storage-{version}{path.suffix}"))
 
 
-def _refuse_older_log(path: Path, found: int, own: int) -> None:
+def _refuse_older_log(path: Path, version: int, engine_version: int) -> None:
     """Refuse a log of an older engine: this one cannot read it, and would truncate it."""
     with suppress(FileNotFoundError):
         if path.with_name(path.name + ".wal").stat().st_size:
-            release = _LAST_OF.get(found, "VERSION")
+            release = _LAST_OF.get(version, "VERSION")
             raise StoreVersionError(
-                f"the latest writes are in a log of storage version {found}, which the "
-                f"installed engine ({own}) cannot read; nothing was changed",
+                f"the latest writes are in a log of storage version {version}, which the "
+                f"installed engine ({engine_version}) cannot read; nothing was changed",
                 file=str(path.parent),
                 hint="Open the store once with the engine that wrote it, which applies the log:"
                 f" python -m pip install ladybug=={release}, then satchel doctor, then install"
@@ -185,15 +186,15 @@ def _refuse_older_log(path: Path, found: int, own: int) -> None:
 
 def _quarantined(module: Any, folder: Path, path: Path) -> StoreError:
     """Copy the files aside, leave the readable part of the store, and return the error."""
-    kept = next(
-        place
+    copies = next(
+        candidate
         for number in range(1, 1 << 20)
-        if not (place := folder / f"damaged-{number}").exists()
+        if not (candidate := folder / f"damaged-{number}").exists()
     )
-    kept.mkdir(mode=0o700)
+    copies.mkdir(mode=0o700)
     log = path.with_name(path.name + ".wal")
     for each in (path, log):
-        _copy(each, kept / each.name)
+        _copy(each, copies / each.name)
     try:
         database = _database(module, path, read_only=False, throw=False)
         connection = module.Connection(database, num_threads=1)
@@ -206,8 +207,8 @@ def _quarantined(module: Any, folder: Path, path: Path) -> StoreError:
         "the log of the store could not be read to its end, so the latest writes may be missing",
         file=str(folder),
         hint=(
-            f"Both files were copied to {kept}. Run again to continue with what could be read, and "
-            "verify the bank: the witness shows whether anything is missing."
+            f"Both files were copied to {copies}. Run again to continue with what could be read, "
+            "and verify the bank: the witness shows whether anything is missing."
         ),
     )
 
@@ -490,12 +491,12 @@ def acquire_database(folder: Path, *, read_only: bool, wait: float) -> SharedDat
         )
     real = os.path.realpath(folder)
     with _registry:
-        found = _open.get((real, False)) or (_open.get((real, True)) if read_only else None)
-        if found is None:
-            found = SharedDatabase(Path(real), read_only=read_only, wait=wait)
-            _open[real, read_only] = found
-        found.users += 1
-        return found
+        shared = _open.get((real, False)) or (_open.get((real, True)) if read_only else None)
+        if shared is None:
+            shared = SharedDatabase(Path(real), read_only=read_only, wait=wait)
+            _open[real, read_only] = shared
+        shared.users += 1
+        return shared
 
 
 def release_database(shared: SharedDatabase) -> None:
@@ -598,12 +599,14 @@ def rewrite_database(folder: Path, database: Any) -> Path:
         try:
             prepare(new, name, read_only=False)
             with translated(name):
-                old, made = (engine().Connection(each, num_threads=1) for each in (database, new))
+                source, target = (
+                    engine().Connection(each, num_threads=1) for each in (database, new)
+                )
             try:
-                _New(Block(made, name)).fill(_Whole(Block(old, name)))
+                _New(Block(target, name)).fill(_Whole(Block(source, name)))
             finally:
-                old.close()
-                made.close()
+                source.close()
+                target.close()
         finally:
             with translated(name):
                 new.close()

@@ -100,7 +100,7 @@ def key_of(table: str) -> str:
 
 def statements() -> list[str]:
     """Return the statements that create the tables."""
-    made = [
+    creations = [
         f"CREATE NODE TABLE {table} ("
         + ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
         + f", PRIMARY KEY (`{key_of(table)}`))"
@@ -108,9 +108,9 @@ def statements() -> list[str]:
     ]
     for table in LINK_TABLES:
         kind = "kind STRING, " if table == EDGE else ""
-        made.append(f"CREATE REL TABLE {table} (FROM Thing TO Thing, {kind}place INT64)")
-    made.append(f"CREATE (:Meta {{name: 'version', value: {VERSION}}})")
-    return made
+        creations.append(f"CREATE REL TABLE {table} (FROM Thing TO Thing, {kind}place INT64)")
+    creations.append(f"CREATE (:Meta {{name: 'version', value: {VERSION}}})")
+    return creations
 
 
 def thing_key(number: int, name: str) -> str:
@@ -161,18 +161,18 @@ def translated(name: str) -> Iterator[None]:
 
 def ours(error: Exception, name: str) -> StoreError:
     """Return the error for an error of the engine."""
-    said = str(error)
-    if any(part in said for part in _BUSY):
+    message = str(error)
+    if any(part in message for part in _BUSY):
         return StoreBusyError(
             "another program is writing and did not finish in time",
             file=name,
             hint="Try again; if nothing else runs, see: satchel doctor.",
         )
-    if any(part in said for part in _FULL):
+    if any(part in message for part in _FULL):
         return StoreFullError("no space left", file=name, hint="Free disk space and run again.")
-    if isinstance(error, MemoryError) or any(part in said for part in _DAMAGED):
-        return damaged(name, said)
-    return StoreError(f"the store failed: {said}", file=name)
+    if isinstance(error, MemoryError) or any(part in message for part in _DAMAGED):
+        return damaged(name, message)
+    return StoreError(f"the store failed: {message}", file=name)
 
 
 def damaged(name: str, problem: str) -> StoreDamagedError:
@@ -243,11 +243,11 @@ class LadybugStatements(StoreTables):
         self._name = block.name
 
     def _number(self, bank: str) -> int:
-        found = self._all("MATCH (b:Bank {id: $bank}) RETURN b.number", bank=bank)
-        if not found:
+        rows = self._all("MATCH (b:Bank {id: $bank}) RETURN b.number", bank=bank)
+        if not rows:
             raise UnknownBankError(f"there is no bank {bank} here", file=self._name)
-        self._start(found[0][0], NODE_BITS)
-        return int(found[0][0])
+        self._start(rows[0][0], NODE_BITS)
+        return int(rows[0][0])
 
     def _each(self, cypher: str, **values: Any) -> Iterator[list[Any]]:
         result = self._block.run(cypher, values)

@@ -65,8 +65,8 @@ class LinkWriter(LadybugView):
                 "MATCH (a:Thing {key: x.source}) MATCH (b:Thing {key: x.target})"
                 f" CREATE (a)-[:{table} {{place: x.place{kind}}}]->(b)",
                 [
-                    {**_link(number, link), "place": place}
-                    for link, place in links
+                    {**_link(number, link), "place": rowid}
+                    for link, rowid in links
                     if table_of(link.kind) == table
                 ],
                 ENDS,
@@ -74,13 +74,15 @@ class LinkWriter(LadybugView):
 
     def _put_things(self, number: int, ends: dict[str, int | None]) -> None:
         keys = {thing_key(number, name): name for name in ends}
-        there = {key for (key,) in self._in("MATCH (t:Thing) WHERE t.key = x RETURN t.key", keys)}
+        existing = {
+            key for (key,) in self._in("MATCH (t:Thing) WHERE t.key = x RETURN t.key", keys)
+        }
         self._make(
             "Thing",
             [
                 {"key": key, "bank": number, "name": name, "place": ends[name]}
                 for key, name in keys.items()
-                if key not in there
+                if key not in existing
             ],
         )
         self._many(
@@ -88,16 +90,16 @@ class LinkWriter(LadybugView):
             [
                 {"key": key, "place": ends[name]}
                 for key, name in keys.items()
-                if key in there and ends[name] is not None
+                if key in existing and ends[name] is not None
             ],
             NODES["Thing"],
         )
 
     def unlink(self, number: int, row: Row) -> None:
         """Remove the links of a row: those in its bytes, or all of a damaged one."""
-        place, links = (number << SEQ_BITS) + row.seq, links_of(row.body)
+        rowid, links = (number << SEQ_BITS) + row.seq, links_of(row.body)
         if links is None:
-            self._unlink_all(place)
+            self._unlink_all(rowid)
             return
         for table in {table_of(link.kind) for link in links}:
             self._many(
@@ -105,27 +107,27 @@ class LinkWriter(LadybugView):
                 " WHERE b.key = x.target AND l.place = $place DELETE l",
                 [_link(number, link) for link in links if table_of(link.kind) == table],
                 ENDS,
-                place=place,
+                place=rowid,
             )
         ends = {name for link in links for name in (link.source, link.target)}
         self._drop_loose(thing_key(number, name) for name in ends)
 
-    def forget(self, number: int, place: int) -> None:
+    def forget(self, number: int, rowid: int) -> None:
         """Remove a row and all that the graph has of it, also of a damaged one."""
         cypher = "MATCH (t:Thing) WHERE t.place = $place RETURN t.key"
-        keys = [key for (key,) in self._all(cypher, place=place)]
-        self._run("MATCH (t:Thing) WHERE t.place = $place SET t.place = NULL", place=place)
-        self._unlink_all(place)
+        keys = [key for (key,) in self._all(cypher, place=rowid)]
+        self._run("MATCH (t:Thing) WHERE t.place = $place SET t.place = NULL", place=rowid)
+        self._unlink_all(rowid)
         self._drop_loose(keys)
-        self._run("MATCH (r:Record {place: $place}) DELETE r", place=place)
+        self._run("MATCH (r:Record {place: $place}) DELETE r", place=rowid)
 
-    def _unlink_all(self, place: int) -> None:
+    def _unlink_all(self, rowid: int) -> None:
         pattern = "MATCH (a:Thing)-[l:{}]->(b:Thing) WHERE l.place = $place"
         cypher = f"{pattern.format(_ANY)} RETURN a.key, b.key"
-        ends = {key for pair in self._all(cypher, place=place) for key in pair}
+        ends = {key for pair in self._all(cypher, place=rowid) for key in pair}
         if ends:
             for table in LINK_TABLES:
-                self._run(f"{pattern.format(table)} DELETE l", place=place)
+                self._run(f"{pattern.format(table)} DELETE l", place=rowid)
             self._drop_loose(ends)
 
     def _drop_loose(self, keys: Iterable[str]) -> None:
@@ -149,13 +151,13 @@ _HAVING = "MATCH (r:Record) WHERE r.place >= $first AND r.place <= $last AND r.s
 _RETURN = "RETURN r.place, r.retired, r.slot"
 
 
-class _Had(NamedTuple):
+class _SlotState(NamedTuple):
     retired: int | None
     slot: str
 
 
 def slots_after(view: "LadybugView", number: int, commit: Commit) -> dict[str, int]:
-    """Return, by slot, the places of the rows that have slots after a commit changed or wrote them.
+    """Return, by slot, the keys of the rows that have slots after a commit changed or wrote them.
 
     Takes memory for the slots of an import that becomes visible.
 
@@ -168,64 +170,64 @@ def slots_after(view: "LadybugView", number: int, commit: Commit) -> dict[str, i
         SlotTakenError: If two current rows would have the same slot.
     """
     first = number << SEQ_BITS
-    having = _touched(view, first, commit)
-    _swept(having, first, (sweep for sweep in commit.sweeps if sweep.retired is not None))
+    states = _touched(view, first, commit)
+    _swept(states, first, (sweep for sweep in commit.sweeps if sweep.retired is not None))
     for change in commit.changes:
-        place = first + change.seq
-        if place in having:
-            having[place] = having[place]._replace(retired=change.retired)
-    _swept(having, first, commit.sweeps)
+        rowid = first + change.seq
+        if rowid in states:
+            states[rowid] = states[rowid]._replace(retired=change.retired)
+    _swept(states, first, commit.sweeps)
     for seq in commit.erased:
-        having.pop(first + seq, None)
+        states.pop(first + seq, None)
     for row in commit.rows:
         if row.slot is not None:
-            having[first + row.seq] = _Had(row.retired, row.slot)
+            states[first + row.seq] = _SlotState(row.retired, row.slot)
     slots = dict[str, int]()
-    for place, (retired, slot) in having.items():
-        if retired is None and slots.setdefault(slot, place) != place:
+    for rowid, (retired, slot) in states.items():
+        if retired is None and slots.setdefault(slot, rowid) != rowid:
             raise _taken()
-    touched = having.keys() | {first + seq for seq in commit.erased}
+    touched = states.keys() | {first + seq for seq in commit.erased}
     _refuse_held(view, number, slots, touched)
     return slots
 
 
-def _touched(view: "LadybugView", first: int, commit: Commit) -> dict[int, _Had]:
+def _touched(view: "LadybugView", first: int, commit: Commit) -> dict[int, _SlotState]:
     """Return the state of the rows with slots that a commit changes."""
-    found = [
-        had
+    rows = [
+        row
         for sweep in commit.sweeps
         if sweep.was is not None
-        for had in view._all(  # noqa: SLF001 - a part of the view
+        for row in view._all(  # noqa: SLF001 - a part of the view
             f"{_HAVING} {_RETURN}", first=first + sweep.first, last=first + sweep.last
         )
     ]
-    places = [first + change.seq for change in commit.changes]
+    rowids = [first + change.seq for change in commit.changes]
     cypher = f"MATCH (r:Record) WHERE r.place = x AND r.slot IS NOT NULL {_RETURN}"
-    found += view._in(cypher, places)  # noqa: SLF001 - a part of the view
-    return {place: _Had(retired, slot) for place, retired, slot in found}
+    rows += view._in(cypher, rowids)  # noqa: SLF001 - a part of the view
+    return {rowid: _SlotState(retired, slot) for rowid, retired, slot in rows}
 
 
-def _swept(having: dict[int, _Had], first: int, sweeps: Iterable[RangeChange]) -> None:
+def _swept(states: dict[int, _SlotState], first: int, sweeps: Iterable[RangeChange]) -> None:
     for sweep in sweeps:
         if sweep.was is None:
             continue
-        for place, had in having.items():
-            if sweep.first <= place - first <= sweep.last and _was(had) is sweep.was:
-                having[place] = had._replace(retired=sweep.retired)
+        for rowid, state in states.items():
+            if sweep.first <= rowid - first <= sweep.last and _was(state) is sweep.was:
+                states[rowid] = state._replace(retired=sweep.retired)
 
 
-def _was(had: _Had) -> RetiredFilter:
-    if had.retired is None:
+def _was(state: _SlotState) -> RetiredFilter:
+    if state.retired is None:
         return RetiredFilter.CURRENT
-    return RetiredFilter.PENDING if had.retired == PENDING else RetiredFilter.RETIRED
+    return RetiredFilter.PENDING if state.retired == PENDING else RetiredFilter.RETIRED
 
 
 def _refuse_held(
     view: "LadybugView", number: int, slots: dict[str, int], touched: set[int]
 ) -> None:
     """Refuse slots of rows that the commit does not change."""
-    held = view._slots(number, list(slots))  # noqa: SLF001 - a part of the view
-    others = {place: slot for slot, place in held.items() if place not in touched}
+    holders = view._slots(number, list(slots))  # noqa: SLF001 - a part of the view
+    others = {rowid: slot for slot, rowid in holders.items() if rowid not in touched}
     rows = view._at(others)  # noqa: SLF001 - a part of the view
     if any(row.retired is None and row.slot in slots for row in rows):
         raise _taken()
@@ -254,11 +256,11 @@ class LadybugTransaction(LinkWriter):
     """A write transaction."""
 
     def append(self, bank: str, commit: Commit) -> None:
-        found = self._all("MATCH (b:Bank {id: $bank}) RETURN b.number", bank=bank)
-        number = int(found[0][0]) if found else self._next("Bank")
+        rows = self._all("MATCH (b:Bank {id: $bank}) RETURN b.number", bank=bank)
+        number = int(rows[0][0]) if rows else self._next("Bank")
         self._refuse_doubles(number, [row.id for row in commit.rows])
         slots = slots_after(self, number, commit)
-        self._set_head(bank, number, commit, new=not found)
+        self._set_head(bank, number, commit, new=not rows)
         for sweep in commit.sweeps:
             if sweep.retired is not None:
                 self._sweep(number, sweep)
@@ -284,7 +286,7 @@ class LadybugTransaction(LinkWriter):
         return LadybugBlobsWriter(self._block)
 
     def _refuse_doubles(self, number: int, ids: Sequence[str]) -> None:
-        twice = len(set(ids)) < len(ids) or self.places(number, ids)
+        twice = len(set(ids)) < len(ids) or self.rowids(number, ids)
         if twice:
             raise StoreError("a record is logged twice", file=self._name)
 
@@ -340,15 +342,15 @@ class LadybugTransaction(LinkWriter):
 
     def _set_slots(self, number: int, slots: Mapping[str, int]) -> None:
         """Set the holders of slots."""
-        there = self._slots(number, list(slots))
+        existing = self._slots(number, list(slots))
         rows = [
             {
                 "key": thing_key(number, slot),
                 "bank": number,
-                "place": place,
-                "new": slot not in there,
+                "place": rowid,
+                "new": slot not in existing,
             }
-            for slot, place in slots.items()
+            for slot, rowid in slots.items()
         ]
         self._make("Slot", [row for row in rows if row["new"]])
         cypher = "MATCH (s:Slot) WHERE s.key = x.key SET s.place = x.place"
@@ -363,17 +365,18 @@ class LadybugTransaction(LinkWriter):
                 thread = thread_of(row)
                 if thread is not None:
                     followed.append((thread, first + seq))
-        places = [first + seq for seq in erased]
-        self._many(f"MATCH (r:Record) WHERE r.place = x {_EMPTY}", places, "INT64")
+        rowids = [first + seq for seq in erased]
+        self._many(f"MATCH (r:Record) WHERE r.place = x {_EMPTY}", rowids, "INT64")
         self.vectors.drop_of(bank, erased)
-        for thread, place in followed:
-            self._index_after(number, thread, place)
+        for thread, rowid in followed:
+            self._index_after(number, thread, rowid)
 
-    def _index_after(self, number: int, thread: tuple[str, str], place: int) -> None:
+    def _index_after(self, number: int, thread: tuple[str, str], rowid: int) -> None:
         """Index the next row of a session or run again, if any."""
-        values = {"first": place + 1, "last": (number << SEQ_BITS) + SEQ_MASK, "value": thread[1]}
-        cypher = f"{_WITHIN} AND {self._said_in(thread[0])} RETURN r.place ORDER BY r.place LIMIT 1"
-        for row in self._at([after for (after,) in self._all(cypher, **values)]):
+        values = {"first": rowid + 1, "last": (number << SEQ_BITS) + SEQ_MASK, "value": thread[1]}
+        condition = f"{_WITHIN} AND {self._thread_condition(thread[0])}"
+        cypher = f"{condition} RETURN r.place ORDER BY r.place LIMIT 1"
+        for row in self._at([following for (following,) in self._all(cypher, **values)]):
             text = words_of(row.body or b"")
             spoken = Row(
                 seq=row.seq,
@@ -415,25 +418,25 @@ class LadybugTransaction(LinkWriter):
         first, followed = number << SEQ_BITS, list[tuple[tuple[str, str], int]]()
         slots = dict[str, int]()
         for row in rows:
-            place = first + row.seq
-            for thread in (*self._threads_at(place), thread_of(row)):
+            rowid = first + row.seq
+            for thread in (*self._threads_at(rowid), thread_of(row)):
                 if thread is not None:
-                    followed.append((thread, place))
-            self.forget(number, place)
+                    followed.append((thread, rowid))
+            self.forget(number, rowid)
             if row.body is None:
                 self.vectors.drop_of(bank, [row.seq])
             self._add(number, [row])
             if row.slot is not None and row.retired is None:
-                slots[row.slot] = place
+                slots[row.slot] = rowid
         self._refuse_taken(number)
         self._set_slots(number, slots)
-        for thread, place in followed:  # their words include those of the rows before them
-            self._index_after(number, thread, place)
+        for thread, rowid in followed:  # their words include those of the rows before them
+            self._index_after(number, thread, rowid)
 
-    def _threads_at(self, place: int) -> Iterator[tuple[str, str] | None]:
-        """Yield the thread of the row at a place."""
+    def _threads_at(self, rowid: int) -> Iterator[tuple[str, str] | None]:
+        """Yield the thread of the row with a key."""
         cypher = "MATCH (r:Record {place: $place}) RETURN r.run, r.session"
-        for run, session in self._all(cypher, place=place):
+        for run, session in self._all(cypher, place=rowid):
             yield thread_of(Row(seq=0, id="", type="", at="", body=None, run=run, session=session))
 
     def _refuse_taken(self, number: int) -> None:

@@ -66,7 +66,7 @@ class LadybugVectors(LadybugStatements, TableVectors):
         first = number << SEQ_BITS
         cypher = "MATCH (r:Record) WHERE r.place = x RETURN r.place, r.id"
         rows = self._in(cypher, [first + position for position in positions])
-        return {place - first: identity for place, identity in rows}
+        return {rowid - first: identity for rowid, identity in rows}
 
     def _current(
         self, first: int, bank: int, dimensions: int
@@ -79,16 +79,16 @@ class LadybugVectors(LadybugStatements, TableVectors):
             " RETURN v.place, v.width, v.numbers ORDER BY v.place LIMIT $most"
         )
         values = {"first": first, "first0": first, "start": bank, "last": first + SEQ_MASK}
-        while found := self._all(cypher, **values, most=most):
-            for place, width, numbers in found:
+        while page := self._all(cypher, **values, most=most):
+            for rowid, width, numbers in page:
                 whole = isinstance(numbers, bytes) and len(numbers) == (width or 0) * dimensions
-                yield place & SEQ_MASK, numbers if whole else None
-            values["first"] = found[-1][0] + 1
+                yield rowid & SEQ_MASK, numbers if whole else None
+            values["first"] = page[-1][0] + 1
 
     def _count(self, number: int) -> int:
         first = self._start(number, SEQ_BITS)
-        found = self._all(f"{_VECTORS} RETURN count(*)", first=first, last=first + SEQ_MASK)
-        return int(found[0][0])
+        rows = self._all(f"{_VECTORS} RETURN count(*)", first=first, last=first + SEQ_MASK)
+        return int(rows[0][0])
 
 
 class LadybugVectorsWriter(LadybugVectors, TableVectorsWriter):

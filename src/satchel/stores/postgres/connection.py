@@ -74,10 +74,10 @@ def read_address(address: str, *, schema: str = SCHEMA) -> PostgresAddress:
     hint = "Write it as postgresql://USER@HOST/DATABASE; passwords can be in ~/.pgpass."
     try:
         parts = urlsplit(address)
-        asked = dict(parse_qsl(parts.query, keep_blank_values=True))
-        schema, bank = asked.pop("schema", schema), asked.pop("bank", None)
-        url = urlunsplit(parts._replace(query=urlencode(asked, quote_via=quote)))
-        found = DRIVER.conninfo.conninfo_to_dict(url)
+        parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
+        schema, bank = parameters.pop("schema", schema), parameters.pop("bank", None)
+        url = urlunsplit(parts._replace(query=urlencode(parameters, quote_via=quote)))
+        conninfo = DRIVER.conninfo.conninfo_to_dict(url)
     except (DRIVER.Error, ValueError):
         raise UsageError("not a database address", field="store", hint=hint) from None
     if parts.scheme not in {"postgresql", "postgres"} or parts.fragment:
@@ -88,11 +88,11 @@ def read_address(address: str, *, schema: str = SCHEMA) -> PostgresAddress:
         )
     if bank is not None and (not bank or "\0" in bank):
         raise UsageError("not a bank ID", field="store.bank")
-    if any("@" in str(found.get(part, "")) for part in ("host", "port", "dbname")):
-        what = "not a database address: write an @ in a password as %40"
-        raise UsageError(what, field="store", hint=hint)
-    where = f"{found.get('host', '')}{':' + found['port'] if found.get('port') else ''}"
-    name = f"postgresql://{where}/{found.get('dbname', '')}"
+    if any("@" in str(conninfo.get(part, "")) for part in ("host", "port", "dbname")):
+        message = "not a database address: write an @ in a password as %40"
+        raise UsageError(message, field="store", hint=hint)
+    port = f":{conninfo['port']}" if conninfo.get("port") else ""
+    name = f"postgresql://{conninfo.get('host', '')}{port}/{conninfo.get('dbname', '')}"
     if schema != SCHEMA:
         name += f"?schema={schema}"
     return PostgresAddress(url, name, schema, bank)

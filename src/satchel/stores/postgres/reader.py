@@ -111,36 +111,36 @@ class PostgresView(PostgresWords):
         sql += " ORDER BY id LIMIT %s"  # NULL is no limit
         return [bank for (bank,) in self._all(sql, *values, limit)]
 
-    def named(self, said: bytes) -> list[str]:
-        found = list[Any]()
+    def named(self, fragment: bytes) -> list[str]:
+        rows = list[Any]()
         if self._all("SELECT to_regclass('record_name')") != [(None,)]:  # older tables have none
-            *first, last = start = said[:INDEXED]
-            found = self._all(_BY_INDEX, start, bytes((*first, last + 1)), said, said)
-        if not found:  # the index alone cannot show that no bank has the name
-            found = self._all(_ONE_BY_ONE, said, said)
-        return [bank for (bank,) in found]
+            *first, last = start = fragment[:INDEXED]
+            rows = self._all(_BY_INDEX, start, bytes((*first, last + 1)), fragment, fragment)
+        if not rows:  # the index alone cannot show that no bank has the name
+            rows = self._all(_ONE_BY_ONE, fragment, fragment)
+        return [bank for (bank,) in rows]
 
     def begun(self) -> list[str]:
         return [bank for (bank,) in self._all("SELECT id FROM bank WHERE head = '' ORDER BY id")]
 
     def head(self, bank: str) -> StoredHead | None:
         number = self._known(bank)
-        found = self._all("SELECT head, peaks FROM bank WHERE number = %s", number)
-        return StoredHead(*found[0]) if found else None
+        rows = self._all("SELECT head, peaks FROM bank WHERE number = %s", number)
+        return StoredHead(*rows[0]) if rows else None
 
     def counts(self, bank: str) -> dict[str, int]:
         sql = "SELECT type, count(*) FROM record WHERE bank = %s GROUP BY type"
         return dict(self._all(sql, self._number(bank)))
 
     def nodes(self, bank: str, positions: Sequence[int]) -> dict[int, bytes]:
-        wanted = [place for place in positions if 0 <= place <= MOST_PLACE]
+        requested = [position for position in positions if 0 <= position <= MOST_PLACE]
         sql = "SELECT place, hash FROM node WHERE bank = %s AND place = ANY (%s::bigint[])"
-        return dict(self._in(sql, wanted, self._number(bank)))
+        return dict(self._in(sql, requested, self._number(bank)))
 
     def get(self, bank: str, ids: Sequence[str]) -> list[Row]:
         sql = f"{SELECT} WHERE bank = %s AND id = ANY (%s::bytea[])"
-        wanted = list(dict.fromkeys(map(raw_id, ids)))
-        return self._rows(self._in(sql, wanted, self._number(bank)))
+        requested = list(dict.fromkeys(map(raw_id, ids)))
+        return self._rows(self._in(sql, requested, self._number(bank)))
 
     def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
         number = self._number(bank)
@@ -148,29 +148,29 @@ class PostgresView(PostgresWords):
         if ends is None:
             return []
         sql = "SELECT id FROM record WHERE bank = %s AND id BETWEEN %s AND %s ORDER BY id LIMIT %s"
-        return [ID_PREFIX + found.hex() for (found,) in self._all(sql, number, *ends, limit)]
+        return [ID_PREFIX + identity.hex() for (identity,) in self._all(sql, number, *ends, limit)]
 
     def at(self, bank: str, places: Sequence[int]) -> list[Row]:
         sql = f"{SELECT} WHERE bank = %s AND seq = ANY (%s::bigint[])"
-        wanted = [place for place in set(places) if 0 <= place <= MOST_PLACE]
-        return self._rows(self._in(sql, wanted, self._number(bank)))
+        requested = [position for position in set(places) if 0 <= position <= MOST_PLACE]
+        return self._rows(self._in(sql, requested, self._number(bank)))
 
     def scan(
-        self, bank: str, wanted: Filter, *, after: int = -1, newest_first: bool = False
+        self, bank: str, where: Filter, *, after: int = -1, newest_first: bool = False
     ) -> Iterator[Row]:
         number = self._number(bank)
-        narrowed, values = "bank = %s AND seq > %s", list[Any]((number, after))
-        for clause, given in clauses(wanted):
-            narrowed += f" AND {clause}"
-            values += given
+        condition, values = "bank = %s AND seq > %s", list[Any]((number, after))
+        for clause, parameters in clauses(where):
+            condition += f" AND {clause}"
+            values += parameters
         order = "DESC" if newest_first else "ASC"
-        sql = f"{SELECT_SMALL} WHERE {narrowed} ORDER BY seq {order}"
-        for is_large, *found in self._each(sql, *values):
+        sql = f"{SELECT_SMALL} WHERE {condition} ORDER BY seq {order}"
+        for is_large, *columns in self._each(sql, *values):
             if is_large:
-                yield from self.at(bank, [found[0]])
+                yield from self.at(bank, [columns[0]])
             else:
                 with translated(self._name):
-                    row = row_of(found)
+                    row = row_of(columns)
                 yield row
 
     def column_blocks(
@@ -185,19 +185,19 @@ class PostgresView(PostgresWords):
     ) -> Iterator[ColumnBlock]:
         number, start = self._number(bank), first << bits
         last = MOST_PLACE if end is None else (end << bits) - 1
-        found = self._all(_MARKED, number, start, last) if marked else []
-        rows = (
+        marked_rows = self._all(_MARKED, number, start, last) if marked else []
+        marks = (
             MarkedRow(seq, ID_PREFIX + identity.hex(), tag, at, retired, hold)
-            for seq, identity, tag, at, retired, hold in found
+            for seq, identity, tag, at, retired, hold in marked_rows
         )
-        by_block = {block.number: block for block in column_blocks((), rows, bits)}
+        by_block = {block.number: block for block in column_blocks((), marks, bits)}
         if not names:
             yield from by_block.values()
             return
         sql = _BLOCKS.format(bits=bits, columns=", ".join(map(_TOGETHER.format, names)))
         for block, count, low, high, *values in self._all(sql, number, start, last):
-            there = by_block[block].marked if block in by_block else []
-            yield ColumnBlock(block, count, low, high, tuple(values), there)
+            marks_of_block = by_block[block].marked if block in by_block else []
+            yield ColumnBlock(block, count, low, high, tuple(values), marks_of_block)
 
     def every_link(self, bank: str) -> Iterable[LoggedLink]:
         sql = "SELECT seq, source, target, kind FROM link WHERE bank = %s"
@@ -209,37 +209,37 @@ class PostgresView(PostgresWords):
 
     def current(self, bank: str, slot: str) -> Row | None:
         sql = f"{SELECT} WHERE bank = %s AND slot = %s AND retired IS NULL"
-        found = self._rows(self._all(sql, self._number(bank), raw_slot(slot)))
-        return found[0] if found else None
+        rows = self._rows(self._all(sql, self._number(bank), raw_slot(slot)))
+        return rows[0] if rows else None
 
     def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
         raw = raw_text(end)
         column = same("target" if incoming else "source")
         sql = f"SELECT DISTINCT seq FROM link WHERE bank = %s AND {column} ORDER BY seq"  # noqa: S608 - one of two words
-        places = [place for (place,) in self._all(sql, self._number(bank), raw, raw)]
-        for start in range(0, len(places), _FEW):
-            found = self.at(bank, places[start : start + _FEW])
-            yield from sorted(found, key=lambda row: row.seq)
+        positions = [position for (position,) in self._all(sql, self._number(bank), raw, raw)]
+        for start in range(0, len(positions), _FEW):
+            rows = self.at(bank, positions[start : start + _FEW])
+            yield from sorted(rows, key=lambda row: row.seq)
 
     def links(
         self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: Kinds, limit: int
     ) -> list[LoggedLink]:
         names = list(map(raw_text, ends))
         values = [self._number(bank), names, names]
-        narrowed = among(f"link.{'target' if incoming else 'source'}")
+        condition = among(f"link.{'target' if incoming else 'source'}")
         if kinds is not None:
-            narrowed += " AND link.kind = ANY (%s::bytea[])"
+            condition += " AND link.kind = ANY (%s::bytea[])"
             values.append(list(map(raw_text, sorted(kinds))))
         sql = (
             "SELECT link.seq, source, target, link.kind FROM link"  # noqa: S608 - our own names
             " JOIN record ON record.bank = link.bank AND record.seq = link.seq"
-            f" WHERE link.bank = %s AND {narrowed} AND record.retired IS NULL AND NOT record.hold"
+            f" WHERE link.bank = %s AND {condition} AND record.retired IS NULL AND NOT record.hold"
             " ORDER BY link.seq, link.kind, source, target LIMIT %s"
         )
         with translated(self._name):
             return [
-                LoggedLink(place, RecordLink(*(text.decode() for text in found)))
-                for place, *found in self._all(sql, *values, min(limit, MOST_PLACE))
+                LoggedLink(position, RecordLink(*(text.decode() for text in link)))
+                for position, *link in self._all(sql, *values, min(limit, MOST_PLACE))
             ]
 
     def candidates(
@@ -248,10 +248,10 @@ class PostgresView(PostgresWords):
         text: str,
         *,
         limit: int,
-        wanted: Filter | None = None,
+        where: Filter | None = None,
         without: Sequence[tuple[int, int]] = (),
     ) -> list[tuple[int, float]]:
-        return self.nominated(self._number(bank), text, limit, wanted, without)
+        return self.nominated(self._number(bank), text, limit, where, without)
 
     def side(self, bank: str, prefix: str = "") -> dict[str, bytes]:
         if "\0" in bank:
@@ -267,9 +267,9 @@ class PostgresView(PostgresWords):
     def is_indexed(self, bank: str, row: Row) -> bool:
         number = self._number(bank)
         sql = "SELECT source, target, kind FROM link WHERE bank = %s AND seq = %s"
-        there = {tuple(found) for found in self._all(sql, number, row.seq)}
-        wanted = {tuple(map(raw_text, link)) for link in row.links}
-        return there == wanted and self.is_searched_by_its_words(number, row)
+        stored = {tuple(columns) for columns in self._all(sql, number, row.seq)}
+        expected = {tuple(map(raw_text, link)) for link in row.links}
+        return stored == expected and self.is_searched_by_its_words(number, row)
 
     def misindexed(self, bank: str, rows: Sequence[Row]) -> list[int]:
         number = self._number(bank)
@@ -279,24 +279,26 @@ class PostgresView(PostgresWords):
         if columns:
             right = {seq for (seq,) in self._all(_INDEXED_RIGHT, *columns, number)}
         by_id = "SELECT seq, id FROM record WHERE bank = %s AND id = ANY (%s::bytea[])"
-        found = dict(self._in(by_id, [raw_id(row.id) for row in rows], number))
-        lost = {row.seq for row in rows if found.get(row.seq) != raw_id(row.id)}
+        stored_ids = dict(self._in(by_id, [raw_id(row.id) for row in rows], number))
+        lost = {row.seq for row in rows if stored_ids.get(row.seq) != raw_id(row.id)}
         bounds = rows[0].seq, rows[-1].seq
         sql = "SELECT seq FROM word WHERE bank = %s AND seq BETWEEN %s AND %s"
-        there = {seq for (seq,) in self._all(sql, number, *bounds)}
-        return sorted(lost | (expected.keys() - right) | (there - expected.keys()))
+        indexed = {seq for (seq,) in self._all(sql, number, *bounds)}
+        return sorted(lost | (expected.keys() - right) | (indexed - expected.keys()))
 
     def word_positions(self, bank: str) -> Iterable[int]:
         sql = "SELECT seq FROM word WHERE bank = %s"
         return [seq for (seq,) in self._all(sql, self._number(bank))]
 
     def orphans(self) -> list[str]:
-        found = [
-            f"there are {what} of no {owner}" for what, owner, sql in _ORPHANS if self._all(sql)
+        problems = [
+            f"there are {content} of no {owner}"
+            for content, owner, sql in _ORPHANS
+            if self._all(sql)
         ]
         if self._all("SELECT 1 FROM blob WHERE digest IS NULL LIMIT 1"):
-            found.append("there are files without a digest")
-        return found
+            problems.append("there are files without a digest")
+        return problems
 
     @property
     def vectors(self) -> PostgresVectors:
@@ -306,9 +308,9 @@ class PostgresView(PostgresWords):
     def blobs(self) -> PostgresBlobs:
         return PostgresBlobs(self._session)
 
-    def _rows(self, found: Sequence[Any]) -> list[Row]:
+    def _rows(self, rows: Sequence[Any]) -> list[Row]:
         with translated(self._name):
-            return list(map(row_of, found))
+            return list(map(row_of, rows))
 
 
 _FEW = 16

@@ -245,16 +245,16 @@ def found_version(connection: Any, schema: str, name: str) -> int | None:
         "SELECT relname FROM pg_class"
         " WHERE relnamespace = to_regnamespace(%s) AND relkind = 'r' AND relname = ANY (%s)"
     )
-    there = {table for (table,) in connection.execute(sql, (schema, list(TABLES))).fetchall()}
-    if not there:
+    tables = {table for (table,) in connection.execute(sql, (schema, list(TABLES))).fetchall()}
+    if not tables:
         return None
-    found = []
-    if "store" in there:
-        marks = "SELECT to_jsonb(store)->>'application', to_jsonb(store)->>'version' FROM store"
-        found = connection.execute(marks).fetchall()
-    if len(found) != 1 or found[0][0] != APPLICATION:
+    marks = []
+    if "store" in tables:
+        marks_sql = "SELECT to_jsonb(store)->>'application', to_jsonb(store)->>'version' FROM store"
+        marks = connection.execute(marks_sql).fetchall()
+    if len(marks) != 1 or marks[0][0] != APPLICATION:
         raise StoreVersionError("the tables there are not Satchel's", file=name)
-    version = int(found[0][1])
+    version = int(marks[0][1])
     if version > VERSION:
         raise StoreVersionError(
             f"the store has version {version}, this program reads up to {VERSION}",
@@ -319,16 +319,18 @@ def is_passing(error: Any) -> bool:
 
 def _is_starting(error: Any) -> bool:
     # During connecting, the driver does not expose the code of the server's refusal.
-    said = str(error)
+    message = str(error)
     return error.sqlstate is None and (
-        "the database system is" in said or "too many clients" in said or "remaining conn" in said
+        "the database system is" in message
+        or "too many clients" in message
+        or "remaining conn" in message
     )
 
 
 def _ours(error: Any, name: str) -> SatchelError:
     """Return the error for an error of PostgreSQL."""
     code = error.sqlstate
-    said = (error.diag.message_primary or "").strip() if code else ""
+    message = (error.diag.message_primary or "").strip() if code else ""
     if code in _BUSY:
         return StoreBusyError(
             "other clients are writing and did not finish in time",
@@ -338,20 +340,20 @@ def _ours(error: Any, name: str) -> SatchelError:
     if code == "23505":
         if error.diag.constraint_name == SLOT_INDEX:
             return SlotTakenError("a current record for the same key or origin already exists")
-        return StoreError(f"rejected by the store: {said}", file=name)
+        return StoreError(f"rejected by the store: {message}", file=name)
     if code == "53100":
         return StoreFullError("no space left", file=name, hint="Free disk space and run again.")
     if code in _DAMAGED:
-        return damaged(name, said)
-    return _refused(code, said, name) or _failed(error, code, said, name)
+        return damaged(name, message)
+    return _refused(code, message, name) or _failed(error, code, message, name)
 
 
-def _refused(code: str | None, said: str, name: str) -> SatchelError | None:
+def _refused(code: str | None, message: str, name: str) -> SatchelError | None:
     if code == "25006":
         return ReadOnlyStoreError("the server is read-only", file=name)
     if code == "42501":
         return ReadOnlyStoreError(
-            f"permission denied for the role: {said}",
+            f"permission denied for the role: {message}",
             file=name,
             hint="Ask the owner of the tables to grant it.",
         )
@@ -381,14 +383,14 @@ def _refused(code: str | None, said: str, name: str) -> SatchelError | None:
     return None
 
 
-def _failed(error: Any, code: str | None, said: str, name: str) -> StoreError:
+def _failed(error: Any, code: str | None, message: str, name: str) -> StoreError:
     if code in _DENIED or (code is None and "authentication failed" in str(error)):
         return StoreError("the server rejects the role or its password", file=name)
     if code == "3D000" or (code is None and "does not exist" in str(error)):
         return StoreError("no such database or role", file=name)
     if code is None or code.startswith(("08", "57P")):
         return gone(name)
-    return StoreError(f"the store failed: {said}", file=name)
+    return StoreError(f"the store failed: {message}", file=name)
 
 
 def gone(name: str) -> StoreError:
@@ -488,14 +490,14 @@ class PostgresStatements(StoreTables):
         self._session.require()
         with translated(self._name):
             self._tidy()
-            found = self._session.connection.execute(sql, values, binary=True)
-            return found.fetchall() if found.description else []
+            cursor = self._session.connection.execute(sql, values, binary=True)
+            return cursor.fetchall() if cursor.description else []
 
-    def _in(self, sql: str, wanted: Sequence[Any], *values: Any) -> list[Any]:
+    def _in(self, sql: str, requested: Sequence[Any], *values: Any) -> list[Any]:
         """Run a statement for batches of the wanted values, which are its last parameter."""
         rows = list[Any]()
-        for start in range(0, len(wanted), MOST_AT_ONCE):
-            rows += self._all(sql, *values, list(wanted[start : start + MOST_AT_ONCE]))
+        for start in range(0, len(requested), MOST_AT_ONCE):
+            rows += self._all(sql, *values, list(requested[start : start + MOST_AT_ONCE]))
         return rows
 
     def _each(self, sql: str, *values: Any, together: int = MOST_AT_ONCE) -> Iterator[Any]:

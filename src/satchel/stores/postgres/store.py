@@ -109,26 +109,26 @@ def laid_open(connecting: Connecting, schema: str) -> Iterator[Extent]:
 
 def out_of_reach(connecting: Connecting) -> list[str]:
     """Return where the server may have bytes that cannot be scanned, in words."""
-    found = ["replicas, snapshots and base backups of the server"]
+    locations = ["replicas, snapshots and base backups of the server"]
     with connecting() as connection:
         if connection.execute(_MAY_READ).fetchall() != [(True,)]:
-            found.append("the server's files, which this role may not read")
+            locations.append("the server's files, which this role may not read")
         if connection.execute(_MAY_SWITCH).fetchall() != [(True,)]:
-            found.append("the server's log (pg_wal), which this role may not overwrite")
+            locations.append("the server's log (pg_wal), which this role may not overwrite")
         if connection.execute("SHOW archive_mode").fetchall() != [("off",)]:
-            found.append("the archive of the server's log")
-    return found
+            locations.append("the archive of the server's log")
+    return locations
 
 
 def _table(connecting: Connecting, path: str) -> Iterator[bytes]:
     """Yield the bytes of a table, in several files if it is large."""
     number = 0
     while True:
-        name, there = path if not number else f"{path}.{number}", False
+        name, exists = path if not number else f"{path}.{number}", False
         for piece in _file(connecting, name):
-            there = True
+            exists = True
             yield piece
-        if not there:
+        if not exists:
             return
         number += 1
 
@@ -267,19 +267,21 @@ class PostgresTransaction(PostgresView):
 
     def put_nodes(self, bank: str, first: int, nodes: Sequence[bytes]) -> None:
         number = self._number(bank)
-        self._many(_NODE, ((number, place, node) for place, node in enumerate(nodes, first)))
+        self._many(_NODE, ((number, position, node) for position, node in enumerate(nodes, first)))
         self._touched(number)
 
     def put_side(self, bank: str, values: Mapping[str, bytes | None]) -> None:
         if not values:
             return
         self._known(bank)
-        gone = [(bank, name.encode()) for name, value in values.items() if value is None]
-        kept = [(bank, name.encode(), value) for name, value in values.items() if value is not None]
-        if gone:
-            self._many("DELETE FROM side WHERE bank = %s AND name = %s", gone)
-        if kept:
-            self._many(_SIDE, kept)
+        removed = [(bank, name.encode()) for name, value in values.items() if value is None]
+        stored = [
+            (bank, name.encode(), value) for name, value in values.items() if value is not None
+        ]
+        if removed:
+            self._many("DELETE FROM side WHERE bank = %s AND name = %s", removed)
+        if stored:
+            self._many(_SIDE, stored)
 
     # -- banks -----------------------------------------------------------------------------
 
@@ -291,15 +293,15 @@ class PostgresTransaction(PostgresView):
         if bank in self._session.awaited:
             return None
         sql = "SELECT number FROM bank WHERE id = %s FOR UPDATE"
-        found = self._all(sql, bank)
-        if not found:
+        rows = self._all(sql, bank)
+        if not rows:
             # There is no row to lock yet; another client may have created it during the wait.
             self._all(_NEW_BANK, bank)
-            found = self._all(sql, bank)
-        if not found:
+            rows = self._all(sql, bank)
+        if not rows:
             self._session.awaited.add(bank)
             return None
-        self._session.numbers[bank] = int(found[0][0])
+        self._session.numbers[bank] = int(rows[0][0])
         return self._session.numbers[bank]
 
     def _bank(self, bank: str, head: StoredHead) -> int:
@@ -360,13 +362,13 @@ class PostgresTransaction(PostgresView):
         """Index the words of rows that are searched."""
         self._delete("word", number, first, last)
         at = first - 1
-        while found := self._all(_SEARCHED, number, at + 1, last):
+        while searched := self._all(_SEARCHED, number, at + 1, last):
             with translated(self._name):
-                rows = [_spoken(*said) for said in found]
+                rows = [_spoken(*columns) for columns in searched]
             at = rows[-1].seq
             # One by one: searched rows alternate with others.
             self._add_rows(
-                "word", WORD_TYPES, [said for row in rows for said in self.indexed(number, [row])]
+                "word", WORD_TYPES, [word for row in rows for word in self.indexed(number, [row])]
             )
 
     def _erase(self, number: int, seq: int) -> None:
@@ -475,18 +477,18 @@ def _migrate(
     connection: Any, schema: str, name: str, version: int, steps: Mapping[int, Step]
 ) -> str:
     versions = range(version, VERSION)
-    if any(each not in steps for each in versions):
+    if any(old not in steps for old in versions):
         raise StoreVersionError(f"cannot upgrade from version {version}", file=name)
     connection.execute("LOCK TABLE store IN ACCESS EXCLUSIVE MODE")  # which every writer reads
     digits = "".join(filter(str.isdigit, now()))
-    kept = f"{schema[:30]}_v{version}_{digits}"
-    connection.execute(f"CREATE SCHEMA {kept}")
+    backup = f"{schema[:30]}_v{version}_{digits}"
+    connection.execute(f"CREATE SCHEMA {backup}")
     for table in TABLES:
         if connection.execute("SELECT to_regclass(%s)", (f"{schema}.{table}",)).fetchall()[0][0]:
-            connection.execute(f"CREATE TABLE {kept}.{table} AS TABLE {schema}.{table}")
+            connection.execute(f"CREATE TABLE {backup}.{table} AS TABLE {schema}.{table}")
     before = connection.execute(_BANKS).fetchall()
-    for each in versions:
-        step = steps[each]
+    for old in versions:
+        step = steps[old]
         if isinstance(step, str):
             connection.execute(step)
         else:
@@ -494,7 +496,7 @@ def _migrate(
     connection.execute("UPDATE store SET version = %s", (VERSION,))
     if connection.execute(_BANKS).fetchall() != before:
         raise damaged(name, "upgrading it would lose records")
-    return kept
+    return backup
 
 
 BUSY_MS = 30_000
@@ -553,19 +555,19 @@ class PostgresStore:
         patience: float = PATIENCE,
         steps: Mapping[int, Step] = STEPS,
     ) -> None:
-        found = read_address(address)
+        parsed = read_address(address)
         self.address = address
-        self.name = found.name
+        self.name = parsed.name
         self.kept: str | None = None
         """The schema with a copy of the tables before this object migrated them."""
-        self._schema = found.schema
+        self._schema = parsed.schema
         self._read_only = read_only
-        self._connections = PostgresConnections(found, busy_ms=busy_ms, patience=patience)
+        self._connections = PostgresConnections(parsed, busy_ms=busy_ms, patience=patience)
         self._local = threading.local()
         self._set_own()
         in_child(self._set_own)
         try:
-            self._prepare(steps, only=found.bank)
+            self._prepare(steps, only=parsed.bank)
         except BaseException:
             self.close()
             raise
@@ -721,10 +723,10 @@ def is_made(address: str, *, patience: float = PATIENCE) -> bool:
         StoreVersionError: If its tables are not Satchel's, or newer.
         StoreError: If the server does not respond.
     """
-    there = read_address(address)
-    connections = PostgresConnections(there, busy_ms=BUSY_MS, patience=patience)
+    parsed = read_address(address)
+    connections = PostgresConnections(parsed, busy_ms=BUSY_MS, patience=patience)
     try:
-        with connections.begun("SELECT 1") as (connection, _), translated(there.name):
-            return found_version(connection, there.schema, there.name) is not None
+        with connections.begun("SELECT 1") as (connection, _), translated(parsed.name):
+            return found_version(connection, parsed.schema, parsed.name) is not None
     finally:
         connections.close()

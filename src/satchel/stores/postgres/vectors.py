@@ -99,17 +99,17 @@ class PostgresVectors(PostgresStatements, TableVectors):
         return {position: ID_PREFIX + identity.hex() for position, identity in rows}
 
     def _current(
-        self, bank: int, number: int, wanted: tuple[float, ...], limit: int
+        self, bank: int, number: int, vector: tuple[float, ...], limit: int
     ) -> Iterator[tuple[int, bytes | None]]:
         """Yield the vectors of current records that may be the nearest, in log order."""
-        count, extension = len(wanted), self._session.extension
+        count, extension = len(vector), self._session.extension
         together = max(1, min(MOST_AT_ONCE, _TOGETHER_BYTES // (8 * count)))
         if extension is None or count > _MOST_UNITS or limit < 1:
             sql = f"SELECT vector.seq, {_NUMBERS}{_FROM} ORDER BY vector.seq"
             return self._each(sql, count, bank, number, together=together)
         sql = _NEARER.format(extension=extension, there=_FROM, numbers=_NUMBERS)
         room = (count + 8) * _ROUNDING
-        values = (_unit(wanted), bank, number, count, number, room, limit)
+        values = (_unit(vector), bank, number, count, number, room, limit)
         return self._each(sql, *values, together=together)
 
     def _key(self, bank: str, generation: Generation) -> tuple[Any, ...]:
@@ -139,7 +139,7 @@ class PostgresVectorsWriter(PostgresVectors, TableVectorsWriter):
         extension = self._session.extension
         if extension is None or count > _MOST_UNITS:
             sql = _PUT.format(unit="", value="", again="")
-            self._many(sql, ((number, place, bank, *kept) for place, *kept in rows))
+            self._many(sql, ((number, position, bank, *packed) for position, *packed in rows))
             return
         sql = _PUT.format(
             unit=", unit", value=f", %s::{extension}.vector", again=", unit = excluded.unit"
@@ -147,13 +147,13 @@ class PostgresVectorsWriter(PostgresVectors, TableVectorsWriter):
         values = (
             (
                 number,
-                place,
+                position,
                 bank,
                 width,
-                kept,
-                _unit(unpack_vector(PackedVector(width, kept), count)),
+                numbers,
+                _unit(unpack_vector(PackedVector(width, numbers), count)),
             )
-            for place, width, kept in rows
+            for position, width, numbers in rows
         )
         self._many(sql, values)
 

@@ -46,13 +46,13 @@ SELECT_SMALL = (
 _CURRENT = "record.retired IS NULL"
 
 
-def row_of(found: Sequence[Any]) -> Row:
+def row_of(columns: Sequence[Any]) -> Row:
     """Return a row of the table.
 
     Raises:
         UnicodeDecodeError: If a text is not valid UTF-8.
     """
-    values = dict(zip(_NAMES, found, strict=True))
+    values = dict(zip(_NAMES, columns, strict=True))
     for name in _SAID:
         if values[name] is not None:
             values[name] = values[name].decode()
@@ -64,40 +64,40 @@ def row_of(found: Sequence[Any]) -> Row:
 
 def values_of(row: Row, number: int) -> tuple[Any, ...]:
     """Return the values of a row in the table."""
-    said = (raw_text(getattr(row, name)) for name in _SAID)
+    texts = (raw_text(getattr(row, name)) for name in _SAID)
     return (
         *(number, row.seq, raw_id(row.id), row.type, row.at, row.body, row.batch, row.retired),
-        *(row.hold, raw_slot(row.slot), *said),
+        *(row.hold, raw_slot(row.slot), *texts),
     )
 
 
-def clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
+def clauses(where: Filter) -> Iterator[tuple[str, list[Any]]]:
     """Yield the conditions of a filter, each with its values."""
-    if wanted.types is not None:
-        yield "record.type = ANY (%s::text[])", [sorted(wanted.types)]
-    if wanted.kinds is not None:
-        yield "record.kind = ANY (%s::bytea[])", [[raw_text(kind) for kind in wanted.kinds]]
+    if where.types is not None:
+        yield "record.type = ANY (%s::text[])", [sorted(where.types)]
+    if where.kinds is not None:
+        yield "record.kind = ANY (%s::bytea[])", [[raw_text(kind) for kind in where.kinds]]
     for name in ("user", "agent", "run", "app", "session"):
-        value = raw_text(getattr(wanted, name))
+        value = raw_text(getattr(where, name))
         if value is not None:
             yield same(_NAMES[name]), [value, value]
-    if wanted.slot is not None:
-        yield "record.slot = %s", [raw_slot(wanted.slot)]
-    if wanted.since is not None:
-        yield "record.moment >= %s", [raw_text(wanted.since)]
-    if wanted.until is not None:
-        yield "record.moment < %s", [raw_text(wanted.until)]
-    yield from _standing(wanted)
+    if where.slot is not None:
+        yield "record.slot = %s", [raw_slot(where.slot)]
+    if where.since is not None:
+        yield "record.moment >= %s", [raw_text(where.since)]
+    if where.until is not None:
+        yield "record.moment < %s", [raw_text(where.until)]
+    yield from _standing(where)
 
 
-def _standing(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
+def _standing(where: Filter) -> Iterator[tuple[str, list[Any]]]:
     """Yield the conditions on the state of rows."""
-    then = [] if wanted.as_of is None else [wanted.as_of]
-    if then:
-        yield "record.seq < %s", then
-    if not wanted.retired:
-        yield (f"({_CURRENT} OR record.retired >= %s)" if then else _CURRENT), then
-    if not wanted.held and not then:
+    as_of = [] if where.as_of is None else [where.as_of]
+    if as_of:
+        yield "record.seq < %s", as_of
+    if not where.retired:
+        yield (f"({_CURRENT} OR record.retired >= %s)" if as_of else _CURRENT), as_of
+    if not where.held and not as_of:
         yield "NOT record.hold", []
 
 
@@ -149,7 +149,7 @@ class PostgresWords(PostgresStatements):
         number: int,
         text: str,
         limit: int,
-        wanted: Filter | None,
+        where: Filter | None,
         without: Sequence[tuple[int, int]],
     ) -> list[tuple[int, float]]:
         """Return log positions of rows with scores, as ``Reader.candidates``."""
@@ -164,18 +164,18 @@ class PostgresWords(PostgresStatements):
         spreads = [self._spread(number, term, hidden, few + 1) for term in terms.values()]
         rows = {spread.term: _having(spread, few, size) for spread in spreads}
         totals = self._totals(number) if size <= _WHOLE else None
-        found: dict[int, float] = {}
+        best: dict[int, float] = {}
         for search in text_search.searches(spreads, few):
             phrases = {name: terms[name] for name in search.phrases}
-            asked = self._asked(number, search, phrases, wanted, hidden)
-            newest = self._all(*asked, max(search.newest, limit))
-            for place, score in _scored(
+            statement = self._asked(number, search, phrases, where, hidden)
+            newest = self._all(*statement, max(search.newest, limit))
+            for position, score in _scored(
                 search, phrases, newest, rows, totals or _estimated(newest, size)
             )[:limit]:
-                found.setdefault(place, score)
-            if len(found) >= limit:
+                best.setdefault(position, score)
+            if len(best) >= limit:
                 break
-        return _best(found.items())[:limit]
+        return _best(best.items())[:limit]
 
     def _totals(self, number: int) -> text_search.CorpusTotals:
         sql = "SELECT count(*), coalesce(sum(size), 0)::bigint FROM word WHERE bank = %s"
@@ -187,7 +187,7 @@ class PostgresWords(PostgresStatements):
         number: int,
         search: text_search.Search,
         phrases: dict[str, text_search.Term],
-        wanted: Filter | None,
+        where: Filter | None,
         hidden: tuple[str, tuple[Any, ...]],
     ) -> tuple[Any, ...]:
         """Return a statement with its parameters, except for the limit."""
@@ -203,15 +203,15 @@ class PostgresWords(PostgresStatements):
         joining = " AND " if search.all_needed else " OR "
         condition = "(" + joining.join(need.found for need in needs) + ")"
         values = [value for need in needs for value in need.values]
-        narrowed, joined = hidden[0], ""
-        given: list[Any] = list(hidden[1])
-        if wanted is not None:
+        conditions, joined = hidden[0], ""
+        parameters: list[Any] = list(hidden[1])
+        if where is not None:
             joined = "JOIN record ON (record.bank, record.seq) = (word.bank, word.seq)"
-            for clause, asked in clauses(wanted):
-                narrowed += f" AND {clause}"
-                given += asked
-        sql = _NOMINATED.format(counts=counts, joined=joined, found=condition, narrowed=narrowed)
-        return (sql, *counted, number, *values, *given)
+            for clause, clause_values in clauses(where):
+                conditions += f" AND {clause}"
+                parameters += clause_values
+        sql = _NOMINATED.format(counts=counts, joined=joined, found=condition, narrowed=conditions)
+        return (sql, *counted, number, *values, *parameters)
 
     def _spread(
         self, number: int, term: text_search.Term, hidden: tuple[str, tuple[Any, ...]], most: int
@@ -224,35 +224,35 @@ class PostgresWords(PostgresStatements):
     def is_searched_by_its_words(self, number: int, row: Row) -> bool:
         """Return whether the index has exactly the words of a row."""
         sql = "SELECT size, huge, terms, lexemes = %s::tsvector FROM word"
-        wanted = None
+        expected = None
         if row.text and is_searched(row):
-            (wanted,) = self.indexed(number, [row])
-        lexemes = "" if wanted is None else wanted[-1]
-        there = self._all(f"{sql} WHERE bank = %s AND seq = %s", lexemes, number, row.seq)
-        if wanted is None:
-            return not there
-        return there == [(*wanted[2:5], True)]
+            (expected,) = self.indexed(number, [row])
+        lexemes = "" if expected is None else expected[-1]
+        stored = self._all(f"{sql} WHERE bank = %s AND seq = %s", lexemes, number, row.seq)
+        if expected is None:
+            return not stored
+        return stored == [(*expected[2:5], True)]
 
     def indexed(self, number: int, rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of the table of words, each with the words of the turn before."""
         before = dict[tuple[str, str], str]()
         for row in rows:
             words, thread = row.text or "", thread_of(row)
-            said = words
+            spoken = words
             if thread is not None:
                 last = before.get(thread)
                 if last is None:
                     last = self._last_words(number, thread, row.seq)
                 before[thread] = words
-                said = f"{last}\n{words}"
+                spoken = f"{last}\n{words}"
             if words and is_searched(row):
-                yield (number, row.seq, *_indexed(number, text_search.tokens_of(said)))
+                yield (number, row.seq, *_indexed(number, text_search.tokens_of(spoken)))
 
     def _last_words(self, number: int, thread: tuple[str, str], seq: int) -> str:
         column, value = thread
         raw = raw_text(value)
-        found = self._all(_LAST_WORDS.format(same=same(column)), number, raw, raw, seq)
-        return words_of(found[0][0]) if found else ""
+        rows = self._all(_LAST_WORDS.format(same=same(column)), number, raw, raw, seq)
+        return words_of(rows[0][0]) if rows else ""
 
 
 def _indexed(number: int, tokens: Sequence[str]) -> tuple[int, bool, str, str]:

@@ -609,15 +609,15 @@ def migrate(
         if version is None or version == VERSION:
             return None
         versions = range(version, VERSION)
-        if any(each not in steps for each in versions):
+        if any(old not in steps for old in versions):
             raise StoreVersionError(f"cannot upgrade from version {version}", file=name)
-        kept = _keep(path, version, busy_ms, secret)
+        backup = _keep(path, version, busy_ms, secret)
         try:
-            _advance(connection, name, [steps[each] for each in versions])
+            _advance(connection, name, [steps[old] for old in versions])
         except BaseException:
-            kept.unlink(missing_ok=True)
+            backup.unlink(missing_ok=True)
             raise
-    return kept
+    return backup
 
 
 def _keep(path: Path, version: int, busy_ms: int, secret: bytes | None) -> Path:
@@ -625,12 +625,12 @@ def _keep(path: Path, version: int, busy_ms: int, secret: bytes | None) -> Path:
     stem = path.with_name(f"{path.name}.v{version}")
     for stale in leftover_files(stem):
         stale.unlink()  # left by a killed process; the lock is exclusive
-    kept = stem.with_name(f"{stem.name}.{now().replace(':', '-')}.bak")
+    backup = stem.with_name(f"{stem.name}.{now().replace(':', '-')}.bak")
     # SQLite does not copy a file that the same connection may be writing.
     source = open_for_reading(path, busy_ms=busy_ms, vfs=None, secret=secret).connection
     with closing(source), deferred(source):
-        copy_database(source, kept, progress=None, vfs=None, secret=secret)
-    return kept
+        copy_database(source, backup, progress=None, vfs=None, secret=secret)
+    return backup
 
 
 def _advance(connection: apsw.Connection, name: str, steps: list[Step]) -> None:
@@ -641,9 +641,9 @@ def _advance(connection: apsw.Connection, name: str, steps: list[Step]) -> None:
         else:
             step(connection)
     connection.pragma("user_version", VERSION)
-    found = connection.execute("PRAGMA quick_check").fetchall()
-    if found != [("ok",)]:
-        raise damaged(name, str(found[0][0]))
+    report = connection.execute("PRAGMA quick_check").fetchall()
+    if report != [("ok",)]:
+        raise damaged(name, str(report[0][0]))
     if holds(connection) != before:
         raise damaged(name, "upgrading it would lose records")
     # A full disk fails here, not in the commit.

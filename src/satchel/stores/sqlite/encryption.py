@@ -75,11 +75,11 @@ def key_for(path: Path, unlocking: Unlocker | None = None) -> StoreKey | None:
         MalformedError: If the file contains no key.
         MissingExtraError: If the package for decryption is not installed.
     """
-    found = [one for one in (key_file(path), next_file(path)) if os.path.lexists(one)]
-    plain = is_plain(path) if found else None
-    if not found:
+    files = [file for file in (key_file(path), next_file(path)) if os.path.lexists(file)]
+    plain = is_plain(path) if files else None
+    if not files:
         return None
-    if plain and found[0] == next_file(path):
+    if plain and files[0] == next_file(path):
         return None  # interrupted before the store was encrypted
     if plain:
         raise VerificationError(
@@ -91,13 +91,13 @@ def key_for(path: Path, unlocking: Unlocker | None = None) -> StoreKey | None:
             ),
         )
     problem: EncryptionError | None = None
-    for one in found:
+    for file in files:
         try:
-            key = opened_key(one, unlocking)
+            key = opened_key(file, unlocking)
         except EncryptionError as error:
             problem = problem or error
         else:
-            if len(found) == 1 or plain is None or _opens(path, key):
+            if len(files) == 1 or plain is None or _opens(path, key):
                 return key
     raise problem or EncryptionError("no key file of the store decrypts it", file=str(path))
 
@@ -106,11 +106,11 @@ def opened_key(file: Path, unlocking: Unlocker | None) -> StoreKey:
     """Return the key in a file; raises as ``key_for``."""
     with open_input(file) as stream:
         require_secret(file, os.fstat(stream.fileno()), "the key of this store")
-        held = stream.read(MOST_BYTES + 1)
-    if len(held) > MOST_BYTES:
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
         raise LimitError(f"a store's key can have at most {MOST_BYTES:,} bytes", file=str(file))
     try:
-        return open_store_key(held, unlocking or Unlocker())
+        return open_store_key(content, unlocking or Unlocker())
     except SatchelError as error:
         raise error.located(file=str(file)) from error.__cause__
 

@@ -145,14 +145,16 @@ class SqliteView(SqliteBanks):
     def nodes(self, bank: str, positions: Sequence[int]) -> dict[int, bytes]:
         first = self._number(bank) << NODE_BITS
         sql = "SELECT place, hash FROM node WHERE place IN "
-        wanted = [first + place for place in positions if 0 <= place >> NODE_BITS < 1]
-        return {place - first: found for place, found in self._in(sql, wanted, (int, bytes))}
+        rowids = [first + position for position in positions if 0 <= position >> NODE_BITS < 1]
+        return {
+            position - first: digest for position, digest in self._in(sql, rowids, (int, bytes))
+        }
 
     def get(self, bank: str, ids: Sequence[str]) -> list[Row]:
         number = self._number(bank)
         sql = f"{_SELECT} WHERE bank = {number} AND id IN "
-        wanted = [raw_id(identity) for identity in ids]
-        return [_row(found) for found in self._in(sql, wanted, _KINDS)]
+        raw_ids = [raw_id(identity) for identity in ids]
+        return [_row(columns) for columns in self._in(sql, raw_ids, _KINDS)]
 
     def ids(self, bank: str, digits: str, *, limit: int) -> list[str]:
         number = self._number(bank)
@@ -161,13 +163,13 @@ class SqliteView(SqliteBanks):
             return []
         # The plus keeps SQLite from scanning the whole bank instead of a range of IDs.
         sql = "SELECT id FROM record WHERE id BETWEEN ? AND ? AND +bank = ? ORDER BY id LIMIT ?"
-        found = self._all(sql, *ends, number, limit, kinds=(bytes,))
-        return [ID_PREFIX + identity.hex() for (identity,) in found]
+        rows = self._all(sql, *ends, number, limit, kinds=(bytes,))
+        return [ID_PREFIX + identity.hex() for (identity,) in rows]
 
     def at(self, bank: str, places: Sequence[int]) -> list[Row]:
         first = self._number(bank) << SEQ_BITS
-        wanted = [first + place for place in set(places) if 0 <= place <= SEQ_MASK]
-        return [_row(found) for found in self._in(f"{_SELECT} WHERE place IN ", wanted, _KINDS)]
+        rowids = [first + position for position in set(places) if 0 <= position <= SEQ_MASK]
+        return [_row(columns) for columns in self._in(f"{_SELECT} WHERE place IN ", rowids, _KINDS)]
 
     def digest(
         self, bank: str, places: tuple[int, int], nodes: tuple[int, int]
@@ -175,27 +177,27 @@ class SqliteView(SqliteBanks):
         number, rows, hashes = self._number(bank), RowsDigest(), blake3()
         sql = "SELECT id, type, at, body FROM record WHERE place >= ? AND place < ? ORDER BY place"
         start = number << SEQ_BITS
-        found = self._each(sql, *(start + seq for seq in places), kinds=None)
-        while some := list(islice(found, _TOGETHER)):
-            raws, tags, ats, bodies = zip(*some, strict=True)
+        cursor = self._each(sql, *(start + seq for seq in places), kinds=None)
+        while page := list(islice(cursor, _TOGETHER)):
+            raws, tags, ats, bodies = zip(*page, strict=True)
             self._require_kinds((raws, tags, ats, bodies), (bytes, str, str, _BYTES))
             rows.add_columns([ID_PREFIX + raw.hex() for raw in raws], tags, ats, bodies)
         sql, start = (
             "SELECT hash FROM node WHERE place >= ? AND place < ? ORDER BY place",
             (number << NODE_BITS),
         )
-        found = self._each(sql, *(start + position for position in nodes), kinds=None)
-        while some := list(islice(found, _TOGETHER)):
-            (column,) = zip(*some, strict=True)
+        cursor = self._each(sql, *(start + position for position in nodes), kinds=None)
+        while page := list(islice(cursor, _TOGETHER)):
+            (column,) = zip(*page, strict=True)
             self._require_kinds((column,), (bytes,))
             hashes.update(b"".join(column))
         return rows.value, hashes.digest()
 
     def scan(
-        self, bank: str, wanted: Filter, *, after: int = -1, newest_first: bool = False
+        self, bank: str, where: Filter, *, after: int = -1, newest_first: bool = False
     ) -> Iterator[Row]:
         selects, values, first = list[str](), list[Any](), self._number(bank) << SEQ_BITS
-        for source, part in self._parts(bank, wanted, newest_first=newest_first):
+        for source, part in self._parts(bank, where, newest_first=newest_first):
             clauses = ["place > ?", "place <= ?"]
             values += [first + after, first + SEQ_MASK]
             for clause, value in _clauses(part):
@@ -206,7 +208,7 @@ class SqliteView(SqliteBanks):
         yield from map(_row, self._each(sql, *values, kinds=_KINDS))
 
     def _parts(
-        self, bank: str, wanted: Filter, *, newest_first: bool
+        self, bank: str, where: Filter, *, newest_first: bool
     ) -> Iterator[tuple[str, Filter]]:
         """Yield the parts of a query: a SELECT, and its filter.
 
@@ -215,17 +217,17 @@ class SqliteView(SqliteBanks):
         rare: opening a bank reads them first.
         """
         bank = f"bank = {self._number(bank)} AND"
-        if any(name is not None for name in (wanted.session, wanted.run, wanted.slot)):
-            yield f"{_SELECT} WHERE {bank}", wanted  # whose indexes begin with the bank
+        if any(name is not None for name in (where.session, where.run, where.slot)):
+            yield f"{_SELECT} WHERE {bank}", where  # whose indexes begin with the bank
             return
-        is_few = newest_first and wanted.types and len(wanted.types) <= _MOST_MERGED
-        is_few = is_few and wanted.user is None
-        if wanted.types and (is_few or wanted.types.isdisjoint(_MEMORIES)):
-            for one in sorted(wanted.types):
-                typed = f"{_SELECT} INDEXED BY record_type WHERE {bank}"
-                yield typed, replace(wanted, types=frozenset([one]))
+        is_few = newest_first and where.types and len(where.types) <= _MOST_MERGED
+        is_few = is_few and where.user is None
+        if where.types and (is_few or where.types.isdisjoint(_MEMORIES)):
+            for tag in sorted(where.types):
+                select = f"{_SELECT} INDEXED BY record_type WHERE {bank}"
+                yield select, replace(where, types=frozenset([tag]))
         else:
-            yield f"{_SELECT} WHERE", wanted
+            yield f"{_SELECT} WHERE", where
 
     def column_blocks(
         self,
@@ -239,14 +241,14 @@ class SqliteView(SqliteBanks):
     ) -> Iterator[ColumnBlock]:
         number = self._number(bank)
         start = number << SEQ_BITS
-        place = start + (first << bits)
+        low = start + (first << bits)
         last = start + (SEQ_MASK if end is None else (end << bits) - 1)
-        with self._little_cache(place, last):
+        with self._little_cache(low, last):
             if names:
-                yield from self._blocks_of(names, place, last, bits, marked=marked)
+                yield from self._blocks_of(names, low, last, bits, marked=marked)
             else:
-                there = self._marked(number, place, last) if marked else ()
-                yield from column_blocks((), there, bits)
+                marks = self._marked(number, low, last) if marked else ()
+                yield from column_blocks((), marks, bits)
 
     @contextmanager
     def _little_cache(self, first: int, last: int) -> Iterator[None]:
@@ -266,43 +268,45 @@ class SqliteView(SqliteBanks):
             self._connection.pragma("cache_size", before)
 
     def _blocks_of(
-        self, names: Sequence[str], place: int, last: int, bits: int, *, marked: bool
+        self, names: Sequence[str], rowid: int, last: int, bits: int, *, marked: bool
     ) -> Iterator[ColumnBlock]:
-        number, size = place >> SEQ_BITS, 1 << bits
+        number, size = rowid >> SEQ_BITS, 1 << bits
         # SQLite concatenates the values of a block: half the time of fetching them.
         sql = (
             f"SELECT count(*), {f'sum({_IS_MARKED})' if marked else '? < 0'},"  # noqa: S608 - our own names
             f" {', '.join(map(_together, names))} FROM record WHERE place BETWEEN ? AND ?"
         )
-        while place <= last:
-            low, high = place, place + size - 1
+        while rowid <= last:
+            low, high = rowid, rowid + size - 1
             ((rows, marks, *values),) = self._all(sql, number, low, high)
             if not rows:
-                ((following,),) = self._all(_NEXT, place, last)
+                ((following,),) = self._all(_NEXT, rowid, last)
                 if following is None:
                     return
-                place = following >> bits << bits
+                rowid = following >> bits << bits
                 continue
             if rows < size:
                 ((low, high),) = self._all(_ENDS, low, high)
-            there = self._marked(number, low, high) if marks else []
-            block = (place & SEQ_MASK) >> bits
-            yield ColumnBlock(block, rows, low & SEQ_MASK, high & SEQ_MASK, tuple(values), there)
-            place += size
+            marked_rows = self._marked(number, low, high) if marks else []
+            block = (rowid & SEQ_MASK) >> bits
+            yield ColumnBlock(
+                block, rows, low & SEQ_MASK, high & SEQ_MASK, tuple(values), marked_rows
+            )
+            rowid += size
 
     def _marked(self, number: int, first: int, last: int) -> list[MarkedRow]:
-        found = self._all(_MARKED, first, last, number, kinds=_MARKED_KINDS)
-        if any(other != number for _, other, *_ in found):
+        rows = self._all(_MARKED, first, last, number, kinds=_MARKED_KINDS)
+        if any(other != number for _, other, *_ in rows):
             raise self._damaged("a row belongs to another bank")
         return [
-            MarkedRow(place & SEQ_MASK, ID_PREFIX + identity.hex(), tag, at, retired, hold != 0)
-            for place, _, identity, tag, at, retired, hold in found
+            MarkedRow(rowid & SEQ_MASK, ID_PREFIX + identity.hex(), tag, at, retired, hold != 0)
+            for rowid, _, identity, tag, at, retired, hold in rows
         ]
 
     def every_link(self, bank: str) -> Iterable[LoggedLink]:
         sql = "SELECT place, source, target, kind FROM link WHERE bank = ?"
-        found = self._all(sql, self._number(bank), kinds=(int, str, str, str))
-        return (LoggedLink(place & SEQ_MASK, RecordLink(*link)) for place, *link in found)
+        rows = self._all(sql, self._number(bank), kinds=(int, str, str, str))
+        return (LoggedLink(rowid & SEQ_MASK, RecordLink(*link)) for rowid, *link in rows)
 
     def newest_of_sessions(
         self, bank: str, sessions: Sequence[str], types: Collection[str]
@@ -312,41 +316,41 @@ class SqliteView(SqliteBanks):
             f" AND type IN ({_marks(sorted(types))}) AND {_CURRENT} AND hold = 0"
             " ORDER BY place DESC LIMIT 1"
         )
-        number, named = self._number(bank), sorted(types)
-        found = (self._all(sql, number, session, *named, kinds=(int,)) for session in sessions)
-        return [place & SEQ_MASK for rows in found for (place,) in rows]
+        number, type_names = self._number(bank), sorted(types)
+        pages = (self._all(sql, number, session, *type_names, kinds=(int,)) for session in sessions)
+        return [rowid & SEQ_MASK for rows in pages for (rowid,) in rows]
 
     def current(self, bank: str, slot: str) -> Row | None:
         sql = f"{_SELECT} WHERE bank = ? AND slot = ? AND {_CURRENT}"
-        found = self._all(sql, self._number(bank), raw_slot(slot), kinds=_KINDS)
-        return _row(found[0]) if found else None
+        rows = self._all(sql, self._number(bank), raw_slot(slot), kinds=_KINDS)
+        return _row(rows[0]) if rows else None
 
     def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
         column = "target" if incoming else "source"
         sql = f"SELECT DISTINCT place FROM link WHERE bank = ? AND {column} = ? ORDER BY place"  # noqa: S608 - one of two words
-        places = [place for (place,) in self._all(sql, self._number(bank), end, kinds=(int,))]
-        for start in range(0, len(places), _TOGETHER):
-            some = places[start : start + _TOGETHER]
-            found = self._in(f"{_SELECT} WHERE place IN ", some, _KINDS)
-            yield from sorted(map(_row, found), key=lambda row: row.seq)
+        rowids = [rowid for (rowid,) in self._all(sql, self._number(bank), end, kinds=(int,))]
+        for start in range(0, len(rowids), _TOGETHER):
+            page = rowids[start : start + _TOGETHER]
+            rows = self._in(f"{_SELECT} WHERE place IN ", page, _KINDS)
+            yield from sorted(map(_row, rows), key=lambda row: row.seq)
 
     def links(
         self, bank: str, ends: Sequence[str], *, incoming: bool, kinds: LinkKinds, limit: int
     ) -> list[LoggedLink]:
-        number, wanted = self._number(bank), sorted(kinds or ())
+        number, kind_names = self._number(bank), sorted(kinds or ())
         column = "target" if incoming else "source"
-        narrowed = "" if kinds is None else f" AND link.kind IN ({_marks(wanted)})"
+        condition = "" if kinds is None else f" AND link.kind IN ({_marks(kind_names)})"
         sql = (
             "SELECT link.place, source, target, link.kind FROM link"  # noqa: S608 - our own names
             " CROSS JOIN record ON record.place = link.place"
-            f" WHERE link.bank = ? AND {column} IN ({_marks(ends)}){narrowed}"
+            f" WHERE link.bank = ? AND {column} IN ({_marks(ends)}){condition}"
             f" AND {_CURRENT} AND record.hold = 0"
             " ORDER BY link.place, link.kind, source, target LIMIT ?"
         )
-        values = (number, *ends, *wanted, limit)
+        values = (number, *ends, *kind_names, limit)
         return [
-            LoggedLink(place & SEQ_MASK, RecordLink(source, target, kind))
-            for place, source, target, kind in self._all(sql, *values, kinds=(int, str, str, str))
+            LoggedLink(rowid & SEQ_MASK, RecordLink(source, target, kind))
+            for rowid, source, target, kind in self._all(sql, *values, kinds=(int, str, str, str))
         ]
 
     def candidates(
@@ -355,7 +359,7 @@ class SqliteView(SqliteBanks):
         text: str,
         *,
         limit: int,
-        wanted: Filter | None = None,
+        where: Filter | None = None,
         without: Sequence[tuple[int, int]] = (),
     ) -> list[tuple[int, float]]:
         terms, number = _terms.query_terms(text), self._number(bank)
@@ -366,30 +370,30 @@ class SqliteView(SqliteBanks):
             bounds += (first + start, first + end)
         few = text_search.FEW
         spreads = self._spread_of(terms, bank, bounds, hidden, few + 1)
-        joined, narrowed, values = _narrowing(wanted)
-        sql = _NOMINATED.format(joined=joined, narrowed=hidden + narrowed)
-        found: dict[int, float] = {}
+        joined, condition, values = _narrowing(where)
+        sql = _NOMINATED.format(joined=joined, narrowed=hidden + condition)
+        scored: dict[int, float] = {}
         for search in text_search.searches(spreads, few):
-            asked = (search.expression, *bounds, *values, max(search.newest, limit), limit)
-            for place, rank in self._all(sql, *asked, kinds=(int, float)):
-                found.setdefault(place & SEQ_MASK, -rank)
-            if len(found) >= limit:
+            parameters = (search.expression, *bounds, *values, max(search.newest, limit), limit)
+            for rowid, rank in self._all(sql, *parameters, kinds=(int, float)):
+                scored.setdefault(rowid & SEQ_MASK, -rank)
+            if len(scored) >= limit:
                 break
-        return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
+        return sorted(scored.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
 
     def _spread_of(
         self, terms: Sequence[str], bank: str, bounds: list[int], hidden: str, most: int
     ) -> list[text_search.Spread]:
-        kept = {} if self._spreads is None else self._spreads
-        head, found = self.head(bank), list[text_search.Spread]()
+        cache = {} if self._spreads is None else self._spreads
+        head, spreads = self.head(bank), list[text_search.Spread]()
         for term in terms:
             key = (bank, head, term, most, *bounds)
-            spread = kept.get(key) or self._spread(term, bounds, hidden, most)
-            if len(kept) >= _MOST_SPREADS:
-                kept.clear()
-            kept[key] = spread
-            found.append(spread)
-        return found
+            spread = cache.get(key) or self._spread(term, bounds, hidden, most)
+            if len(cache) >= _MOST_SPREADS:
+                cache.clear()
+            cache[key] = spread
+            spreads.append(spread)
+        return spreads
 
     def _spread(self, term: str, bounds: list[int], hidden: str, most: int) -> text_search.Spread:
         sql = _SPREAD.format(narrowed=hidden)
@@ -400,58 +404,60 @@ class SqliteView(SqliteBanks):
         # Only the start is a condition on the key, which is in byte order: to check that a row is
         # before an end, SQLite would read all of it, and then once more.
         sql = "SELECT bank, name, value FROM side WHERE (bank, name) >= (?, ?) ORDER BY bank, name"
-        found = dict[str, bytes]()
+        values = dict[str, bytes]()
         for owner, name, value in self._each(sql, bank, prefix, kinds=(str, str, bytes)):
             if owner != bank or not name.startswith(prefix):
                 break
-            found[name] = value
-        return found
+            values[name] = value
+        return values
 
     def is_indexed(self, bank: str, row: Row) -> bool:
         number = self._number(bank)
-        place = (number << SEQ_BITS) + row.seq
+        rowid = (number << SEQ_BITS) + row.seq
         for link in row.links:
             sql = "SELECT 1 FROM link WHERE (bank, source, kind, target, place) = (?, ?, ?, ?, ?)"
             back = "SELECT 1 FROM link WHERE bank = ? AND target = ? AND source = ? AND place = ?"
             if not (
-                self._all(sql, number, link.source, link.kind, link.target, place)
-                and self._all(back, number, link.target, link.source, place)
+                self._all(sql, number, link.source, link.kind, link.target, rowid)
+                and self._all(back, number, link.target, link.source, rowid)
             ):
                 return False
-        there = self._all("SELECT 1 FROM words WHERE rowid = ?", place)
+        indexed = self._all("SELECT 1 FROM words WHERE rowid = ?", rowid)
         if not row.text or not is_searched(row):
-            return not there
+            return not indexed
         terms = sorted(set(self.indexed_text(number, row, {}).split()))
         for start in range(0, len(terms), _MOST_TERMS):
             match = " ".join(f'"{term}"' for term in terms[start : start + _MOST_TERMS])
-            if not self._all("SELECT 1 FROM words WHERE words MATCH ? AND rowid = ?", match, place):
+            if not self._all("SELECT 1 FROM words WHERE words MATCH ? AND rowid = ?", match, rowid):
                 return False
-        return bool(there)
+        return bool(indexed)
 
     def misindexed(self, bank: str, rows: Sequence[Row]) -> list[int]:
         number, before = self._number(bank), dict[tuple[str, str], str]()
         first, words = number << SEQ_BITS, self._word_sums()
         sql = "SELECT id, sz FROM words_docsize WHERE id BETWEEN ? AND ?"
         bounds = first + rows[0].seq, first + rows[-1].seq
-        there = {place - first: size for place, size in self._all(sql, *bounds, kinds=(int, bytes))}
+        indexed_sizes = {
+            rowid - first: size for rowid, size in self._all(sql, *bounds, kinds=(int, bytes))
+        }
         by_id = f"SELECT place, id FROM record WHERE bank = {number} AND id IN "  # noqa: S608 - our own number
-        found = dict(self._in(by_id, [raw_id(row.id) for row in rows], (int, bytes)))
-        wrong = [row.seq for row in rows if found.get(first + row.seq) != raw_id(row.id)]
+        stored_ids = dict(self._in(by_id, [raw_id(row.id) for row in rows], (int, bytes)))
+        wrong = [row.seq for row in rows if stored_ids.get(first + row.seq) != raw_id(row.id)]
         for row in rows:
             terms, expected, stems = self.indexed_text(number, row, before), None, list[str]()
             if row.text and is_searched(row):
                 stems = text_search.stems(terms)
                 expected = _varint(len(stems))
-            if there.get(row.seq) != expected or not words.are(first + row.seq, stems):
+            if indexed_sizes.get(row.seq) != expected or not words.are(first + row.seq, stems):
                 wrong.append(row.seq)
         return wrong
 
     def word_positions(self, bank: str) -> Iterable[int]:
         first = self._number(bank) << SEQ_BITS
         sql = "SELECT id FROM words_docsize WHERE id BETWEEN ? AND ?"
-        found = {place for (place,) in self._all(sql, first, first + SEQ_MASK, kinds=(int,))}
-        found.update(self._word_index().between(first, first + SEQ_MASK))
-        return [place - first for place in found]
+        rowids = {rowid for (rowid,) in self._all(sql, first, first + SEQ_MASK, kinds=(int,))}
+        rowids.update(self._word_index().between(first, first + SEQ_MASK))
+        return [rowid - first for rowid in rowids]
 
     def orphans(self) -> list[str]:
         numbers = "SELECT number FROM {}"
@@ -459,38 +465,38 @@ class SqliteView(SqliteBanks):
             {number for (number,) in self._all(numbers.format(table), kinds=(int,))}
             for table in ("bank", "generation", "blob")
         )
-        stretches = (
+        ranges = (
             ("record", "records", "bank", SEQ_BITS, banks),
             ("node", "nodes of trees", "bank", NODE_BITS, banks),
             ("vector", "vectors", "generation", SEQ_BITS, generations),
             ("piece", "pieces of files", "file", PIECE_BITS, blobs),
         )
-        found = [
-            f"there are {what} of no {owner}"
-            for table, what, owner, bits, known in stretches
+        problems = [
+            f"there are {content} of no {owner}"
+            for table, content, owner, bits, known in ranges
             if not self._stretches(table, bits) <= known
         ]
-        for table, what in (("link", "links"), ("generation", "vectors"), ("blob", "files")):
+        for table, content in (("link", "links"), ("generation", "vectors"), ("blob", "files")):
             sql = f"SELECT DISTINCT bank FROM {table}"  # noqa: S608 - our own names
             if not {number for (number,) in self._all(sql, kinds=(int,))} <= banks:
-                found.append(f"there are {what} of no bank")
+                problems.append(f"there are {content} of no bank")
         if self._all("SELECT 1 FROM blob WHERE digest IS NULL LIMIT 1"):
-            found.append("there are files without a digest")
+            problems.append("there are files without a digest")
         if not banks.issuperset(self._word_index().banks()):
-            found.append("there are words of no bank")
-        return found
+            problems.append("there are words of no bank")
+        return problems
 
     def _stretches(self, table: str, bits: int) -> set[int]:
         """Return the numbers with rows in a table, each looked up by the key."""
-        found, start = set[int](), -(1 << 63)
+        numbers, start = set[int](), -(1 << 63)
         sql = f"SELECT min(place) FROM {table} WHERE place >= ?"  # noqa: S608 - our own names
-        while (place := self._all(sql, start)[0][0]) is not None:
-            number = place >> bits
-            found.add(number)
+        while (rowid := self._all(sql, start)[0][0]) is not None:
+            number = rowid >> bits
+            numbers.add(number)
             start = (number + 1) << bits
             if start >= 1 << 63:
                 break
-        return found
+        return numbers
 
     def _word_sums(self) -> WordSums:
         """Return the sums of words for comparisons with the index; they cache words."""
@@ -507,14 +513,14 @@ class SqliteView(SqliteBanks):
         """
         self._all(VOCABULARY)  # the first time, it counts as a change
         moment = self.stamp(), self._connection.total_changes()
-        found = self._indexes.get(moment)
-        if found is None:
+        index = self._indexes.get(moment)
+        if index is None:
             self._require_sound_words()
-            found = WordIndex(self._each(INSTANCES, kinds=None))
+            index = WordIndex(self._each(INSTANCES, kinds=None))
             if self._connection.txn_state("main") != apsw.SQLITE_TXN_WRITE:
                 self._indexes.clear()  # a write transaction may be rolled back
-                self._indexes[moment] = found
-        return found
+                self._indexes[moment] = index
+        return index
 
     def _require_sound_words(self) -> None:
         """Require that the tables of the index of words are consistent."""
@@ -522,10 +528,10 @@ class SqliteView(SqliteBanks):
         if problems != ["ok"]:
             raise self._damaged(f"the index of words is damaged: {problems[0]}")
         totals = self._all(TOTALS, kinds=(bytes,))
-        told = varints(totals[0][0]) if totals else []
+        recorded = varints(totals[0][0]) if totals else []
         sizes = self._all("SELECT sz FROM words_docsize", kinds=(bytes,))
         counted = [len(sizes), sum(sum(varints(size)) for (size,) in sizes)]
-        if (told or [0, 0]) != counted:
+        if (recorded or [0, 0]) != counted:
             raise self._damaged("the index of words counts other words than it has")
         if self._all("SELECT k, v FROM words_config") != [("version", FTS5_VERSION)]:
             raise self._damaged("the index of words has settings that are not ours")
@@ -549,14 +555,14 @@ class SqliteView(SqliteBanks):
         before[thread] = terms
         return f"{last} {terms}"  # no term spans lines, so none is cut here
 
-    def _last_words(self, number: int, thread: tuple[str, str], place: int) -> str:
+    def _last_words(self, number: int, thread: tuple[str, str], rowid: int) -> str:
         column, value = thread
         sql = (
             f"SELECT body FROM record WHERE bank = ? AND {column} = ? AND place < ?"  # noqa: S608 - one of two words
             " AND body IS NOT NULL ORDER BY place DESC LIMIT 1"
         )
-        found = self._all(sql, number, value, place)
-        return words_of(found[0][0]) if found else ""
+        rows = self._all(sql, number, value, rowid)
+        return words_of(rows[0][0]) if rows else ""
 
     @property
     def vectors(self) -> SqliteVectors:
@@ -575,59 +581,59 @@ def _together(name: str) -> str:
 
 def _varint(number: int) -> bytes:
     """Return a number as SQLite encodes it, seven bits to a byte."""
-    found = bytes([number & 0x7F])
+    encoded = bytes([number & 0x7F])
     while number := number >> 7:
-        found = bytes([0x80 | number & 0x7F]) + found
-    return found
+        encoded = bytes([0x80 | number & 0x7F]) + encoded
+    return encoded
 
 
 def _marks(values: Sequence[Any]) -> str:
     return ", ".join("?" * len(values))
 
 
-def _clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
-    for name, values in (("type", wanted.types), ("kind", wanted.kinds)):
+def _clauses(where: Filter) -> Iterator[tuple[str, list[Any]]]:
+    for name, values in (("type", where.types), ("kind", where.kinds)):
         if values is not None:
             yield f"record.{name} IN ({_marks(sorted(values))})", sorted(values)
-    slot = raw_slot(wanted.slot)
+    slot = raw_slot(where.slot)
     for name in ("user", "agent", "run", "app", "session", "slot"):
-        value = slot if name == "slot" else getattr(wanted, name)
+        value = slot if name == "slot" else getattr(where, name)
         if value is not None:
             yield f"record.{name} = ?", [value]
-    if wanted.since is not None:
-        yield "record.moment >= ?", [wanted.since]
-    if wanted.until is not None:
-        yield "record.moment < ?", [wanted.until]
-    if wanted.as_of is not None:
-        yield f"record.place & {SEQ_MASK} < ?", [wanted.as_of]
-    yield from _standing_clauses(wanted)
+    if where.since is not None:
+        yield "record.moment >= ?", [where.since]
+    if where.until is not None:
+        yield "record.moment < ?", [where.until]
+    if where.as_of is not None:
+        yield f"record.place & {SEQ_MASK} < ?", [where.as_of]
+    yield from _standing_clauses(where)
 
 
-def _standing_clauses(wanted: Filter) -> Iterator[tuple[str, list[Any]]]:
-    if not wanted.retired:
+def _standing_clauses(where: Filter) -> Iterator[tuple[str, list[Any]]]:
+    if not where.retired:
         yield (
-            _CURRENT if wanted.as_of is None else f"({_CURRENT} OR record.retired >= ?)",
-            ([] if wanted.as_of is None else [wanted.as_of]),
+            _CURRENT if where.as_of is None else f"({_CURRENT} OR record.retired >= ?)",
+            ([] if where.as_of is None else [where.as_of]),
         )
-    if not wanted.held and wanted.as_of is None:
+    if not where.held and where.as_of is None:
         yield "record.hold = 0", []
 
 
-def _narrowing(wanted: Filter | None) -> tuple[str, str, list[Any]]:
+def _narrowing(where: Filter | None) -> tuple[str, str, list[Any]]:
     """Return the join of the table of rows to that of words, the conditions, and their values."""
-    if wanted is None:
+    if where is None:
         return "", "", []
     clauses, values = "", list[Any]()
-    for clause, given in _clauses(wanted):
+    for clause, parameters in _clauses(where):
         clauses += f" AND {clause}"
-        values += given
+        values += parameters
     return "JOIN record ON record.place = words.rowid", clauses, values
 
 
-def _row(found: Sequence[Any]) -> Row:
-    place, identity, tag, at, body, batch, retired, hold, slot, *owners_and_times = found
+def _row(columns: Sequence[Any]) -> Row:
+    rowid, identity, tag, at, body, batch, retired, hold, slot, *owners_and_times = columns
     return Row(  # in the order of the columns, for speed: a query has hundreds of rows
-        place & SEQ_MASK,
+        rowid & SEQ_MASK,
         ID_PREFIX + identity.hex(),
         tag,
         at,

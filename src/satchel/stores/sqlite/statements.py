@@ -337,39 +337,39 @@ class SqliteStatements(StoreTables):
         self._name = name
 
     def _number(self, bank: str) -> int:
-        found = self._all("SELECT number FROM bank WHERE id = ?", bank)
-        if not found:
+        rows = self._all("SELECT number FROM bank WHERE id = ?", bank)
+        if not rows:
             raise UnknownBankError(f"there is no bank {bank} here", file=self._name)
-        self._start(found[0][0], NODE_BITS)
-        return int(found[0][0])
+        self._start(rows[0][0], NODE_BITS)
+        return int(rows[0][0])
 
     def _all(self, sql: str, *values: Any, kinds: Kinds | None = None) -> list[Any]:
         with decoding(self._name, self._connection):
-            found = self._connection.execute(sql, values)
-            rows = found.fetchall()
+            cursor = self._connection.execute(sql, values)
+            rows = cursor.fetchall()
         if kinds is not None and rows:
             self._require_kinds(list(zip(*rows, strict=True)), kinds)
         return rows
 
     def _each(self, sql: str, *values: Any, kinds: Kinds | None) -> Iterator[Any]:
         with decoding(self._name, self._connection):
-            found = self._connection.execute(sql, values)
+            cursor = self._connection.execute(sql, values)
             try:
-                yield from found if kinds is None else self._typed(found, kinds)
+                yield from cursor if kinds is None else self._typed(cursor, kinds)
             finally:
                 # A reader that stops early, or runs another query, leaves no running statement:
                 # apsw 3.54.0.0 never frees a cursor beside which another one ended. (Nor one that
                 # is closed so: this is not for those that are read at once.)
-                found.close(force=True)
+                cursor.close(force=True)
 
     def _in(self, sql: str, values: Sequence[Any], kinds: Kinds) -> list[Any]:
-        found = []
+        rows = []
         for start in range(0, len(values), _MOST_AT_ONCE):
             part = [*values[start : start + _MOST_AT_ONCE]]
             # Padded with the last value: few lengths are few statements to prepare.
             part += part[-1:] * (-len(part) % _PADDED_TO)
-            found += self._all(f"{sql}({', '.join('?' * len(part))})", *part, kinds=kinds)
-        return found
+            rows += self._all(f"{sql}({', '.join('?' * len(part))})", *part, kinds=kinds)
+        return rows
 
     def _many(self, sql: str, values: Iterable[Sequence[Any]]) -> None:
         with translated(self._name, self._connection):
@@ -378,17 +378,17 @@ class SqliteStatements(StoreTables):
     def _require_kinds(self, columns: Sequence[Sequence[Any]], kinds: Kinds) -> None:
         """Check the columns of many rows, as ``_typed`` checks each row."""
         for column, kind in zip(columns, kinds, strict=True):
-            if not all(issubclass(one, kind) for one in set(map(type, column))):
+            if not all(issubclass(actual, kind) for actual in set(map(type, column))):
                 raise damaged(self._name, "a column contains an invalid value")
 
     def _typed(self, rows: Iterable[Any], kinds: Kinds) -> Iterator[Any]:
         seen = set[tuple[type, ...]]()  # most rows are like the one before
         for row in rows:
-            held = tuple(map(type, row))
-            if held not in seen:
+            actual = tuple(map(type, row))
+            if actual not in seen:
                 if not all(map(isinstance, row, kinds)):
                     raise damaged(self._name, "a column contains an invalid value")
-                seen.add(held)
+                seen.add(actual)
             yield row
 
     @contextmanager
@@ -421,16 +421,16 @@ class SqliteBanks(SqliteStatements):
         values.append(-1 if limit is None else limit)
         return [bank for (bank,) in self._all(sql, *values, kinds=(str,))]
 
-    def named(self, said: bytes) -> list[str]:
-        found = list[Any]()
+    def named(self, fragment: bytes) -> list[str]:
+        rows = list[Any]()
         with decoding(self._name, self._connection):
             is_indexed = has_names(self._connection)
         if is_indexed:
-            *first, last = start = said[:NAME_BYTES]
-            found = self._all(_BY_INDEX, said, start, bytes((*first, last + 1)), kinds=(str,))
-        if not found:  # the index alone cannot show that no bank has the name
-            found = self._all(_ONE_BY_ONE, said, kinds=(str,))
-        return [bank for (bank,) in found]
+            *first, last = start = fragment[:NAME_BYTES]
+            rows = self._all(_BY_INDEX, fragment, start, bytes((*first, last + 1)), kinds=(str,))
+        if not rows:  # the index alone cannot show that no bank has the name
+            rows = self._all(_ONE_BY_ONE, fragment, kinds=(str,))
+        return [bank for (bank,) in rows]
 
     def begun(self) -> list[str]:
         sql = "SELECT id FROM bank WHERE length(head) = 0 ORDER BY id"
@@ -438,5 +438,5 @@ class SqliteBanks(SqliteStatements):
 
     def head(self, bank: str) -> StoredHead | None:
         sql = "SELECT head, peaks FROM bank WHERE id = ?"
-        found = self._all(sql, bank, kinds=(bytes, bytes))
-        return StoredHead(*found[0]) if found else None
+        rows = self._all(sql, bank, kinds=(bytes, bytes))
+        return StoredHead(*rows[0]) if rows else None

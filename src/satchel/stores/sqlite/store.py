@@ -137,11 +137,11 @@ class SqliteTransaction(SqliteView):
     def _bank(self, bank: str, commit: Commit) -> int:
         """Set a bank's head, and return its number."""
         sql = "UPDATE bank SET head = ?, peaks = ? WHERE id = ? RETURNING number"
-        found = self._all(sql, *commit.head, bank)
-        if not found:
+        rows = self._all(sql, *commit.head, bank)
+        if not rows:
             sql = "INSERT INTO bank (id, head, peaks) VALUES (?, ?, ?) RETURNING number"
-            found = self._all(sql, bank, *commit.head)
-        return int(found[0][0])
+            rows = self._all(sql, bank, *commit.head)
+        return int(rows[0][0])
 
     def _add(self, number: int, rows: Sequence[Row]) -> None:
         first = number << SEQ_BITS
@@ -165,12 +165,12 @@ class SqliteTransaction(SqliteView):
                 yield first + row.seq, text
 
     def _change(self, number: int, change: ColumnChange) -> None:
-        place = (number << SEQ_BITS) + change.seq
+        rowid = (number << SEQ_BITS) + change.seq
         sql = "UPDATE record SET retired = ?, hold = ? WHERE place = ?"
-        self._all(sql, change.retired, int(change.hold), place)
-        self._all("DELETE FROM words WHERE rowid = ?", place)
+        self._all(sql, change.retired, int(change.hold), rowid)
+        self._all("DELETE FROM words WHERE rowid = ?", rowid)
         if change.retired in (None, PENDING):
-            self._index_again(number, place, place)
+            self._index_again(number, rowid, rowid)
 
     def _sweep(self, number: int, sweep: RangeChange) -> None:
         first, last = (number << SEQ_BITS) + sweep.first, (number << SEQ_BITS) + sweep.last
@@ -188,9 +188,9 @@ class SqliteTransaction(SqliteView):
     def _index_again(self, number: int, first: int, last: int) -> None:
         """Index the words of rows that become searchable again."""
         at = first - 1
-        while found := self._all(_SEARCHED, at + 1, last):
-            self._many("DELETE FROM words WHERE rowid = ?", ((place,) for place, *_ in found))
-            for at, run, session, body in found:
+        while rows := self._all(_SEARCHED, at + 1, last):
+            self._many("DELETE FROM words WHERE rowid = ?", ((rowid,) for rowid, *_ in rows))
+            for at, run, session, body in rows:
                 spoken = {"text": words_of(body), "run": run, "session": session}
                 row = Row(seq=at & SEQ_MASK, id="", type="", at="", body=body, **spoken)
                 self._index(number, [row])
@@ -200,14 +200,14 @@ class SqliteTransaction(SqliteView):
         first, followed = number << SEQ_BITS, list[tuple[str, str, int]]()
         with self._overwriting():
             for start in range(0, len(erased), _TOGETHER):
-                places = [first + seq for seq in erased[start : start + _TOGETHER]]
-                for place, *kept in self._in(_ERASED, places, _ERASED_KINDS):
-                    followed += self._emptied(number, place, *kept)
+                rowids = [first + seq for seq in erased[start : start + _TOGETHER]]
+                for rowid, *columns in self._in(_ERASED, rowids, _ERASED_KINDS):
+                    followed += self._emptied(number, rowid, *columns)
         after = set[int]()
-        for column, value, place in followed:
-            after.update(self._after(number, (column, value), place))
-        for place in sorted(after):
-            self._index_again(number, place, place)
+        for column, value, rowid in followed:
+            after.update(self._after(number, (column, value), rowid))
+        for rowid in sorted(after):
+            self._index_again(number, rowid, rowid)
 
     def _put_back(self, number: int, rows: Sequence[Row]) -> None:
         """Replace emptied rows."""
@@ -216,30 +216,30 @@ class SqliteTransaction(SqliteView):
             self._all("DELETE FROM record WHERE place = ?", (number << SEQ_BITS) + row.seq)
             self._add(number, [row])
             self._index(number, [row])
-            after.update(self._next_place(number, row, thread_of(row)))
-        for place in sorted(after):  # their index rows include the words of those before them
-            self._index_again(number, place, place)
+            after.update(self._next_rowid(number, row, thread_of(row)))
+        for rowid in sorted(after):  # their index rows include the words of those before them
+            self._index_again(number, rowid, rowid)
 
     def _emptied(
-        self, number: int, place: int, run: str | None, session: str | None, body: bytes | None
+        self, number: int, rowid: int, run: str | None, session: str | None, body: bytes | None
     ) -> Iterator[tuple[str, str, int]]:
-        """Empty one row, and yield its thread, with its place."""
-        self._all(_EMPTY, place)
-        self._all("DELETE FROM words WHERE rowid = ?", place)
-        self._unlink(number, place, body)
-        self._drop_vectors(number, place & SEQ_MASK, place & SEQ_MASK)
+        """Empty one row, and yield its thread, with its row key."""
+        self._all(_EMPTY, rowid)
+        self._all("DELETE FROM words WHERE rowid = ?", rowid)
+        self._unlink(number, rowid, body)
+        self._drop_vectors(number, rowid & SEQ_MASK, rowid & SEQ_MASK)
         thread = thread_of(Row(seq=0, id="", type="", at="", body=body, run=run, session=session))
         if thread is not None:
-            yield (*thread, place)
+            yield (*thread, rowid)
 
-    def _unlink(self, number: int, place: int, body: bytes | None) -> None:
+    def _unlink(self, number: int, rowid: int, body: bytes | None) -> None:
         """Remove the links of a row: those in its bytes, or all of a damaged one."""
         links = links_of(body) if body is not None else None
         if links is None:
-            self._all("DELETE FROM link WHERE bank = ? AND place = ?", number, place)
+            self._all("DELETE FROM link WHERE bank = ? AND place = ?", number, rowid)
             return
-        one = "DELETE FROM link WHERE (bank, source, kind, target, place) = (?, ?, ?, ?, ?)"
-        self._many(one, ((number, link.source, link.kind, link.target, place) for link in links))
+        sql = "DELETE FROM link WHERE (bank, source, kind, target, place) = (?, ?, ?, ?, ?)"
+        self._many(sql, ((number, link.source, link.kind, link.target, rowid) for link in links))
 
     def _drop_vectors(self, number: int, first: int, last: int) -> None:
         """Remove the vectors of a range of the log; a generation exists while it has any."""
@@ -289,47 +289,49 @@ class SqliteTransaction(SqliteView):
             self._all("REINDEX")
             after = set[int]()
             for row in rows:
-                place = first + row.seq
-                for _, run, session, _ in self._in(_ERASED, [place], _ERASED_KINDS):
-                    was = Row(seq=0, id="", type="", at="", body=None, run=run, session=session)
-                    after.update(self._next_place(number, row, thread_of(was)))
-                after.update(self._next_place(number, row, thread_of(row)))
-                self._all("DELETE FROM record WHERE place = ?", place)
-                self._all("DELETE FROM link WHERE bank = ? AND place = ?", number, place)
-                self._all("DELETE FROM words WHERE rowid = ?", place)
+                rowid = first + row.seq
+                for _, run, session, _ in self._in(_ERASED, [rowid], _ERASED_KINDS):
+                    previous = Row(
+                        seq=0, id="", type="", at="", body=None, run=run, session=session
+                    )
+                    after.update(self._next_rowid(number, row, thread_of(previous)))
+                after.update(self._next_rowid(number, row, thread_of(row)))
+                self._all("DELETE FROM record WHERE place = ?", rowid)
+                self._all("DELETE FROM link WHERE bank = ? AND place = ?", number, rowid)
+                self._all("DELETE FROM words WHERE rowid = ?", rowid)
                 if row.body is None:
                     self._drop_vectors(number, row.seq, row.seq)
                 self._add(number, [row])
                 self._index(number, [row])
             self._all(SLOT_INDEX)
-            for place in sorted(after):  # their index rows include the words of those before them
-                self._index_again(number, place, place)
+            for rowid in sorted(after):  # their index rows include the words of those before them
+                self._index_again(number, rowid, rowid)
 
-    def _next_place(self, number: int, row: Row, thread: tuple[str, str] | None) -> list[int]:
+    def _next_rowid(self, number: int, row: Row, thread: tuple[str, str] | None) -> list[int]:
         return [] if thread is None else self._after(number, thread, (number << SEQ_BITS) + row.seq)
 
-    def _after(self, number: int, thread: tuple[str, str], place: int) -> list[int]:
-        """Return the place of the next row in a session or run, if any."""
+    def _after(self, number: int, thread: tuple[str, str], rowid: int) -> list[int]:
+        """Return the key of the next row in a session or run, if any."""
         sql = (
             f"SELECT place FROM record WHERE bank = ? AND {thread[0]} = ? AND place > ?"  # noqa: S608 - one of two words
             " ORDER BY place LIMIT 1"
         )
-        return [found for (found,) in self._all(sql, number, thread[1], place)]
+        return [following for (following,) in self._all(sql, number, thread[1], rowid)]
 
     def put_nodes(self, bank: str, first: int, nodes: Sequence[bytes]) -> None:
         places = enumerate(nodes, (self._number(bank) << NODE_BITS) + first)
         self._many("INSERT OR REPLACE INTO node VALUES (?, ?)", places)
 
     def put_side(self, bank: str, values: Mapping[str, bytes | None]) -> None:
-        gone = [(bank, name) for name, value in values.items() if value is None]
-        there = [(bank, name, value) for name, value in values.items() if value is not None]
-        self._many("DELETE FROM side WHERE bank = ? AND name = ?", gone)
-        self._many("INSERT OR REPLACE INTO side VALUES (?, ?, ?)", there)
+        removed = [(bank, name) for name, value in values.items() if value is None]
+        stored = [(bank, name, value) for name, value in values.items() if value is not None]
+        self._many("DELETE FROM side WHERE bank = ? AND name = ?", removed)
+        self._many("INSERT OR REPLACE INTO side VALUES (?, ?, ?)", stored)
 
 
-def _values(row: Row, number: int, place: int) -> tuple[Any, ...]:
+def _values(row: Row, number: int, rowid: int) -> tuple[Any, ...]:
     return (
-        *(place, number, raw_id(row.id), row.type, row.at, row.body, row.batch, row.retired),
+        *(rowid, number, raw_id(row.id), row.type, row.at, row.body, row.batch, row.retired),
         *(int(row.hold), raw_slot(row.slot), row.kind, row.user, row.agent, row.run, row.app),
         *(row.session, row.moment, row.expires_at),
     )

@@ -43,34 +43,34 @@ class WordIndex:
         self._keys = randombytes(_KEY_BYTES), randombytes(_KEY_BYTES)
         numbers, positions = self._secrets()
         sums, last, number = dict[int, int](), None, 0
-        for term, place, offset in instances:
+        for term, rowid, offset in instances:
             if term != last:
                 last, number = term, numbers[term]
-            sums[place] = sums.get(place, 0) + number * positions[offset]
-        self._places = array("q", sorted(sums))
-        self._sums = array("Q", (sums[place] & _MASK for place in self._places))
+            sums[rowid] = sums.get(rowid, 0) + number * positions[offset]
+        self._rowids = array("q", sorted(sums))
+        self._sums = array("Q", (sums[rowid] & _MASK for rowid in self._rowids))
 
     def comparing(self) -> "WordSums":
         """Return the sums for comparisons of records with the index."""
         return WordSums(self, *self._secrets())
 
-    def at(self, place: int) -> int:
+    def at(self, rowid: int) -> int:
         """Return the sum of the words of a record; 0 for one without words."""
-        found = bisect_left(self._places, place)
-        is_there = found < len(self._places) and self._places[found] == place
-        return self._sums[found] if is_there else 0
+        index = bisect_left(self._rowids, rowid)
+        is_there = index < len(self._rowids) and self._rowids[index] == rowid
+        return self._sums[index] if is_there else 0
 
     def between(self, first: int, last: int) -> Sequence[int]:
-        """Return the places in a range that have words."""
-        return self._places[bisect_left(self._places, first) : bisect_left(self._places, last + 1)]
+        """Return the row keys in a range that have words."""
+        return self._rowids[bisect_left(self._rowids, first) : bisect_left(self._rowids, last + 1)]
 
     def banks(self) -> list[int]:
         """Return the numbers of the banks that have words."""
-        found, start = list[int](), 0
-        while start < len(self._places):
-            found.append(self._places[start] >> SEQ_BITS)
-            start = bisect_left(self._places, (found[-1] + 1) << SEQ_BITS)
-        return found
+        numbers, start = list[int](), 0
+        while start < len(self._rowids):
+            numbers.append(self._rowids[start] >> SEQ_BITS)
+            start = bisect_left(self._rowids, (numbers[-1] + 1) << SEQ_BITS)
+        return numbers
 
     def _secrets(self) -> "tuple[_Secrets, _Secrets]":
         return _Secrets(self._keys[0]), _Secrets(self._keys[1])
@@ -94,12 +94,12 @@ class WordSums:
         """Return whether the sums are of an index."""
         return self._index is index
 
-    def are(self, place: int, words: Sequence[str]) -> bool:
+    def are(self, rowid: int, words: Sequence[str]) -> bool:
         """Return whether the index has exactly these words of a record, in this order."""
         numbers = map(self._numbers.__getitem__, words)
         positions = map(self._positions.__getitem__, range(len(words)))
         total: int = sum(map(mul, numbers, positions))
-        return self._index.at(place) == total & _MASK
+        return self._index.at(rowid) == total & _MASK
 
 
 class _Secrets(dict[str | int, int]):
@@ -112,19 +112,19 @@ class _Secrets(dict[str | int, int]):
     def __missing__(self, name: str | int) -> int:
         """Draw the number of a new key."""
         digest = blake3(str(name).encode(), key=self._key).digest(length=4)
-        found = self[name] = int.from_bytes(digest) & _SECRET
-        return found
+        number = self[name] = int.from_bytes(digest) & _SECRET
+        return number
 
 
 def varints(block: bytes) -> list[int]:
     """Return the numbers in a block, as SQLite encodes them: seven bits to a byte."""
-    found, number = list[int](), 0
+    numbers, partial = list[int](), 0
     for byte in block:
-        number = number << 7 | byte & _SEVEN_BITS
+        partial = partial << 7 | byte & _SEVEN_BITS
         if byte <= _SEVEN_BITS:
-            found.append(number)
-            number = 0
-    return found
+            numbers.append(partial)
+            partial = 0
+    return numbers
 
 
 WordIndexes = dict[tuple[int, int], WordIndex]
