@@ -281,7 +281,7 @@ def _is_known(view: View, entry: Entry) -> bool:
         return True
     agent = entry.scope.agent if entry.scope is not None else None
     matching = Filter(agent=agent, kinds=frozenset({entry.kind or ""}))
-    candidates = view.candidates(entry.text or "", limit=_COMPARED, wanted=matching)
+    candidates = view.candidates(entry.text or "", limit=_COMPARED, where=matching)
     return any(
         isinstance(candidate.model, Entry) and is_same(entry, candidate.model)
         for candidate, _ in candidates

@@ -259,7 +259,7 @@ def _revise(
         edge = Edge(source=revised.id, target=old.record.id, kind="supersedes", at=now())
         records.append(seal(edge))
     try:
-        position = bank.ledger.append(records, given=preconditions)[0]
+        position = bank.ledger.append(records, precondition=preconditions)[0]
     except SlotTakenError as error:
         error.field = "scope"
         error.hint = (
@@ -363,7 +363,7 @@ def _change(
             records.append(seal(status))
     if records and not dry_run:
         try:
-            bank.ledger.append(records, given=preconditions)
+            bank.ledger.append(records, precondition=preconditions)
         except SlotTakenError as error:
             raise ChangedError(error.message, field="id") from error
         _run_hooks(bank, states)
@@ -625,7 +625,7 @@ def _remember(
     records = [record]
     if existing is not None:
         records.append(superseding(existing.record.id, record.id, actor=actor))
-    position = bank.ledger.append(records, given=preconditions)[0]
+    position = bank.ledger.append(records, precondition=preconditions)[0]
     bank.tell("on_remember", [record.id], {"memories": 1}, lambda: contents(bank, [record.id]))
     return RememberResult(
         **stored(bank, record, position),

@@ -268,7 +268,7 @@ def _append(bank: OpenBank, store: MemoryStore, versions: list[StoredVersion]) -
             records += _records(view, store, version, screening, replaced)
         given = view.unchanged(replaced)
     if records:
-        bank.ledger.append(records, given=given)
+        bank.ledger.append(records, precondition=given)
     return len(records)
 
 

@@ -19,7 +19,7 @@ from satchel.model.records import SessionEvent, State, Status
 from satchel.model.values import Component, resolved
 from satchel.ports.drafts import event_with
 from satchel.ports.rows import Row, unplaced_row
-from satchel.ports.vectors import MARK_BYTES, Maker, as_kept
+from satchel.ports.vectors import MARK_BYTES, Maker, pack_imported
 from satchel.runtime.scratch import PLAN_TIMES, ScratchMap, SpoolStream, SpoolStreams, scratch
 
 GROUP = 4096
@@ -227,7 +227,7 @@ class SourceVectors:
     def take(self, mark: str, vector: Any) -> None:
         """Add a vector; an invalid one is counted."""
         key, maker = _raw(mark), self.maker
-        kept = None if maker is None or not key else as_kept(vector, maker.dimensions)
+        kept = None if maker is None or not key else pack_imported(vector, maker.dimensions)
         if kept is None:
             self.refuse(_NOT_ONE.format("" if maker is None else maker.dimensions))
             return
