@@ -95,6 +95,13 @@ def report_refused(refused: Sequence[RefusedRecord]) -> None:
         message("  more: --json")
 
 
+def report_receipt(receipt: str | None, problem: str | None, unaccepted: int) -> int:
+    """Print the receipt or why it was not stored; return the status for unaccepted losses."""
+    if problem is not None:
+        message("warning: ", problem)
+    return report_receipts([receipt] if receipt else [], unaccepted)
+
+
 def report_receipts(receipts: list[str], unaccepted: int) -> int:
     """Print the receipts, and return the exit status for unaccepted losses."""
     for identity in receipts[:_MOST_SHOWN]:

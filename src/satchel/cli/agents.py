@@ -12,7 +12,7 @@ from satchel.agents.export import AgentExportResult
 from satchel.agents.imports import AgentImportResult, OnAgent
 from satchel.cli._console import count, line, message, print_facts, size, state, table
 from satchel.cli._operations import command
-from satchel.cli._options import report_receipts, report_secrets, show_losses
+from satchel.cli._options import report_receipt, report_receipts, report_secrets, show_losses
 from satchel.cli._tree import Group
 
 _SHOWN, _MOST_ACTIVE = 10, 20
@@ -83,7 +83,7 @@ def show_exported(done: AgentExportResult) -> int:
     for note in export.notes:
         message("note: ", note)
     show_losses(export.losses, dry_run=export.dry_run)
-    return report_receipts([export.receipt] if export.receipt else [], export.unaccepted)
+    return report_receipt(export.receipt, export.receipt_problem, export.unaccepted)
 
 
 _CONFLICTS = {

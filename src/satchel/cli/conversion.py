@@ -13,7 +13,7 @@ from satchel.cli._options import (
     Encryption,
     owner_key,
     read_passphrase,
-    report_receipts,
+    report_receipt,
     report_refused,
     show_losses,
     show_plan,
@@ -117,7 +117,7 @@ def _show_conversion(done: Conversion, _: Encryption) -> int:
     report_refused(done.refused)
     if done.plan is not None:
         show_plan(done.plan)
-    return report_receipts([done.receipt] if done.receipt else [], done.unaccepted)
+    return report_receipt(done.receipt, done.receipt_problem, done.unaccepted)
 
 
 def _show_ignored(overview: Overview) -> None:

@@ -13,7 +13,7 @@ from satchel.cli._options import (
     Encryption,
     owner_key,
     read_passphrase,
-    report_receipts,
+    report_receipt,
     report_secrets,
     show_losses,
     show_plan,
@@ -106,7 +106,7 @@ def _show_export(done: Export, _: Encryption) -> int:
     show_losses(done.losses, dry_run=done.dry_run)
     if done.plan is not None:
         show_plan(done.plan)
-    return report_receipts([done.receipt] if done.receipt else [], done.unaccepted)
+    return report_receipt(done.receipt, done.receipt_problem, done.unaccepted)
 
 
 def _show_comparison(comparison: Comparison) -> None:
@@ -165,4 +165,4 @@ def _show_disclosure(done: Export, _: Encryption) -> None:
         message("note: ", note)
     if done.plan is not None:
         show_plan(done.plan)
-    report_receipts([done.receipt] if done.receipt else [], done.unaccepted)
+    report_receipt(done.receipt, done.receipt_problem, done.unaccepted)

@@ -65,7 +65,7 @@ def signer(settings: Settings, key: SigningKey | None) -> SigningKey | None:
 def save_receipts(
     settings: Settings, receipts: Iterable[Sealed], copy: Path | None = None
 ) -> tuple[list[str], list[str]]:
-    """Store the receipts of one transfer; return their IDs, and notes on problems.
+    """Store the receipts of one transfer; return their IDs, and the problem if there was one.
 
     No IDs are returned if the receipts could neither be stored nor copied. The transfer is already
     complete: a problem with its receipt does not undo it.

@@ -63,10 +63,10 @@ from satchel.transfer.outputs import (
     account_of_output,
     chosen_format,
     is_own,
-    keep_receipt,
     refuse_other,
     sidecar_outlet,
     tried_plan,
+    with_receipt,
     with_report,
     write_output,
 )
@@ -176,6 +176,9 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     receipt: str | None = None
     """ID of the receipt; ``satchel receipt show`` prints it."""
+
+    receipt_problem: str | None = None
+    """Why this machine could not store the receipt; the output is complete all the same."""
 
     account: ReceiptBody | None = None
     """Body of the receipt."""
@@ -314,16 +317,13 @@ def _converted(
         )
     signed_by = asked.key.did if asked.key and writer.info.traits.sealed and not keep else None
     account = account_of_output(errand, put.there, put.again, signed_by=signed_by)
-    receipt = keep_receipt(errand, account)
     return msgspec.structs.replace(
-        with_report(done, errand),
+        with_receipt(with_report(done, errand), errand, account),
         output_digest=put.there.digest,
         output_bytes=put.there.bytes,
         sidecar=account.sidecar.name if account.sidecar else None,
         signed_by=signed_by,
         read_back=put.verdict,
-        receipt=receipt,
-        account=account,
     )
 
 

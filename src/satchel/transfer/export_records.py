@@ -490,6 +490,9 @@ class Export(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     receipt: str | None = None
     """ID of the receipt; ``satchel receipt show`` prints it."""
 
+    receipt_problem: str | None = None
+    """Why this machine could not store the receipt; the output is complete all the same."""
+
     account: ReceiptBody | None = None
     """Body of the receipt."""
 

@@ -65,12 +65,12 @@ from satchel.transfer.outputs import (
     account_of_output,
     compare_handed,
     is_own,
-    keep_receipt,
     plan_of,
     refuse_other,
     require_no_loss,
     sidecar_outlet,
     tried_plan,
+    with_receipt,
     with_report,
     write_output,
 )
@@ -441,14 +441,10 @@ class _ProductExport:
         there = sum(again.records.values())
         output = TransferEnd(name=self._shown, format=transfer.format, records=there)
         account = account_of_output(transfer, output, again)
-        receipt = keep_receipt(transfer, account) if self._asked.keeps_receipt else None
-        return msgspec.structs.replace(
-            with_report(export, transfer),
-            written=done.written,
-            known=done.known,
-            account=account,
-            receipt=receipt,
+        export = msgspec.structs.replace(
+            with_report(export, transfer), written=done.written, known=done.known
         )
+        return with_receipt(export, transfer, account, stores=self._asked.keeps_receipt)
 
     def _again(self) -> Connector:
         product, settings = self._product, self._transfer.settings
@@ -600,14 +596,12 @@ def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Expo
     account = account_of_output(errand, put.there, put.again, signed_by=signed_by)
     bank.tell("on_export", counts={"memories": found.entries, "lost": report.total})
     return msgspec.structs.replace(
-        with_report(done, errand),
+        with_receipt(with_report(done, errand), errand, account, stores=asked.keeps_receipt),
         output_digest=put.there.digest,
         output_bytes=put.there.bytes,
         sidecar=account.sidecar.name if account.sidecar else None,
         signed_by=signed_by,
         read_back=put.verdict,
-        receipt=keep_receipt(errand, account) if asked.keeps_receipt else None,
-        account=account,
     )
 
 

@@ -460,15 +460,6 @@ def account_of_output(
     )
 
 
-def keep_receipt(errand: Transfer, account: ReceiptBody) -> str | None:
-    """Sign and store the receipt of a transfer, and return its ID; problems become notes."""
-    receipt = receipt_of(account, signer(errand.settings, errand.key))
-    ids, notes = save_receipts(errand.settings, [receipt], errand.copy)
-    for note in notes:
-        errand.report.note(note)
-    return ids[0] if ids else None
-
-
 ResultT = TypeVar("ResultT", bound=msgspec.Struct)
 
 
@@ -480,6 +471,31 @@ def with_report(result: ResultT, transfer: Transfer) -> ResultT:
         losses=list(report.losses.values()),
         notes=list(report.notes),
         unaccepted=unaccepted(report, transfer.accepted),
+    )
+
+
+def with_receipt(
+    result: ResultT, transfer: Transfer, account: ReceiptBody, *, stores: bool = True
+) -> ResultT:
+    """Sign and store the receipt of a transfer; return the result with its ID and body.
+
+    If it cannot be stored, the result names the problem: the output is written already.
+
+    Args:
+        result: The result of the transfer.
+        transfer: The transfer.
+        account: Body of the receipt.
+        stores: Whether this transfer stores a receipt; False if it is a step of another.
+    """
+    if not stores:
+        return msgspec.structs.replace(result, account=account)
+    receipt = receipt_of(account, signer(transfer.settings, transfer.key))
+    ids, problems = save_receipts(transfer.settings, [receipt], transfer.copy)
+    return msgspec.structs.replace(
+        result,
+        receipt=ids[0] if ids else None,
+        receipt_problem=problems[0] if problems else None,
+        account=account,
     )
 
 

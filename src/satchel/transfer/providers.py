@@ -137,8 +137,9 @@ def export_live(
         secrets=done.account.secrets,
         secrets_kept=done.account.secrets_kept,
     )
-    receipt, notes = save_receipt(settings, account, key=options.key, copy=options.receipt)
-    return structs.replace(done, receipt=receipt, account=account, notes=[*done.notes, *notes])
+    receipt, problems = save_receipt(settings, account, key=options.key, copy=options.receipt)
+    problem = problems[0] if problems else None
+    return structs.replace(done, receipt=receipt, receipt_problem=problem, account=account)
 
 
 def import_live(
