@@ -182,7 +182,7 @@ NEED_NOT_ASK = {
     # opening
     "open_or_create_bank": OPENS,
     "has_store": "that there is a store is no secret of a bank",
-    "is_still_meant": "of a bank that is open, by the name under which it was opened",
+    "still_matches": "of a bank that is open, by the name under which it was opened",
     "open_bank_in": OPENS,
     "open_bank": OPENS,
     "opened_source": OPENS,

@@ -227,7 +227,7 @@ class _Distillation:
             head = LogHead(size=view.head.size, root=view.head.root)
             records, done = self._records(recorder, result, memories, head)
             unchanged = Precondition(view.head.size, [], (point.tip.session,))
-        self._bank.ledger.append(records, given=unchanged)
+        self._bank.ledger.append(records, precondition=unchanged)
         ids = [memory.id for memory in done.memories if memory.id is not None]
         if ids:
             counts = {"memories": len(ids)}
