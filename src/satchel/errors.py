@@ -38,18 +38,18 @@ _HARMLESS = frozenset(
 
 def shown_address(address: str) -> str:
     """Return an address without its secrets; a path and other text unchanged."""
-    found = _ADDRESS.match(address)
-    if found is None:
+    match = _ADDRESS.match(address)
+    if match is None:
         return _plain(shown_text(address))
-    start, rest = found[0], address[found.end() :]
-    scheme = found[1].lower()
+    start, rest = match[0], address[match.end() :]
+    scheme = match[1].lower()
     if scheme in _LOCAL:
         return start + _local(rest)
-    taken = _taken_apart(rest, scheme)
-    authority = _AUTHORITY.match(taken[1]) if taken is not None else None
-    if taken is None or authority is None:
+    parts = _taken_apart(rest, scheme)
+    authority = _AUTHORITY.match(parts[1]) if parts is not None else None
+    if parts is None or authority is None:
         return start + _MASK
-    user, after = taken[0], taken[1][authority.end() :]
+    user, after = parts[0], parts[1][authority.end() :]
     if after[:1] not in _AFTER:  # such as a password where a port should be
         return f"{start}{user}{authority[1]}"
     if scheme not in _SERVERS | _WEB:
@@ -62,26 +62,26 @@ def shown_address(address: str) -> str:
 
 def shown_host(address: str) -> str:
     """Return only the scheme and the host of an address: the rest may be secret."""
-    found = _ADDRESS.match(address)
-    taken = None if found is None else _taken_apart(address[found.end() :], found[1].lower())
-    if found is None or taken is None:
+    match = _ADDRESS.match(address)
+    parts = None if match is None else _taken_apart(address[match.end() :], match[1].lower())
+    if match is None or parts is None:
         return _MASK
-    authority = _AUTHORITY.match(taken[1])
-    is_whole = authority is not None and taken[1][authority.end() :][:1] in _AFTER
-    return f"{found[0]}{authority[0] if authority is not None and is_whole else _MASK}"
+    authority = _AUTHORITY.match(parts[1])
+    is_whole = authority is not None and parts[1][authority.end() :][:1] in _AFTER
+    return f"{match[0]}{authority[0] if authority is not None and is_whole else _MASK}"
 
 
-def shown_place(place: str) -> str:
+def shown_place(location: str) -> str:
     """Return a file's name, or an address in its place, without secrets."""
-    if "://" in place:
-        return shown_text(place)
-    for found in _AS_PATH.finditer(place):
-        rest = place[found.end() :]
-        is_server = found[1].lower() in _SERVERS | _WEB
-        if found[2] or (is_server and any(sign in rest for sign in "@?#")):
-            shown = shown_address(f"{found[1]}://{rest}").replace("://", f":{found[2]}", 1)
-            return place[: found.start()] + shown
-    return _without_members(place)
+    if "://" in location:
+        return shown_text(location)
+    for match in _AS_PATH.finditer(location):
+        rest = location[match.end() :]
+        is_server = match[1].lower() in _SERVERS | _WEB
+        if match[2] or (is_server and any(sign in rest for sign in "@?#")):
+            address = shown_address(f"{match[1]}://{rest}").replace("://", f":{match[2]}", 1)
+            return location[: match.start()] + address
+    return _without_members(location)
 
 
 def shown_text(text: str) -> str:
@@ -89,23 +89,23 @@ def shown_text(text: str) -> str:
     if "://" not in text:
         return text
     parts, at = list[str](), 0
-    while (found := _ADDRESS.search(text, at)) is not None:
-        ends = _END.search(text, found.end())
+    while (match := _ADDRESS.search(text, at)) is not None:
+        ends = _END.search(text, match.end())
         end = ends.start() if ends else len(text)
-        if _is_cut(text[found.end() : end]):
+        if _is_cut(text[match.end() : end]):
             sign = text.find("@", end)
             if sign >= 0:  # a password with a space or a quotation mark in it
                 ends = _END.search(text, sign)
                 end = ends.start() if ends else len(text)
-        parts += [text[at : found.start()], shown_address(text[found.start() : end])]
+        parts += [text[at : match.start()], shown_address(text[match.start() : end])]
         at = end
     return "".join((*parts, text[at:]))
 
 
 def _local(rest: str) -> str:
     path, mark, query = rest.partition("?")
-    who, at, _ = path.partition("@")
-    if at and ":" in who and "/" not in who.partition(":")[0]:
+    user, at, _ = path.partition("@")
+    if at and ":" in user and "/" not in user.partition(":")[0]:
         return _MASK  # a user and a password, which no local address has
     return f"{path}{mark}{_query(query)}"
 
@@ -116,12 +116,14 @@ def _taken_apart(rest: str, scheme: str) -> tuple[str, str] | None:
     Everything before the last ``@`` may be a password, including slashes. None if the ``@`` follows
     a question mark: it may be in a password or in the query.
     """
-    who, at, place = rest.rpartition("@")
-    if not at or (scheme in _OBJECTS and "/" in who and ":" not in who):  # part of an object's name
+    user, at, host = rest.rpartition("@")
+    if not at or (
+        scheme in _OBJECTS and "/" in user and ":" not in user
+    ):  # part of an object's name
         return "", rest
-    if len(rest) > _LONGEST or "?" in who or "#" in who:
+    if len(rest) > _LONGEST or "?" in user or "#" in user:
         return None
-    return f"{re.split('[:/]', who)[0]}@", place
+    return f"{re.split('[:/]', user)[0]}@", host
 
 
 def _is_cut(rest: str) -> bool:
@@ -132,12 +134,12 @@ def _is_cut(rest: str) -> bool:
 
 
 def _query(query: str) -> str:
-    shown = []
+    members = []
     for pair in re.split("[&;]", query) if query else ():
         name, sign, value = pair.partition("=")
         is_harmless = name.lower() in _HARMLESS and "@" not in value
-        shown.append(pair if is_harmless else f"{name}={_MASK}" if sign else _MASK)
-    return "&".join(shown)
+        members.append(pair if is_harmless else f"{name}={_MASK}" if sign else _MASK)
+    return "&".join(members)
 
 
 def _plain(text: str) -> str:

@@ -24,10 +24,10 @@ from satchel.crypto.sealed_records import Sealed, decode_record, digest, open_re
 from satchel.erasure.erase import erase
 from satchel.erasure.redaction import (
     RedactionResult,
-    kept_age_file,
     recover_by_identity,
     recover_by_key,
     redact,
+    sealed_age_file,
 )
 from satchel.erasure.selection import EraseOptions, RedactOptions, conditions_of
 from satchel.errors import (
@@ -443,7 +443,7 @@ def test_an_original_is_stored_as_an_age_file_for_its_recipients(
     assert redact.run(bank, to).redacted == 1
     assert recover_by_key(bank, identity, friend).record["text"] == "mail ada@example.com"
     assert recover_by_identity(bank, identity) is None  # none is here yet
-    named, content = kept_age_file(bank, identity)
+    named, content = sealed_age_file(bank, identity)
     body = decrypt_bytes(content, [secret])
     assert body is not None
     assert open_record(body)[0].id == named == identity

@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 from http_kit import Served, serving
 from server_kit import server
 
-from satchel.http.app import application, begin_to_end
+from satchel.http.app import application, begin_shutdown
 from satchel.http.metrics import RequestMetrics
 from satchel.http.server import _Server
 
@@ -69,7 +69,7 @@ def test_followers_go_and_work_and_writes_are_finished(own_home: Path) -> None:
 
     with serving() as served, _running(served) as (running, port):
         served.client().post("/v1/banks", json={"name": "b"})
-        job = served.gateway.works.begin("test", work)
+        job = served.gateway.jobs.begin("test", work)
         body = json.dumps({"text": "written while it ended"}).encode()
         head = f"POST {BANK}/entries HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -99,7 +99,7 @@ def test_a_server_that_ends_is_not_ready_and_still_alive(
 ) -> None:
     """A balancer sends nobody there any more, and nobody starts it anew."""
     assert client.get("/readyz").json() == {"status": "ready"}
-    begin_to_end(served.app)
+    begin_shutdown(served.app)
     answer = client.get("/readyz")
     assert (answer.status_code, answer.json()["code"]) == (503, "ending")
     assert answer.headers["Retry-After"] == "1"

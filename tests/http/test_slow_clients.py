@@ -229,7 +229,7 @@ def test_attack_followers_of_a_job_that_vanish_keep_no_place(listening: Listenin
             tell(number, 0, None)
         return None
 
-    job = listening.served.gateway.works.begin("test", work)
+    job = listening.served.gateway.jobs.begin("test", work)
     try:
         client = listening.connect()
         client.sendall(listening.head("GET", f"/v1/jobs/{job.id}/events"))
@@ -238,6 +238,6 @@ def test_attack_followers_of_a_job_that_vanish_keep_no_place(listening: Listenin
             found += client.recv(1 << 16)
         _vanish(client)
         listening.require_as_before(_temporary())
-        assert listening.served.gateway.works.find(job.id).state == "running"
+        assert listening.served.gateway.jobs.find(job.id).state == "running"
     finally:
         go_on.set()

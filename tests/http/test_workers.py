@@ -111,7 +111,7 @@ def test_a_job_is_reported_followed_and_cancelled_by_any_worker(
             tell(1, 2, None)
         return {"answer": 42}
 
-    called_off = one.gateway.works.begin("test", work)
+    called_off = one.gateway.jobs.begin("test", work)
     assert begun.wait(30)
     there = other.client().get(f"/v1/jobs/{called_off.id}").json()
     assert there["state"] in ("waiting", "running")
@@ -121,7 +121,7 @@ def test_a_job_is_reported_followed_and_cancelled_by_any_worker(
     assert events[-1].startswith("event: end\n")
     assert json.loads(events[-1].partition("data: ")[2])["state"] == "cancelled"
     go_on.set()
-    done = one.gateway.works.begin("test", work)
+    done = one.gateway.jobs.begin("test", work)
     events = other.client().get(f"/v1/jobs/{done.id}/events").text.strip().split("\n\n")
     assert json.loads(events[-1].partition("data: ")[2])["result"] == {"answer": 42}
 
@@ -187,24 +187,24 @@ def test_an_address_asks_all_workers_together(tmp_path: Path) -> None:
     pid = os.fork()
     if pid == 0:
         for _ in range(6):
-            rates.takes("203.0.113.7")
+            rates.allows("203.0.113.7")
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(pid, 0)
-    assert [rates.takes("203.0.113.7") for _ in range(6)] == [True] * 4 + [False] * 2
-    assert rates.takes("203.0.113.8")
+    assert [rates.allows("203.0.113.7") for _ in range(6)] == [True] * 4 + [False] * 2
+    assert rates.allows("203.0.113.8")
     moment[0] = 2.0
-    assert [rates.takes("203.0.113.7") for _ in range(3)] == [True, True, False]
+    assert [rates.allows("203.0.113.7") for _ in range(3)] == [True, True, False]
 
 
 def test_addresses_without_number_forget_those_of_long_ago_only() -> None:
     """Attack: very many addresses, so that the count of one's own is lost."""
     moment = [0.0]
     rates = RateLimiter(1.0, lambda: moment[0])
-    while rates.takes("mine"):
+    while rates.allows("mine"):
         pass
     for number in range(2000):  # a quarter of the room there is
-        rates.takes(f"other {number}")
-    assert not rates.takes("mine")
+        rates.allows(f"other {number}")
+    assert not rates.allows("mine")
 
 
 def test_a_store_that_one_process_can_open_has_one_worker(

@@ -29,9 +29,9 @@ def matrix(vectors: list[bytes]) -> Any:
 @pytest.fixture
 def loaded_anew() -> Iterator[None]:
     """Forget the table that is loaded, before and after."""
-    static_table._kept.cache_clear()
+    static_table._bundled_table.cache_clear()
     yield
-    static_table._kept.cache_clear()
+    static_table._bundled_table.cache_clear()
 
 
 @pytest.mark.parametrize("sample", _PIECES, ids=lambda sample: sample["text"][:20])

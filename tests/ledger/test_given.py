@@ -43,10 +43,10 @@ def test_an_append_that_builds_on_what_is_so_no_more_is_refused(ledger: Ledger) 
     with ledger.reading() as view:
         found = view.get([one.id, two.id])
         of_one, of_two = view.unchanged([found[one.id]]), view.unchanged([found[two.id]])
-    ledger.append([said(one, "quarantined")], given=of_one)
+    ledger.append([said(one, "quarantined")], precondition=of_one)
     with pytest.raises(ChangedError):
-        ledger.append([*memories(1, start=9), said(one, "deleted")], given=of_one)
-    ledger.append([said(two, "deleted")], given=of_two)
+        ledger.append([*memories(1, start=9), said(one, "deleted")], precondition=of_one)
+    ledger.append([said(two, "deleted")], precondition=of_two)
     assert (states(ledger, one), states(ledger, two)) == (["quarantined"], ["deleted"])
     with ledger.reading() as view:
         assert view.head.size == 6
@@ -62,7 +62,7 @@ def test_there_and_back_again_is_a_change(ledger: Ledger) -> None:
     ledger.append([said(one, "restored")])
     ledger.append([said(one, "deleted")])
     with pytest.raises(ChangedError):
-        ledger.append([said(one, "restored")], given=given)
+        ledger.append([said(one, "restored")], precondition=given)
 
 
 def test_a_status_of_an_import_applies_to_its_records(ledger: Ledger) -> None:
@@ -76,7 +76,7 @@ def test_a_status_of_an_import_applies_to_its_records(ledger: Ledger) -> None:
         given = view.unchanged([view.get([one.id])[one.id]])
     ledger.append([said(source, "deleted")])
     with pytest.raises(ChangedError):
-        ledger.append([said(one, "quarantined")], given=given)
+        ledger.append([said(one, "quarantined")], precondition=given)
     assert states(ledger, one) == ["deleted"]
 
 
@@ -97,7 +97,7 @@ def test_of_appends_that_are_committed_together_one_builds_on_what_it_saw(
 
     def add(target: Sealed) -> None:
         try:
-            ledger.append([said(target, "deleted")], given=given)
+            ledger.append([said(target, "deleted")], precondition=given)
             outcomes.append("kept")
         except ChangedError:
             outcomes.append("changed")

@@ -199,10 +199,10 @@ class Conversations(RuleBasedStateMachine):
         self, records: list[Sealed], *, batched: bool = False, given: Precondition | None = None
     ) -> None:
         if not batched:
-            self.ledger.append(records, given=given)
+            self.ledger.append(records, precondition=given)
             return
         source = seal(Source(provider="x", format="x", at=now()))
-        self.ledger.append([source], given=given)
+        self.ledger.append([source], precondition=given)
         self.ledger.append(records, batch=source.id)
         self.ledger.append([closing_receipt(source.id, now())])
 

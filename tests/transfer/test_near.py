@@ -302,7 +302,7 @@ def test_without_numpy_an_import_works_and_asking_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only what needs it says that it is missing, before anything is changed."""
-    static_table._kept.cache_clear()
+    static_table._bundled_table.cache_clear()
     monkeypatch.setitem(sys.modules, "numpy", None)
     path = file(tmp_path / "a.json", *SEATS)
     with pytest.raises(MissingExtraError):

@@ -20,7 +20,7 @@ from satchel.formats._ama import header_member
 from satchel.inference.static_table import StaticTable
 from satchel.model.records import Entry
 from satchel.ports.inference import Embedder
-from satchel.ports.vectors import Maker, VectorChecksum, as_kept, text_mark
+from satchel.ports.vectors import Maker, VectorChecksum, pack_imported, text_mark
 from satchel.recall import vector_index
 from satchel.recall import vector_updates as embedding
 from satchel.recall.vector_index import CURRENT, current_generation, fill, pending_generation
@@ -450,7 +450,7 @@ def test_with_re_embed_the_others_are_made(sent: Path, monkeypatch: pytest.Monke
 def test_every_32_bit_number_survives_a_line_of_json(numbers: list[float]) -> None:
     """Also minus zero, and what is nearly nothing."""
     again = json.loads(json.dumps(numbers))
-    assert as_kept(again, len(numbers)) == struct.pack(f"<{len(numbers)}f", *numbers)
+    assert pack_imported(again, len(numbers)) == struct.pack(f"<{len(numbers)}f", *numbers)
 
 
 def test_vectors_that_come_are_on_disk_by_the_mark_of_their_text() -> None:

@@ -211,7 +211,7 @@ def test_long_work_is_followed_and_cancelled(
         while not stop.wait(0.05):
             tell(3, 10, None)
 
-    server[1].gateway.works.begin("import", work)
+    server[1].gateway.jobs.begin("import", work)
     try:
         page = tab.go("jobs")
         page.get_by_text("running, 3 of 10").wait_for()

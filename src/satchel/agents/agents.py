@@ -70,53 +70,53 @@ def list_agents(settings: Settings) -> list[AgentLine]:
     return lines
 
 
-def show_agent(settings: Settings, wanted: str) -> Agent:
+def show_agent(settings: Settings, agent: str) -> Agent:
     """Return one agent.
 
     Raises:
         UnknownAgentError: If there is no agent with this ID.
     """
     require_owner(settings, "agent")
-    return agent_called(settings, wanted)
+    return agent_called(settings, agent)
 
 
-def agent_called(settings: Settings, wanted: str) -> Agent:
+def agent_called(settings: Settings, identity: str) -> Agent:
     """Return the agent with an ID.
 
     Raises:
         UnknownAgentError: If there is none.
         ConfigError: If its workspace is not an absolute path.
     """
-    found = settings.options.agents.get(wanted)
-    if found is None:
+    table = settings.options.agents.get(identity)
+    if table is None:
         known = ", ".join(sorted(settings.options.agents)) or "none yet"
         raise UnknownAgentError(
-            f"no agent {wanted[:80]!r} is configured",
-            field=f"agents.{wanted[:80]}",
+            f"no agent {identity[:80]!r} is configured",
+            field=f"agents.{identity[:80]}",
             hint=f"Known: {known}. Each is a table [agents.<id>] of {settings.file}.",
         )
-    return agent_of(wanted, found)
+    return agent_of(identity, table)
 
 
-def agent_of(identity: str, said: AgentSettings) -> Agent:
+def agent_of(identity: str, table: AgentSettings) -> Agent:
     """Return an agent, given its table of the configuration.
 
     Raises:
         ConfigError: If its workspace is not an absolute path.
     """
-    if said.workspace is not None and not Path(said.workspace).expanduser().is_absolute():
+    if table.workspace is not None and not Path(table.workspace).expanduser().is_absolute():
         raise ConfigError(
             "an agent's folder must be an absolute path", field=f"agents.{identity}.workspace"
         )
-    folder = None if said.workspace is None else str(Path(said.workspace).expanduser())
+    folder = None if table.workspace is None else str(Path(table.workspace).expanduser())
     return Agent(
         id=identity,
-        name=said.name or identity,
-        bank=said.bank or identity,
-        model=said.model,
+        name=table.name or identity,
+        bank=table.bank or identity,
+        model=table.model,
         workspace=folder,
-        archived=said.archived,
-        config=said.config,
+        archived=table.archived,
+        config=table.config,
     )
 
 
@@ -167,14 +167,18 @@ def write_agent_config(settings: Settings, agent: str, value: dict[str, Any] | N
 
 def table_of(agent: Agent) -> dict[str, Any]:
     """Return the table of an agent for the configuration."""
-    said = AgentSettings(
+    settings = AgentSettings(
         name=agent.name if agent.name != agent.id else None,
         model=agent.model,
         bank=agent.bank if agent.bank != agent.id else None,
         workspace=agent.workspace,
         archived=agent.archived,
     )
-    table = {name: one for name, one in msgspec.to_builtins(said).items() if one not in (None, {})}
+    table = {
+        name: value
+        for name, value in msgspec.to_builtins(settings).items()
+        if value not in (None, {})
+    }
     if not agent.archived:
         del table["archived"]
     return {**table, **({"config": agent.config} if agent.config else {})}

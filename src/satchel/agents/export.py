@@ -66,12 +66,12 @@ class AgentHistory:
     identity: str | None = None
     """Its name in the file."""
 
-    kept: set[int] = field(default_factory=set)
+    positions: set[int] = field(default_factory=set)
     """Log positions of the exported events, if not all are exported."""
 
     background: list[dict[str, Any]] = field(default_factory=list)
     receipts: list[dict[str, Any]] = field(default_factory=list)
-    """IDs of distillations whose checkpoint is not in the file."""
+    """IDs of distillations author checkpoint is not in the file."""
 
     distilled: int = 0
     """Number of distillations of the main conversation."""
@@ -79,8 +79,8 @@ class AgentHistory:
     messages: int = 0
     """Of the main conversation."""
 
-    taken: int = 0
-    left: dict[str, int] = field(default_factory=dict)
+    exported_messages: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
     """Counts of skipped conversations, by reason."""
 
     files: bool = True
@@ -93,7 +93,7 @@ class AgentHistory:
         if logged.row.type == "file_version" and not self.files:
             return False
         if logged.row.type == "session_event":
-            return not _is_of_the_log(logged) if self.full else logged.seq in self.kept
+            return not _is_tip_record(logged) if self.full else logged.seq in self.positions
         return WHOLE.wants(logged)
 
 
@@ -107,142 +107,156 @@ def history_of(view: View, before: dict[str, Any], *, full: bool, files: bool) -
         full: Whether to export everything.
         files: Whether to export file versions in the log.
     """
-    found = AgentHistory(full=full, files=files)
+    history = AgentHistory(full=full, files=files)
     known = sessions(view)
-    came = before.get("primary")
-    main = main_of(known, _came_as(view, known, came if isinstance(came, str) else None))
-    found.primary = None if main is None else main.id
+    primary = before.get("primary")
+    main = main_of(known, _imported_as(view, known, primary if isinstance(primary, str) else None))
+    history.primary = None if main is None else main.id
     since = format_time(to_datetime(now()) - timedelta(days=DAYS))
-    for one in known:
-        if main is not None and one.id == main.id:
+    for session in known:
+        if main is not None and session.id == main.id:
             continue
-        if not one.archived and (one.last_at or one.created_at or "") >= since:
-            found.background.append(
+        if not session.archived and (session.last_at or session.created_at or "") >= since:
+            history.background.append(
                 {
-                    "key": one.name or one.id,
-                    "messageCount": one.messages,
-                    "lastActivity": one.last_at or one.created_at,
+                    "key": session.name or session.id,
+                    "messageCount": session.messages,
+                    "lastActivity": session.last_at or session.created_at,
                 }
             )
             if not full:
-                _leave(found, f"mentioned, not included: {_ACTIVE}")
+                _count_skipped(history, f"mentioned, not included: {_ACTIVE}")
         elif not full:
-            _leave(found, "archived" if one.archived else f"not active in the last {DAYS} days")
-    for told in _told_before(before, {one.name or one.id for one in known}):
-        last = read_time(str(told.get("lastActivity")))
+            _count_skipped(
+                history, "archived" if session.archived else f"not active in the last {DAYS} days"
+            )
+    for listed in _listed_before(before, {session.name or session.id for session in known}):
+        last = read_time(str(listed.get("lastActivity")))
         if not full and (last is None or last < since):
-            _leave(found, f"not active in the last {DAYS} days")
+            _count_skipped(history, f"not active in the last {DAYS} days")
             continue
-        found.background.append(told)
-        _leave(found, "mentioned, not included: " + ("where it came from" if full else _ACTIVE))
+        history.background.append(listed)
+        _count_skipped(
+            history, "mentioned, not included: " + ("where it came from" if full else _ACTIVE)
+        )
     if main is not None:
-        _take_main(view, main, found)
-    return found
+        _select_main(view, main, history)
+    return history
 
 
-def _told_before(before: dict[str, Any], known: set[str]) -> Iterator[dict[str, Any]]:
+def _listed_before(before: dict[str, Any], known: set[str]) -> Iterator[dict[str, Any]]:
     """Yield the conversations that the agent's file only listed, and that are not in the bank."""
-    said = before.get("sessions")
-    background = said.get("background") if isinstance(said, dict) else None
-    for one in background if isinstance(background, list) else ():
-        if not isinstance(one, dict) or not isinstance(one.get("key"), str):
+    listed = before.get("sessions")
+    background = listed.get("background") if isinstance(listed, dict) else None
+    for session in background if isinstance(background, list) else ():
+        if not isinstance(session, dict) or not isinstance(session.get("key"), str):
             continue
-        if one["key"] not in known:
-            yield one
+        if session["key"] not in known:
+            yield session
 
 
-def _came_as(view: View, known: list[SessionInfo], name: str | None) -> str | None:
+def _imported_as(view: View, known: list[SessionInfo], name: str | None) -> str | None:
     """Return the ID of the conversation that has a name in a file."""
     if name is None:
         return None
-    for one in known:
-        there = view.get([one.id]).get(one.id)
-        origin = getattr(there.model, "origin", None) if there is not None else None
+    for session in known:
+        record = view.get([session.id]).get(session.id)
+        origin = getattr(record.model, "origin", None) if record is not None else None
         if origin is not None and origin.id == name:
-            return one.id
+            return session.id
     return None
 
 
-def main_of(known: list[SessionInfo], came: str | None = None) -> SessionInfo | None:
+def main_of(known: list[SessionInfo], imported: str | None = None) -> SessionInfo | None:
     """Return an agent's main conversation: the marked one, or else the last active one.
 
     Args:
         known: The conversations.
-        came: ID of the main conversation of the imported agent.
+        imported: ID of the main conversation of the imported agent.
     """
-    if came is not None:
-        return next(one for one in known if one.id == came)
-    active = [one for one in known if not one.archived] or known
-    said = [
-        one
-        for one in active
-        if "primary" in (one.metadata.get("type"), one.metadata.get("sessionType"))
+    if imported is not None:
+        return next(session for session in known if session.id == imported)
+    active = [session for session in known if not session.archived] or known
+    marked = [
+        session
+        for session in active
+        if "primary" in (session.metadata.get("type"), session.metadata.get("sessionType"))
     ]
-    said = said or [one for one in active if one.name in _MAIN]
-    return max(said or active, key=lambda one: one.last_at or one.created_at or "", default=None)
+    marked = marked or [session for session in active if session.name in _MAIN]
+    return max(
+        marked or active,
+        key=lambda session: session.last_at or session.created_at or "",
+        default=None,
+    )
 
 
-def _leave(found: AgentHistory, reason: str) -> None:
-    found.left[reason] = found.left.get(reason, 0) + 1
+def _count_skipped(history: AgentHistory, reason: str) -> None:
+    history.skipped[reason] = history.skipped.get(reason, 0) + 1
 
 
-def _take_main(view: View, main: SessionInfo, found: AgentHistory) -> None:
+def _select_main(view: View, main: SessionInfo, history: AgentHistory) -> None:
     start = view.get([main.id])[main.id]
-    found.identity = identity_of(start.record, start.model)
+    history.identity = identity_of(start.record, start.model)
     element = tip_of(view, start).element
     last = view.get([element]).get(element, start)
     points = checkpoints(view, start)
-    distilled = [one for one in points if one.distillation is not None]
-    numbers = [(one.distillation or {}).get("number") for one in distilled]
-    found.distilled = max([len(distilled), *(one for one in numbers if type(one) is int)])
-    after = 0 if found.full or not distilled else distilled[-1].number
+    distilled = [checkpoint for checkpoint in points if checkpoint.distillation is not None]
+    numbers = [(checkpoint.distillation or {}).get("number") for checkpoint in distilled]
+    history.distilled = max(
+        [len(distilled), *(checkpoint for checkpoint in numbers if type(checkpoint) is int)]
+    )
+    after = 0 if history.full or not distilled else distilled[-1].number
     tail, counted = list[int](), 0
-    found.kept.add(start.seq)
+    history.positions.add(start.seq)
     starts = {key_of(start)}
     for logged in forward(view, last):
         starts.add(str(getattr(logged.model, "session", "")))
         if event_of(logged.model) != "message":
-            found.kept.add(logged.seq)
+            history.positions.add(logged.seq)
             continue
-        found.messages += 1
+        history.messages += 1
         counted = max(count_in(logged.model, "number"), counted + 1)
         if counted > after:
             tail.append(logged.seq)
-            if not found.full and len(tail) > TAIL:
+            if not history.full and len(tail) > TAIL:
                 del tail[0]
-    found.kept.update(tail)
-    found.taken = len(tail)
+    history.positions.update(tail)
+    history.exported_messages = len(tail)
     first = counted - len(tail)
-    for one in points:
-        if one.number >= first:
-            found.kept.add(view.places([one.id])[one.id])
-        elif one.distillation is not None and not found.full:
-            found.receipts.append(_receipt(one))
-    del found.receipts[:-MOST_RECEIPTS]
+    for checkpoint in points:
+        if checkpoint.number >= first:
+            history.positions.add(view.places([checkpoint.id])[checkpoint.id])
+        elif checkpoint.distillation is not None and not history.full:
+            history.receipts.append(_receipt(checkpoint))
+    del history.receipts[:-MOST_RECEIPTS]
     for logged in pointers(view, key_of(start)):  # its later names
-        if event_of(logged.model) == "about" and not _is_of_the_log(logged):
-            found.kept.add(logged.seq)
-    # A fork has messages of its source, whose record names it.
-    there = view.get([name for name in starts if name.startswith("blake3:")])
-    found.kept.update(logged.seq for logged in there.values())
+        if event_of(logged.model) == "about" and not _is_tip_record(logged):
+            history.positions.add(logged.seq)
+    # A fork has messages of its source, author record names it.
+    sources = view.get([name for name in starts if name.startswith("blake3:")])
+    history.positions.update(logged.seq for logged in sources.values())
 
 
-def _is_of_the_log(logged: VerifiedRecord) -> bool:
+def _is_tip_record(logged: VerifiedRecord) -> bool:
     """Return whether an event only indexes the end of a conversation."""
     if event_of(logged.model) != "about" or getattr(logged.model, "name", None) is not None:
         return False
     return set(members(logged.model)) <= {"tip"}
 
 
-def _receipt(one: CheckpointInfo) -> dict[str, Any]:
-    receipt = {"id": one.id, "sessionId": one.session, "distilledAt": one.created_at}
-    return {**receipt, **(one.distillation or {})}
+def _receipt(checkpoint: CheckpointInfo) -> dict[str, Any]:
+    receipt = {
+        "id": checkpoint.id,
+        "sessionId": checkpoint.session,
+        "distilledAt": checkpoint.created_at,
+    }
+    return {**receipt, **(checkpoint.distillation or {})}
 
 
 _BEGINNING = 4
 """Log positions of the founding records; an import right after them created the bank."""
 
-_TOLD_ANEW = "mentioned, not included: "
+_LISTED = "mentioned, not included: "
 _BINARY = "contents of a binary file; add --include-binary to include them"
 _MESSAGES = "sessions.primary.messages"
 _Row = dict[str, Any]
@@ -256,41 +270,41 @@ class AgentReportBuilder:
     """
 
     def __init__(self, before: _Row) -> None:
-        said = before.get("exportMetadata")
-        said = said if isinstance(said, dict) else {}
-        self._before = _rows_in(said, "omittedSections")
-        self._cut_before = _rows_in(said, "truncations")
+        earlier = before.get("exportMetadata")
+        earlier = earlier if isinstance(earlier, dict) else {}
+        self._before = _rows_in(earlier, "omittedSections")
+        self._cut_before = _rows_in(earlier, "truncations")
         self._omitted: list[_Row] = []
         self._cut: list[_Row] = []
 
     def sessions(self, history: AgentHistory) -> None:
         """Add conversations, and messages of the main one."""
-        for reason, count in history.left.items():
+        for reason, count in history.skipped.items():
             self._omit("sessions", reason, count)
         missing = 0
-        for one in self._cut_before:
-            original, kept = one.get("original"), one.get("kept")
-            if one.get("section") == _MESSAGES and isinstance(original, int):
+        for truncation in self._cut_before:
+            original, kept = truncation.get("original"), truncation.get("kept")
+            if truncation.get("section") == _MESSAGES and isinstance(original, int):
                 missing += max(0, original - kept) if isinstance(kept, int) else 0
-        there = history.messages + missing
-        if history.taken < there:
+        total = history.messages + missing
+        if history.exported_messages < total:
             cut = {"section": _MESSAGES, "itemId": history.identity, "limit": TAIL}
-            self._cut.append({**cut, "original": there, "kept": history.taken})
+            self._cut.append({**cut, "original": total, "kept": history.exported_messages})
         if not history.full:
             self.receipts("receipts", history.distilled)
 
-    def receipts(self, part: str, there: int) -> None:
+    def receipts(self, part: str, count: int) -> None:
         """Add receipts; a file has only the last ones."""
-        if there > MOST_RECEIPTS:
+        if count > MOST_RECEIPTS:
             cut = {"section": f"distillation.{part}", "limit": MOST_RECEIPTS}
-            self._cut.append({**cut, "original": there, "kept": MOST_RECEIPTS})
+            self._cut.append({**cut, "original": count, "kept": MOST_RECEIPTS})
 
     def workspace(self, workspace: Workspace | None, named: int) -> None:
         """Add the files to the report.
 
         Args:
             workspace: The exported files; None for none.
-            named: Binary files whose contents were never imported.
+            named: Binary files author contents were never imported.
         """
         if workspace is None:
             self._omitted.append(
@@ -298,10 +312,10 @@ class AgentReportBuilder:
             )
             return
         for reason, count in workspace.counts.items():
-            paths = [one.path for one in workspace.left if one.reason == reason]
+            paths = [entry.path for entry in workspace.left if entry.reason == reason]
             self._omit("workspace", reason, count, paths[:MOST_NAMED])
         # Missing ones are reported as in the earlier report.
-        if named and not any(one.get("reason") == _BINARY for one in self._before):
+        if named and not any(entry.get("reason") == _BINARY for entry in self._before):
             self._omit("workspace", _BINARY, named)
 
     def settings(self, secrets: int) -> None:
@@ -311,34 +325,40 @@ class AgentReportBuilder:
 
     def report(self) -> _Row:
         """Return the report, including earlier omissions."""
-        for one in self._before:
-            section, reason = str(one.get("section")), str(one.get("reason"))
-            count = one.get("count")
-            if not reason.startswith(_TOLD_ANEW) and count != 0:
-                items = one.get("items")
+        for earlier in self._before:
+            section, reason = str(earlier.get("section")), str(earlier.get("reason"))
+            count = earlier.get("count")
+            if not reason.startswith(_LISTED) and count != 0:
+                items = earlier.get("items")
                 number = count if isinstance(count, int) else 1
                 self._omit(section, reason, number, items if isinstance(items, list) else [])
-        told = {one["section"] for one in self._cut}
-        cut = [*self._cut, *(one for one in self._cut_before if one.get("section") not in told)]
-        cut = [one for one in cut if one in self._cut or one.get("section") != _MESSAGES]
+        sections = {entry["section"] for entry in self._cut}
+        cut = [
+            *self._cut,
+            *(
+                entry
+                for entry in self._cut_before
+                if entry.get("section") not in sections and entry.get("section") != _MESSAGES
+            ),
+        ]
         return {
-            "lossless": not cut and not any(one["count"] for one in self._omitted),
+            "lossless": not cut and not any(entry["count"] for entry in self._omitted),
             "omittedSections": self._omitted,
             "truncations": cut,
             "workspaceSymlinkPolicy": "record",
         }
 
     def _omit(self, section: str, reason: str, count: int, items: list[Any] | None = None) -> None:
-        for one in self._omitted:
-            if (one["section"], one["reason"]) == (section, reason):
-                one["count"] += count
+        for entry in self._omitted:
+            if (entry["section"], entry["reason"]) == (section, reason):
+                entry["count"] += count
                 break
         else:
-            one = {"section": section, "reason": reason, "count": count}
-            self._omitted.append(one)
-        more = [*one.get("items", []), *(items or [])]
+            entry = {"section": section, "reason": reason, "count": count}
+            self._omitted.append(entry)
+        more = [*entry.get("items", []), *(items or [])]
         if more:
-            one["items"] = list(dict.fromkeys(map(str, more)))[:MOST_NAMED]
+            entry["items"] = list(dict.fromkeys(map(str, more)))[:MOST_NAMED]
 
 
 def container_before(view: View) -> _Row:
@@ -347,9 +367,9 @@ def container_before(view: View) -> _Row:
     first = imports[0] if imports else None
     if first is None or first.undone or first.place > _BEGINNING:
         return {}
-    there = view.get([first.source])[first.source].model
-    if isinstance(there, Source) and "nous" in there.container:
-        return there.container
+    model_of_source = view.get([first.source])[first.source].model
+    if isinstance(model_of_source, Source) and "nous" in model_of_source.container:
+        return model_of_source.container
     for logged in view.imported(first.source):  # of an artifact
         model = logged.model
         if isinstance(model, Source) and "nous" in model.container:
@@ -359,19 +379,19 @@ def container_before(view: View) -> _Row:
 
 def names_in(before: _Row) -> list[str]:
     """Return the paths of binary files of which only the names were imported."""
-    found, names = list[str](), before.get(NAMED)
+    paths, names = list[str](), before.get(NAMED)
     for name in names if isinstance(names, list) else ():
         try:
             parts_of(str(name))
         except PathRefusedError:
             continue
-        found.append(str(name))
-    return found
+        paths.append(str(name))
+    return paths
 
 
-def _rows_in(said: _Row, name: str) -> list[_Row]:
-    rows = said.get(name)
-    return [one for one in rows if isinstance(one, dict)] if isinstance(rows, list) else []
+def _rows_in(report: _Row, name: str) -> list[_Row]:
+    rows = report.get(name)
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
 FORMAT = "aletheia"
@@ -415,23 +435,26 @@ class AgentExportResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """The report in the file: what was skipped, and why."""
 
 
-def agent_format(output: Path, said: str | None) -> str:
+def agent_format(output: Path, requested: str | None) -> str:
     """Return the format of an agent's export: by name, else by suffix, else an agent file.
 
     Raises:
         UsageError: If the format cannot be written.
     """
-    return chosen_format(output, said, otherwise=FORMAT)[0]
+    return chosen_format(output, requested, otherwise=FORMAT)[0]
 
 
 def export_agent(
-    settings: Settings, wanted: str, output: Path | None, options: AgentExportOptions | None = None
+    settings: Settings,
+    identity: str,
+    output: Path | None,
+    options: AgentExportOptions | None = None,
 ) -> AgentExportResult:
     """Write all of an agent to a file.
 
     Args:
         settings: The store, keys and agents.
-        wanted: The agent's ID.
+        identity: The agent's ID.
         output: The file; by default ``<id>-<date>.agent.json`` in the current folder.
         options: The options.
 
@@ -444,25 +467,27 @@ def export_agent(
         UsageError: If the format cannot hold an agent.
     """
     require_owner(settings, "agent")
-    asked = options or AgentExportOptions()
-    agent = agent_called(settings, wanted)
+    options = options or AgentExportOptions()
+    agent = agent_called(settings, identity)
     path = output or Path(f"{agent.id}-{now()[:10]}.agent.json")
-    name = agent_format(path, asked.export.format)
+    name = agent_format(path, options.export.format)
     if name not in (FORMAT, *SEALED):
         raise UsageError(
             f"{name} cannot hold a whole agent",
             field="format",
             hint=f"Use one of: {', '.join((FORMAT, *SEALED))}.",
         )
-    exporting = replace(asked.export, format=name)
+    export_options = replace(options.export, format=name)
     with (
         open_bank(settings, agent.bank) as bank,
         file_to_write(settings, path) as outlet,
     ):
 
         def written() -> AgentExportResult:
-            work = _Exporting(bank, agent, replace(asked, export=exporting))
-            return work.told(export_part(bank, outlet, exporting, ExportPart(work.take, _SCOPE)))
+            exporter = _AgentExport(bank, agent, replace(options, export=export_options))
+            return exporter.result(
+                export_part(bank, outlet, export_options, ExportPart(exporter.collect, _SCOPE))
+            )
 
         return again_if_disturbed(written)
 
@@ -470,55 +495,55 @@ def export_agent(
 _SCOPE = FileScope(kind="filter", filter={"agent": True})
 
 
-class _Exporting:
+class _AgentExport:
     """One export of an agent."""
 
-    def __init__(self, bank: OpenBank, agent: Agent, asked: AgentExportOptions) -> None:
+    def __init__(self, bank: OpenBank, agent: Agent, options: AgentExportOptions) -> None:
         self._bank = bank
         self._agent = agent
-        self._asked = asked
+        self._options = options
         folder = agent.folder
-        self._workspace = None if folder is None else Workspace(folder, asked.rules)
+        self._workspace = None if folder is None else Workspace(folder, options.rules)
         self._history: AgentHistory | None = None
         self._report: dict[str, Any] = {}
         self._before: dict[str, Any] = {}
         self._names: list[str] = []
-        """Names of files whose contents were never imported."""
+        """Names of files author contents were never imported."""
 
         self._reflections = 0
         self._secrets = 0
         """Secrets in the settings of the program that runs the agent, which are replaced."""
 
-    def take(self, view: View, outgoing: ExportDestination) -> ExportCounts:
+    def collect(self, view: View, outgoing: ExportDestination) -> ExportCounts:
         """Read everything from the bank and the workspace."""
         files = self._workspace is None
         before = self._before = container_before(view)
-        whose = source_of(before.get("nous")) or self._agent.id
-        history = self._history = history_of(view, before, full=self._asked.full, files=files)
-        found = collect_records(view, history, outgoing, self._asked.export.progress)
+        author = source_of(before.get("nous")) or self._agent.id
+        history = self._history = history_of(view, before, full=self._options.full, files=files)
+        counts = collect_records(view, history, outgoing, self._options.export.progress)
         if self._workspace is not None:
             for file in chain(self._workspace.files(), self._named()):
-                for version in _versions(file, whose):
+                for version in _versions(file, author):
                     outgoing.builder.add(seal(outgoing.screening(version)))
-                found.others += 1
+                counts.others += 1
         around = self._around(history)
-        if not self._asked.rules.secrets:
+        if not self._options.rules.secrets:
             around, secrets = scrubbed(around)
             self._secrets = len(secrets)
-        self._report = self._told_inside()
+        self._report = self._build_report()
         container = {**cast("Source", around).container, "exportMetadata": self._report}
         around = msgspec.structs.replace(cast("Source", around), container=container)
         outgoing.builder.add(seal(around))
-        found.others += 1
-        return found
+        counts.others += 1
+        return counts
 
-    def told(self, done: Export) -> AgentExportResult:
+    def result(self, done: Export) -> AgentExportResult:
         """Return the result."""
         history, workspace = cast("AgentHistory", self._history), self._workspace
         return AgentExportResult(
             agent=self._agent.id,
             export=done,
-            messages=history.taken,
+            messages=history.exported_messages,
             messages_there=history.messages,
             texts=workspace.texts if workspace else 0,
             binaries=workspace.binaries if workspace else 0,
@@ -530,7 +555,7 @@ class _Exporting:
     def _named(self) -> Iterator[WorkspaceFile]:
         """Yield the binary files of which only the names were imported, and that do not exist."""
         folder = self._agent.folder
-        assert folder is not None  # noqa: S101 - asked where there is a workspace
+        assert folder is not None  # noqa: S101 - called only if there is a workspace
         for name in names_in(self._before):
             if not folder.joinpath(*parts_of(name)).exists():
                 self._names.append(name)
@@ -559,7 +584,7 @@ class _Exporting:
             links = msgspec.to_builtins(self._workspace.links)
             workspace |= {"symlinks": links} if links else {}
         named = [*self._names]
-        if self._workspace is not None and not self._asked.rules.binary:
+        if self._workspace is not None and not self._options.rules.binary:
             named = [*self._workspace.named, *named]
         container: dict[str, Any] = {
             **{
@@ -578,7 +603,7 @@ class _Exporting:
         }
         return Source(provider=FORMAT, format=FORMAT, container=container, at=now())
 
-    def _told_inside(self) -> dict[str, Any]:
+    def _build_report(self) -> dict[str, Any]:
         """Return the report in the file: what was skipped, and why."""
         telling = AgentReportBuilder(self._before)
         telling.sessions(cast("AgentHistory", self._history))

@@ -205,18 +205,20 @@ def import_agent(
         TargetError: If something cannot be written; run it again.
     """
     require_owner(settings, "agent")
-    asked = options or AgentImportOptions()
+    options = options or AgentImportOptions()
     with open_rereadable(settings, source) as file:
-        arriving = ImportSource(settings, file, str(source), asked.memory.source_format, None)
-        if arriving.format not in (FORMAT, *SEALED):
+        import_source = ImportSource(
+            settings, file, str(source), options.memory.source_format, None
+        )
+        if import_source.format not in (FORMAT, *SEALED):
             raise UnknownFormatError(
-                f"{arriving.format} contains no whole agent",
+                f"{import_source.format} contains no whole agent",
                 file=str(source),
                 hint="Import its memory: satchel import FILE --bank NAME.",
             )
-        arriving.verify(asked.memory.trusted_keys, asked.memory.unsafe_accept)
+        import_source.verify(options.memory.trusted_keys, options.memory.unsafe_accept)
         try:
-            return _Importing(settings, arriving, file, owner, asked).run()
+            return _AgentImport(settings, import_source, file, owner, options).run()
         except InputError as error:
             if error.hint is not None and "--skip-bad" in error.hint:  # which is not for agents
                 other, also, _ = error.hint.partition(" Or skip")
@@ -225,103 +227,105 @@ def import_agent(
             raise
 
 
-class _Importing:
+class _AgentImport:
     """One import of an agent."""
 
     def __init__(
         self,
         settings: Settings,
-        arriving: ImportSource,
+        source: ImportSource,
         file: OpenFile,
         owner: Owners,
-        asked: AgentImportOptions,
+        options: AgentImportOptions,
     ) -> None:
         self._settings = settings
-        self._arriving = arriving
+        self._source = source
         self._file = file
         self._owner = owner
-        self._asked = asked
+        self._options = options
         self._notes = list[str]()
         self._container: dict[str, Any] = {}
 
     def run(self) -> AgentImportResult:
         """Run the import."""
-        self._look()
+        self._read_container()
         nous = self._container["nous"]
         came_as = str(nous["id"])
-        agent, how = self._chosen(self._asked.name or came_as, nous)
-        told = AgentImportResult(agent=agent.id, came_as=came_as, bank=agent.bank, how=how)
-        told = msgspec.structs.replace(
-            told, lossless=self._lossless(), dry_run=self._asked.dry_run, notes=self._notes
+        agent, how = self._choose_agent(self._options.name or came_as, nous)
+        result = AgentImportResult(agent=agent.id, came_as=came_as, bank=agent.bank, how=how)
+        result = msgspec.structs.replace(
+            result, lossless=self._lossless(), dry_run=self._options.dry_run, notes=self._notes
         )
         if how == "known":
-            return told
-        if self._asked.dry_run:
-            return msgspec.structs.replace(told, memory=self._memory(agent, how))
+            return result
+        if self._options.dry_run:
+            return msgspec.structs.replace(result, memory=self._memory(agent, how))
         final = agent.folder or self._settings.home / "agents" / agent.id / "workspace"
-        with Staging(final, active=self._asked.active_files) as staging:
+        with Staging(final, active=self._options.active_files) as staging:
             for row in self._rows():
                 if row.type == "file_version":
                     staging.take(cast("FileVersion", _model_of(row)))
             staging.finish()
             memory = self._memory(agent, how)
-            return self._commit(told, agent, memory, staging)
+            return self._commit(result, agent, memory, staging)
 
-    def _look(self) -> None:
+    def _read_container(self) -> None:
         """Read the whole file, and store the members around the memory."""
         for row in self._rows():
             if row.type == "source":
                 container = cast("Source", _model_of(row)).container
                 if "nous" in container:
                     self._container = container
-        if not self._arriving.is_sealed:
-            self._container = self._arriving.reading.container
+        if not self._source.is_sealed:
+            self._container = self._source.reading.container
         nous = self._container.get("nous")
         if not isinstance(nous, dict) or not isinstance(nous.get("id"), str):
             raise UnknownFormatError(
                 "this artifact contains no agent",
-                file=self._arriving.name,
+                file=self._source.name,
                 hint="Import its memory: satchel import FILE --bank NAME.",
             )
 
     def _rows(self) -> Any:
-        return self._arriving.rows(seeded_nonces(bytes(32)))
+        return self._source.rows(seeded_nonces(bytes(32)))
 
     # -- who it is -------------------------------------------------------------------------
 
-    def _chosen(self, wanted: str, nous: dict[str, Any]) -> tuple[Agent, str]:
+    def _choose_agent(self, identity: str, nous: dict[str, Any]) -> tuple[Agent, str]:
         """Return the target agent, and how it is created or changed."""
-        if not is_agent_name(wanted):
+        if not is_agent_name(identity):
             raise UsageError(
-                f"{wanted[:80]!r} is not a valid agent ID",
+                f"{identity[:80]!r} is not a valid agent ID",
                 field="name",
                 hint="Use --name: 1 to 64 letters, digits, _ and -.",
             )
-        known = self._settings.options.agents.get(wanted)
-        there = agent_of(wanted, known) if known is not None else None
-        bank = there.bank if there is not None else wanted
+        known = self._settings.options.agents.get(identity)
+        existing = agent_of(identity, known) if known is not None else None
+        bank = existing.bank if existing is not None else identity
         has = self._has(bank)
-        if there is None and not has:
-            return self._new(wanted, nous, wanted), "new"
+        if existing is None and not has:
+            return self._new(identity, nous, identity), "new"
         if has and self._is_in(bank):
-            return (there, "known") if there else (self._new(wanted, nous, wanted), "resume")
-        how = self._resolved(wanted)
+            return (
+                (existing, "known") if existing else (self._new(identity, nous, identity), "resume")
+            )
+        how = self._resolve_conflict(identity)
         if how is OnAgent.RENAME:
-            free = self._free(wanted)
+            free = self._free(identity)
             return self._new(free, nous, free), "rename"
         if how is OnAgent.OVERWRITE:
-            made = self._new(wanted, nous, self._free(bank))
-            folder = there.workspace if there is not None else None
-            return msgspec.structs.replace(made, workspace=made.workspace or folder), "overwrite"
-        return self._merged(there or self._new(wanted, nous, wanted), nous), "merge"
+            agent = self._new(identity, nous, self._free(bank))
+            folder = existing.workspace if existing is not None else None
+            return msgspec.structs.replace(agent, workspace=agent.workspace or folder), "overwrite"
+        return self._merged(existing or self._new(identity, nous, identity), nous), "merge"
 
-    def _resolved(self, wanted: str) -> OnAgent:
-        how = self._asked.on_conflict
-        if how is OnAgent.PROMPT and self._asked.ask is not None:
-            how = self._asked.ask(wanted)
+    def _resolve_conflict(self, identity: str) -> OnAgent:
+        how = self._options.on_conflict
+        if how is OnAgent.PROMPT and self._options.ask is not None:
+            how = self._options.ask(identity)
         if how in (OnAgent.PROMPT, OnAgent.FAIL):
             raise AgentExistsError(
-                f"an agent or bank named {wanted!r} already exists",
+                f"an agent or bank named {identity!r} already exists",
                 field="name",
                 hint="Use --name NEW, or --on-conflict rename, overwrite or merge.",
             )
@@ -336,7 +340,7 @@ class _Importing:
         raise UsageError("no free name was found", field="name", hint="Use --name NEW.")
 
     def _new(self, identity: str, nous: dict[str, Any], bank: str) -> Agent:
-        name, model, folder = nous.get("name"), nous.get("model"), self._asked.workspace
+        name, model, folder = nous.get("name"), nous.get("model"), self._options.workspace
         config = nous.get("config")
         return Agent(
             id=identity,
@@ -347,13 +351,13 @@ class _Importing:
             config=without_nulls(decode_foreign(config)) if isinstance(config, dict) else {},
         )
 
-    def _merged(self, there: Agent, nous: dict[str, Any]) -> Agent:
-        new = self._new(there.id, nous, there.bank)
+    def _merged(self, existing: Agent, nous: dict[str, Any]) -> Agent:
+        new = self._new(existing.id, nous, existing.bank)
         return msgspec.structs.replace(
-            there,
-            model=there.model or new.model,
-            workspace=there.workspace or new.workspace,
-            config={**new.config, **there.config},
+            existing,
+            model=existing.model or new.model,
+            workspace=existing.workspace or new.workspace,
+            config={**new.config, **existing.config},
         )
 
     def _has(self, bank: str) -> bool:
@@ -370,7 +374,7 @@ class _Importing:
             with opened.ledger.reading() as view:
                 for one in view.imports():
                     source = view.get([one.source])[one.source].model
-                    same = isinstance(source, Source) and source.digest == self._arriving.digest
+                    same = isinstance(source, Source) and source.digest == self._source.digest
                     if same and one.complete and not one.undone:
                         return True
         return False
@@ -378,35 +382,39 @@ class _Importing:
     # -- bringing it in --------------------------------------------------------------------
 
     def _memory(self, agent: Agent, how: str) -> ImportSummary | None:
-        near = self._asked.near_duplicates
+        near = self._options.near_duplicates
         if near is None:
             near = NearDuplicateMode.SKIP if how == "merge" else NearDuplicateMode.OFF
             if how == "merge" and find_spec("numpy") is None:
                 near = NearDuplicateMode.OFF
                 self._notes.append("near-duplicates were not detected: numpy is not installed")
-        asked = replace(
-            self._asked.memory,
-            source_format=self._arriving.format,
+        options = replace(
+            self._options.memory,
+            source_format=self._source.format,
             without=_FILES,
             near_duplicates=near,
-            dry_run=self._asked.dry_run,
+            dry_run=self._options.dry_run,
         )
         if how in (
             "new",
             "rename",
             "overwrite",
         ):  # its bank is empty: all differences are in the file
-            asked = replace(asked, on_conflict=ConflictPolicy.RENAME)
+            options = replace(options, on_conflict=ConflictPolicy.RENAME)
         try:
-            return import_file(self._settings, self._file, agent.bank, self._owner, asked)
+            return import_file(self._settings, self._file, agent.bank, self._owner, options)
         except EmptyInputError:
             self._notes.append("the file contains no memories, only the agent's identity")
             return None
 
     def _commit(
-        self, told: AgentImportResult, agent: Agent, memory: ImportSummary | None, staging: Staging
+        self,
+        result: AgentImportResult,
+        agent: Agent,
+        memory: ImportSummary | None,
+        staging: Staging,
     ) -> AgentImportResult:
-        settings, is_merge = self._settings, told.how in ("merge", "resume")
+        settings, is_merge = self._settings, result.how in ("merge", "resume")
         before = agent_config(settings, agent.id)
         source = memory.banks[0].source if memory and memory.banks else None
         record = AgentImportRecord(agent=agent.id, before=before, bank=agent.bank)
@@ -419,10 +427,10 @@ class _Importing:
         if source is not None:
             keep_record(settings, source, msgspec.structs.replace(record, files=placed))
         changed = write_agent_config(settings, agent.id, table_of(agent))
-        if self._asked.embed and memory is not None:
+        if self._options.embed and memory is not None:
             self._embed(agent.bank)
         return msgspec.structs.replace(
-            told,
+            result,
             memory=memory,
             files=placed,
             configured=changed,
@@ -439,15 +447,15 @@ class _Importing:
             self._notes.append(f"no vectors were computed: {error.message}")
 
     def _sessions(self, name: str, source: str) -> dict[str, str]:
-        found = dict[str, str]()
+        sessions = dict[str, str]()
         with open_bank(self._settings, name) as bank, bank.ledger.reading() as view:
             for logged in view.imported(source):
                 model = logged.model
                 if not isinstance(model, SessionEvent) or model.event not in ("session", "fork"):
                     continue
                 if model.origin is not None and model.origin.id and model.session is None:
-                    found[model.origin.id] = logged.record.id
-        return found
+                    sessions[model.origin.id] = logged.record.id
+        return sessions
 
     def _lossless(self) -> bool | None:
         said = self._container.get("exportMetadata")

@@ -229,7 +229,7 @@ def import_agent(
         TargetError: If something cannot be written; run it again.
     """
     near = options.near_duplicates
-    asked = AgentImportOptions(
+    import_options = AgentImportOptions(
         name=options.name,
         on_conflict=OnAgent(options.on_conflict),
         ask=ask,
@@ -246,5 +246,5 @@ def import_agent(
             trusted_keys=texts(options.trusted_keys),
         ),
     )
-    give = partial(signer_of, settings, options, owner)
-    return imports.import_agent(settings, Path(options.file), give, asked)
+    signer = partial(signer_of, settings, options, owner)
+    return imports.import_agent(settings, Path(options.file), signer, import_options)

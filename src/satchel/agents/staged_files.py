@@ -130,7 +130,7 @@ class Staging:
             LimitError: If the files are too large.
             TargetError: If it cannot be written.
         """
-        with self._made(path) as stream:
+        with self._create(path) as stream:
             self._write(stream, data)
             stream.flush()
             os.fsync(stream.fileno())
@@ -180,21 +180,21 @@ class Staging:
             folder=str(self.final), not_in_file=self.not_in_file, active=self.active
         )
         try:
-            there = self.final.is_symlink() or self.final.exists()
-            if there and merge:
+            exists = self.final.is_symlink() or self.final.exists()
+            if exists and merge:
                 self._merge(placed)
                 return placed
-            if there:
-                kept = self.final.with_name(f"{self.final.name}.before-{_moment()}")
-                self.final.rename(kept)
-                placed.kept = str(kept)
-            self._take_place(placed)
+            if exists:
+                renamed = self.final.with_name(f"{self.final.name}.before-{_moment()}")
+                self.final.rename(renamed)
+                placed.kept = str(renamed)
+            self._place_folder(placed)
         except OSError as error:
             raise target_error(self.final, error) from error
         placed.written = len(self.names)
         return placed
 
-    def _take_place(self, placed: PlacementResult) -> None:
+    def _place_folder(self, placed: PlacementResult) -> None:
         try:
             self._path.rename(self.final)
         except OSError:
@@ -203,21 +203,21 @@ class Staging:
             raise
 
     def _begin(self, version: FileVersion) -> None:
-        self._open = self._made(version.path)
+        self._open = self._create(version.path)
         self._current, self._hash, self._size = version, hashlib.sha256(), 0
 
-    def _made(self, path: str) -> BinaryIO:
+    def _create(self, path: str) -> BinaryIO:
         parts = parts_of(path)
         if len(self.names) >= MOST_FILES:
             raise LimitError(f"there are more than {MOST_FILES:,} files", field="workspace")
         try:
             if parts[:-1]:
                 self._folder.make_folder(parts[:-1])
-            made = self._folder.create(parts)
+            file = self._folder.create(parts)
         except TargetExistsError:
             raise MalformedError("two files have the same path", field=path[:80]) from None
         self.names.append(path)
-        return made
+        return file
 
     def _merge(self, placed: PlacementResult) -> None:
         with ContainedFolder(self.final) as target:
@@ -281,13 +281,13 @@ def take_back(placed: PlacementResult) -> list[str]:
 
 def _remove_added(folder: Path, added: dict[str, str]) -> list[str]:
     stays = []
-    with ContainedFolder(folder) as there:
+    with ContainedFolder(folder) as contained:
         for name, digest in added.items():
             parts = parts_of(name)
-            if not _is_in(there, parts):
+            if not _is_in(contained, parts):
                 continue
-            if _digest(there, parts) == digest:
-                there.remove(parts)
+            if _digest(contained, parts) == digest:
+                contained.remove(parts)
             else:
                 stays.append(name)
     return stays
@@ -298,11 +298,11 @@ def _is_in(folder: ContainedFolder, parts: tuple[str, ...]) -> bool:
 
 
 def _digest(folder: ContainedFolder, parts: tuple[str, ...]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with folder.open(parts) as stream:
         while chunk := stream.read(_CHUNK):
-            found.update(chunk)
-    return found.hexdigest()
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def _moment() -> str:

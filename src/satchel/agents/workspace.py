@@ -39,7 +39,7 @@ _SECRET_NAMES = (
 _HARMLESS = (".env.example", ".env.sample", ".env.template", "*.pub")
 _KEY = b"PRIVATE KEY-----"
 _DEEPEST = 64
-_MOST_TOLD = 1000
+_MOST_LISTED = 1000
 
 
 class SkippedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,16 +202,16 @@ class Workspace:
         if text is not None:
             return WorkspaceFile(path=path, text=text)
         if not self.rules.binary:
-            if len(self.named) < _MOST_TOLD:
+            if len(self.named) < _MOST_LISTED:
                 self.named.append(path)
             self._count("contents of a binary file; add --include-binary to include them")
             return WorkspaceFile(path=path, binary={})
-        said = {
+        binary = {
             "sizeBytes": len(data),
             "sha256": hashlib.sha256(data).hexdigest(),
             "contentsBase64": base64.b64encode(data).decode(),
         }
-        return WorkspaceFile(path=path, binary=said)
+        return WorkspaceFile(path=path, binary=binary)
 
     def _link(self, path: tuple[str, ...]) -> None:
         try:
@@ -220,12 +220,12 @@ class Workspace:
             self._leave(path, f"cannot be read: {error.strerror}")
             return
         self._count("a symbolic link (reported, not followed)")
-        if len(self.links) < _MOST_TOLD:
+        if len(self.links) < _MOST_LISTED:
             self.links.append(SymbolicLink(path="/".join(path), target=target))
 
     def _leave(self, path: tuple[str, ...], reason: str) -> None:
         self._count(reason)
-        if len(self.left) < _MOST_TOLD:
+        if len(self.left) < _MOST_LISTED:
             shown = written_out(Path(*path))
             self.left.append(SkippedFile(path=shown, reason=reason))
 

@@ -61,7 +61,7 @@ class ErasureTarget(Protocol):
     name: str
     """Name for the report."""
 
-    def erase(self, gone: Sequence[VerifiedRecord]) -> int:
+    def erase(self, records: Sequence[VerifiedRecord]) -> int:
         """Remove records that are about to be erased; return the number of removed items.
 
         It is called again for the same records after a program was killed.
@@ -94,19 +94,19 @@ class MemoryFilesTarget:
         self._open = ExitStack()
         self._store: MemoryStore | None = None
 
-    def erase(self, gone: Sequence[VerifiedRecord]) -> int:
+    def erase(self, records: Sequence[VerifiedRecord]) -> int:
         """See the protocol."""
         paths = {
-            one.model.path: one.model.metadata.get("store")
-            for one in gone
-            if isinstance(one.model, FileVersion)
+            logged.model.path: logged.model.metadata.get("store")
+            for logged in records
+            if isinstance(logged.model, FileVersion)
         }
         store = self._opened() if paths else None
         if store is None:
             return 0
         erased = 0
         for path, where in sorted(paths.items()):
-            if where == store.id and _was_there(store, path):
+            if where == store.id and _has_history(store, path):
                 erased += store.erase(path, reason="erased from the bank")
         return erased
 
@@ -121,15 +121,15 @@ class MemoryFilesTarget:
         store = self._opened()
         if store is None:
             return []
-        found = (
+        unreachable = (
             ["the audit log of memory files, which contains paths and digests"]
             if store.audit
             else []
         )
         if not store.is_in_place:
-            found.append("removed memory files that the object store retains")
-            found.append("working copies of memory files on other machines")
-        return found
+            unreachable.append("removed memory files that the object store retains")
+            unreachable.append("working copies of memory files on other machines")
+        return unreachable
 
     def close(self) -> None:
         """See the protocol."""
@@ -154,17 +154,17 @@ class HomeTarget:
     def __init__(self, bank: OpenBank) -> None:
         self._bank = bank
 
-    def erase(self, gone: Sequence[VerifiedRecord]) -> int:
+    def erase(self, records: Sequence[VerifiedRecord]) -> int:
         """See the protocol; nothing there belongs to one record."""
-        del gone
+        del records
         return 0
 
     def laid_open(self) -> Iterator[Extent]:
         """See the protocol; keys are not scanned."""
         home = self._bank.settings.home
-        for one in below(home):
-            if Path(one.name).relative_to(home).parts[0] not in _SECRET_FOLDERS:
-                yield one
+        for extent in below(home):
+            if Path(extent.name).relative_to(home).parts[0] not in _SECRET_FOLDERS:
+                yield extent
 
     def out_of_reach(self) -> list[str]:
         """See the protocol; the files that were exported from the bank, according to receipts."""
@@ -173,11 +173,11 @@ class HomeTarget:
             for receipt in recent_receipts(bank.settings, bank.id, limit=10_000):
                 if receipt.kind in ("export", "convert", "migrate", "copy"):
                     names[f"an exported copy: {receipt.output}"] = None
-        found = list(names)
-        if found[_MOST_NAMED:]:
-            more = f"{len(found) - _MOST_NAMED} more copies; see: satchel receipt list"
-            found[_MOST_NAMED:] = [more]
-        return found
+        copies = list(names)
+        if copies[_MOST_NAMED:]:
+            more = f"{len(copies) - _MOST_NAMED} more copies; see: satchel receipt list"
+            copies[_MOST_NAMED:] = [more]
+        return copies
 
     def close(self) -> None:
         """See the protocol."""
@@ -191,13 +191,13 @@ ERASURE_TARGETS: tuple[Callable[[OpenBank], ErasureTarget], ...] = (
 """All targets of an erasure, in order."""
 
 
-def _was_there(store: MemoryStore, path: str) -> bool:
+def _has_history(store: MemoryStore, path: str) -> bool:
     """Return whether a store has a path, or an earlier version of it."""
     return store.exists(path) or bool(store.history(path))
 
 
 _ALL = Filter(retired=True, held=True)
-_MOST_SAID, _MOST_AT = 20, 5
+_MOST_EXAMPLES, _MOST_POSITIONS = 20, 5
 
 ALWAYS_OUT_OF_REACH = (
     "backups, file system snapshots, and unused disk blocks",
@@ -205,7 +205,7 @@ ALWAYS_OUT_OF_REACH = (
 )
 """What no program on this machine can scan."""
 
-Looked = Callable[[int], None]
+OnScanned = Callable[[int], None]
 """Called with the number of further bytes that were scanned."""
 
 
@@ -219,15 +219,8 @@ class RemainingMentions(NamedTuple):
     """Bank and ID of the first of them."""
 
 
-class ScanSummary(NamedTuple):
-    """Result of scanning everything."""
-
-    scanned: list[ScanResult]
-    unreached: list[str]
-
-
 def find_remaining_mentions(
-    store: Store, fragments: Fragments, looked: Looked
+    store: Store, fragments: Fragments, on_scanned: OnScanned
 ) -> RemainingMentions:
     """Return the records of a store that still contain a fragment of the erased content.
 
@@ -240,12 +233,12 @@ def find_remaining_mentions(
                 if not len(fragments):
                     break
                 body = row.body or b""
-                looked(len(body))
-                found = fragments.in_bytes(body)
-                fragments.drop(found)
-                if found:
+                on_scanned(len(body))
+                mentioned = fragments.in_bytes(body)
+                fragments.drop(mentioned)
+                if mentioned:
                     records += 1
-                    if len(examples) < _MOST_SAID:
+                    if len(examples) < _MOST_EXAMPLES:
                         examples.append(f"{bank} {row.id}")
     return RemainingMentions(records, examples)
 
@@ -254,7 +247,7 @@ def scan(
     store: Store,
     extents: Iterable[Extent],
     fragments: Fragments,
-    looked: Looked,
+    on_scanned: OnScanned,
     inside: NestedFileScanner,
 ) -> list[ScanResult]:
     """Scan the raw bytes of a store and of other places, each once.
@@ -263,19 +256,22 @@ def scan(
         store: The store.
         extents: Bytes of the other places; packed and encrypted ones are opened.
         fragments: The fragments to search.
-        looked: Called with the number of scanned bytes.
+        on_scanned: Called with the number of scanned bytes.
         inside: Opens packed and encrypted files, and notes which it cannot open.
     """
-    found, seen = list[ScanResult](), set[str]()
+    results, seen = list[ScanResult](), set[str]()
     own = store.laid_open() if isinstance(store, InspectableStore) else ()
     for some in (own, extents):
         for extent in some:
             if extent.name not in seen:
                 seen.add(extent.name)
-                found.append(_look(extent, fragments, looked))
+                results.append(_scan_extent(extent, fragments, on_scanned))
                 if some is not own:
-                    found += (_look(one, fragments, looked) for one in inside.within(extent))
-    return found
+                    results += (
+                        _scan_extent(nested, fragments, on_scanned)
+                        for nested in inside.within(extent)
+                    )
+    return results
 
 
 def unreached(store: Store, others: Iterable[str]) -> list[str]:
@@ -286,21 +282,21 @@ def unreached(store: Store, others: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*own, *others, *ALWAYS_OUT_OF_REACH]))
 
 
-def _look(extent: Extent, fragments: Fragments, looked: Looked) -> ScanResult:
+def _scan_extent(extent: Extent, fragments: Fragments, on_scanned: OnScanned) -> ScanResult:
     size = 0
 
     def counted() -> Iterable[bytes]:
         nonlocal size
         for piece in extent.pieces():
             size += len(piece)
-            looked(len(piece))
+            on_scanned(len(piece))
             yield piece
 
     count, at = 0, list[int]()
-    for place in fragments.places_in(counted()):
+    for position in fragments.places_in(counted()):
         count += 1
-        if len(at) < _MOST_AT:
-            at.append(place)
+        if len(at) < _MOST_POSITIONS:
+            at.append(position)
     return ScanResult(name=extent.name, bytes=size, found=count, at=at)
 
 
@@ -402,8 +398,8 @@ def erase(bank: OpenBank, options: EraseOptions) -> ErasureResult:
     """
     require_owner(bank.settings, "erase")
     refuse_copy(bank.settings, _file(options.receipt))
-    with closing(DerivedRecords()) as kin:
-        erasing = _EraseTask(bank, options, kin)
+    with closing(DerivedRecords()) as derived:
+        erasing = _EraseTask(bank, options, derived)
         planned = erasing.plan()
         if options.dry_run:
             return planned
@@ -417,49 +413,49 @@ def _file(path: PathText | None) -> Path | None:
 class _EraseTask:
     """One erasure, from the plan to the report."""
 
-    def __init__(self, bank: OpenBank, wanted: EraseOptions, kin: DerivedRecords) -> None:
+    def __init__(self, bank: OpenBank, options: EraseOptions, derived: DerivedRecords) -> None:
         self._bank = bank
-        self._wanted = wanted
-        self._kin = kin
-        self._progress = wanted.progress
+        self._options = options
+        self._derived = derived
+        self._progress = options.progress
         self._began = now()
-        self._gone = Counter[str]()
+        self._erased_types = Counter[str]()
         self._fragments = Fragments()
         self._done = self._bytes = 0
         self._total = 1
 
     def plan(self) -> ErasureResult:
         """Find the records to erase."""
-        wanted, kin = self._wanted, self._kin
+        options, derived = self._options, self._derived
         with self._bank.ledger.reading() as view:
-            choice = EraseSelection(view, texts(wanted.ids), wanted.where)
+            choice = EraseSelection(view, texts(options.ids), options.where)
             self._total = 3 * view.head.size + _SCANNED // _STEP
-            kin.choose(choice.ids)
+            derived.choose(choice.ids)
             for logged in view.scan():
                 if logged.record.type in ERASABLE:
-                    kin.add(logged.model)
+                    derived.add(logged.model)
                     if choice.takes(logged):
-                        kin.choose([logged.record.id])
-                self._tell(1)
-            kin.spread(view.versions, cascade=wanted.cascade)
+                        derived.choose([logged.record.id])
+                self._report_progress(1)
+            derived.spread(view.versions, cascade=options.cascade)
             arriving = sum(
                 choice.takes(logged)
                 for source in view.open_imports()
                 for logged in view.pending(source)
                 if logged.record.type in ERASABLE
             )
-        counts = kin.counts()
-        left, examples = kin.left(_MOST_LEFT)
+        counts = derived.counts()
+        left, examples = derived.left(_MOST_LEFT)
         return ErasureResult(
             bank=self._bank.id,
             chosen=counts.pop(EraseReason.CHOSEN, 0),
             with_them={str(why): number for why, number in sorted(counts.items())},
-            erased=sum(kin.types().values()),
-            types=kin.types(),
+            erased=sum(derived.types().values()),
+            types=derived.types(),
             derived_left=left,
             derived_examples=examples,
             arriving=arriving,
-            dry_run=wanted.dry_run,
+            dry_run=options.dry_run,
         )
 
     def carry_out(self, planned: ErasureResult) -> ErasureResult:
@@ -467,18 +463,20 @@ class _EraseTask:
         bank, held = self._bank, dict[str, int]()
         notes = [_UNFINISHED] if is_unfinished(bank.store, bank.id) else []
         with ExitStack() as opened:
-            holders = [opened.enter_context(closing(each(bank))) for each in ERASURE_TARGETS]
-            erased = self._erase(holders, held)
+            targets = [opened.enter_context(closing(each(bank))) for each in ERASURE_TARGETS]
+            erased = self._erase(targets, held)
             blobs, finished = self._finish(notes)
-            said, scanned, beyond = RemainingMentions(0, []), list[ScanResult](), list[str]()
-            for_holders = [name for each in holders for name in each.out_of_reach()]
-            if self._wanted.scan:
-                said = find_remaining_mentions(bank.store, self._fragments, self._look)
-                extents = (extent for each in holders for extent in each.laid_open())
+            mentions, scanned, unscanned = RemainingMentions(0, []), list[ScanResult](), list[str]()
+            unreachable = [name for each in targets for name in each.out_of_reach()]
+            if self._options.scan:
+                mentions = find_remaining_mentions(
+                    bank.store, self._fragments, self._report_scanned
+                )
+                extents = (extent for each in targets for extent in each.laid_open())
                 unlocking = replace(bank.settings.unlocking, passphrase=in_environment)
                 inside = NestedFileScanner(unlocking, bank.settings.options.limits)
-                scanned = scan(bank.store, extents, self._fragments, self._look, inside)
-                beyond = unreached(bank.store, [*for_holders, *inside.closed])
+                scanned = scan(bank.store, extents, self._fragments, self._report_scanned, inside)
+                unscanned = unreached(bank.store, [*unreachable, *inside.closed])
         if self._fragments.left_out:
             notes.append(f"{self._fragments.left_out:,} pieces were not scanned for: too many")
         done = msgspec.structs.replace(
@@ -487,48 +485,48 @@ class _EraseTask:
             bytes=self._bytes,
             blobs=blobs,
             held=held,
-            still_said=said.records,
-            still_said_examples=said.examples,
+            still_said=mentions.records,
+            still_said_examples=mentions.examples,
             looked_for=len(self._fragments),
             too_short=self._fragments.too_short,
             scanned=scanned,
-            unreached=beyond,
+            unreached=unscanned,
             finished=finished,
             notes=notes,
         )
         return self._reported(done)
 
-    def _erase(self, holders: Sequence[ErasureTarget], held: dict[str, int]) -> int:
+    def _erase(self, targets: Sequence[ErasureTarget], held: dict[str, int]) -> int:
         """Erase group by group, and return the number of records."""
         erased, by = 0, writer_key(self._bank.settings).did
-        for ids in self._kin.going():
+        for ids in self._derived.ids_to_erase():
             with self._bank.ledger.reading() as view:
-                found = sorted(view.get(ids).values(), key=lambda one: one.seq)
-            for logged in found:
+                records = sorted(view.get(ids).values(), key=lambda each: each.seq)
+            for logged in records:
                 self._fragments.add(logged.record.value)
-            for holder in holders:
-                number = holder.erase(found)
+            for target in targets:
+                number = target.erase(records)
                 if number:
-                    held[holder.name] = held.get(holder.name, 0) + number
-            if found:
-                self._bank.ledger.append(list(self._records(found, by)))
+                    held[target.name] = held.get(target.name, 0) + number
+            if records:
+                self._bank.ledger.append(list(self._records(records, by)))
                 with self._bank.ledger.reading() as view:
                     left = view.get(ids)
-                gone = (one.record.type for one in found if one.record.id not in left)
-                self._gone.update(gone)
-            erased += len(found)
-            self._bytes += sum(len(logged.record.body) for logged in found)
-            self._tell(len(found))
+                types = (each.record.type for each in records if each.record.id not in left)
+                self._erased_types.update(types)
+            erased += len(records)
+            self._bytes += sum(len(logged.record.body) for logged in records)
+            self._report_progress(len(records))
         return erased
 
-    def _records(self, found: Sequence[VerifiedRecord], by: str) -> Iterator[Sealed]:
+    def _records(self, records: Sequence[VerifiedRecord], by: str) -> Iterator[Sealed]:
         """Yield the records that erase others; current ones are retired first."""
-        at, reason = now(), self._wanted.reason
-        for logged in found:
+        at, reason = now(), self._options.reason
+        for logged in records:
             if logged.row.retired is None:
-                said = Status(target=logged.record.id, state="deleted", reason=reason, at=at)
-                yield seal(said)
-        for logged in found:
+                status = Status(target=logged.record.id, state="deleted", reason=reason, at=at)
+                yield seal(status)
+        for logged in records:
             yield seal(Erasure(entry=logged.record.id, reason=reason, by=by, at=at))
 
     def _finish(self, notes: list[str]) -> tuple[int, bool]:
@@ -555,7 +553,7 @@ class _EraseTask:
             output=end,
             counts={
                 name: Counts(
-                    read=number, planned=number, written=number, read_back=self._gone[name]
+                    read=number, planned=number, written=number, read_back=self._erased_types[name]
                 )
                 for name, number in done.types.items()
             },
@@ -565,18 +563,18 @@ class _EraseTask:
             notes=notes,
         )
         receipt = receipt_of(account, signer(settings, None))
-        ids, problems = save_receipts(settings, [receipt], _file(self._wanted.receipt))
+        ids, problems = save_receipts(settings, [receipt], _file(self._options.receipt))
         return msgspec.structs.replace(
             done, receipt=ids[0] if ids else None, notes=[*done.notes, *problems]
         )
 
-    def _tell(self, steps: int) -> None:
+    def _report_progress(self, steps: int) -> None:
         self._done = min(self._done + steps, self._total)
         if self._progress is not None:
             self._progress(self._done, self._total)
 
-    def _look(self, size: int) -> None:
-        self._tell(size // _STEP)
+    def _report_scanned(self, size: int) -> None:
+        self._report_progress(size // _STEP)
 
 
 def _end(bank: OpenBank, view: View) -> TransferEnd:

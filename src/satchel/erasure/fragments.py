@@ -84,9 +84,9 @@ class Fragments:
 
     def drop(self, pieces: Iterable[bytes]) -> None:
         """Remove fragments that remaining records also contain."""
-        gone = self._pieces.intersection(pieces)
-        if gone:
-            self._pieces -= gone
+        dropped = self._pieces.intersection(pieces)
+        if dropped:
+            self._pieces -= dropped
             self._fresh = False
 
     def places_in(self, pieces: Iterable[bytes]) -> Iterator[int]:
@@ -99,7 +99,7 @@ class Fragments:
         for piece in _in_blocks(pieces):
             data, held = before + piece, len(before)
             hits = self._hits(data)
-            yield from sorted({start + at for found, at in hits if at + len(found) > held})
+            yield from sorted({start + at for fragment, at in hits if at + len(fragment) > held})
             before = data[-(LONG - 1) :]
             start += len(data) - len(before)
 
@@ -123,13 +123,13 @@ class Fragments:
             words = memoryview(data)[shift : shift + size].cast("Q")
             known = self._words.intersection(words)
             if known:
-                places = [at for at, word in enumerate(words) if word in known]
-                for at in places:
+                offsets = [at for at, word in enumerate(words) if word in known]
+                for at in offsets:
                     yield from self._around(data, shift + at * _WORD)
 
-    def _around(self, data: bytes, place: int) -> Iterator[tuple[bytes, int]]:
+    def _around(self, data: bytes, position: int) -> Iterator[tuple[bytes, int]]:
         """Yield the fragments whose first bytes contain the word at a position."""
-        for start in range(max(0, place - _STEP + 1), place + 1):
+        for start in range(max(0, position - _STEP + 1), position + 1):
             for length in range(LEAST, LONG + 1):
                 piece = data[start : start + length]
                 if piece in self._pieces and len(piece) == length:
@@ -247,52 +247,52 @@ class NestedFileScanner:
         if kind == "gzip":
             self._gunzip(extent, plain)
         elif kind == "age":
-            with _temporary() as kept:
-                _copy(extent, kept)
-                decrypt(kept, plain, self._unlocking)
+            with _temporary() as encrypted:
+                _copy(extent, encrypted)
+                decrypt(encrypted, plain, self._unlocking)
         else:
             raise MalformedError("this kind of file cannot be unpacked")
         plain.flush()
 
     def _gunzip(self, extent: Extent, plain: BinaryIO) -> None:
-        inflate, taken, size = zlib.decompressobj(wbits=31), 0, 0
+        inflate, packed_size, size = zlib.decompressobj(wbits=31), 0, 0
         for piece in extent.pieces():
-            taken += len(piece)
+            packed_size += len(piece)
             data = piece
             while data:
-                found = inflate.decompress(data, CHUNK)
-                plain.write(found)
-                size += len(found)
-                self._require_fits(size, taken)
+                expanded = inflate.decompress(data, CHUNK)
+                plain.write(expanded)
+                size += len(expanded)
+                self._require_fits(size, packed_size)
                 data = inflate.unconsumed_tail
                 if inflate.eof:  # another member may follow, and zero padding
                     data = inflate.unused_data.lstrip(b"\0")
                     inflate = zlib.decompressobj(wbits=31)
 
     def _members(self, extent: Extent, deep: int) -> Iterator[Extent]:
-        with _temporary() as kept:
-            taken = _copy(extent, kept)
-            with zipfile.ZipFile(kept) as archive:
-                names = archive.infolist()
-                if len(names) > _MOST_MEMBERS:
+        with _temporary() as packed:
+            packed_size = _copy(extent, packed)
+            with zipfile.ZipFile(packed) as archive:
+                members = archive.infolist()
+                if len(members) > _MOST_MEMBERS:
                     raise LimitError(f"it has more than {_MOST_MEMBERS} members")
                 size = 0
-                for place, one in enumerate(names):
-                    if one.is_dir():
+                for number, member in enumerate(members):
+                    if member.is_dir():
                         continue
-                    with _temporary() as plain, archive.open(one) as stream:
+                    with _temporary() as plain, archive.open(member) as stream:
                         while piece := stream.read(CHUNK):
                             plain.write(piece)
                             size += len(piece)
-                            self._require_fits(size, taken)
+                            self._require_fits(size, packed_size)
                         # Not its name, which may be erased content.
-                        name = f"{extent.name} (member {place})"
+                        name = f"{extent.name} (member {number})"
                         inner = Extent(name, lambda plain=plain: _pieces(plain))  # type: ignore[misc]
                         yield inner
                         yield from self.within(inner, deep + 1)
 
-    def _require_fits(self, size: int, taken: int) -> None:
-        most = max(self._limits.expansion_free_bytes, self._limits.expansion * taken)
+    def _require_fits(self, size: int, packed_size: int) -> None:
+        most = max(self._limits.expansion_free_bytes, self._limits.expansion * packed_size)
         if size > most:
             raise LimitError(f"it expands to more than {self._limits.expansion} times its size")
 

@@ -75,14 +75,14 @@ def moment_of(text: str) -> str:
             return format_time(datetime.now(UTC) - back)
     except OverflowError:
         raise UsageError(f"the date is too early: {text}", field="superseded-before") from None
-    found = read_time(text.strip())
-    if found is None:
+    moment = read_time(text.strip())
+    if moment is None:
         raise UsageError(
             f"not a date or an age: {text}",
             field="superseded-before",
             hint="Write 2026-01-31, 2026-01-31T12:00:00Z, 12h, 90d, 8w or 2y.",
         )
-    return found
+    return moment
 
 
 @operation(
@@ -146,21 +146,21 @@ def prune(
     """
     require_owner(bank.settings, "prune")
     states = UNWANTED if deleted else SUPERSEDED
-    types, erased, size, place, end = dict[str, int](), 0, 0, -1, 0
+    types, erased, size, position, end = dict[str, int](), 0, 0, -1, 0
     by = None if dry_run else writer_key(bank.settings).did
     while True:
         with bank.ledger.reading() as view:
             end = end or view.head.size
-            found, place = _next_group(view, before, states, place, end)
+            records, position = _next_group(view, before, states, position, end)
         if not dry_run:
-            _erase(bank, found, reason, by)
-        erased += len(found)
-        for logged in found:
+            _erase(bank, records, reason, by)
+        erased += len(records)
+        for logged in records:
             types[logged.row.type] = types.get(logged.row.type, 0) + 1
             size += len(logged.record.body)
         if progress is not None:
-            progress(min(place + 1, end), end)
-        if place >= end - 1:
+            progress(min(position + 1, end), end)
+        if position >= end - 1:
             break
     blobs, notes = 0, list[str]()
     if not dry_run:
@@ -180,18 +180,18 @@ def prune(
 
 
 def _next_group(
-    view: View, before: str, states: frozenset[str], place: int, end: int
+    view: View, before: str, states: frozenset[str], position: int, end: int
 ) -> tuple[list[VerifiedRecord], int]:
     """Return the next group of records to erase, and the log position reached."""
-    found = list[VerifiedRecord]()
-    wanted = Filter(types=ERASABLE, retired=True, held=True)
-    for some in _together(view.scan(wanted, after=place), end):
+    records = list[VerifiedRecord]()
+    conditions = Filter(types=ERASABLE, retired=True, held=True)
+    for some in _together(view.scan(conditions, after=position), end):
         outdated = _outdated(view, [logged.row for logged in some], before, states)
-        found += [logged for logged in some if logged.seq in outdated]
-        place = some[-1].seq
-        if len(found) >= GROUP:
-            return found, place
-    return found, end - 1
+        records += [logged for logged in some if logged.seq in outdated]
+        position = some[-1].seq
+        if len(records) >= GROUP:
+            return records, position
+    return records, end - 1
 
 
 def _together(records: Iterator[VerifiedRecord], end: int) -> Iterator[list[VerifiedRecord]]:
@@ -212,16 +212,20 @@ def _together(records: Iterator[VerifiedRecord], end: int) -> Iterator[list[Veri
 def _outdated(view: View, rows: Sequence[Row], before: str, states: frozenset[str]) -> set[int]:
     """Return the positions of records retired for given reasons before a time."""
     ended = [(row.seq, view.retirement(row)) for row in rows]
-    asked = [(seq, one.place) for seq, one in ended if one is not None and one.state in states]
-    at = view.log_records_at([place for _, place in asked])
-    return {seq for seq, place in asked if at[place].row.at < before}
+    matching = [
+        (seq, retirement.place)
+        for seq, retirement in ended
+        if retirement is not None and retirement.state in states
+    ]
+    at = view.log_records_at([position for _, position in matching])
+    return {seq for seq, position in matching if at[position].row.at < before}
 
 
 def _erase(
-    bank: OpenBank, found: Sequence[VerifiedRecord], reason: str | None, by: str | None
+    bank: OpenBank, records: Sequence[VerifiedRecord], reason: str | None, by: str | None
 ) -> None:
     at = now()
-    drafts = (Erasure(entry=each.record.id, reason=reason, by=by, at=at) for each in found)
+    drafts = (Erasure(entry=each.record.id, reason=reason, by=by, at=at) for each in records)
     bank.ledger.append([seal(draft) for draft in drafts])
 
 
@@ -235,5 +239,5 @@ def _drop_damaged(bank: OpenBank, before: str, states: frozenset[str]) -> None:
         outdated = _outdated(view, view.rows(list(aside)), before, states)
     if outdated:
         with bank.store.writing() as writing:
-            kept: dict[str, bytes | None] = {aside[place]: None for place in outdated}
-            writing.put_side(bank.id, {**kept, UNFINISHED: b""})
+            dropped: dict[str, bytes | None] = {aside[position]: None for position in outdated}
+            writing.put_side(bank.id, {**dropped, UNFINISHED: b""})

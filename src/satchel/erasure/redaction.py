@@ -48,7 +48,7 @@ from satchel.ports.rows import Filter
 from satchel.screening.redaction import MOST_FIELDS, Redactor, Replacement
 
 _TOGETHER = 200
-_MOST_TOLD = 100
+_MOST_ENTRIES = 100
 _ENTRIES = Filter(types=frozenset(Component), retired=True, held=True)
 _LEFT = "the owner has to remove the bytes from the store: satchel prune"
 
@@ -113,7 +113,7 @@ class _Form(NamedTuple):
     example="satchel redact --where user=ada --dry-run",
     absent=NOT_FOR_MODELS,
 )
-def redact(bank: OpenBank, wanted: RedactOptions) -> RedactionResult:
+def redact(bank: OpenBank, options: RedactOptions) -> RedactionResult:
     """Redact personal data and secrets in memories: replace them with typed placeholders.
 
     A placeholder looks like `[REDACTED:email:1]`. IDs, parents and times are kept, and the log
@@ -122,7 +122,7 @@ def redact(bank: OpenBank, wanted: RedactOptions) -> RedactionResult:
 
     Args:
         bank: The bank, open for writing; or for reading, for a dry run.
-        wanted: What to redact, and how.
+        options: What to redact, and how.
 
     Raises:
         UsageError: If nothing is selected, a kind is unknown, or a pointer is invalid.
@@ -134,32 +134,34 @@ def redact(bank: OpenBank, wanted: RedactOptions) -> RedactionResult:
         ReadOnlyStoreError: If no key here may append to the bank.
         StoreError: If it cannot be written; groups that were redacted before stay redacted.
     """
-    asked = bank.asked("redact")
-    if wanted.where and not bank.shows("read"):
+    permitted = bank.asked("redact")
+    if options.where and not bank.shows("read"):
         raise PermissionRefusedError("without the permission read, memories must be given by ID")
-    if (wanted.recover_for or wanted.recover_to) and bank.bearer is not None:
+    if (options.recover_for or options.recover_to) and bank.bearer is not None:
         raise PermissionRefusedError("only the owner can store originals")
-    detector = None if wanted.detector is None else detector_of(wanted.detector)
+    detector = None if options.detector is None else detector_of(options.detector)
     more = () if detector is None else (detector,)
-    kinds = Redactor(texts(wanted.kinds), texts(wanted.texts), texts(wanted.fields), _people, more)
-    keys = [audience_of(bank.settings, name) for name in texts(wanted.recover_for)]
-    age = list(lock_for(bank.settings, texts(wanted.recover_to)).recipients)
-    told = _RedactionReport(bank.id, wanted.dry_run)
+    kinds = Redactor(
+        texts(options.kinds), texts(options.texts), texts(options.fields), _people, more
+    )
+    keys = [audience_of(bank.settings, name) for name in texts(options.recover_for)]
+    age = list(lock_for(bank.settings, texts(options.recover_to)).recipients)
+    report = _RedactionReport(bank.id, options.dry_run)
     if detector is not None:
-        told.notes.append(detector.note)
-    place: int | None = -1
-    while place is not None:
-        with asked.ledger.reading() as view:
-            chosen, after = _group(view, wanted, place)
+        report.notes.append(detector.note)
+    position: int | None = -1
+    while position is not None:
+        with permitted.ledger.reading() as view:
+            chosen, after = _group(view, options, position)
             forms = [form for logged in chosen for form in _forms(logged, kinds, bank)]
             size = view.head.size
-        if forms and not wanted.dry_run:
-            _log(asked, forms, keys, age)
-        told.add(len(chosen), forms)
-        if wanted.progress is not None:
-            wanted.progress(size if after is None else after + 1, size)
-        place = after
-    return told.done(bank, [*keys, *age])
+        if forms and not options.dry_run:
+            _log(permitted, forms, keys, age)
+        report.add(len(chosen), forms)
+        if options.progress is not None:
+            options.progress(size if after is None else after + 1, size)
+        position = after
+    return report.done(bank, [*keys, *age])
 
 
 class _RedactionReport:
@@ -175,19 +177,19 @@ class _RedactionReport:
     def add(self, looked_at: int, forms: Sequence[_Form]) -> None:
         self._looked_at += looked_at
         for form in forms:
-            gone = [one for one in form.replaced if not one.kept]
-            kept = [one.field for one in form.replaced if one.kept]
-            kinds = Counter(one.kind for one in gone)
+            removed = [replacement for replacement in form.replaced if not replacement.kept]
+            kept_fields = [replacement.field for replacement in form.replaced if replacement.kept]
+            kinds = Counter(replacement.kind for replacement in removed)
             self._redacted += 1
             self._kinds.update(kinds)
-            self._unchanged_count += len(kept)
-            if len(self._entries) < _MOST_TOLD:
+            self._unchanged_count += len(kept_fields)
+            if len(self._entries) < _MOST_ENTRIES:
                 self._entries.append(
                     RedactedEntry(
                         id=form.logged.record.id,
                         replaced=dict(sorted(kinds.items())),
-                        fields=list(dict.fromkeys(one.field for one in gone)),
-                        kept=list(dict.fromkeys(kept)),
+                        fields=list(dict.fromkeys(replacement.field for replacement in removed)),
+                        kept=list(dict.fromkeys(kept_fields)),
                     )
                 )
 
@@ -218,20 +220,24 @@ class _RedactionReport:
 
 
 def _group(
-    view: View, wanted: RedactOptions, after: int
+    view: View, options: RedactOptions, after: int
 ) -> tuple[list[VerifiedRecord], int | None]:
     """Return the next selected memories, and the position to continue from; None at the end."""
-    if not wanted.where:
-        if not wanted.ids:
+    if not options.where:
+        if not options.ids:
             raise UsageError(
                 "nothing to redact is given",
                 field="ids",
                 hint="Pass IDs, or add --where user=NAME.",
             )
-        named = [find_memory(view, one) for one in texts(wanted.ids)]
-        found = {each.seq: each for one in named for each in (one, *versions_of(view, one))}
-        return [found[seq] for seq in sorted(found)], None
-    choice = EraseSelection(view, texts(wanted.ids), wanted.where)
+        named = [find_memory(view, memory) for memory in texts(options.ids)]
+        versions = {
+            version.seq: version
+            for memory in named
+            for version in (memory, *versions_of(view, memory))
+        }
+        return [versions[seq] for seq in sorted(versions)], None
+    choice = EraseSelection(view, texts(options.ids), options.where)
     rows = list(islice(view.scan(_ENTRIES, after=after), _TOGETHER))
     end = rows[-1].seq if len(rows) == _TOGETHER else None
     return [logged for logged in rows if choice.takes(logged)], end
@@ -242,17 +248,17 @@ def _forms(logged: VerifiedRecord, kinds: Redactor, bank: OpenBank) -> Iterator[
     if not isinstance(logged.model, Entry):
         return
     value, replaced = kinds.form(logged.record.value)
-    gone = [one for one in replaced if not one.kept]
-    if not gone:
+    removed = [replacement for replacement in replaced if not replacement.kept]
+    if not removed:
         return
     body = canonical_checked(value)
     as_model(value)
-    fields = tuple(dict.fromkeys(one.field for one in gone))
+    fields = tuple(dict.fromkeys(replacement.field for replacement in removed))
     if len(fields) > MOST_FIELDS:
         raise LimitError(f"more than {MOST_FIELDS:,} values of one memory", field=logged.record.id)
     key = writer_key(bank.settings)
     by = None if bank.bearer is not None else key.did
-    counts = Counter(one.kind for one in gone)
+    counts = Counter(replacement.kind for replacement in removed)
     record = Redaction(
         entry=logged.record.id,
         result=digest(body),
@@ -266,24 +272,24 @@ def _forms(logged: VerifiedRecord, kinds: Redactor, bank: OpenBank) -> Iterator[
 
 def _log(bank: OpenBank, forms: Sequence[_Form], keys: Sequence[str], age: Sequence[str]) -> None:
     """Replace memories with redacted forms, and seal the originals for their recipients."""
-    kept = dict[str, bytes | None]()
+    originals = dict[str, bytes | None]()
     if bank.bearer is None:
         with bank.ledger.reading() as view:
             for form in forms:
                 name = f"{SEALED}{form.logged.seq}"
                 before = view.side(name).get(name)
                 if before is not None:  # it has more than the redacted form that is redacted again
-                    kept[name] = before
+                    originals[name] = before
                 elif keys or age:
-                    kept[name] = seal_original(form.logged.record.body, keys, age)
-    named = {form.logged.record.id: form.body for form in forms}
-    bank.ledger.append([form.record for form in forms], side=kept, forms=named)
+                    originals[name] = seal_original(form.logged.record.body, keys, age)
+    bodies = {form.logged.record.id: form.body for form in forms}
+    bank.ledger.append([form.record for form in forms], side=originals, forms=bodies)
 
 
 def _people(texts: Sequence[str]) -> list[str]:
     """Return the names of people in texts."""
-    found = extractor().extract(list(texts))
-    return [one.name for some in found for one in some if one.type == "person"]
+    entities = extractor().extract(list(texts))
+    return [entity.name for some in entities for entity in some if entity.type == "person"]
 
 
 class RecoveredMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -328,14 +334,18 @@ def recover(
             raise UsageError(
                 "an age file must be written to a file", field="sealed", hint="Add --output."
             )
-        identity, content = kept_age_file(bank, options.memory)
+        identity, content = sealed_age_file(bank, options.memory)
         return _written(bank, identity, content, output, options)
-    found = None if options.signing_key is not None else recover_by_identity(bank, options.memory)
-    if found is None:
-        found = recover_by_key(bank, options.memory, signer_of(bank.settings, options, owner))
+    recovered = (
+        None if options.signing_key is not None else recover_by_identity(bank, options.memory)
+    )
+    if recovered is None:
+        recovered = recover_by_key(bank, options.memory, signer_of(bank.settings, options, owner))
     if output is None:
-        return found
-    return _written(bank, found.id, canonical_checked(found.record) + b"\n", output, options)
+        return recovered
+    return _written(
+        bank, recovered.id, canonical_checked(recovered.record) + b"\n", output, options
+    )
 
 
 def _written(
@@ -349,12 +359,12 @@ def _written(
     return RecoveredMemory(id=identity, output=output)
 
 
-def recover_by_key(bank: OpenBank, wanted: str, key: SigningKey) -> RecoveredMemory:
+def recover_by_key(bank: OpenBank, memory: str, key: SigningKey) -> RecoveredMemory:
     """Return the original of a redacted memory. Nothing is restored.
 
     Args:
         bank: The bank.
-        wanted: ID of the memory, or a prefix.
+        memory: ID of the memory, or a prefix.
         key: A key for which it was sealed.
 
     Raises:
@@ -363,11 +373,11 @@ def recover_by_key(bank: OpenBank, wanted: str, key: SigningKey) -> RecoveredMem
         VerificationError: If the sealed record is not the original.
     """
     require_owner(bank.settings, "recover")
-    identity, sealed = _read_original(bank, wanted)
+    identity, sealed = _read_original(bank, memory)
     return _recovered(identity, open_original(sealed, key))
 
 
-def recover_by_identity(bank: OpenBank, wanted: str) -> RecoveredMemory | None:
+def recover_by_identity(bank: OpenBank, memory: str) -> RecoveredMemory | None:
     """Return the original of a redacted memory with an age identity that is stored or named.
 
     None if it is not an age file, or no identity decrypts it.
@@ -379,14 +389,14 @@ def recover_by_identity(bank: OpenBank, wanted: str) -> RecoveredMemory | None:
         VerificationError: If it is not the original.
     """
     require_owner(bank.settings, "recover")
-    identity, sealed = _read_original(bank, wanted)
+    identity, sealed = _read_original(bank, memory)
     if age_file(sealed) is None:
         return None
     body = open_original_with(sealed, list(bank.settings.unlocking.identities()))
     return None if body is None else _recovered(identity, body)
 
 
-def kept_age_file(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
+def sealed_age_file(bank: OpenBank, memory: str) -> tuple[str, bytes]:
     """Return the ID of a redacted memory, and its sealed original as an age file.
 
     Raises:
@@ -394,21 +404,21 @@ def kept_age_file(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
         SigningKeyError: If it is not redacted, or its original was not sealed with age.
     """
     require_owner(bank.settings, "recover")
-    identity, sealed = _read_original(bank, wanted)
-    found = age_file(sealed)
-    if found is None:
+    identity, sealed = _read_original(bank, memory)
+    encrypted = age_file(sealed)
+    if encrypted is None:
         raise SigningKeyError(
             "the original is stored for signing keys only",
             field="id",
             hint="Only memories redacted with --recover-to are stored as an age file.",
         )
-    return identity, found
+    return identity, encrypted
 
 
-def _read_original(bank: OpenBank, wanted: str) -> tuple[str, bytes]:
+def _read_original(bank: OpenBank, memory: str) -> tuple[str, bytes]:
     """Return the ID of a redacted memory, and its sealed original."""
     with bank.ledger.reading() as view:
-        logged = find_memory(view, wanted)
+        logged = find_memory(view, memory)
         identity, name = logged.record.id, f"{SEALED}{logged.seq}"
         if view.redaction(identity) is None:
             raise SigningKeyError("the memory is not redacted", field="id")

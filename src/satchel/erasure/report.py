@@ -108,11 +108,11 @@ class ReportWriter(Protocol):
         """Write the header: the names and the bank."""
         ...
 
-    def tell(self, told: RecordReport) -> None:
+    def add_record(self, record: RecordReport) -> None:
         """Add a record."""
         ...
 
-    def bury(self, grave: Tombstone) -> None:
+    def add_tombstone(self, tombstone: Tombstone) -> None:
         """Add an erased record, after all other records."""
         ...
 
@@ -127,7 +127,7 @@ class MarkdownReport:
     def __init__(self, write: Write) -> None:
         self._write = write
         self._records = 0
-        self._graves = 0
+        self._tombstones = 0
 
     def begin(self, facts: dict[str, Any]) -> None:
         """Write the header: the names and the bank."""
@@ -135,27 +135,29 @@ class MarkdownReport:
         self._block(facts.items())
         self._write("\n## Records\n")
 
-    def tell(self, told: RecordReport) -> None:
+    def add_record(self, report: RecordReport) -> None:
         """Add a record."""
         self._records += 1
-        held = ", in quarantine" if told.held else ""
-        self._write(f"\n### {self._records}. {told.type}, {told.state}{held}\n")
-        facts = msgspec.to_builtins(told)
-        record = facts.pop("record")
+        held = ", in quarantine" if report.held else ""
+        self._write(f"\n### {self._records}. {report.type}, {report.state}{held}\n")
+        facts = msgspec.to_builtins(report)
+        members = facts.pop("record")
         names = ("place", "id", "arrived", "named_in", "ends", "came_with", "said_of_it")
         about = [(name.replace("_", " "), facts[name]) for name in names if facts.get(name)]
-        own = [(name, part) for name, part in record.items() if name not in ("id", "nonce", "type")]
+        own = [
+            (name, part) for name, part in members.items() if name not in ("id", "nonce", "type")
+        ]
         self._block([*about, ("", None), *own])
 
-    def bury(self, grave: Tombstone) -> None:
+    def add_tombstone(self, tombstone: Tombstone) -> None:
         """Add an erased record."""
-        if not self._graves:
+        if not self._tombstones:
             self._write(
                 "\n## Erased\n\nOf these records only the place in the log is left. Whether "
                 "they were about this person can no longer be determined.\n\n"
             )
-        self._graves += 1
-        facts = msgspec.to_builtins(grave)
+        self._tombstones += 1
+        facts = msgspec.to_builtins(tombstone)
         self._write(f"    {'; '.join(f'{name} {_shown(part)}' for name, part in facts.items())}\n")
 
     def end(self, facts: dict[str, Any]) -> None:
@@ -180,26 +182,26 @@ class JsonReport:
     def __init__(self, write: Write) -> None:
         self._write = write
         self._records = 0
-        self._graves = 0
+        self._tombstones = 0
 
     def begin(self, facts: dict[str, Any]) -> None:
         """Write the header: the names and the bank."""
         self._write(f'{{"asked":{_as_json(facts)},\n"records":[')
 
-    def tell(self, told: RecordReport) -> None:
+    def add_record(self, report: RecordReport) -> None:
         """Add a record."""
-        self._write(f"{',' if self._records else ''}\n{_as_json(msgspec.to_builtins(told))}")
+        self._write(f"{',' if self._records else ''}\n{_as_json(msgspec.to_builtins(report))}")
         self._records += 1
 
-    def bury(self, grave: Tombstone) -> None:
+    def add_tombstone(self, tombstone: Tombstone) -> None:
         """Add an erased record."""
-        before = "," if self._graves else '],\n"erased":['
-        self._write(f"{before}\n{_as_json(msgspec.to_builtins(grave))}")
-        self._graves += 1
+        before = "," if self._tombstones else '],\n"erased":['
+        self._write(f"{before}\n{_as_json(msgspec.to_builtins(tombstone))}")
+        self._tombstones += 1
 
     def end(self, facts: dict[str, Any]) -> None:
         """Write the counts."""
-        before = "" if self._graves else '],\n"erased":['
+        before = "" if self._tombstones else '],\n"erased":['
         self._write(f'{before}],\n"in_all":{_as_json(facts)}}}\n')
 
 
@@ -207,24 +209,29 @@ def _lines(part: Any) -> list[str]:
     """Return a value as lines of text."""
     if isinstance(part, str):
         return [_shown(line) for line in part.split("\n")]
-    if isinstance(part, list) and part and all(isinstance(one, dict) for one in part):
-        return ["", *(_as_json(one) for one in part)]
+    if isinstance(part, list) and part and all(isinstance(item, dict) for item in part):
+        return ["", *(_as_json(item) for item in part)]
     return ["" if part is None else _as_json(part)]
 
 
 def _shown(text: object) -> str:
     """Return text with invisible characters escaped."""
-    said = str(text)
-    if said.isprintable():
-        return said
-    return "".join(one if _is_seen(one) else one.encode("unicode_escape").decode() for one in said)
+    content = str(text)
+    if content.isprintable():
+        return content
+    return "".join(
+        character if _is_seen(character) else character.encode("unicode_escape").decode()
+        for character in content
+    )
 
 
 def _as_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     if text.isprintable():
         return text
-    return "".join(one if _is_seen(one) else json.dumps(one)[1:-1] for one in text)
+    return "".join(
+        character if _is_seen(character) else json.dumps(character)[1:-1] for character in text
+    )
 
 
 def _is_seen(character: str) -> bool:
@@ -234,7 +241,7 @@ def _is_seen(character: str) -> bool:
 _ERASURES = Filter(types=frozenset({"erasure"}), retired=True, held=True)
 _TOGETHER = 256
 _SHORT = 80
-_MOST_KEPT = 1_000
+_MOST_SOURCES = 1_000
 
 Progress = Callable[[int, int], None]
 """Called with the number of records read, and twice the total."""
@@ -304,7 +311,7 @@ def report_everything(
         file_to_write(bank.settings, options.output, permission or options.permission) as outlet,
         outlet.writing(overwrite=options.overwrite) as stream,
     ):
-        done = tell_everything(
+        done = write_person_report(
             bank,
             texts(options.about),
             lambda text: stream.write(text.encode()),
@@ -314,7 +321,7 @@ def report_everything(
     return replace(done, output=str(options.output))
 
 
-def tell_everything(
+def write_person_report(
     bank: OpenBank,
     names: Sequence[str],
     write: Write,
@@ -339,32 +346,32 @@ def tell_everything(
     """
     require_owner(bank.settings, "everything")
     mentions = Mentions(names)
-    account: ReportWriter = JsonReport(write) if as_json else MarkdownReport(write)
+    report: ReportWriter = JsonReport(write) if as_json else MarkdownReport(write)
     with bank.ledger.reading() as view, bank.store.reading() as reader:
-        account.begin(_asked(bank, view, names))
-        found = _PersonMatches(mentions, view.head.size)
+        report.begin(_header(bank, view, names))
+        matches = _PersonMatches(mentions, view.head.size)
         steps = _Steps(progress, 2 * view.head.size)
         for logged in _all(view, steps):
-            found.look(logged)
-        found.close()
+            matches.check(logged)
+        matches.close()
         for logged in _all(view, steps):
-            if found.has(logged):
-                account.tell(found.told(view, logged))
-        erased = _bury(view, account)
-        done = PersonReport(
+            if matches.has(logged):
+                report.add_record(matches.report_of(view, logged))
+        erased = _add_tombstones(view, report)
+        result = PersonReport(
             bank=bank.id,
             asked=list(names),
-            records=found.records,
-            joining=found.joining,
+            records=matches.records,
+            joining=matches.joining,
             erased=erased,
             blobs_not_searched=sum(1 for _ in reader.blobs.listed(bank.id)),
         )
-    facts = msgspec.to_builtins(done)
-    account.end({name.replace("_", " "): facts[name] for name in list(facts)[2:]})
-    return done
+    facts = msgspec.to_builtins(result)
+    report.end({name.replace("_", " "): facts[name] for name in list(facts)[2:]})
+    return result
 
 
-def _asked(bank: OpenBank, view: View, names: Sequence[str]) -> dict[str, Any]:
+def _header(bank: OpenBank, view: View, names: Sequence[str]) -> dict[str, Any]:
     head = view.head
     facts: dict[str, Any] = {"about": list(names), "bank": bank.name or "", "id": bank.id}
     facts |= {"log": f"{head.size} records under {head.root}", "signed": f"{head.at} by {head.key}"}
@@ -403,14 +410,14 @@ class _PersonMatches:
         self.records = 0
         self.joining = 0
         self._mentions = mentions
-        self._places = bytearray(size)
+        self._matched = bytearray(size)
         self._ids: Sequence[int] = array("Q")
         self._sources = dict[int, VerifiedRecord]()
 
-    def look(self, logged: VerifiedRecord) -> None:
+    def check(self, logged: VerifiedRecord) -> None:
         """Add a record if it names the person."""
         if self._mentions.places_in(_spoken(logged)):
-            self._places[logged.seq] = 1
+            self._matched[logged.seq] = 1
             assert isinstance(self._ids, array)  # noqa: S101 - until it is closed
             self._ids.append(_short(logged.record.id))
 
@@ -420,21 +427,23 @@ class _PersonMatches:
 
     def has(self, logged: VerifiedRecord) -> bool:
         """Return whether a record names the person, or is an edge to one that does."""
-        if self._places[logged.seq]:
+        if self._matched[logged.seq]:
             self.records += 1
             return True
         model = logged.model
-        if isinstance(model, Edge) and (self._knows(model.source) or self._knows(model.target)):
+        if isinstance(model, Edge) and (
+            self._includes(model.source) or self._includes(model.target)
+        ):
             self.records += 1
             self.joining += 1
             return True
         return False
 
-    def told(self, view: View, logged: VerifiedRecord) -> RecordReport:
+    def report_of(self, view: View, logged: VerifiedRecord) -> RecordReport:
         """Return a record with its history and source."""
         row = logged.row
         source = self._source(view, row.batch) if row.batch else None
-        said = view.statuses_of(row.id) + (view.statuses_of(source.record.id) if source else [])
+        statuses = view.statuses_of(row.id) + (view.statuses_of(source.record.id) if source else [])
         return RecordReport(
             place=row.seq,
             id=row.id,
@@ -445,26 +454,28 @@ class _PersonMatches:
             named_in=self._mentions.places_in(_spoken(logged)),
             ends=_ends(view, logged.model),
             came_with=_arrival(source),
-            said_of_it=[_status_entry(one) for one in sorted(said, key=lambda one: one.seq)],
+            said_of_it=[
+                _status_entry(status) for status in sorted(statuses, key=lambda status: status.seq)
+            ],
             record=logged.record.value,
         )
 
-    def _knows(self, identity: str) -> bool:
+    def _includes(self, identity: str) -> bool:
         if not identity.startswith("blake3:"):
             return False
         try:
-            wanted = _short(identity)
+            key = _short(identity)
         except ValueError:
             return False
-        at = bisect_left(self._ids, wanted)
-        return at < len(self._ids) and self._ids[at] == wanted
+        at = bisect_left(self._ids, key)
+        return at < len(self._ids) and self._ids[at] == key
 
-    def _source(self, view: View, place: int) -> VerifiedRecord:
-        if place not in self._sources:
-            if len(self._sources) >= _MOST_KEPT:
+    def _source(self, view: View, position: int) -> VerifiedRecord:
+        if position not in self._sources:
+            if len(self._sources) >= _MOST_SOURCES:
                 self._sources.clear()
-            self._sources |= view.log_records_at([place])
-        return self._sources[place]
+            self._sources |= view.log_records_at([position])
+        return self._sources[position]
 
 
 def _spoken(logged: VerifiedRecord) -> dict[str, Any]:
@@ -489,23 +500,23 @@ def _ends(view: View, model: Model) -> dict[str, str]:
     if not isinstance(model, Edge):
         return {}
     ends = {"source": model.source, "target": model.target}
-    found = view.get([end for end in ends.values() if end.startswith("blake3:")])
+    records = view.get([end for end in ends.values() if end.startswith("blake3:")])
     return {
         name: text[:_SHORT]
         for name, end in ends.items()
-        if (logged := found.get(end)) is not None and (text := _name(logged.model))
+        if (logged := records.get(end)) is not None and (text := _name(logged.model))
     }
 
 
 def _name(model: Model) -> str | None:
     """Return a short description of a record."""
-    said = (getattr(model, name, None) for name in ("name", "text", "observation", "path"))
-    return next((text for text in said if isinstance(text, str) and text), None)
+    members = (getattr(model, name, None) for name in ("name", "text", "observation", "path"))
+    return next((text for text in members if isinstance(text, str) and text), None)
 
 
 def _status_entry(logged: VerifiedRecord) -> StatusEntry:
     model = logged.model
-    assert isinstance(model, Status)  # noqa: S101 - the fold takes no others
+    assert isinstance(model, Status)  # noqa: S101 - the log folds no others
     return StatusEntry(
         place=logged.seq,
         at=logged.row.at,
@@ -529,23 +540,23 @@ def _arrival(source: VerifiedRecord | None) -> ImportOrigin | None:
     )
 
 
-def _bury(view: View, account: ReportWriter) -> int:
+def _add_tombstones(view: View, report: ReportWriter) -> int:
     """Add all erased records, and return their number."""
-    erasures, buried = view.scan(_ERASURES), 0
+    erasures, count = view.scan(_ERASURES), 0
     while some := list(islice(erasures, _TOGETHER)):
-        models = [(one, one.model) for one in some if isinstance(one.model, Erasure)]
-        places = view.places([model.entry for _, model in models])
-        types = {row.id: row.type for row in view.rows(list(places.values()))}
-        for one, model in models:
-            buried += 1
-            account.bury(
+        models = [(logged, logged.model) for logged in some if isinstance(logged.model, Erasure)]
+        positions = view.places([model.entry for _, model in models])
+        types = {row.id: row.type for row in view.rows(list(positions.values()))}
+        for logged, model in models:
+            count += 1
+            report.add_tombstone(
                 Tombstone(
                     id=model.entry,
-                    place=places.get(model.entry),
+                    place=positions.get(model.entry),
                     type=types.get(model.entry),
-                    erased_at=one.row.at,
+                    erased_at=logged.row.at,
                     reason=model.reason,
                     by=model.by,
                 )
             )
-    return buried
+    return count

@@ -66,23 +66,23 @@ CONDITIONS: dict[str, Callable[[VerifiedRecord], Iterable[Any]]] = {
 IMPORT = "import"
 
 
-def conditions_of(said: Sequence[str]) -> dict[str, list[str]]:
+def conditions_of(expressions: Sequence[str]) -> dict[str, list[str]]:
     """Return conditions from texts ``NAME=VALUE``; a repeated name matches any of its values.
 
     Raises:
         UsageError: If one is malformed, or its name is unknown.
     """
-    found = dict[str, list[str]]()
-    for one in said:
-        name, equals, value = one.partition("=")
+    conditions = dict[str, list[str]]()
+    for expression in expressions:
+        name, equals, value = expression.partition("=")
         if not equals or not value or name not in {*CONDITIONS, IMPORT}:
             raise UsageError(
-                f"not a condition: {one[:80]!r}",
+                f"not a condition: {expression[:80]!r}",
                 field="where",
                 hint=f"Write NAME=VALUE, with one of {', '.join([*CONDITIONS, IMPORT])}.",
             )
-        found.setdefault(name, []).append(value)
-    return found
+        conditions.setdefault(name, []).append(value)
+    return conditions
 
 
 class EraseSelection:
@@ -106,11 +106,11 @@ class EraseSelection:
                 hint="Pass IDs, or add --where user=NAME.",
             )
         self.ids = frozenset(_named(view, one) for one in ids)
-        self._asked = {name: frozenset(values) for name, values in where.items()}
-        self._imports = self._asked.pop(IMPORT, None)
+        self._conditions = {name: frozenset(values) for name, values in where.items()}
+        self._imports = self._conditions.pop(IMPORT, None)
         self._sources = dict[int, str | None]()
         self._view = view
-        types = self._asked.get("type", frozenset())
+        types = self._conditions.get("type", frozenset())
         if unknown := types - ERASABLE:
             raise UsageError(
                 f"records of type {min(unknown)!r} are not erased",
@@ -122,52 +122,55 @@ class EraseSelection:
         """Return whether a record is selected."""
         if logged.record.id in self.ids:
             return True
-        if not self._asked and self._imports is None:
+        if not self._conditions and self._imports is None:
             return False
-        if any(values.isdisjoint(CONDITIONS[name](logged)) for name, values in self._asked.items()):
+        if any(
+            values.isdisjoint(CONDITIONS[name](logged)) for name, values in self._conditions.items()
+        ):
             return False
-        return self._imports is None or self._came_with(logged)
+        return self._imports is None or self._is_of_import(logged)
 
-    def _came_with(self, logged: VerifiedRecord) -> bool:
+    def _is_of_import(self, logged: VerifiedRecord) -> bool:
         batch = logged.row.batch
         if batch not in self._sources:
             source = self._view.source_of(logged)
-            is_one = source is not None and isinstance(source.model, Source)
-            self._sources[batch] = source.record.id if is_one and source is not None else None
+            is_source = source is not None and isinstance(source.model, Source)
+            self._sources[batch] = source.record.id if is_source and source is not None else None
         identity = self._sources[batch]
-        wanted = self._imports or ()
+        imports = self._imports or ()
         return identity is not None and any(
-            identity.removeprefix(_PREFIX).startswith(one.removeprefix(_PREFIX)) for one in wanted
+            identity.removeprefix(_PREFIX).startswith(prefix.removeprefix(_PREFIX))
+            for prefix in imports
         )
 
 
-def _named(view: View, wanted: str) -> str:
+def _named(view: View, name: str) -> str:
     """Return the full ID for an ID or prefix, also of erased records."""
-    digits = wanted.removeprefix(_PREFIX).lower()
+    digits = name.removeprefix(_PREFIX).lower()
     if is_id(_PREFIX + digits):
-        found = [_PREFIX + digits]
+        ids = [_PREFIX + digits]
     elif len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
         raise UsageError(
-            f"not a record ID: {wanted[:80]!r}",
+            f"not a record ID: {name[:80]!r}",
             field="id",
             hint=f"Pass the ID, or a prefix of at least {_LEAST_DIGITS} digits.",
         )
     else:
-        found = view.ids_with_prefix(digits, limit=_MOST_SHOWN)
-    places = view.places(found)
-    if len(places) > 1:
+        ids = view.ids_with_prefix(digits, limit=_MOST_SHOWN)
+    positions = view.places(ids)
+    if len(positions) > 1:
         raise UsageError(
-            f"several IDs start with {wanted!r}",
+            f"several IDs start with {name!r}",
             field="id",
-            hint=f"Choose one: {', '.join(sorted(places))}",
+            hint=f"Choose one: {', '.join(sorted(positions))}",
         )
-    if not places:
+    if not positions:
         raise UnknownMemoryError(
-            f"there is no record {wanted[:80]!r} in this bank",
+            f"there is no record {name[:80]!r} in this bank",
             field="id",
             hint="See: satchel list --all. To use another bank: --bank NAME.",
         )
-    (row,) = view.rows(list(places.values()))
+    (row,) = view.rows(list(positions.values()))
     if row.type not in ERASABLE:
         raise UsageError(
             f"this is the id of a {row.type} record, not of a memory",
@@ -213,7 +216,11 @@ class DerivedRecords(Scratch):
         identity = model.id or ""
         type_ = str(model.__struct_config__.tag)
         self._db.execute("INSERT OR IGNORE INTO record VALUES (?, ?)", (identity, type_))
-        links = [(end, one, why) for end, one, why in _links(model, identity) if end != one]
+        links = [
+            (end, dependent, why)
+            for end, dependent, why in _links(model, identity)
+            if end != dependent
+        ]
         if links:
             self._db.executemany("INSERT OR IGNORE INTO link VALUES (?, ?, ?)", links)
 
@@ -231,27 +238,29 @@ class DerivedRecords(Scratch):
             cascade: Whether to select derived records, too.
         """
         depth = 0
-        wanted = (
+        reasons = (
             EraseReason.JOINS,
             EraseReason.VERSION,
             EraseReason.DERIVED if cascade else EraseReason.VERSION,
         )
         while True:
             wave = self._ids("SELECT id FROM gone WHERE depth = ?", depth)
-            depth, found = depth + 1, False
+            depth, has_ids = depth + 1, False
             for ids in wave:
-                found = True
-                others = {one for identity in ids for one in versions(identity)}.difference(ids)
+                has_ids = True
+                others = {version for identity in ids for version in versions(identity)}.difference(
+                    ids
+                )
                 self._db.executemany(
                     "INSERT OR IGNORE INTO gone VALUES (?, 'version', ?)",
-                    ((one, depth) for one in sorted(others)),
+                    ((version, depth) for version in sorted(others)),
                 )
-            if not found:
+            if not has_ids:
                 return
             self._db.execute(
                 "INSERT OR IGNORE INTO gone SELECT link.id, link.why, ? FROM gone"
                 " JOIN link ON link.end = gone.id WHERE gone.depth = ? AND link.why IN (?, ?, ?)",
-                (depth, depth - 1, *wanted),
+                (depth, depth - 1, *reasons),
             )
 
     def counts(self) -> dict[EraseReason, int]:
@@ -278,7 +287,7 @@ class DerivedRecords(Scratch):
                 ids.append(identity)
         return number, ids
 
-    def going(self) -> Iterator[list[str]]:
+    def ids_to_erase(self) -> Iterator[list[str]]:
         """Yield the IDs of existing selected records, dependent ones first.
 
         After an interruption, all remaining ones still depend on something that remains.

@@ -30,12 +30,12 @@ from satchel.http.guard import ClientConnections, ServerLimits, announces_body
 from satchel.http.rate_limits import OPERATOR, Principal, Quota, RequestSlots
 
 _BEARER = "bearer "
-_JUDGES = 2
+_VERIFIERS = 2
 _LARGE = 256 << 10
 """Bytes; larger bodies are parsed in a thread."""
 
 _CALLER, _BODY, _VALUE = "satchel.caller", "satchel.body", "satchel.value"
-_NO_BODY, _SHOWN = "this request takes no body", 80
+_NO_BODY, _LONGEST_NAME = "this request takes no body", 80
 
 _PROBLEM: dict[str, Any] = {
     "description": "Problem details (RFC 9457), with Satchel's error code.",
@@ -68,11 +68,11 @@ class BodyKind(Enum):
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 
-def takes(what: BodyKind) -> Callable[[_Endpoint], _Endpoint]:
+def takes(kind: BodyKind) -> Callable[[_Endpoint], _Endpoint]:
     """Declare the kind of a route's body, if it is not small JSON."""
 
     def declared(endpoint: _Endpoint) -> _Endpoint:
-        endpoint.takes = what  # type: ignore[attr-defined]
+        endpoint.takes = kind  # type: ignore[attr-defined]
         return endpoint
 
     return declared
@@ -86,9 +86,9 @@ def long_lived(endpoint: _Endpoint) -> _Endpoint:
 
 def caller_of(request: Request) -> Caller:
     """Return the caller of an admitted request."""
-    found = request.scope[_CALLER]
-    assert isinstance(found, Caller)  # noqa: S101 - each route with it is a ``Route``
-    return found
+    caller = request.scope[_CALLER]
+    assert isinstance(caller, Caller)  # noqa: S101 - each route with it is a ``Route``
+    return caller
 
 
 def owner_of(request: Request) -> Caller:
@@ -98,8 +98,8 @@ def owner_of(request: Request) -> Caller:
 
 def body_of(request: Request) -> bytes:
     """Return the body of an admitted request."""
-    found: bytes = request.scope[_BODY]
-    return found
+    body: bytes = request.scope[_BODY]
+    return body
 
 
 class RefusedBodyError(Exception):
@@ -116,10 +116,10 @@ class RefusedBodyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Admitted:
-    """The caller."""
+    """The caller of a request, and whose limits apply to it."""
 
     caller: Caller
-    who: Principal
+    principal: Principal
     holder: TokenHolder | None = None
 
 
@@ -138,11 +138,11 @@ class Admission:
         self._gateway = gateway
         self._bounds = bounds
         self._connections = connections
-        self._places = RequestSlots(bounds.at_once, bounds.waiting, bounds.patience)
-        self._lasting = RequestSlots(bounds.at_once, bounds.waiting, bounds.patience)
+        self._slots = RequestSlots(bounds.at_once, bounds.waiting, bounds.patience)
+        self._long_slots = RequestSlots(bounds.at_once, bounds.waiting, bounds.patience)
         self._buffered = Quota(bounds.buffered_bytes)
-        self._judges = CapacityLimiter(_JUDGES)
-        self._judged = 0
+        self._verifiers = CapacityLimiter(_VERIFIERS)
+        self._verifying = 0
 
     def is_operator(self, scope: Scope) -> bool:
         """Return whether the caller is the operator, and presents no other token."""
@@ -176,37 +176,39 @@ class Admission:
         if admitted is None:
             await _busy("too many tokens are being verified")(scope, receive, send)
             return
-        scope[_CALLER], who = admitted.caller, admitted.who
-        most = self._most(route, who)
+        scope[_CALLER], principal = admitted.caller, admitted.principal
+        most = self._most_bytes(route, principal)
         self._require_announced(scope, most)
         buffered = 0
         try:
             if route.takes is not BodyKind.FILE:
                 body = bytearray()
-                async for part in self._parts(receive, most) if announces_body(scope) else _none():
-                    if not self._buffered.take(who, len(part)):
+                async for part in (
+                    self._read_parts(receive, most) if announces_body(scope) else _none()
+                ):
+                    if not self._buffered.take(principal, len(part)):
                         raise RefusedBodyError(_busy("too many concurrent uploads"))
                     buffered += len(part)
                     body += part
-                receive = self._read(admitted, scope, bytes(body), receive)
+                receive = self._replayed(admitted, scope, bytes(body), receive)
             else:
                 receive = self._bounded(receive, most)
             route.require_known(QueryParams(scope["query_string"]))
-            await self._worked_on(route, who, scope, receive, send, inner)
+            await self._serve_in_slot(route, principal, scope, receive, send, inner)
         finally:
-            self._buffered.release(who, buffered)
+            self._buffered.release(principal, buffered)
 
-    async def _worked_on(
+    async def _serve_in_slot(
         self,
         route: "Route",
-        who: Principal,
+        principal: Principal,
         scope: Scope,
         receive: Receive,
         send: Send,
         inner: Callable[[Scope, Receive, Send], Awaitable[None]],
     ) -> None:
-        places = self._lasting if route.lasts or route.takes is BodyKind.FILE else self._places
-        if not await places.take(who):
+        slots = self._long_slots if route.lasts or route.takes is BodyKind.FILE else self._slots
+        if not await slots.take(principal):
             await _busy("too many concurrent requests")(scope, receive, send)
             return
         try:
@@ -214,25 +216,25 @@ class Admission:
                 await _parse(scope)
             await inner(scope, receive, send)
         finally:
-            places.release(who)
+            slots.release(principal)
 
     async def _admitted(self, route: "Route", scope: Scope) -> _Admitted | None:
         """Identify the caller; None if too many tokens are being verified."""
-        self._gateway.look_again()
+        self._gateway.refresh_trust()
         headers = Headers(scope=scope)
         token, client = headers.get(TOKEN), scope.get("client")
         if token is not None:
-            if self._judged >= self._bounds.judged:
+            if self._verifying >= self._bounds.judged:
                 return None
-            self._judged += 1
+            self._verifying += 1
             try:
                 # In a thread: used proofs are recorded on disk.
-                judge = functools.partial(
+                verify = functools.partial(
                     self._gateway.holder, token, headers.get(PROOF), scope["method"], _target(scope)
                 )
-                holder = await to_thread.run_sync(judge, limiter=self._judges)
+                holder = await to_thread.run_sync(verify, limiter=self._verifiers)
             finally:
-                self._judged -= 1
+                self._verifying -= 1
             if route.access is Access.OWNER:
                 raise PermissionRefusedError("only the owner may do this, with no token")
             if not announces_body(scope):
@@ -247,11 +249,11 @@ class Admission:
             hint=f"Headers: Authorization: Bearer ..., or {TOKEN} and {PROOF}.",
         )
 
-    def _most(self, route: "Route", who: Principal) -> int:
+    def _most_bytes(self, route: "Route", principal: Principal) -> int:
         if route.takes is BodyKind.NOTHING:
             return 0
         most: int = getattr(self._bounds, route.takes.value)
-        return most if who.is_operator else min(most, self._bounds.holder_bytes)
+        return most if principal.is_operator else min(most, self._bounds.holder_bytes)
 
     def _require_announced(self, scope: Scope, most: int) -> None:
         """Refuse a body by its headers."""
@@ -259,7 +261,7 @@ class Admission:
         if (most == 0 and announces_body(scope)) or (length.isdigit() and int(length) > most):
             raise RefusedBodyError(_too_large(most))
 
-    async def _parts(self, receive: Receive, most: int) -> Any:
+    async def _read_parts(self, receive: Receive, most: int) -> Any:
         """Yield the parts of a body as they arrive, with a timeout."""
         began, size, more = time.monotonic(), 0, True
         while more:
@@ -280,7 +282,7 @@ class Admission:
 
     def _bounded(self, receive: Receive, most: int) -> Receive:
         """Return the receive function for a route that reads the body itself."""
-        parts = self._parts(receive, most)
+        parts = self._read_parts(receive, most)
 
         async def bounded() -> Message:
             async for part in parts:
@@ -289,17 +291,19 @@ class Admission:
 
         return bounded
 
-    def _read(self, admitted: _Admitted, scope: Scope, body: bytes, receive: Receive) -> Receive:
+    def _replayed(
+        self, admitted: _Admitted, scope: Scope, body: bytes, receive: Receive
+    ) -> Receive:
         """Check a body, and return the receive function that passes it to the route."""
         if admitted.holder is not None:
             admitted.holder.require_body(body)
-        scope[_BODY], given = body, False
+        scope[_BODY], is_sent = body, False
 
         async def again() -> Message:
-            nonlocal given
-            if given:
+            nonlocal is_sent
+            if is_sent:
                 return await receive()
-            given = True
+            is_sent = True
             return {"type": "http.request", "body": body, "more_body": False}
 
         return again
@@ -310,7 +314,7 @@ class Route(APIRoute):
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **more: Any) -> None:
         super().__init__(path, endpoint, **more)
-        calls = {one.call for one in _all(self.dependant)}
+        calls = {dependency.call for dependency in _with_dependencies(self.dependant)}
         usual = BodyKind.NOTHING if self.body_field is None else BodyKind.SMALL
         self.takes: BodyKind = getattr(endpoint, "takes", usual)
         self.lasts: bool = getattr(endpoint, "lasts", False)
@@ -324,8 +328,8 @@ class Route(APIRoute):
             raise TypeError(f"{path}: only the owner may upload a file")
         self._query = {
             field.alias: get_origin(field.field_info.annotation) is list
-            for one in _all(self.dependant)
-            for field in one.query_params
+            for dependency in _with_dependencies(self.dependant)
+            for field in dependency.query_params
         }
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -356,9 +360,9 @@ class Route(APIRoute):
             if is_list is None:
                 near = get_close_matches(name, self._query, n=1)
                 raise UsageError(
-                    f"unknown query parameter {name[:_SHOWN]!r}"
+                    f"unknown query parameter {name[:_LONGEST_NAME]!r}"
                     + (f"; did you mean {near[0]!r}?" if near else ""),
-                    field=name[:_SHOWN],
+                    field=name[:_LONGEST_NAME],
                     hint=f"Choose from: {', '.join(sorted(self._query)) or 'none'}.",
                 )
             if not is_list and len(query.getlist(name)) > 1:
@@ -378,8 +382,11 @@ def routes(**more: Any) -> APIRouter:
     return APIRouter(route_class=Route, responses={"4XX": _PROBLEM, "5XX": _PROBLEM}, **more)
 
 
-def _all(dependant: Dependant) -> list[Dependant]:
-    return [dependant, *(one for each in dependant.dependencies for one in _all(each))]
+def _with_dependencies(dependant: Dependant) -> list[Dependant]:
+    return [
+        dependant,
+        *(dependency for each in dependant.dependencies for dependency in _with_dependencies(each)),
+    ]
 
 
 async def _parse(scope: Scope) -> None:
@@ -409,9 +416,9 @@ def _target(scope: Scope) -> str:
 
 
 def _operators_token(headers: Headers) -> str | None:
-    said = headers.get("authorization", "")
-    if said[: len(_BEARER)].lower() == _BEARER:
-        return said[len(_BEARER) :].strip()
+    authorization = headers.get("authorization", "")
+    if authorization[: len(_BEARER)].lower() == _BEARER:
+        return authorization[len(_BEARER) :].strip()
     return headers.get(ADMIN)
 
 
@@ -419,15 +426,15 @@ def _too_large(most: int) -> Response:
     return problem(413, "limit", f"at most {most:,} bytes" if most else _NO_BODY)
 
 
-def _busy(why: str) -> Response:
-    return problem(503, "busy", why, {"Retry-After": "1"})
+def _busy(reason: str) -> Response:
+    return problem(503, "busy", reason, {"Retry-After": "1"})
 
 
 def gateway_of(request: Request) -> Gateway:
     """Return the gateway of the server."""
-    found = request.app.state.gateway
-    assert isinstance(found, Gateway)  # noqa: S101 - whoever made the application has set it
-    return found
+    gateway = request.app.state.gateway
+    assert isinstance(gateway, Gateway)  # noqa: S101 - ``application`` sets it
+    return gateway
 
 
 AnyCaller = Annotated[Caller, Depends(caller_of)]

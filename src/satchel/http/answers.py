@@ -63,14 +63,14 @@ def problem_of(error: SatchelError, *, trusted: bool) -> Response:
         error: The error.
         trusted: Whether the caller may see names of this machine, and hints for its operator.
     """
-    said = error.problem() if trusted else error.public()
-    if "hint" in said:
-        said["hint"] = _for_requests(str(said["hint"]))
-        if not said["hint"]:
-            del said["hint"]
-    title, status = str(said.pop("message")), _status(error)
+    members = error.problem() if trusted else error.public()
+    if "hint" in members:
+        members["hint"] = _for_requests(str(members["hint"]))
+        if not members["hint"]:
+            del members["hint"]
+    title, status = str(members.pop("message")), _status(error)
     headers = {"Retry-After": "1"} if status in (423, 503) else None
-    return problem(status, str(said.pop("code")), title, headers, **said)
+    return problem(status, str(members.pop("code")), title, headers, **members)
 
 
 def _status(error: SatchelError) -> int:

@@ -104,13 +104,13 @@ def application(
     return app
 
 
-def begin_to_end(app: FastAPI) -> None:
+def begin_shutdown(app: FastAPI) -> None:
     """Refuse new requests, and end the streams that follow jobs.
 
     Running requests are finished. Clients that followed a job connect to another worker, or later.
     """
     app.state.ending = True
-    app.state.gateway.works.let_go()
+    app.state.gateway.jobs.end_streams()
 
 
 def routers(*, only_mcp: bool = False) -> Iterator[APIRouter]:
@@ -127,7 +127,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     # More threads wait for each other and not for the disk, and each request costs more.
     current_default_thread_limiter().total_tokens = _THREADS
     yield
-    begin_to_end(app)
+    begin_shutdown(app)
     app.state.gateway.close()
     app.state.counting.share()
 
@@ -146,15 +146,15 @@ async def _refused_body(_: Request, error: Exception) -> Response:
 
 async def _malformed(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - idem
-    found = [
+    errors = [
         {
-            "field": "/".join(str(part) for part in one["loc"])[:_LONGEST],
-            "message": str(one["msg"])[:_LONGEST],
+            "field": "/".join(str(part) for part in detail["loc"])[:_LONGEST],
+            "message": str(detail["msg"])[:_LONGEST],
         }
-        for one in error.errors()
+        for detail in error.errors()
     ]
-    first = found[0] if found else {"field": "", "message": "it cannot be read"}
-    return problem(400, "usage", first["message"], field=first["field"], errors=found)
+    first = errors[0] if errors else {"field": "", "message": "it cannot be read"}
+    return problem(400, "usage", first["message"], field=first["field"], errors=errors)
 
 
 async def _no_route(_: Request, error: Exception) -> Response:

@@ -56,8 +56,8 @@ _O = TypeVar("_O")
 _R = TypeVar("_R")
 
 TOKEN, PROOF, ADMIN = "x-pam-capability-token", "x-satchel-proof", "x-admin-token"
-_KEPT = 256
-_SECONDS = 2 * SKEW.total_seconds()
+_MOST_OPEN = 256
+_REPLAY_SECONDS = 2 * SKEW.total_seconds()
 _LONGEST_PROOF = 8192
 
 
@@ -92,14 +92,14 @@ class Caller:
             TokenError: If the token is for another bank.
         """
         with self._lock:
-            found = self._banks.pop(name, None)
-        if found is None or not is_still(found, name):
-            found = existing_bank(self.satchel, name)
+            bank = self._banks.pop(name, None)
+        if bank is None or not is_still(bank, name):
+            bank = existing_bank(self.satchel, name)
         with self._lock:
-            self._banks[name] = found
-            if len(self._banks) > _KEPT:
+            self._banks[name] = bank
+            if len(self._banks) > _MOST_OPEN:
                 self._banks.popitem(last=False)
-        return found
+        return bank
 
     def run(self, bank: str, operation: Operation[Any, _O, ..., _R], options: _O) -> _R:
         """Run an operation on an existing bank.
@@ -175,21 +175,21 @@ class Gateway:
         self._lock = threading.Lock()
         self._holders = OrderedDict[str, Caller]()
         self._board = board_of(satchel)
-        self.works = JobQueue(self._board)
-        self._looking, self._read_at = asyncio.Lock(), float("-inf")
+        self.jobs = JobQueue(self._board)
+        self._reading, self._read_at = asyncio.Lock(), float("-inf")
         self._trust = settings.registry.path
         self._trusted_as_of = _stamp(self._trust)
 
-    def is_operator(self, shown: str | None, address: str | None) -> bool:
+    def is_operator(self, token: str | None, address: str | None) -> bool:
         """Return whether a caller is the operator: by the operator's token, or as a local caller.
 
         Args:
-            shown: The token that the caller presents.
+            token: The token that the caller presents.
             address: Address of the caller.
         """
         if self._admin is not None:
-            given = (shown or "").encode("utf-8", "replace")
-            return hmac.compare_digest(given, self._admin.encode())
+            presented = (token or "").encode("utf-8", "replace")
+            return hmac.compare_digest(presented, self._admin.encode())
         return is_loopback(address)
 
     def holder(self, token: str, proof: str | None, method: str, target: str) -> TokenHolder:
@@ -216,7 +216,7 @@ class Gateway:
         chain = open_chain(data) if caller is None or caller.chain is None else caller.chain
         request = None
         if chain.audience is not None:
-            request = self._proved(chain, proof, method)
+            request = self._verified_request(chain, proof, method)
         if caller is None:
             proven = chain.audience is not None
             settings = replace(self.settings, token=data.decode(), proven=proven)
@@ -224,17 +224,17 @@ class Gateway:
             caller = Caller(satchel, settings, owner=False, chain=chain)
         caller.require_valid()
         if request is not None and not self._board.claim(
-            f"{chain.leaf.id} {request.nonce}", _SECONDS
+            f"{chain.leaf.id} {request.nonce}", _REPLAY_SECONDS
         ):
             raise TokenError("this request was already made", field="nonce")
         with self._lock:
             caller = self._holders.pop(name, caller)
             self._holders[name] = caller
-            if len(self._holders) > _KEPT:
+            if len(self._holders) > _MOST_OPEN:
                 self._holders.popitem(last=False)
         return TokenHolder(caller, chain, request, target)
 
-    def _proved(self, chain: Chain, proof: str | None, method: str) -> ProofRequest:
+    def _verified_request(self, chain: Chain, proof: str | None, method: str) -> ProofRequest:
         if proof is None:
             raise TokenError(
                 "this token requires a proof of possession",
@@ -263,17 +263,17 @@ class Gateway:
         Raises:
             StoreError: If it cannot be read.
         """
-        async with self._looking:
+        async with self._reading:
             if time.monotonic() - self._read_at > 1:
                 await to_thread.run_sync(require_readable, self.owner.satchel)
                 self._read_at = time.monotonic()
 
-    def look_again(self) -> None:
+    def refresh_trust(self) -> None:
         """Close open banks if the keys that this machine trusts have changed since."""
-        found = _stamp(self._trust)
-        if found == self._trusted_as_of and (found is not None or not self._trust.exists()):
+        stamp = _stamp(self._trust)
+        if stamp == self._trusted_as_of and (stamp is not None or not self._trust.exists()):
             return
-        self._trusted_as_of = found
+        self._trusted_as_of = stamp
         with self._lock:
             callers = [self.owner, *self._holders.values()]
         for caller in callers:
@@ -281,7 +281,7 @@ class Gateway:
 
     def close(self) -> None:
         """Close the store, after running calls and jobs have ended."""
-        self.works.close()
+        self.jobs.close()
         self._board.close()
         self.owner.satchel.close()
 
@@ -298,10 +298,10 @@ def asked_of(method: str, target: str, body: bytes) -> tuple[str, dict[str, str]
     return http_proof_request(method, target, blake3(body).hexdigest())
 
 
-def _decoded(text: str, what: str, most: int) -> bytes:
+def _decoded(text: str, field: str, most: int) -> bytes:
     if len(text) > 2 * most:
-        raise MalformedError(f"this {what} is too long", field=what)
+        raise MalformedError(f"this {field} is too long", field=field)
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise MalformedError(f"the {what} is not base64", field=what) from None
+        raise MalformedError(f"the {field} is not base64", field=field) from None

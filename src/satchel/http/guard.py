@@ -171,7 +171,7 @@ class Guard:
             return None
         client = scope.get("client")
         address = client[0] if client else ""
-        if not self._rates.takes(f"operator {address}" if self._is_operator(scope) else address):
+        if not self._rates.allows(f"operator {address}" if self._is_operator(scope) else address):
             return problem(429, "rate", "too many requests", {"Retry-After": "1"})
         return None
 

@@ -23,10 +23,10 @@ from satchel.errors import LockedError, SatchelError, StoreError, UnknownJobErro
 from satchel.http.answers import answer
 from satchel.model.values import now, resolved
 
-_KEPT, _WAITING, _AT_ONCE = 200, 32, 2
-_TELL_SECONDS, _SIGN_SECONDS, _LOST_SECONDS = 0.2, 5.0, 60.0
-_KEPT_SECONDS, _FREE_SECONDS = 24 * 3600.0, 600.0
-_JOB, _OFF = "job/", "off/"
+_MOST_ENDED, _WAITING, _AT_ONCE = 200, 32, 2
+_PUBLISH_SECONDS, _SIGN_SECONDS, _LOST_SECONDS = 0.2, 5.0, 60.0
+_RETAINED_SECONDS, _FREE_SECONDS = 24 * 3600.0, 600.0
+_JOB, _CANCELLED = "job/", "off/"
 
 ReportProgress = Callable[[int, int, str | None], None]
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
@@ -35,10 +35,10 @@ State = Literal["waiting", "running", "done", "failed", "cancelled"]
 _Options = TypeVar("_Options")
 
 
-def with_progress(options: _Options, tell: ReportProgress) -> _Options:
+def with_progress(options: _Options, report: ReportProgress) -> _Options:
     """Return options of an operation with a progress callback."""
-    report = {"progress": lambda done, total: tell(done, total, None)}
-    return cast("_Options", replace(cast("Any", options), **report))
+    changed = {"progress": lambda done, total: report(done, total, None)}
+    return cast("_Options", replace(cast("Any", options), **changed))
 
 
 class JobCancelledError(Exception):
@@ -71,7 +71,7 @@ class _Note(msgspec.Struct, frozen=True):
     sign: float
     """When its worker last reported, in seconds."""
 
-    shown: JobStatus
+    status: JobStatus = msgspec.field(name="shown")
 
 
 class ServerJob:
@@ -89,7 +89,7 @@ class ServerJob:
         self._began = now()
         self._state: State = "waiting"
         self._step: tuple[int, int, str | None] = (0, 0, None)
-        self._off = threading.Event()
+        self._cancelled = threading.Event()
         self._ended: str | None = None
         self._result: Any = None
         self._error: BaseException | None = None
@@ -99,23 +99,23 @@ class ServerJob:
         """Run the job, in a thread."""
         state: State = "failed"
         try:
-            self._require_wanted()
+            self._require_not_cancelled()
             self._state = "running"
-            self._result = self._call(self._tell)
+            self._result = self._call(self._report)
             state = "done"
         except JobCancelledError:
             state = "cancelled"
-        except BaseException as error:  # noqa: BLE001 - it is told to whoever asks
+        except BaseException as error:  # noqa: BLE001 - ``status`` and ``result`` report it
             self._error = error
         finally:
             self._ended = now()
             self._state = state
 
-    def call_off(self) -> None:
+    def cancel(self) -> None:
         """Cancel the job at its next step; nothing that it wrote becomes visible."""
-        self._off.set()
+        self._cancelled.set()
 
-    def shown(self) -> JobStatus:
+    def status(self) -> JobStatus:
         """Return its state."""
         state = self._state
         done, total, record = self._step
@@ -144,12 +144,12 @@ class ServerJob:
             raise self._error
         return self._result
 
-    def _tell(self, done: int, total: int, record: str | None) -> None:
+    def _report(self, done: int, total: int, record: str | None) -> None:
         self._step = (done, total, record)
-        self._require_wanted()
+        self._require_not_cancelled()
 
-    def _require_wanted(self) -> None:
-        if self._off.is_set():
+    def _require_not_cancelled(self) -> None:
+        if self._cancelled.is_set():
             raise JobCancelledError
 
 
@@ -162,11 +162,11 @@ class JobQueue:
 
     def __init__(self, board: JobRegistry) -> None:
         self._board = board
-        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="work")
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="job")
         self._own = OrderedDict[str, ServerJob]()
         self._lock = threading.Lock()
-        self._teller: threading.Thread | None = None
-        self._lets_go = False
+        self._publisher: threading.Thread | None = None
+        self._streams_end = False
 
     def begin(self, kind: str, call: Callable[[ReportProgress], Any]) -> ServerJob:
         """Queue a job.
@@ -175,28 +175,28 @@ class JobQueue:
             LockedError: If too many jobs wait.
             StoreError: If it cannot be registered.
         """
-        work = ServerJob(kind, call)
+        job = ServerJob(kind, call)
         with self._lock:
             if len(self._own) >= _WAITING:
                 raise LockedError("too many jobs are waiting", hint="Retry later.")
-            self._own[work.id] = work
+            self._own[job.id] = job
         try:
-            self._put_up(work.shown())
-            work.future = self._pool.submit(self._done, work)
+            self._publish(job.status())
+            job.future = self._pool.submit(self._run, job)
         except BaseException:
             with self._lock:
-                del self._own[work.id]
+                del self._own[job.id]
             raise
-        self._begin_telling()
-        return work
+        self._start_publisher()
+        return job
 
-    def listed(self) -> list[JobStatus]:
+    def statuses(self) -> list[JobStatus]:
         """Return all jobs, newest first."""
-        found = {name.removeprefix(_JOB): note for name, note in self._board.notes(_JOB).items()}
+        notes = {name.removeprefix(_JOB): note for name, note in self._board.notes(_JOB).items()}
         with self._lock:
-            own = {name: work.shown() for name, work in self._own.items()}
-        there = {name: _read(note) for name, note in found.items()} | own
-        return sorted(there.values(), key=lambda one: (one.began, one.id), reverse=True)
+            own = {name: job.status() for name, job in self._own.items()}
+        statuses = {name: _decode_status(note) for name, note in notes.items()} | own
+        return sorted(statuses.values(), key=lambda status: (status.began, status.id), reverse=True)
 
     def find(self, name: str) -> JobStatus:
         """Return the state of a job of any server.
@@ -207,134 +207,138 @@ class JobQueue:
         with self._lock:
             own = self._own.get(name)
         if own is not None:
-            return own.shown()
+            return own.status()
         note = self._board.notes(_JOB + name).get(_JOB + name)
         if note is None:
             raise UnknownJobError("no such job", field="job")
-        return _read(note)
+        return _decode_status(note)
 
-    def call_off(self, name: str) -> JobStatus:
+    def cancel(self, name: str) -> JobStatus:
         """Cancel a job of any server at its next step.
 
         Raises:
             UnknownJobError: If there is no such job.
         """
-        found = self.find(name)
+        status = self.find(name)
         with self._lock:
             own = self._own.get(name)
         if own is not None:
-            own.call_off()
-        elif not found.is_over:
-            self._board.put(_OFF + name, b"")
-        return found
+            own.cancel()
+        elif not status.is_over:
+            self._board.put(_CANCELLED + name, b"")
+        return status
 
     async def events(self, name: str) -> AsyncIterator[bytes]:
         """Yield each change of its state as a server-sent event, until it ends.
 
-        Or to the server's: who follows would keep it from ending for as long as the work lasts.
+        The stream also ends with the server, which would otherwise wait for the job.
         """
         last = b""
         while True:
-            shown = await asyncio.to_thread(self.find, name)
-            said = msgspec.json.encode(shown)
-            if said != last:
-                event = b"end" if shown.is_over else b"step"
-                yield b"event: " + event + b"\ndata: " + said + b"\n\n"
-                last = said
-            if shown.is_over or self._lets_go:
+            status = await asyncio.to_thread(self.find, name)
+            data = msgspec.json.encode(status)
+            if data != last:
+                event = b"end" if status.is_over else b"step"
+                yield b"event: " + event + b"\ndata: " + data + b"\n\n"
+                last = data
+            if status.is_over or self._streams_end:
                 return
-            await asyncio.sleep(_TELL_SECONDS)
+            await asyncio.sleep(_PUBLISH_SECONDS)
 
-    def let_go(self) -> None:
+    def end_streams(self) -> None:
         """End the streams that follow jobs; the jobs continue."""
-        self._lets_go = True
+        self._streams_end = True
 
     def close(self) -> None:
-        """Call off what has not begun, and wait for what is under way."""
+        """Cancel the jobs that have not begun, and wait for those that run."""
         with self._lock:
             own = list(self._own.values())
-        for work in own:
-            if work.shown().state == "waiting":
-                work.call_off()
+        for job in own:
+            if job.status().state == "waiting":
+                job.cancel()
         self._pool.shutdown(wait=True)
 
-    def _done(self, work: ServerJob) -> None:
-        """Do a piece of work, in a thread, and put up how it ended."""
-        work.run()
+    def _run(self, job: ServerJob) -> None:
+        """Run a job, in a thread, and publish its end."""
+        job.run()
         try:
-            self._put_up(work.shown())
-            self._board.put(_OFF + work.id, None)
+            self._publish(job.status())
+            self._board.put(_CANCELLED + job.id, None)
         finally:
             with self._lock:
-                del self._own[work.id]
+                del self._own[job.id]
 
-    def _put_up(self, shown: JobStatus) -> None:
-        self._board.put(_JOB + shown.id, msgspec.json.encode(_Note(time.time(), shown)))
+    def _publish(self, status: JobStatus) -> None:
+        self._board.put(_JOB + status.id, msgspec.json.encode(_Note(time.time(), status)))
 
-    def _begin_telling(self) -> None:
+    def _start_publisher(self) -> None:
         with self._lock:
-            if self._teller is None:
-                self._teller = threading.Thread(target=self._tell, name="telling", daemon=True)
-                self._teller.start()
+            if self._publisher is None:
+                self._publisher = threading.Thread(
+                    target=self._publish_all, name="job-publisher", daemon=True
+                )
+                self._publisher.start()
 
-    def _tell(self) -> None:
-        """Put up how work stands, in a thread, for as long as there is some."""
-        told = dict[str, tuple[float, JobStatus]]()
-        with suppress(StoreError):  # what is told late is told by how it ends
-            self._tidy_up()
+    def _publish_all(self) -> None:
+        """Publish the state of the jobs that run here, in a thread, until none is left."""
+        published = dict[str, tuple[float, JobStatus]]()
+        with suppress(StoreError):  # the end of each job is published anyway
+            self._prune()
         while True:
             with self._lock:
                 own = list(self._own.values())
                 if not own:
-                    self._teller = None
+                    self._publisher = None
                     return
             with suppress(StoreError):
-                self._tell_of(own, told)
-            time.sleep(_TELL_SECONDS)
+                self._publish_changes(own, published)
+            time.sleep(_PUBLISH_SECONDS)
 
-    def _tell_of(self, own: list[ServerJob], told: dict[str, tuple[float, JobStatus]]) -> None:
-        off, at = self._board.notes(_OFF), time.monotonic()
-        for work in own:
-            if _OFF + work.id in off:
-                work.call_off()
-            shown = work.shown()
-            last, before = told.get(work.id, (0.0, None))
-            if not shown.is_over and (shown != before or at - last > _SIGN_SECONDS):
-                self._put_up(shown)
-                told[work.id] = at, shown
+    def _publish_changes(
+        self, own: list[ServerJob], published: dict[str, tuple[float, JobStatus]]
+    ) -> None:
+        cancelled, moment = self._board.notes(_CANCELLED), time.monotonic()
+        for job in own:
+            if _CANCELLED + job.id in cancelled:
+                job.cancel()
+            status = job.status()
+            published_at, previous = published.get(job.id, (0.0, None))
+            if not status.is_over and (status != previous or moment - published_at > _SIGN_SECONDS):
+                self._publish(status)
+                published[job.id] = moment, status
 
-    def _tidy_up(self) -> None:
-        """Take down what ended long ago, and the oldest of what is too much."""
+    def _prune(self) -> None:
+        """Remove the entries of jobs that ended long ago, and the oldest beyond the limit."""
         notes = {
             name: msgspec.json.decode(note, type=resolved(_Note))
             for name, note in self._board.notes(_JOB).items()
         }
         over = sorted(
-            (name for name, note in notes.items() if _as_it_is(note).is_over),
+            (name for name, note in notes.items() if _current_status(note).is_over),
             key=lambda name: notes[name].sign,
         )
-        most = len(over) - _KEPT
+        most = len(over) - _MOST_ENDED
         for number, name in enumerate(over):
-            if number < most or notes[name].sign < time.time() - _KEPT_SECONDS:
+            if number < most or notes[name].sign < time.time() - _RETAINED_SECONDS:
                 self._board.put(name, None)
-                self._board.put(_OFF + name.removeprefix(_JOB), None)
+                self._board.put(_CANCELLED + name.removeprefix(_JOB), None)
 
 
-def start_job(works: JobQueue, kind: str, call: Callable[[ReportProgress], Any]) -> Response:
-    """Begin a piece of work, and return the answer that says so, and where to ask for it.
+def start_job(jobs: JobQueue, kind: str, call: Callable[[ReportProgress], Any]) -> Response:
+    """Start a job, and return a 202 response with its state and its URL.
 
     Raises:
         LockedError: If too many jobs wait.
     """
-    work = works.begin(kind, call)
-    return answer(work.shown(), 202, {"Location": f"/v1/jobs/{work.id}"})
+    job = jobs.begin(kind, call)
+    return answer(job.status(), 202, {"Location": f"/v1/jobs/{job.id}"})
 
 
-def retry_while_locked(call: Callable[[], Any], tell: ReportProgress) -> Any:
-    """Call a function, after a call that excludes it has ended, and return its result.
+def retry_while_locked(call: Callable[[], Any], report: ReportProgress) -> Any:
+    """Call a function, again while another call holds its lock, and return its result.
 
     Raises:
-        LockedError: If that takes too long.
+        LockedError: If the lock is held for too long.
     """
     until = time.monotonic() + _FREE_SECONDS
     while True:
@@ -343,21 +347,21 @@ def retry_while_locked(call: Callable[[], Any], tell: ReportProgress) -> Any:
         except LockedError:
             if time.monotonic() > until:
                 raise
-        tell(0, 0, None)
-        time.sleep(_TELL_SECONDS)
+        report(0, 0, None)
+        time.sleep(_PUBLISH_SECONDS)
 
 
-def _read(note: bytes) -> JobStatus:
-    return _as_it_is(msgspec.json.decode(note, type=resolved(_Note)))
+def _decode_status(note: bytes) -> JobStatus:
+    return _current_status(msgspec.json.decode(note, type=resolved(_Note)))
 
 
-def _as_it_is(note: _Note) -> JobStatus:
+def _current_status(note: _Note) -> JobStatus:
     """Return a registry entry; a job without a live worker has failed."""
-    if note.shown.is_over or note.sign > time.time() - _LOST_SECONDS:
-        return note.shown
+    if note.status.is_over or note.sign > time.time() - _LOST_SECONDS:
+        return note.status
     problem = {
         "code": "job.lost",
         "message": "the server that ran this job has ended",
         "hint": "Unfinished work is not visible. Start the job again.",
     }
-    return msgspec.structs.replace(note.shown, state="failed", problem=problem)
+    return msgspec.structs.replace(note.status, state="failed", problem=problem)

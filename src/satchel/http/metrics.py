@@ -123,13 +123,13 @@ class RequestMetrics:
 
     def _all(self) -> _Counts:
         """Return the sum of the counters of all workers."""
-        found = _Counts()
+        total = _Counts()
         with self._lock:
-            found.add_all(self._counts)
+            total.add_all(self._counts)
         for path in self._folder.glob("*.json") if self._folder is not None else ():
             if path.stem != str(os.getpid()):
-                found.add_all(msgspec.json.decode(path.read_bytes(), type=resolved(_Counts)))
-        return found
+                total.add_all(msgspec.json.decode(path.read_bytes(), type=resolved(_Counts)))
+        return total
 
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

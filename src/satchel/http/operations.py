@@ -312,7 +312,7 @@ def add_job(
         def work(tell: ReportProgress) -> object:
             return operation.json(run(caller, bank, operation, with_progress(options, tell)))
 
-        return start_job(gateway.works, operation.name, work)
+        return start_job(gateway.jobs, operation.name, work)
 
     others = {_BANK: str, "caller": Owner, "gateway": Served}
     parameters = _endpoint_parameters("POST", path, operation, names, others)
@@ -339,16 +339,16 @@ def _described(
     parameters: Mapping[str, Any],
 ) -> Any:
     """Set the parameters of an endpoint, and the name and summary of its operation."""
-    made: Any = endpoint
-    made.__signature__ = inspect.Signature(
+    described: Any = endpoint
+    described.__signature__ = inspect.Signature(
         [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
             for name, annotation in parameters.items()
         ]
     )
-    made.__name__ = operation.run.__name__
-    made.__doc__ = operation.help.partition("\n\n")[0]
-    return made
+    described.__name__ = operation.run.__name__
+    described.__doc__ = operation.help.partition("\n\n")[0]
+    return described
 
 
 _ID = "blake3:" + "0" * 64

@@ -43,34 +43,34 @@ class RateLimiter:
         Path(name).unlink()
         weakref.finalize(self, os.close, self._locks)
 
-    def takes(self, address: str) -> bool:
+    def allows(self, address: str) -> bool:
         """Count a request of an address, and return whether it is allowed."""
         if not self._per_second:
             return True
-        who = blake3(address.encode("utf-8", "replace"), key=self._key).digest(length=16)
-        group = int.from_bytes(who[:4], "big") % _GROUPS
+        digest = blake3(address.encode("utf-8", "replace"), key=self._key).digest(length=16)
+        group = int.from_bytes(digest[:4], "big") % _GROUPS
         full = self._per_second * _SECONDS
-        with self._alone(group):
+        with self._locked(group):
             now = self._clock()
-            place, left, at = self._place(group, who)
+            offset, left, at = self._find_bucket(group, digest)
             if at is None:
                 left, at = full, now
             left = min(full, left + max(0.0, now - at) * self._per_second)
-            _SLOT.pack_into(self._table, place, who, max(0.0, left - 1), now)
+            _SLOT.pack_into(self._table, offset, digest, max(0.0, left - 1), now)
         return left >= 1
 
-    def _place(self, group: int, who: bytes) -> tuple[int, float, float | None]:
+    def _find_bucket(self, group: int, digest: bytes) -> tuple[int, float, float | None]:
         """Return the offset of an address in the table, and its bucket if there is one."""
         start, oldest = group * _SLOTS * _SLOT.size, (float("inf"), 0)
-        for place in range(start, start + _SLOTS * _SLOT.size, _SLOT.size):
-            found, left, at = _SLOT.unpack_from(self._table, place)
-            if found == who:
-                return place, left, at
-            oldest = min(oldest, (at if found != _NOBODY else -1.0, place))
+        for offset in range(start, start + _SLOTS * _SLOT.size, _SLOT.size):
+            stored, left, at = _SLOT.unpack_from(self._table, offset)
+            if stored == digest:
+                return offset, left, at
+            oldest = min(oldest, (at if stored != _NOBODY else -1.0, offset))
         return oldest[1], 0.0, None
 
     @contextmanager
-    def _alone(self, group: int) -> Iterator[None]:
+    def _locked(self, group: int) -> Iterator[None]:
         """Lock a group against other processes; the system unlocks it for a killed one."""
         fcntl.lockf(self._locks, fcntl.LOCK_EX, 1, group)
         try:
@@ -79,7 +79,7 @@ class RateLimiter:
             fcntl.lockf(self._locks, fcntl.LOCK_UN, 1, group)
 
 
-_TOGETHER, _EACH = 3 / 4, 1 / 8
+_OF_HOLDERS, _EACH = 3 / 4, 1 / 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,34 +110,37 @@ class Quota:
 
     def __init__(self, total: int) -> None:
         self._total = total
-        self._together = max(1, int(total * _TOGETHER))
-        self._each = max(1, int(total * _EACH))
-        self._taken = Counter[Principal]()
-        self._all = 0
+        self._most_of_holders = max(1, int(total * _OF_HOLDERS))
+        self._most_each = max(1, int(total * _EACH))
+        self._used = Counter[Principal]()
+        self._used_in_all = 0
 
-    def fits(self, who: Principal, amount: int = 1) -> bool:
+    def fits(self, principal: Principal, amount: int = 1) -> bool:
         """Return whether a principal may use that much more."""
-        if self._all + amount > self._total:
+        if self._used_in_all + amount > self._total:
             return False
-        if who.is_operator:
+        if principal.is_operator:
             return True
-        together = self._all - self._taken[OPERATOR]
-        return together + amount <= self._together and self._taken[who] + amount <= self._each
+        used = self._used_in_all - self._used[OPERATOR]
+        return (
+            used + amount <= self._most_of_holders
+            and self._used[principal] + amount <= self._most_each
+        )
 
-    def take(self, who: Principal, amount: int = 1) -> bool:
+    def take(self, principal: Principal, amount: int = 1) -> bool:
         """Take an amount, if it is available; return whether it was."""
-        if not self.fits(who, amount):
+        if not self.fits(principal, amount):
             return False
-        self._taken[who] += amount
-        self._all += amount
+        self._used[principal] += amount
+        self._used_in_all += amount
         return True
 
-    def release(self, who: Principal, amount: int = 1) -> None:
+    def release(self, principal: Principal, amount: int = 1) -> None:
         """Return an amount."""
-        self._taken[who] -= amount
-        self._all -= amount
-        if not self._taken[who]:
-            del self._taken[who]
+        self._used[principal] -= amount
+        self._used_in_all -= amount
+        if not self._used[principal]:
+            del self._used[principal]
 
 
 class RequestSlots:
@@ -152,43 +155,43 @@ class RequestSlots:
     """
 
     def __init__(self, count: int, waiting: int, patience: float) -> None:
-        self._places = Quota(count)
+        self._slots = Quota(count)
         self._waiting = Quota(waiting)
         self._patience = patience
-        self._line = deque[tuple[Principal, asyncio.Future[None]]]()
+        self._queue = deque[tuple[Principal, asyncio.Future[None]]]()
 
-    async def take(self, who: Principal) -> bool:
+    async def take(self, principal: Principal) -> bool:
         """Wait for a slot, and return whether there was one in time."""
-        if self._places.take(who):  # waiting requests may not have it
+        if self._slots.take(principal):  # waiting requests may not have it
             return True
-        if not self._waiting.take(who):
+        if not self._waiting.take(principal):
             return False
-        place = asyncio.get_running_loop().create_future()
-        self._line.append((who, place))
+        turn = asyncio.get_running_loop().create_future()
+        self._queue.append((principal, turn))
         try:
             async with asyncio.timeout(self._patience):
-                await place
+                await turn
         except BaseException as error:
-            has_one = place.done() and not place.cancelled()
-            if isinstance(error, TimeoutError) and has_one:
+            has_slot = turn.done() and not turn.cancelled()
+            if isinstance(error, TimeoutError) and has_slot:
                 return True
-            if has_one:
-                self.release(who)
+            if has_slot:
+                self.release(principal)
             else:
-                self._line.remove((who, place))
+                self._queue.remove((principal, turn))
             if isinstance(error, TimeoutError):
                 return False
             raise
         finally:
-            self._waiting.release(who)
+            self._waiting.release(principal)
         return True
 
-    def release(self, who: Principal) -> None:
+    def release(self, released_by: Principal) -> None:
         """Release a slot to the longest waiting request that may have it."""
-        self._places.release(who)
-        for one in list(self._line):
-            principal, place = one
-            if not place.done() and self._places.take(principal):
-                self._line.remove(one)
-                place.set_result(None)
+        self._slots.release(released_by)
+        for entry in list(self._queue):
+            principal, turn = entry
+            if not turn.done() and self._slots.take(principal):
+                self._queue.remove(entry)
+                turn.set_result(None)
                 return

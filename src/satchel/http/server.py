@@ -28,7 +28,7 @@ from satchel.bank.connections import writer_key
 from satchel.bank.job_registry import require_servable
 from satchel.config.settings import Settings
 from satchel.errors import ConfigError, SatchelError, TargetError, UsageError
-from satchel.http.app import application, begin_to_end
+from satchel.http.app import application, begin_shutdown
 from satchel.http.gateway import Gateway
 from satchel.http.guard import ClientConnections, ServerLimits, impatient, is_loopback
 from satchel.http.metrics import RequestMetrics, to_standard_error
@@ -37,7 +37,7 @@ from satchel.runtime.files import open_input
 
 _LEAST_SECONDS, _MOST_FAILURES = 5.0, 3
 _PATIENCE_SECONDS = 45.0  # longer than a worker waits for running requests
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
 class Workers:
@@ -57,7 +57,7 @@ class Workers:
         self._count = count
         self._work = work
         self._close = close
-        self._there = dict[int, tuple[int, float]]()
+        self._running = dict[int, tuple[int, float]]()
         self._ending: int | None = None
         self._failures = 0
 
@@ -68,18 +68,20 @@ class Workers:
             KeyboardInterrupt: If Ctrl-C ended them.
             TargetError: If they die immediately after their start.
         """
-        before = {one: signal.signal(one, self._end) for one in (signal.SIGTERM, signal.SIGINT)}
+        before = {
+            number: signal.signal(number, self._end) for number in (signal.SIGTERM, signal.SIGINT)
+        }
         try:
-            for number in range(self._count):
-                self._begin(number)
+            for worker in range(self._count):
+                self._begin(worker)
             while self._ending is None:
-                self._look_after()
-                time.sleep(_LOOK_SECONDS)
+                self._restart_dead()
+                time.sleep(_POLL_SECONDS)
             self._close()
             self._end_all()
         finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for number, handler in before.items():
+                signal.signal(number, handler)
         if self._failures >= _MOST_FAILURES:
             raise TargetError("the server's workers exit right after starting")
         if self._ending == signal.SIGINT:
@@ -93,32 +95,32 @@ class Workers:
             stream.flush()  # otherwise both would write it
         pid = os.fork()
         if pid == 0:
-            self._be(number)
-        self._there[pid] = number, time.monotonic()
+            self._run_worker(number)
+        self._running[pid] = number, time.monotonic()
 
-    def _be(self, number: int) -> NoReturn:
+    def _run_worker(self, number: int) -> NoReturn:
         """Run a worker to its end."""
         status = 1
         try:
-            for one in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(one, signal.SIG_DFL)
+            for ending in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(ending, signal.SIG_DFL)
             self._work(number)
             status = 0
         except SatchelError as error:
             sys.stderr.write(f"a worker of the server: {error.message}\n")
         except KeyboardInterrupt:
             status = 0
-        except BaseException:  # noqa: BLE001 - nothing of the parent may be gone on with here
+        except BaseException:  # noqa: BLE001 - the parent's code must not continue in the child
             traceback.print_exc()
         finally:
             with suppress(OSError, ValueError):
                 sys.stderr.flush()
             os._exit(status)
 
-    def _look_after(self) -> None:
+    def _restart_dead(self) -> None:
         """Restart the workers that died."""
-        for pid, _ in self._gone():
-            number, began = self._there.pop(pid)
+        for pid, _ in self._ended():
+            number, began = self._running.pop(pid)
             early = time.monotonic() - began < _LEAST_SECONDS
             self._failures = self._failures + 1 if early else 0
             if self._failures >= _MOST_FAILURES:
@@ -127,25 +129,25 @@ class Workers:
             if self._ending is None:
                 self._begin(number)
 
-    def _gone(self) -> list[tuple[int, int]]:
-        found = []
+    def _ended(self) -> list[tuple[int, int]]:
+        ended = []
         with suppress(ChildProcessError):
-            while (one := os.waitpid(-1, os.WNOHANG)) != (0, 0):
-                if one[0] in self._there:
-                    found.append(one)
-        return found
+            while (child := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+                if child[0] in self._running:
+                    ended.append(child)
+        return ended
 
     def _end_all(self) -> None:
         """Stop the workers after their running requests; kill those that take too long."""
-        for how, patience in ((signal.SIGTERM, _PATIENCE_SECONDS), (signal.SIGKILL, 5.0)):
-            for pid in self._there:
+        for signal_number, patience in ((signal.SIGTERM, _PATIENCE_SECONDS), (signal.SIGKILL, 5.0)):
+            for pid in self._running:
                 with suppress(ProcessLookupError):
-                    os.kill(pid, how)
+                    os.kill(pid, signal_number)
             until = time.monotonic() + patience
-            while self._there and time.monotonic() < until:
-                for pid, _ in self._gone():
-                    self._there.pop(pid)
-                time.sleep(_LOOK_SECONDS / 4)
+            while self._running and time.monotonic() < until:
+                for pid, _ in self._ended():
+                    self._running.pop(pid)
+                time.sleep(_POLL_SECONDS / 4)
 
 
 _ADMIN = "SATCHEL_ADMIN_TOKEN"
@@ -192,22 +194,22 @@ class ServerOptions:
     """Whether to open the page in a browser."""
 
 
-def open_gateway(satchel: Satchel, settings: Settings, asked: ServerOptions) -> Gateway:
+def open_gateway(satchel: Satchel, settings: Settings, options: ServerOptions) -> Gateway:
     """Return the gateway of an opened store.
 
     Raises:
         ConfigError: If the address is not local, and no operator's token is set; or if requests
             could be replayed at another server.
     """
-    admin = admin_token(asked.admin_token_file, os.environ)
-    if admin is None and not is_loopback(asked.host) and asked.host != "localhost":
+    admin = admin_token(options.admin_token_file, os.environ)
+    if admin is None and not is_loopback(options.host) and options.host != "localhost":
         raise ConfigError(
-            f"{asked.host} is reachable by others, and no operator's token is set",
+            f"{options.host} is reachable by others, and no operator's token is set",
             field="host",
             hint=f"Set {_ADMIN}, or --admin-token-file; or serve on 127.0.0.1.",
         )
-    gateway = Gateway(satchel, settings, asked.verifier or writer_key(settings).did, admin)
-    if asked.verifier is not None and gateway.is_alone:
+    gateway = Gateway(satchel, settings, options.verifier or writer_key(settings).did, admin)
+    if options.verifier is not None and gateway.is_alone:
         gateway.close()
         raise ConfigError(
             "a request to one server could be replayed at another",
@@ -217,75 +219,75 @@ def open_gateway(satchel: Satchel, settings: Settings, asked: ServerOptions) -> 
     return gateway
 
 
-def serve(settings: Settings, asked: ServerOptions, sockets: Sequence[socket.socket]) -> None:
+def serve(settings: Settings, options: ServerOptions, sockets: Sequence[socket.socket]) -> None:
     """Serve a store until an interrupt; running requests are finished then.
 
     Args:
         settings: The store and keys.
-        asked: The options of the server.
+        options: The options of the server.
         sockets: The listening sockets; they are closed.
 
     Raises:
-        ConfigError: As ``served``.
+        ConfigError: As ``open_gateway``.
         UsageError: If several processes cannot write to the store.
         StoreError: If the store cannot be opened.
     """
     with ExitStack() as stack:
         stack.callback(_close, sockets)
-        require_servable(settings, asked.workers)
+        require_servable(settings, options.workers)
         open_gateway(
-            open_store(Satchel, settings), settings, asked
+            open_store(Satchel, settings), settings, options
         ).close()  # errors are raised before the start
         _allow_files()
-        rates = RateLimiter(asked.per_second)
-        if asked.workers == 1:
-            _serve_alone(settings, asked, sockets, rates)
+        rates = RateLimiter(options.per_second)
+        if options.workers == 1:
+            _serve_alone(settings, options, sockets, rates)
             return
         folder = Path(tempfile.mkdtemp(prefix="satchel-serve-"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        work = partial(_serve_as_one, settings, asked, sockets, rates, folder)
-        Workers(asked.workers, work, partial(_close, sockets)).run()
+        work = partial(_serve_worker, settings, options, sockets, rates, folder)
+        Workers(options.workers, work, partial(_close, sockets)).run()
 
 
-def open_sockets(asked: ServerOptions) -> list[socket.socket]:
+def open_sockets(options: ServerOptions) -> list[socket.socket]:
     """Return sockets that listen at an address.
 
     Raises:
         TargetError: If the address is in use, or not of this machine.
     """
-    found, failed = list[socket.socket](), None
+    sockets, failed = list[socket.socket](), None
     try:
         infos = socket.getaddrinfo(
-            asked.host, asked.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         for family, _, _, _, address in dict.fromkeys(infos):
             try:
-                made = socket.create_server(address, family=family, backlog=_BACKLOG)
+                listening = socket.create_server(address, family=family, backlog=_BACKLOG)
             except OSError as error:
                 if error.errno not in _NOT_HERE:
                     raise
                 failed = error
             else:
-                made.set_inheritable(True)
-                found.append(made)
-            if found and not asked.port:  # the next socket would have another port
+                listening.set_inheritable(True)
+                sockets.append(listening)
+            if sockets and not options.port:  # the next socket would have another port
                 break
-        if not found and failed is not None:
+        if not sockets and failed is not None:
             raise failed
     except OSError as error:
-        for one in found:
+        for one in sockets:
             one.close()
         raise TargetError(
-            f"cannot listen on {asked.host}:{asked.port}: {error.strerror or error}",
+            f"cannot listen on {options.host}:{options.port}: {error.strerror or error}",
             hint="If the port is in use, choose another: --port.",
         ) from error
-    return found
+    return sockets
 
 
-def address_of(asked: ServerOptions, sockets: Sequence[socket.socket]) -> str:
+def address_of(options: ServerOptions, sockets: Sequence[socket.socket]) -> str:
     """Return the URL of the page of a server, for this machine."""
     host, port, *_ = sockets[0].getsockname()
-    return page_address("https" if asked.certificate else "http", host, port)
+    return page_address("https" if options.certificate else "http", host, port)
 
 
 def admin_token(path: Path | None, environment: Mapping[str, str]) -> str | None:
@@ -295,56 +297,56 @@ def admin_token(path: Path | None, environment: Mapping[str, str]) -> str | None
         UsageError: If it is too short.
         UnreadableError: If there is no such file.
     """
-    found = environment.get(_ADMIN) or None
+    token = environment.get(_ADMIN) or None
     if path is not None:
         with open_input(path) as stream:
-            found = stream.read(_MOST_TOKEN + 1).decode("utf-8", "replace").strip()
-    if found is not None and not _LEAST_TOKEN <= len(found) <= _MOST_TOKEN:
+            token = stream.read(_MOST_TOKEN + 1).decode("utf-8", "replace").strip()
+    if token is not None and not _LEAST_TOKEN <= len(token) <= _MOST_TOKEN:
         raise UsageError(
             f"an operator's token must have {_LEAST_TOKEN} to {_MOST_TOKEN} characters",
             field="admin_token",
             hint="Create one: openssl rand -hex 32",
         )
-    return found
+    return token
 
 
 def _serve_alone(
-    settings: Settings, asked: ServerOptions, sockets: Sequence[socket.socket], rates: RateLimiter
+    settings: Settings, options: ServerOptions, sockets: Sequence[socket.socket], rates: RateLimiter
 ) -> None:
-    counting = to_standard_error() if asked.log else RequestMetrics()
-    _run(settings, asked, sockets, (rates, counting))
+    counting = to_standard_error() if options.log else RequestMetrics()
+    _run(settings, options, sockets, (rates, counting))
 
 
-def _serve_as_one(
+def _serve_worker(
     settings: Settings,
-    asked: ServerOptions,
+    options: ServerOptions,
     sockets: Sequence[socket.socket],
     rates: RateLimiter,
     folder: Path,
     number: int,
 ) -> None:
     """Run one of several workers."""
-    counting = to_standard_error(folder) if asked.log else RequestMetrics(folder=folder)
-    _run(settings, asked, sockets, (rates, counting), first=number == 0)
+    counting = to_standard_error(folder) if options.log else RequestMetrics(folder=folder)
+    _run(settings, options, sockets, (rates, counting), first=number == 0)
 
 
 def _run(
     settings: Settings,
-    asked: ServerOptions,
+    options: ServerOptions,
     sockets: Sequence[socket.socket],
-    noted: tuple[RateLimiter, RequestMetrics],
+    limits: tuple[RateLimiter, RequestMetrics],
     *,
     first: bool = True,
 ) -> None:
     """Serve in this process until a signal ends it."""
-    gateway = open_gateway(open_store(Satchel, settings), settings, asked)
-    gateway.bank = asked.bank
-    rates, counting = noted
-    names = frozenset(name.lower() for name in (*asked.names, _bracketed(asked.host)))
-    usual, workers = ServerLimits(), asked.workers
+    gateway = open_gateway(open_store(Satchel, settings), settings, options)
+    gateway.bank = options.bank
+    rates, counting = limits
+    names = frozenset(name.lower() for name in (*options.names, _bracketed(options.host)))
+    usual, workers = ServerLimits(), options.workers
     bounds = ServerLimits(
-        at_once=-(-asked.at_once // workers),
-        per_second=asked.per_second,
+        at_once=-(-options.at_once // workers),
+        per_second=options.per_second,
         buffered_bytes=max(usual.body_bytes, usual.buffered_bytes // workers),
         unknown=_unknown_connections(usual.unknown),
         hosts=names,
@@ -356,7 +358,7 @@ def _run(
         counting=counting,
         rates=rates,
         connections=connections,
-        only_mcp=asked.only_mcp,
+        only_mcp=options.only_mcp,
     )
     config: dict[str, Any] = {
         "backlog": _BACKLOG,
@@ -368,15 +370,15 @@ def _run(
         "proxy_headers": False,  # behind a proxy, the operator presents a token
         "timeout_keep_alive": _KEEP_SECONDS,
         "timeout_graceful_shutdown": _GRACE_SECONDS,
-        "ssl_certfile": asked.certificate,
-        "ssl_keyfile": asked.certificate_key,
+        "ssl_certfile": options.certificate,
+        "ssl_keyfile": options.certificate_key,
     }
     server = _Server(uvicorn.Config(app, **config))
-    if asked.opens and first:
-        server.page = address_of(asked, sockets)
+    if options.opens and first:
+        server.page = address_of(options, sockets)
     # The event loop's thread competes with working threads: a shorter switch interval.
     sys.setswitchinterval(_SWITCH_SECONDS)
-    with _ending_quietly():
+    with _exit_on_sigterm():
         server.run(sockets=list(sockets))
     if not server.started:
         gateway.close()
@@ -390,12 +392,12 @@ def _unknown_connections(most: int) -> int:
 
 
 def _close(sockets: Sequence[socket.socket]) -> None:
-    for one in sockets:
-        one.close()
+    for listening in sockets:
+        listening.close()
 
 
 @contextmanager
-def _ending_quietly() -> Iterator[None]:
+def _exit_on_sigterm() -> Iterator[None]:
     """Return after an orderly shutdown by SIGTERM, so that cleanup runs."""
     before = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
@@ -417,7 +419,7 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Start the shutdown, which waits for running requests."""
-        begin_to_end(self.config.app)  # type: ignore[arg-type]  # it is ours
+        begin_shutdown(self.config.app)  # type: ignore[arg-type]  # it is ours
         super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -430,8 +432,8 @@ class _Server(uvicorn.Server):
 
 def page_address(scheme: str, host: str, port: int) -> str:
     """Return the URL of the page of a server that listens on an address, for this machine."""
-    here = "localhost" if ip_address(host).is_unspecified else _bracketed(host)
-    return f"{scheme}://{here}:{port}/"
+    shown_host = "localhost" if ip_address(host).is_unspecified else _bracketed(host)
+    return f"{scheme}://{shown_host}:{port}/"
 
 
 def _bracketed(host: str) -> str:

@@ -74,24 +74,24 @@ class ChatDistiller:
             InferenceError: If the model does not answer, or without a summary.
         """
         summary, left = before or "", 0
-        found = dict[str, DistilledFinding]()
+        findings = dict[str, DistilledFinding]()
         for stretch in _stretches(turns):
-            answer = self._asked(stretch, summary)
+            answer = self._distill_chunk(stretch, summary)
             summary = _cut(answer.summary)
-            there = {turn.number: turn for turn in stretch}
+            by_number = {turn.number: turn for turn in stretch}
             for raw in answer.findings:
-                finding = _finding(raw, there)
-                if finding is None or not _has_room(finding, found):
+                finding = _finding(raw, by_number)
+                if finding is None or not _has_room(finding, findings):
                     left += 1
                 else:
-                    found.setdefault(finding.text.casefold(), finding)
+                    findings.setdefault(finding.text.casefold(), finding)
         if not summary:
             summary = "messages without text"
-        return Distillate(summary, list(found.values()), left)
+        return Distillate(summary, list(findings.values()), left)
 
-    def _asked(self, stretch: list[DialogueTurn], summary: str) -> _Answer:
-        said = [{"number": one.number, "role": one.role, "text": one.text} for one in stretch]
-        value = msgspec.json.encode({"summary": summary, "messages": said}).decode()
+    def _distill_chunk(self, stretch: list[DialogueTurn], summary: str) -> _Answer:
+        items = [{"number": turn.number, "role": turn.role, "text": turn.text} for turn in stretch]
+        value = msgspec.json.encode({"summary": summary, "messages": items}).decode()
         messages = [{"role": "system", "content": _ORDER}, {"role": "user", "content": value}]
         text = self._chat.complete(messages, _MOST_TOKENS)
         start, end = text.find("{"), text.rfind("}")
@@ -123,24 +123,24 @@ def _stretches(turns: Iterable[DialogueTurn]) -> Iterator[list[DialogueTurn]]:
         yield some
 
 
-def _finding(raw: msgspec.Raw, there: dict[int, DialogueTurn]) -> DistilledFinding | None:
+def _finding(raw: msgspec.Raw, turns: dict[int, DialogueTurn]) -> DistilledFinding | None:
     """Return a finding of a model; None if it is not valid."""
     try:
-        said = msgspec.json.decode(raw, type=resolved(_ChatReply))
+        reply = msgspec.json.decode(raw, type=resolved(_ChatReply))
     except (msgspec.DecodeError, RecursionError):
         return None
-    text = " ".join(said.text.split())
-    turns = tuple(dict.fromkeys(there[one].id for one in said.messages if one in there))
-    if not turns or len(turns) < len(set(said.messages)) or not 0 < len(text) <= LONGEST_FINDING:
+    text = " ".join(reply.text.split())
+    ids = tuple(dict.fromkeys(turns[number].id for number in reply.messages if number in turns))
+    if not ids or len(ids) < len(set(reply.messages)) or not 0 < len(text) <= LONGEST_FINDING:
         return None
-    return DistilledFinding(said.kind, text, turns)
+    return DistilledFinding(reply.kind, text, ids)
 
 
-def _has_room(finding: DistilledFinding, found: dict[str, DistilledFinding]) -> bool:
-    if finding.text.casefold() in found:
+def _has_room(finding: DistilledFinding, findings: dict[str, DistilledFinding]) -> bool:
+    if finding.text.casefold() in findings:
         return True
-    there = sum(one.kind == finding.kind for one in found.values())
-    return there < MOST_FINDINGS[finding.kind]
+    count = sum(other.kind == finding.kind for other in findings.values())
+    return count < MOST_FINDINGS[finding.kind]
 
 
 def _cut(text: str) -> str:
@@ -215,20 +215,20 @@ class ExtractiveDistiller:
                 if word in known or len(known) < _MOST_WORDS:
                     known[word] += 1
         best = list[tuple[float, int, str]]()
-        found = dict[str, DistilledFinding]()
+        findings = dict[str, DistilledFinding]()
         room = Counter(MOST_FINDINGS)
-        for place, sentence in enumerate(_sentences(turns, before)):
+        for number, sentence in enumerate(_sentences(turns, before)):
             score = _score(sentence, known)
             if score > 0:
-                heapq.heappush(best, (score, -place, sentence.text))
+                heapq.heappush(best, (score, -number, sentence.text))
             if len(best) > MOST_SUMMARY // _SHORTEST:
                 heapq.heappop(best)
             finding = _extract(sentence)
             if finding is not None and room[finding.kind] > 0:
                 key = finding.text.casefold()
-                room[finding.kind] -= key not in found
-                found.setdefault(key, finding)
-        return Distillate(_summary(best) or _first(turns), list(found.values()))
+                room[finding.kind] -= key not in findings
+                findings.setdefault(key, finding)
+        return Distillate(_summary(best) or _first(turns), list(findings.values()))
 
 
 def _first(turns: Iterable[DialogueTurn]) -> str:
@@ -244,11 +244,11 @@ def _first(turns: Iterable[DialogueTurn]) -> str:
 
 def _summary(best: list[tuple[float, int, str]]) -> str:
     """Return the best sentences that fit, in order, without duplicates."""
-    chosen, room, there = list[tuple[int, str]](), MOST_SUMMARY, set[str]()
-    for _, place, text in sorted(best, reverse=True):
-        if text.casefold() not in there and len(text) < room:
-            there.add(text.casefold())
-            chosen.append((-place, text))
+    chosen, room, seen = list[tuple[int, str]](), MOST_SUMMARY, set[str]()
+    for _, number, text in sorted(best, reverse=True):
+        if text.casefold() not in seen and len(text) < room:
+            seen.add(text.casefold())
+            chosen.append((-number, text))
             room -= len(text) + 1
     return "\n".join(text for _, text in sorted(chosen))
 
@@ -322,27 +322,27 @@ class ChatSummariser:
 
     def summarise(self, texts: Sequence[str], task: str, words: int) -> list[str]:
         """Return a shorter text for each; see ``Summariser``."""
-        found = list[str]()
+        summaries = list[str]()
         for start in range(0, len(texts), _TOGETHER):
             some = [text[:_LONGEST] for text in texts[start : start + _TOGETHER]]
-            found += self._asked(some, task, words)
-        return found
+            summaries += self._shorten(some, task, words)
+        return summaries
 
-    def _asked(self, texts: list[str], task: str, words: int) -> list[str]:
-        said = msgspec.json.encode({"task": task, "words": words, "texts": texts}).decode()
+    def _shorten(self, texts: list[str], task: str, words: int) -> list[str]:
+        request = msgspec.json.encode({"task": task, "words": words, "texts": texts}).decode()
         messages = [
             {"role": "system", "content": _SUMMARY_ORDER},
-            {"role": "user", "content": said},
+            {"role": "user", "content": request},
         ]
         answer = self._chat.complete(messages, len(texts) * (words * _TOKENS_A_WORD + 16))
         start, end = answer.find("["), answer.rfind("]")
         try:
-            found = msgspec.json.decode(answer[start : end + 1], type=list[str])
+            summaries = msgspec.json.decode(answer[start : end + 1], type=list[str])
         except msgspec.DecodeError:
-            found = []
-        if len(found) != len(texts):
+            summaries = []
+        if len(summaries) != len(texts):
             raise InferenceError(
                 f"{self.model} returned no list of {len(texts)} summaries",
                 hint="Drop the summariser; sentences are selected instead.",
             )
-        return found
+        return summaries

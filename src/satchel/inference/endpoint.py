@@ -87,7 +87,7 @@ class Endpoint:
     def __init__(
         self,
         base_url: str,
-        what: str,
+        server: str,
         *,
         key: str = "",
         timeout: float = 30.0,
@@ -104,7 +104,7 @@ class Endpoint:
             raise ConfigError("a key must not be sent unencrypted; use https", field=field)
         if not key.isascii() or not key.isprintable():
             raise ConfigError("the key contains invalid characters", field="key_variable")
-        self.what: Final = what
+        self.server: Final = server
         self._parts, self._key = parts, key
         self._timeout, self._pause, self._attempts = timeout, pause, attempts
 
@@ -120,19 +120,19 @@ class Endpoint:
         Raises:
             InferenceError: If the server does not answer, or the answer is not valid.
         """
-        return self._answered(path, body, most, read)
+        return self._request(path, body, most, read)
 
     def get(self, path: str, most: int, read: Callable[[bytes], _Answer]) -> _Answer:
         """Send a GET request; see ``post``."""
-        return self._answered(path, None, most, read)
+        return self._request(path, None, most, read)
 
-    def _answered(
+    def _request(
         self, path: str, body: bytes | None, most: int, read: Callable[[bytes], _Answer]
     ) -> _Answer:
         wait = 0.5
         for attempt in range(1, self._attempts + 1):
             try:
-                return read(self._sent(path, body, most))
+                return read(self._send(path, body, most))
             except _AgainError as error:
                 if attempt == self._attempts:
                     raise self.failed(f"{error}, {self._attempts} times") from None
@@ -141,7 +141,7 @@ class Endpoint:
                 wait *= 2
         raise AssertionError  # the last attempt returns or raises
 
-    def _sent(self, path: str, body: bytes | None, most: int) -> bytes:
+    def _send(self, path: str, body: bytes | None, most: int) -> bytes:
         """Send a request and return the body of its answer."""
         parts = self._parts
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
@@ -164,7 +164,7 @@ class Endpoint:
         if answer.status in _AGAIN:
             raise _AgainError(f"status {answer.status}", _seconds(answer.getheader("Retry-After")))
         if answer.status != 200:  # noqa: PLR2004 - HTTP's own number
-            raise self.failed(f"status {answer.status}: {_told(read)}")
+            raise self.failed(f"status {answer.status}: {_error_message(read)}")
         if len(read) > most:
             raise self.failed(f"an answer of more than {most:,} bytes")
         return read
@@ -180,12 +180,12 @@ class Endpoint:
             raise ConnectionError("its response was cut off")
         return bytes(read)
 
-    def failed(self, what: str, hint: str | None = None) -> InferenceError:
+    def failed(self, problem: str, hint: str | None = None) -> InferenceError:
         """Return the error for an invalid answer, without the key."""
         name = f"{self._parts.hostname}{self._parts.path}"
         if self._key:
-            what = what.replace(self._key, "...")
-        return InferenceError(f"the {self.what} returned {what}", file=name, hint=hint)
+            problem = problem.replace(self._key, "...")
+        return InferenceError(f"the {self.server} returned {problem}", file=name, hint=hint)
 
 
 def _seconds(header: str | None) -> float | None:
@@ -195,7 +195,7 @@ def _seconds(header: str | None) -> float | None:
     return min(float(header.strip()[:6]), _LONGEST_PAUSE)
 
 
-def _told(read: bytes) -> str:
+def _error_message(read: bytes) -> str:
     """Return the start of an error message of a server, as one line."""
     text = " ".join(read[:4000].decode("utf-8", "replace").split())
     return text[:_TOLD] or "nothing"
@@ -252,7 +252,7 @@ class Chat:
         Raises:
             InferenceError: If it does not answer, or without text.
         """
-        asked = {
+        request = {
             "model": self.name,
             "messages": list(messages),
             "max_tokens": most_tokens,
@@ -260,10 +260,10 @@ class Chat:
         }
         most = most_tokens * _BYTES_A_TOKEN + _BYTES_BESIDE
         return self._endpoint.post(
-            "/chat/completions", msgspec.json.encode(asked), most, self._said
+            "/chat/completions", msgspec.json.encode(request), most, self._answer_text
         )
 
-    def _said(self, read: bytes) -> str:
+    def _answer_text(self, read: bytes) -> str:
         try:
             answered = msgspec.json.decode(read, type=resolved(_Answered))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -314,13 +314,13 @@ class _ServerEmbedder(ABC):
     def embed(self, texts: Sequence[str]) -> list[bytes]:
         """Return a vector for each text; see ``Embedder``. Blank ones are not sent."""
         zeros = bytes(4 * self.dimensions)
-        found = [zeros] * len(texts)
-        sent = [(place, _sendable(text)) for place, text in enumerate(texts) if text.strip()]
+        vectors = [zeros] * len(texts)
+        sent = [(index, _sendable(text)) for index, text in enumerate(texts) if text.strip()]
         for some in _batches(sent):
-            vectors = self._request_vectors([text for _, text in some])
-            for (place, _), vector in zip(some, vectors, strict=True):
-                found[place] = vector
-        return found
+            answer = self._request_vectors([text for _, text in some])
+            for (index, _), vector in zip(some, answer, strict=True):
+                vectors[index] = vector
+        return vectors
 
     @abstractmethod
     def _request_vectors(self, texts: list[str]) -> list[bytes]:
@@ -368,11 +368,11 @@ class OpenAIEmbedder(_ServerEmbedder):
 
     def _request_vectors(self, texts: list[str]) -> list[bytes]:
         """Request the vectors of texts."""
-        asked: dict[str, Any] = {"model": self._model, "input": texts}
+        request: dict[str, Any] = {"model": self._model, "input": texts}
         if self._shorten:
-            asked["dimensions"] = self._dimensions
+            request["dimensions"] = self._dimensions
         most = _response_bytes(len(texts), self._dimensions or _MOST_DIMENSIONS)
-        body = msgspec.json.encode(asked)
+        body = msgspec.json.encode(request)
         return self._endpoint.post(
             "/embeddings", body, most, lambda read: self._vectors(read, len(texts))
         )
@@ -382,10 +382,10 @@ class OpenAIEmbedder(_ServerEmbedder):
             items = msgspec.json.decode(read, type=resolved(_EmbeddingsResponse)).data
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._endpoint.failed(f"not a list of vectors: {error}") from None
-        found = {item.index: item.embedding for item in items}
-        if len(items) != count or set(found) != set(range(count)):
+        vectors = {item.index: item.embedding for item in items}
+        if len(items) != count or set(vectors) != set(range(count)):
             raise self._endpoint.failed(f"{len(items)} vectors for {count} texts")
-        return [_packed(self._endpoint, found[place], self._dimensions) for place in range(count)]
+        return [_packed(self._endpoint, vectors[index], self._dimensions) for index in range(count)]
 
 
 def _response_bytes(count: int, dimensions: int) -> int:
@@ -410,23 +410,23 @@ def _packed(endpoint: Endpoint, vector: list[float], dimensions: int) -> bytes:
             hint=f"Set inference.dimensions to {len(vector)}, if the model is the right one.",
         )
     try:
-        found = struct.pack(f"<{len(vector)}f", *vector)
+        packed = struct.pack(f"<{len(vector)}f", *vector)
     except OverflowError:
-        found = b""
-    if not found or not all(map(isfinite, vector)):
+        packed = b""
+    if not packed or not all(map(isfinite, vector)):
         raise endpoint.failed("a vector contains a value that is not a 32-bit number")
-    return found
+    return packed
 
 
 def _batches(sent: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
     """Yield the texts of each request, with their indices."""
     some: list[tuple[int, str]] = []
     size = 0
-    for place, text in sent:
+    for index, text in sent:
         if some and (len(some) == _TOGETHER or size + len(text) > _CHARACTERS):
             yield some
             some, size = [], 0
-        some.append((place, text))
+        some.append((index, text))
         size += len(text)
     if some:
         yield some
@@ -494,9 +494,9 @@ class OllamaEmbedder(_ServerEmbedder):
     def revision(self) -> str:
         """Prefix of the digest of the model, which changes if its name gets another model."""
         if self._revision is None:
-            found = self._endpoint.get("/api/tags", _MOST_MODELS, self._models)
+            models = self._endpoint.get("/api/tags", _MOST_MODELS, self._models)
             names = (self._name, f"{self._name}:latest")
-            digest = next((one.digest for one in found if one.name in names), None)
+            digest = next((model.digest for model in models if model.name in names), None)
             if digest is None:
                 raise self._endpoint.failed(
                     f"no model {self._name!r}", hint=f"Get it: ollama pull {self._name}"
@@ -505,9 +505,9 @@ class OllamaEmbedder(_ServerEmbedder):
         return self._revision
 
     def _request_vectors(self, texts: list[str]) -> list[bytes]:
-        asked: dict[str, Any] = {"model": self._name, "input": texts, "truncate": True}
+        request: dict[str, Any] = {"model": self._name, "input": texts, "truncate": True}
         most = _response_bytes(len(texts), self._dimensions or _MOST_DIMENSIONS)
-        body = msgspec.json.encode(asked)
+        body = msgspec.json.encode(request)
         return self._endpoint.post(
             "/api/embed", body, most, lambda read: self._vectors(read, len(texts))
         )

@@ -218,8 +218,8 @@ _DATE = re.compile("|".join(rf"(?<![\w.-])(?:{one})(?!\w)" for one in _PATTERNS)
 
 def dates_in(text: str) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each date in a text."""
-    for found in _DATE.finditer(text):
-        start, end = found.span()
+    for match in _DATE.finditer(text):
+        start, end = match.span()
         yield start, end - (text[end - 1] == ".")
 
 
@@ -278,23 +278,23 @@ class RuleExtractor:
 
 
 def _mentions(text: str) -> list[EntityMention]:
-    taken = list(dates_in(text))
-    found = [EntityMention(text[start:end], "date", start, end) for start, end in taken]
-    found += _Reading(text, list(_tokens(text, taken))).mentions()
-    return sorted(found, key=lambda one: one.start)
+    dates = list(dates_in(text))
+    mentions = [EntityMention(text[start:end], "date", start, end) for start, end in dates]
+    mentions += _TextScan(text, list(_tokens(text, dates))).mentions()
+    return sorted(mentions, key=lambda mention: mention.start)
 
 
-def _tokens(text: str, taken: list[tuple[int, int]]) -> Iterator[_Token]:
+def _tokens(text: str, spans: list[tuple[int, int]]) -> Iterator[_Token]:
     """Yield the words of a text that are not part of a date."""
-    dates, last, before, cut = deque(taken), 0, "", False
-    for found in _TOKEN.finditer(text):
-        start, end = found.span()
+    dates, last, before, cut = deque(spans), 0, "", False
+    for match in _TOKEN.finditer(text):
+        start, end = match.span()
         while dates and dates[0][1] <= start:
             dates.popleft()
         if dates and dates[0][0] < end:
             last, before, cut = end, "", True
             continue
-        between, word = text[last:start], found.group()
+        between, word = text[last:start], match.group()
         short = between.startswith(".") and f"{before.casefold()}." in TITLES
         begins = last == 0 or (not short and _ENDS.search(between) is not None)
         joined = not cut and (between == " " or (short and between == ". "))
@@ -303,18 +303,18 @@ def _tokens(text: str, taken: list[tuple[int, int]]) -> Iterator[_Token]:
         last, before, cut = end, word, False
 
 
-class _Reading:
+class _TextScan:
     """The entities of a text, found in one pass."""
 
     def __init__(self, text: str, tokens: list[_Token]) -> None:
         self._text = text
         self._tokens = tokens
         self._lists = _lists()
-        middle = [one for one in tokens if not one.begins and one.text.isalpha()]
-        capitals = sum(one.capital for one in middle)
-        german = sum(one.folded in GERMAN for one in tokens)
+        middle = [token for token in tokens if not token.begins and token.text.isalpha()]
+        capitals = sum(token.capital for token in middle)
+        german = sum(token.folded in GERMAN for token in tokens)
         self._lists_only = german > 1 and capitals > _GERMAN_FROM * len(middle)
-        self._known = {one.text for one in middle if one.capital}
+        self._names = {token.text for token in middle if token.capital}
 
     def mentions(self) -> Iterator[EntityMention]:
         """Yield the mentions in order."""
@@ -367,7 +367,7 @@ class _Reading:
         return self._person_or_context(at, end)
 
     def _listed(self, at: int) -> tuple[int, EntityType | None]:
-        words = tuple(one.text for one in self._tokens[at : at + 4])
+        words = tuple(token.text for token in self._tokens[at : at + 4])
         for count in range(len(words), 0, -1):
             kind = self._lists.named.get(words[:count])
             if kind is not None:
@@ -376,17 +376,17 @@ class _Reading:
 
     def _extended(self, at: int, end: int, kind: EntityType) -> tuple[int, EntityType]:
         """Extend a listed name by a model number, or an organisation by its product."""
-        after, there = end, end
+        after, name_end = end, end
         while after < len(self._tokens) and after - at < _MOST_WORDS and self._tokens[after].joined:
             token = self._tokens[after]
             numbered = _ROMAN_OR_NUMBER.fullmatch(token.text) is not None and not token.begins
             if numbered or token.text in MODELS:
-                there = after + 1
+                name_end = after + 1
             elif not (kind == "organisation" and token.capital and after == end):
                 break
             after += 1
-        if there > end and kind in ("product", "organisation"):
-            return there, "product"
+        if name_end > end and kind in ("product", "organisation"):
+            return name_end, "product"
         listed, next_kind = self._listed(end) if end < len(self._tokens) else (end, None)
         if kind == "organisation" and next_kind == "product" and self._tokens[end].joined:
             return self._extended(at, listed, "product")
@@ -459,15 +459,15 @@ class _Reading:
             return at + 1, None
         after = self._tokens[at + 1] if at + 1 < len(self._tokens) else None
         acts = after is not None and after.joined and after.folded in ACTS
-        if token.text in self._known or acts or (token.owns and not token.folded.endswith("s")):
+        if token.text in self._names or acts or (token.owns and not token.folded.endswith("s")):
             return at + 1, self._by_context(at, at + 1) or "person"
         return at + 1, None
 
     def _cut(self, at: int, end: int) -> int:
         """Cut a run before a listed name at its end, such as a place."""
-        for place in range(at + 1, end):
-            if self._listed(place)[1] is not None and self._tokens[place - 1].text in LINKS:
-                return place - 1
+        for index in range(at + 1, end):
+            if self._listed(index)[1] is not None and self._tokens[index - 1].text in LINKS:
+                return index - 1
         return end
 
     def _by_context(self, at: int, end: int) -> EntityType | None:

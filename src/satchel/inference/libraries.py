@@ -59,14 +59,14 @@ class LibraryEmbedder:
     def embed(self, texts: Sequence[str]) -> list[bytes]:
         """Return a vector for each text; see ``Embedder``. Blank ones get zeros."""
         zeros = bytes(4 * self.dimensions)
-        found = [zeros] * len(texts)
-        asked = [place for place, text in enumerate(texts) if text.strip()]
-        for start in range(0, len(asked), _TOGETHER):
-            some = asked[start : start + _TOGETHER]
-            vectors = self._encoded([_readable(texts[place]) for place in some])
-            for place, vector in zip(some, vectors, strict=True):
-                found[place] = vector
-        return found
+        vectors = [zeros] * len(texts)
+        indices = [index for index, text in enumerate(texts) if text.strip()]
+        for start in range(0, len(indices), _TOGETHER):
+            some = indices[start : start + _TOGETHER]
+            answer = self._encoded([_readable(texts[index]) for index in some])
+            for index, vector in zip(some, answer, strict=True):
+                vectors[index] = vector
+        return vectors
 
     def _encoded(self, texts: list[str]) -> list[bytes]:
         import numpy as np
@@ -87,8 +87,8 @@ class LibraryEmbedder:
             raise self._failed("returned a value that is not a 32-bit number")
         return [row.tobytes() for row in matrix]
 
-    def _failed(self, what: str, hint: str | None = None) -> InferenceError:
-        return InferenceError(f"the model {self.model} {what}", hint=hint)
+    def _failed(self, problem: str, hint: str | None = None) -> InferenceError:
+        return InferenceError(f"the model {self.model} {problem}", hint=hint)
 
 
 class LibraryReranker:
@@ -115,18 +115,19 @@ class LibraryReranker:
         if self._pairs is None:
             self._pairs = _loaded(_CROSS_ENCODERS, self._library, self._name)
         try:
-            found = [
-                float(one) for one in self._pairs(_readable(question), list(map(_readable, texts)))
+            scores = [
+                float(score)
+                for score in self._pairs(_readable(question), list(map(_readable, texts)))
             ]
         except Exception as error:  # whatever another library raises
             raise InferenceError(f"the model {self.model} did not score: {error}") from error
-        if len(found) != len(texts) or not all(map(isfinite, found)):
+        if len(scores) != len(texts) or not all(map(isfinite, scores)):
             raise InferenceError(
-                f"the model {self.model} gave {len(found)} scores for {len(texts)} texts, or a "
+                f"the model {self.model} gave {len(scores)} scores for {len(texts)} texts, or a "
                 "value that is not a number",
                 hint="A cross-encoder returns one number for a query and a text.",
             )
-        return found
+        return scores
 
 
 def _require(library: str) -> None:
@@ -187,10 +188,10 @@ def _cross_encoder(name: str) -> Pairs:
 
     def pairs(question: str, texts: Sequence[str]) -> Iterable[Any]:
         # One by one, so that a score does not depend on the padding of others.
-        found = model.predict(
+        scores = model.predict(
             [(question, text) for text in texts], batch_size=1, show_progress_bar=False
         )
-        return list(found)
+        return list(scores)
 
     return pairs
 

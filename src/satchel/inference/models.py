@@ -57,13 +57,13 @@ def chat_of(settings: Settings, model: str | None = None, endpoint: str | None =
     """
     from satchel.inference.endpoint import Chat
 
-    found = settings.options.inference
-    name, address = model or found.chat_model, endpoint or found.base_url
+    inference = settings.options.inference
+    name, address = model or inference.chat_model, endpoint or inference.base_url
     for field, value in (("base_url", address), ("chat_model", name)):
         if not value:
             raise ConfigError("the server is not configured", field=f"inference.{field}")
-    key = key_of(found) if address == found.base_url else ""
-    return Chat(address, name, key=key, timeout=max(found.timeout, _PATIENCE))
+    key = key_of(inference) if address == inference.base_url else ""
+    return Chat(address, name, key=key, timeout=max(inference.timeout, _PATIENCE))
 
 
 def summariser_of(settings: Settings, name: str | None = None) -> Summariser | None:
@@ -77,15 +77,15 @@ def summariser_of(settings: Settings, name: str | None = None) -> Summariser | N
         ConfigError: If it is a server that is not configured.
         UsageError: If there is no summarizer of that name.
     """
-    found = name or settings.options.rehydrate.summariser
-    if found == SENTENCES:
+    chosen = name or settings.options.rehydrate.summariser
+    if chosen == SENTENCES:
         return None
-    if found == SERVER:
+    if chosen == SERVER:
         from satchel.inference.distillers import ChatSummariser
 
         return ChatSummariser(chat_of(settings))
     hint = f"Known: {SENTENCES}, {SERVER}."
-    problem = f"unknown summariser {found!r}"
+    problem = f"unknown summariser {chosen!r}"
     if name is None:
         raise ConfigError(problem, field="rehydrate.summariser", hint=hint)
     raise UsageError(problem, field="summariser", hint=hint)
@@ -112,17 +112,17 @@ def distiller_of(
         UsageError: If there is no distiller of that name, or it uses no model.
     """
     asks = model is not None or endpoint is not None
-    found = name or (SERVER if asks else settings.options.inference.distiller)
-    if found == EXTRACTIVE and not asks:
+    chosen = name or (SERVER if asks else settings.options.inference.distiller)
+    if chosen == EXTRACTIVE and not asks:
         from satchel.inference.distillers import ExtractiveDistiller
 
         return ExtractiveDistiller()
-    if found == SERVER:
+    if chosen == SERVER:
         from satchel.inference.distillers import ChatDistiller
 
         return ChatDistiller(chat_of(settings, model, endpoint))
     hint = f"Known: {EXTRACTIVE}, and {SERVER}, which takes a model and an endpoint."
-    problem = f"{found} uses no model" if found == EXTRACTIVE else f"unknown distiller {found!r}"
+    problem = f"{chosen} uses no model" if chosen == EXTRACTIVE else f"unknown distiller {chosen!r}"
     if name is None:
         raise ConfigError(problem, field="inference.distiller", hint=hint)
     raise UsageError(problem, field="distiller", hint=hint)

@@ -69,35 +69,35 @@ class WordPieces:
         self.start: Final = numbers[_CLS]
         self.end: Final = numbers[_SEP]
         self.unknown: Final = numbers[_UNKNOWN]
-        self._known = lru_cache(_REMEMBERED)(self._cut)
+        self._cached_cut = lru_cache(_REMEMBERED)(self._cut)
 
     def __call__(self, text: str, most: int) -> list[int]:
         """Return the numbers of the first pieces of a text, without start and end.
 
         A text cannot contain the special pieces.
         """
-        found: list[int] = []
+        numbers: list[int] = []
         for word in (
             normalize("NFD" if self._small else "NFC", text).translate(self._letters).split()
         ):
-            found += self._known(word)
-            if len(found) >= most:
+            numbers += self._cached_cut(word)
+            if len(numbers) >= most:
                 break
-        return found[:most]
+        return numbers[:most]
 
     def _cut(self, word: str) -> tuple[int, ...]:
         if len(word) > _LONGEST_WORD:
             return (self.unknown,)
-        found, at = list[int](), 0
+        numbers, at = list[int](), 0
         while at < len(word):
             end, before = len(word), _INSIDE if at else ""
             while end > at and before + word[at:end] not in self._numbers:
                 end -= 1
             if end == at:
                 return (self.unknown,)
-            found.append(self._numbers[before + word[at:end]])
+            numbers.append(self._numbers[before + word[at:end]])
             at = end
-        return tuple(found)
+        return tuple(numbers)
 
 
 class _Letters(dict[int, str]):
@@ -108,12 +108,12 @@ class _Letters(dict[int, str]):
         self._small = small
 
     def __missing__(self, code: int) -> str:
-        found = self._found(chr(code))
+        replacement = self._normalized(chr(code))
         if len(self) < _FURTHER:
-            self[code] = found
-        return found
+            self[code] = replacement
+        return replacement
 
-    def _found(self, letter: str) -> str:
+    def _normalized(self, letter: str) -> str:
         kind = category(letter)
         if letter in "\t\n\r" or kind.startswith("Z"):
             return " "
@@ -146,8 +146,8 @@ def read_tokenizer(file: Path) -> WordPieces:
         InferenceError: If it is another kind of tokenizer.
     """
     try:
-        told: dict[str, Any] = json.loads(_read_text(file))
-        model, normal = told["model"], told.get("normalizer") or {}
+        settings: dict[str, Any] = json.loads(_read_text(file))
+        model, normal = settings["model"], settings.get("normalizer") or {}
         numbers = dict[str, int](model["vocab"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InferenceError("not a tokenizer", file=file.name) from error
@@ -239,32 +239,34 @@ class CrossEncoder:
         self._pieces, self._longest = pieces, longest
         self.model: Final = name
         _require_pieces(self._session, name)
-        given = {one.name: list(one.shape or ()) for one in self._session.get_outputs()}
-        wanted = [gives for gives, shape in given.items() if len(shape) == _AXES[True]]
-        if len(wanted) != 1 or (isinstance(given[wanted[0]][1], int) and given[wanted[0]][1] != 1):
+        outputs = {output.name: list(output.shape or ()) for output in self._session.get_outputs()}
+        candidates = [label for label, shape in outputs.items() if len(shape) == _AXES[True]]
+        if len(candidates) != 1 or (
+            isinstance(outputs[candidates[0]][1], int) and outputs[candidates[0]][1] != 1
+        ):
             raise InferenceError(
-                f"{name} gives {', '.join(given)[:200]}, not one number for a pair of texts",
+                f"{name} gives {', '.join(outputs)[:200]}, not one number for a pair of texts",
                 hint="A reranker is a cross-encoder with one label.",
             )
-        [self._output] = wanted
+        [self._output] = candidates
 
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return a score for each text; see ``Reranker``."""
-        asked = self._pieces(question[:_LONGEST_TEXT], self._longest // 2)
-        return [self._score(asked, text) for text in texts]
+        query = self._pieces(question[:_LONGEST_TEXT], self._longest // 2)
+        return [self._score(query, text) for text in texts]
 
-    def _score(self, asked: list[int], text: str) -> float:
+    def _score(self, query: list[int], text: str) -> float:
         np = numpy()
 
         pieces = self._pieces
-        first = [pieces.start, *asked, pieces.end]
+        first = [pieces.start, *query, pieces.end]
         second = [*pieces(text[:_LONGEST_TEXT], self._longest - len(first) - 1), pieces.end]
         ids = np.array([first + second], np.int64)
         types = np.array([[0] * len(first) + [1] * len(second)], np.int64)
-        found = _run(self._session, self._output, (ids, np.ones_like(ids), types), self.model)
-        if found.shape != (1, 1) or not np.isfinite(found).all():
+        score = _run(self._session, self._output, (ids, np.ones_like(ids), types), self.model)
+        if score.shape != (1, 1) or not np.isfinite(score).all():
             raise InferenceError(f"{self.model} does not return one number for each pair of texts")
-        return float(found[0][0])
+        return float(score[0][0])
 
 
 class Network:
@@ -302,7 +304,7 @@ class Network:
         self.cost: Final = _COST
         self.revision: Final = (digest or sha256(raw).hexdigest())[:_REVISION]
         _require_pieces(self._plain, name)
-        self._output, width = self._given()
+        self._output, width = self._choose_output()
         self.dimensions: Final = width or len(self._run(self._plain, [pieces.unknown]))
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
@@ -360,15 +362,15 @@ class Network:
         length = np.sqrt(np.square(whole).sum())
         return whole / length if length else whole
 
-    def _given(self) -> tuple[str, int]:
+    def _choose_output(self) -> tuple[str, int]:
         """Return the output to use, and the dimensions of a vector; 0 if not known."""
-        shapes = {one.name: list(one.shape or ()) for one in self._plain.get_outputs()}
-        wanted = [name for name, shape in shapes.items() if len(shape) == _AXES[name == _WHOLE]]
-        if not wanted:
+        shapes = {output.name: list(output.shape or ()) for output in self._plain.get_outputs()}
+        candidates = [name for name, shape in shapes.items() if len(shape) == _AXES[name == _WHOLE]]
+        if not candidates:
             raise InferenceError(
                 f"{self.model} gives {', '.join(shapes)[:200]}, not vectors of pieces or texts"
             )
-        name = _WHOLE if _WHOLE in wanted else wanted[0]
+        name = _WHOLE if _WHOLE in candidates else candidates[0]
         width = shapes[name][-1]
         return name, width if isinstance(width, int) else 0
 
@@ -412,10 +414,10 @@ def read_model(file: Path, digest: str | None = None) -> bytes:
         raise InferenceError(f"it cannot be read: {error.strerror}", file=str(file)) from error
     if len(raw) > _MOST_BYTES:
         raise InferenceError(f"it has more than {_MOST_BYTES:,} bytes", file=str(file))
-    found = sha256(raw).hexdigest()
-    if digest is not None and found != digest:
+    actual = sha256(raw).hexdigest()
+    if digest is not None and actual != digest:
         raise InferenceError(
-            f"not the expected model: its SHA-256 is {found}",
+            f"not the expected model: its SHA-256 is {actual}",
             file=str(file),
             hint="Reinstall it, or set the folder of another model: inference.folder.",
         )
@@ -423,7 +425,7 @@ def read_model(file: Path, digest: str | None = None) -> bytes:
 
 
 def _require_pieces(session: Any, model: str) -> None:
-    names = [one.name for one in session.get_inputs()]
+    names = [node.name for node in session.get_inputs()]
     if not {_FED[0]} <= set(names) <= set(_FED):
         raise InferenceError(
             f"{model} takes {', '.join(names)[:200]}, not pieces of texts",
@@ -433,13 +435,13 @@ def _require_pieces(session: Any, model: str) -> None:
 
 def _run(session: Any, output: str, fed: tuple[Any, Any, Any], model: str) -> Any:
     """Return an output for pieces, their mask, and their segments."""
-    taken = {one.name for one in session.get_inputs()}
-    given = {name: ids for name, ids in zip(_FED, fed, strict=True) if name in taken}
+    inputs = {one.name for one in session.get_inputs()}
+    fed_inputs = {name: ids for name, ids in zip(_FED, fed, strict=True) if name in inputs}
     try:
-        [found] = session.run([output], given)
+        [result] = session.run([output], fed_inputs)
     except Exception as error:  # its own errors have no class in common
         raise InferenceError(f"{model} cannot be run: {_line(error)}") from error
-    return found
+    return result
 
 
 def _session(raw: bytes, name: str, *, is_optimized: bool = True) -> Any:
@@ -501,8 +503,8 @@ def minilm_file() -> bytes:
         MissingExtraError: If it is not installed.
         InferenceError: If the installed file is not the expected one.
     """
-    found = find_spec(_PACKAGE)  # the package itself is not run
-    folders = None if found is None else found.submodule_search_locations
+    spec = find_spec(_PACKAGE)  # the package itself is not run
+    folders = None if spec is None else spec.submodule_search_locations
     if not folders:
         raise MissingExtraError(
             "the model MiniLM is not installed",
@@ -523,13 +525,13 @@ def from_folder(folder: Path) -> Network:
         InferenceError: If it is not a BERT model.
     """
     file = _file_of(folder, "inference.folder")
-    longest = _told(folder / "sentence_bert_config.json").get("max_seq_length", LONGEST)
+    longest = _read_settings(folder / "sentence_bert_config.json").get("max_seq_length", LONGEST)
     if type(longest) is not int or not _LEAST_PIECES <= longest <= _MOST_PIECES:
         raise InferenceError(
             f"max_seq_length must be from {_LEAST_PIECES} to {_MOST_PIECES}",
             file="sentence_bert_config.json",
         )
-    pool = _pool(_told(folder / "1_Pooling" / "config.json"))
+    pool = _pool(_read_settings(folder / "1_Pooling" / "config.json"))
     name = f"onnx:{folder.resolve().name}"
     return Network(read_model(file), _pieces(folder), name, longest=longest, pool=pool)
 
@@ -545,7 +547,7 @@ def cross_encoder_from_folder(folder: Path) -> CrossEncoder:
         InferenceError: If it does not return one number for two texts.
     """
     file = _file_of(folder, "inference.reranker")
-    longest = _told(folder / "config.json").get("max_position_embeddings", _MOST_PIECES)
+    longest = _read_settings(folder / "config.json").get("max_position_embeddings", _MOST_PIECES)
     if type(longest) is not int or longest < _LEAST_PAIR:
         raise InferenceError(
             f"max_position_embeddings must be {_LEAST_PAIR} or more", file="config.json"
@@ -572,8 +574,8 @@ def _pieces(folder: Path) -> WordPieces:
     return read_vocabulary(folder / "vocab.txt")
 
 
-def _pool(told: dict[str, Any]) -> str:
-    ways = {name for name, value in told.items() if name.startswith("pooling_mode_") and value}
+def _pool(settings: dict[str, Any]) -> str:
+    ways = {name for name, value in settings.items() if name.startswith("pooling_mode_") and value}
     if ways == {"pooling_mode_cls_token"}:
         return "cls"
     if ways <= {"pooling_mode_mean_tokens"}:
@@ -585,15 +587,15 @@ def _pool(told: dict[str, Any]) -> str:
     )
 
 
-def _told(file: Path) -> dict[str, Any]:
+def _read_settings(file: Path) -> dict[str, Any]:
     """Return the contents of a JSON file; empty if it does not exist."""
     try:
         with file.open("rb") as opened:
-            found = json.loads(opened.read(_MOST_MODEL_BYTES))
+            settings = json.loads(opened.read(_MOST_MODEL_BYTES))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
         raise InferenceError("it cannot be read as JSON", file=file.name) from error
-    if not isinstance(found, dict):
+    if not isinstance(settings, dict):
         raise InferenceError("not a table of settings", file=file.name)
-    return found
+    return settings

@@ -51,12 +51,12 @@ class StaticVocabulary:
         pieces = file.read_text("utf-8").split("\n")[_FIRST_JOINED:]
         self._numbers = dict(zip(pieces, count(_FIRST_JOINED), strict=False))
         self._pieces = pieces
-        self._known = lru_cache(_REMEMBERED)(self._cut)
-        self._told = lru_cache(_REMEMBERED)(self._telling)
+        self._cached_cut = lru_cache(_REMEMBERED)(self._cut)
+        self._cached_telling = lru_cache(_REMEMBERED)(self._telling)
 
     def __call__(self, text: str, most: int) -> list[int]:
         """Return the numbers of the first pieces of a text, in order."""
-        return _first(self._known, text, most)
+        return _first(self._cached_cut, text, most)
 
     def telling(self, text: str, most: int) -> list[int]:
         """Return the numbers of the first meaningful pieces of a text.
@@ -64,44 +64,44 @@ class StaticVocabulary:
         Bytes, and single letters of most scripts, are skipped: texts that consist of them (Thai)
         would all be similar.
         """
-        return _first(self._told, text, most)
+        return _first(self._cached_telling, text, most)
 
     def _telling(self, word: str, before: str) -> list[int]:
-        found = self._known(word, before)
-        means = (one for one in found if one >= _FIRST_JOINED)
-        return [one for one in means if not _is_mute(self._pieces[one - _FIRST_JOINED])]
+        pieces = self._cached_cut(word, before)
+        joined = (piece for piece in pieces if piece >= _FIRST_JOINED)
+        return [piece for piece in joined if not _is_mute(self._pieces[piece - _FIRST_JOINED])]
 
     def _cut(self, word: str, before: str) -> list[int]:
         parts = [*before, *word]
         while len(parts) > 1:
             rank, at = min(
-                (self._numbers.get(one + other, _NEVER), place)
-                for place, (one, other) in enumerate(pairwise(parts))
+                (self._numbers.get(first + second, _NEVER), index)
+                for index, (first, second) in enumerate(pairwise(parts))
             )
             if rank == _NEVER:
                 break
             parts[at : at + 2] = [parts[at] + parts[at + 1]]
-        found: list[int] = []
+        pieces: list[int] = []
         for part in parts:
             if part in self._numbers:
-                found.append(self._numbers[part])
+                pieces.append(self._numbers[part])
             else:
                 raw = part.encode("utf-8", "surrogatepass")
-                found += [_FIRST_BYTE + byte for byte in raw]
-        return found
+                pieces += [_FIRST_BYTE + byte for byte in raw]
+        return pieces
 
 
 def _first(cut: Callable[[str, str], list[int]], text: str, most: int) -> list[int]:
-    found: list[int] = []
+    pieces: list[int] = []
     for word in text.split():
-        found += cut(word[:_LONGEST_WORD], _START)
+        pieces += cut(word[:_LONGEST_WORD], _START)
         for start in range(_LONGEST_WORD, len(word), _LONGEST_WORD):
-            if len(found) >= most:
+            if len(pieces) >= most:
                 break
-            found += cut(word[start : start + _LONGEST_WORD], "")
-        if len(found) >= most:
+            pieces += cut(word[start : start + _LONGEST_WORD], "")
+        if len(pieces) >= most:
             break
-    return found[:most]
+    return pieces[:most]
 
 
 def _is_mute(piece: str) -> bool:
@@ -168,8 +168,8 @@ class StaticTable:
     dimensions = DIMENSIONS
 
     def __init__(self) -> None:
-        self._kept = _kept()
-        self.revision = f"{self._kept.revision}-{_MAKE}"
+        self._table = _bundled_table()
+        self.revision = f"{self._table.revision}-{_MAKE}"
         self._pieces = _pieces()
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
@@ -186,17 +186,17 @@ class StaticTable:
         np = numpy()
 
         flat = np.array([piece for pieces in cut for piece in pieces], dtype=np.intp)
-        table = np.frombuffer(self._kept.whole, np.int8, offset=_SCALE_BYTES * PIECES)
+        table = np.frombuffer(self._table.whole, np.int8, offset=_SCALE_BYTES * PIECES)
         rows = table.reshape(PIECES, DIMENSIONS)[flat].astype(np.float32)
         rows *= self._factors_of(flat)[:, None]
-        found, start = np.zeros((len(cut), DIMENSIONS)), 0
-        for mean, pieces in zip(found, cut, strict=True):
+        means, start = np.zeros((len(cut), DIMENSIONS)), 0
+        for mean, pieces in zip(means, cut, strict=True):
             # In 64 bits, piece by piece, so that other texts do not affect the result.
             end = start + len(pieces)
             np.add.reduce(rows[start:end], axis=0, dtype=np.float64, out=mean)
             start = end
-        lengths = np.array([hypot(*row) for row in found.tolist()])[:, None]
-        unit = np.divide(found, lengths, out=np.zeros_like(found), where=lengths > 0)
+        lengths = np.array([hypot(*row) for row in means.tolist()])[:, None]
+        unit = np.divide(means, lengths, out=np.zeros_like(means), where=lengths > 0)
         return [row.tobytes() for row in unit.astype("<f4")]
 
     def _mean(self, pieces: list[int]) -> bytes:
@@ -204,7 +204,7 @@ class StaticTable:
         total = [0.0] * DIMENSIONS
         for piece in pieces:
             factor = self._factor(piece)
-            row = array("f", [factor * number for number in self._kept.row(piece)])
+            row = array("f", [factor * number for number in self._table.row(piece)])
             total = list(map(add, total, row))
         length = hypot(*total)
         return _little(array("f", [number / length for number in total] if length else total))
@@ -228,10 +228,10 @@ class StaticTable:
         """Factor of the row of each piece."""
         np = numpy()
 
-        return np.array(self._kept.scales, dtype=np.float32)
+        return np.array(self._table.scales, dtype=np.float32)
 
     def _factor(self, piece: int) -> float:
-        return self._kept.scales[piece]
+        return self._table.scales[piece]
 
 
 class WeightedTable(StaticTable):
@@ -241,7 +241,7 @@ class WeightedTable(StaticTable):
 
     def __init__(self, learnt: bytes | None = None) -> None:
         super().__init__()
-        self._counts, self._texts = None if learnt is None else _opened(learnt), 0
+        self._counts, self._texts = None if learnt is None else _unpacked_counts(learnt), 0
         if self._counts is not None:
             self._texts = self._counts.pop(0)
 
@@ -250,8 +250,10 @@ class WeightedTable(StaticTable):
         counts, number = Counter[int](), 0
         for number, text in enumerate(texts, 1):  # noqa: B007 - how many there were
             counts.update(set(self._pieces.telling(text[:_LONGEST], _MOST)))
-        told = [min(each, 2**32 - 1) for each in (number, *map(counts.__getitem__, range(PIECES)))]
-        return zlib.compress(_little(array(_COUNT, told)), 9)
+        numbers = [
+            min(each, 2**32 - 1) for each in (number, *map(counts.__getitem__, range(PIECES)))
+        ]
+        return zlib.compress(_little(array(_COUNT, numbers)), 9)
 
     def knowing(self, learnt: bytes) -> Embedder:
         """Return the embedder with learned weights; see ``TrainableEmbedder``."""
@@ -266,25 +268,25 @@ class WeightedTable(StaticTable):
         np = numpy()
 
         weights = np.array([self._weight(piece) for piece in range(PIECES)], dtype=np.float32)
-        return np.array(self._kept.scales, dtype=np.float32) * weights
+        return np.array(self._table.scales, dtype=np.float32) * weights
 
     def _factor(self, piece: int) -> float:
         [weight] = array("f", [self._weight(piece)])
-        [factor] = array("f", [self._kept.scales[piece] * weight])
+        [factor] = array("f", [self._table.scales[piece] * weight])
         return factor
 
 
-def _opened(learnt: bytes) -> "array[int]":
+def _unpacked_counts(learnt: bytes) -> "array[int]":
     """Return the number of texts, followed by the number of texts that have each piece."""
     size = 4 * (PIECES + 1)
     opener = zlib.decompressobj()
     try:
-        told = opener.decompress(learnt, size + 1)
+        counts = opener.decompress(learnt, size + 1)
     except zlib.error as error:
         raise ValueError("the learned word weights of a bank are damaged") from error
-    if len(told) != size:
+    if len(counts) != size:
         raise ValueError("the learned word weights of a bank are damaged")
-    return _read(_COUNT, told)
+    return _read(_COUNT, counts)
 
 
 def _little(numbers: "array[Any]") -> bytes:
@@ -326,7 +328,7 @@ def _pieces() -> StaticVocabulary:
 
 
 @cache
-def _kept() -> _MappedTable:
+def _bundled_table() -> _MappedTable:
     """Return the table, mapped into memory, with its revision."""
     if find_spec("numpy") is None:
         raise MissingExtraError(

@@ -103,14 +103,14 @@ def require_standing(
             )
 
 
-def columns_of(wanted: Filter) -> frozenset[str]:
+def columns_of(where: Filter) -> frozenset[str]:
     """Return the columns that decide what a filter matches, except for the standing of records."""
-    names = {name for name in _OWNERS if getattr(wanted, name) is not None}
-    if wanted.types is not None and not wanted.types <= COUNTED:
+    names = {name for name in _OWNERS if getattr(where, name) is not None}
+    if where.types is not None and not where.types <= COUNTED:
         names.add("type")
-    if wanted.kinds is not None:
+    if where.kinds is not None:
         names.add("kind")
-    if wanted.since is not None or wanted.until is not None:
+    if where.since is not None or where.until is not None:
         names.add("moment")
     return frozenset(names)
 

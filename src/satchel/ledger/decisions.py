@@ -218,11 +218,13 @@ class Decider:
                 break
             # The log lacks its end, so it may say that they are current again.
             ids, at = [identity for _, identity in returned], self.clock()
-            gone = [
+            deletions = [
                 seal(Status(target=name, state="deleted", reason=_AGAIN, at=at)) for name in ids
             ]
-            again = [Erasure(entry=name, reason=_AGAIN, by=self.owner.did, at=at) for name in ids]
-            ledger.append([*gone, *map(seal, again)])
+            erasures = [
+                Erasure(entry=name, reason=_AGAIN, by=self.owner.did, at=at) for name in ids
+            ]
+            ledger.append([*deletions, *map(seal, erasures)])
         finish_erasure(self.store, self.bank)
 
     def _ledger(self, signer: SigningKey) -> Ledger:

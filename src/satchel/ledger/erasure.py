@@ -79,14 +79,14 @@ def erasure_effect(
     """
     if fold.has_erasures:
         _require_unerased(fold, records)
-    wanted = {one.model.entry: None for one in records if isinstance(one.model, Erasure)}
-    if not wanted:
+    targets = {record.model.entry: None for record in records if isinstance(record.model, Erasure)}
+    if not targets:
         return ErasureEffect([], {})
-    if found := wanted.keys() & {one.row.id for one in records}:
+    if logged_now := targets.keys() & {record.row.id for record in records}:
         raise ErasureRefusedError(
-            "a record cannot be erased while it is being logged", field=found.pop()
+            "a record cannot be erased while it is being logged", field=logged_now.pop()
         )
-    rows = [] if tree is None else writing.get(bank, list(wanted))
+    rows = [] if tree is None else writing.get(bank, list(targets))
     if tree is not None:
         require_leaves(tree, bank, rows)
     for row in rows:
@@ -247,12 +247,12 @@ def redact_rows(  # noqa: PLR0913 - as targets.emptied_by, and the forms
 
 
 def merge_side_values(
-    wanted: Iterable[tuple[str, bytes | None]], emptied: Mapping[str, bytes | None]
+    requested: Iterable[tuple[str, bytes | None]], emptied: Mapping[str, bytes | None]
 ) -> dict[str, bytes | None]:
     """Return the side values to set: removals win, except over new sealed originals."""
-    side = dict(wanted)
-    kept = {name: value for name, value in side.items() if name.startswith(SEALED)}
-    return {**side, **emptied, **kept}
+    side = dict(requested)
+    originals = {name: value for name, value in side.items() if name.startswith(SEALED)}
+    return {**side, **emptied, **originals}
 
 
 def _require_imported(

@@ -159,7 +159,7 @@ class Ledger:
         *,
         batch: str | None = None,
         side: Mapping[str, bytes | None] | None = None,
-        given: Precondition | None = None,
+        precondition: Precondition | None = None,
         forms: Mapping[str, bytes] | None = None,
     ) -> list[int]:
         """Append records to the log and return their log positions; they are durable and witnessed.
@@ -169,11 +169,12 @@ class Ledger:
             batch: ID of the source record of their import, which is in the log; they stay invisible
                 until the receipt of ``closing_receipt`` is appended.
             side: Unlogged values to set in the same commit; None removes one.
-            given: The state that the records are based on; nothing is appended if it changed.
+            precondition: The state that the records are based on; if it changed, nothing is
+                appended.
             forms: The redacted forms of the redaction records among them, by ID.
 
         Raises:
-            ChangedError: If the state in ``given`` changed.
+            ChangedError: If the state in ``precondition`` changed.
             MalformedError: If a reader would refuse a record.
             LimitError: If one is too large.
             UsageError: If the import does not exist or is complete.
@@ -187,8 +188,8 @@ class Ledger:
         if not records:
             return []
         require_appendable(records, batch)
-        looked = reopen_records(records, batch)
-        return self._appended(Ticket(looked, batch, side or {}, given, forms or {}))
+        reopened = reopen_records(records, batch)
+        return self._appended(Ticket(reopened, batch, side or {}, precondition, forms or {}))
 
     def append_rows(self, rows: Sequence[Row], *, batch: str) -> list[int]:
         """Append records of an import whose rows this process derived; see ``append``.

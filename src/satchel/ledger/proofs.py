@@ -145,7 +145,7 @@ class VerifiedRows:
 
     def scan(
         self,
-        wanted: Filter = _ALL,
+        where: Filter = _ALL,
         *,
         after: int = -1,
         likely: Likely | None = None,
@@ -158,7 +158,7 @@ class VerifiedRows:
         verified in every row.
 
         Args:
-            wanted: The filter.
+            where: The filter.
             after: Start after this log position.
             likely: Returns whether the bytes of a record may match; only with a filter on types.
                 Skipped records are hashed and not decoded.
@@ -168,25 +168,25 @@ class VerifiedRows:
         Raises:
             VerificationError: If a record differs from the logged one, or is hidden.
         """
-        if complete and not wanted.is_plain:
-            self._require_columns(wanted, first=after + 1, by_bytes=likely is not None)
-        rows, position = self._reader.scan(self._bank, wanted, after=after), max(after + 1, 0)
+        if complete and not where.is_plain:
+            self._require_columns(where, first=after + 1, by_bytes=likely is not None)
+        rows, position = self._reader.scan(self._bank, where, after=after), max(after + 1, 0)
         if likely is not None:
             rows = (row for row in rows if not is_unlikely(row, likely))
-        while some := list(islice(rows, _TOGETHER)):
-            if wanted.is_plain:
-                there, end = {row.seq for row in some}, some[-1].seq
-                self._explain([seq for seq in range(position, end) if seq not in there], wanted)
+        while batch := list(islice(rows, _TOGETHER)):
+            if where.is_plain:
+                positions, end = {row.seq for row in batch}, batch[-1].seq
+                self._explain([seq for seq in range(position, end) if seq not in positions], where)
                 position = end + 1
-            for logged in self._verify_rows(some):
-                shown = self._as_of(logged, wanted)
-                if wanted.matches(shown.row) and shown.row.retired != PENDING:
-                    yield shown
-                elif wanted.as_of is None:
+            for logged in self._verify_rows(batch):
+                state = self._as_of(logged, where)
+                if where.matches(state.row) and state.row.retired != PENDING:
+                    yield state
+                elif where.as_of is None:
                     raise column_mismatch(logged.row)
-        if wanted.is_plain:
-            end = self.head.size if wanted.as_of is None else min(wanted.as_of, self.head.size)
-            self._explain(range(position, end), wanted)
+        if where.is_plain:
+            end = self.head.size if where.as_of is None else min(where.as_of, self.head.size)
+            self._explain(range(position, end), where)
 
     def current(self, slot: str) -> VerifiedRecord | None:
         """Return the current record of a slot."""
@@ -264,7 +264,7 @@ class VerifiedRows:
 
     def _require_columns(
         self,
-        wanted: Filter,
+        where: Filter,
         *,
         first: int = 0,
         by_bytes: bool = False,
@@ -273,14 +273,14 @@ class VerifiedRows:
         """Require the columns that a filter uses to find records.
 
         Args:
-            wanted: The filter.
+            where: The filter.
             first: First log position.
             by_bytes: Whether records are skipped by their bytes, which have their IDs.
             standing: See ``VerifiedColumns.require``.
         """
-        if wanted.types is not None and wanted.types <= COUNTED:
-            self._columns.require_types(self, wanted.types, self._stamp, first=first)
-        names = columns_of(wanted) | ({"id"} if by_bytes else set())
+        if where.types is not None and where.types <= COUNTED:
+            self._columns.require_types(self, where.types, self._stamp, first=first)
+        names = columns_of(where) | ({"id"} if by_bytes else set())
         self._columns.require(self, names, self._stamp, first=first, standing=standing)
 
     def column_blocks(
@@ -387,13 +387,13 @@ class VerifiedRows:
         then = self._fold.standing(logged.record.id, logged.seq, size)
         return replace(logged, row=logged.row.changed(then))
 
-    def _explain(self, places: Sequence[int], wanted: Filter) -> None:
+    def _explain(self, positions: Sequence[int], where: Filter) -> None:
         """Require that the log gives a reason for each omitted record."""
-        size = self.head.size if wanted.as_of is None else min(wanted.as_of, self.head.size)
-        for start in range(0, len(places), _TOGETHER):
-            for row in self._at(places[start : start + _TOGETHER]):
-                then = row.changed(self._fold.standing(row.id, row.seq, size))
-                if wanted.matches(then):
+        size = self.head.size if where.as_of is None else min(where.as_of, self.head.size)
+        for start in range(0, len(positions), _TOGETHER):
+            for row in self._at(positions[start : start + _TOGETHER]):
+                state = row.changed(self._fold.standing(row.id, row.seq, size))
+                if where.matches(state):
                     raise column_mismatch(row)
 
     def _at(self, places: Sequence[int]) -> list[Row]:

@@ -62,16 +62,16 @@ class ScopedView(View):
 
     def has(self, ids: Iterable[str]) -> set[str]:
         """Return the given IDs of visible entries."""
-        wanted = list(dict.fromkeys(ids))
+        requested = list(dict.fromkeys(ids))
         unknown = [
-            identity for identity in wanted if identity not in self._known and is_id(identity)
+            identity for identity in requested if identity not in self._known and is_id(identity)
         ]
         if unknown:
-            found = self._all.get(unknown)
+            records = self._all.get(unknown)
             for identity in unknown:
-                model = found[identity].model if identity in found else None
+                model = records[identity].model if identity in records else None
                 self._known[identity] = isinstance(model, Entry) and self._covers(model)
-        return {identity for identity in wanted if self._known.get(identity, False)}
+        return {identity for identity in requested if self._known.get(identity, False)}
 
     def _verify_rows(self, rows: list[Row], *, pending: bool = False) -> list[VerifiedRecord]:
         found = super()._verify_rows(rows, pending=pending)
@@ -116,15 +116,15 @@ class ScopedView(View):
         there = {logged.seq for logged in self.at([linked.place for linked in found])}
         return [linked for linked in found if linked.place in there]
 
-    def nominees(self, text: str, *, limit: int, wanted: Filter | None = None) -> dict[int, float]:
+    def nominees(self, text: str, *, limit: int, where: Filter | None = None) -> dict[int, float]:
         """As ``View.nominees``, of the types that can be in the scope."""
         if self._types is None:
-            return super().nominees(text, limit=limit, wanted=wanted)
-        condition = wanted or _CURRENT
-        types = self._types if condition.types is None else self._types & condition.types
+            return super().nominees(text, limit=limit, where=where)
+        filtering = where or _CURRENT
+        types = self._types if filtering.types is None else self._types & filtering.types
         if not types:
             return {}
-        return super().nominees(text, limit=limit, wanted=replace(condition, types=types))
+        return super().nominees(text, limit=limit, where=replace(filtering, types=types))
 
     def nominal(self, places: Sequence[int]) -> dict[int, Row]:
         """As ``View.nominal``, of visible records, so that a rank does not reveal others."""
@@ -312,7 +312,7 @@ class ScopedLedger(Ledger):
         *,
         batch: str | None = None,
         side: Mapping[str, bytes | None] | None = None,
-        given: Precondition | None = None,
+        precondition: Precondition | None = None,
         forms: Mapping[str, bytes] | None = None,
     ) -> list[int]:
         """Append records, all of which must be in the scope; see ``Ledger.append``.
@@ -326,7 +326,7 @@ class ScopedLedger(Ledger):
             self._held.require(self._needed or frozenset(), view)
             redacts = Permission.REDACT in (self._needed or ())
             _AppendVerification(self._held, self._part(view), records, redacts=redacts).require()
-        return self.inner.append(records, given=given, forms=forms)
+        return self.inner.append(records, precondition=precondition, forms=forms)
 
     def append_rows(self, *_: object, **__: object) -> NoReturn:
         """Refuse: imports are reserved for the owner."""

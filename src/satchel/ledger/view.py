@@ -203,12 +203,12 @@ class View(VerifiedRows):
         return self._reader.side(self._bank, prefix)
 
     def candidates(
-        self, text: str, *, limit: int = 100, wanted: Filter | None = None
+        self, text: str, *, limit: int = 100, where: Filter | None = None
     ) -> list[tuple[VerifiedRecord, float]]:
         """Return current records that may match words, best first, with a score."""
-        return list(self.ranked(self.nominees(text, limit=limit, wanted=wanted), wanted))
+        return list(self.ranked(self.nominees(text, limit=limit, where=where), where))
 
-    def nominees(self, text: str, *, limit: int, wanted: Filter | None = None) -> dict[int, float]:
+    def nominees(self, text: str, *, limit: int, where: Filter | None = None) -> dict[int, float]:
         """Return the log positions and scores of current records nominated by words, best first.
 
         Nothing is verified. Fewer than ``limit`` are all there are. A caller that skips some
@@ -217,22 +217,22 @@ class View(VerifiedRows):
         Args:
             text: Words.
             limit: Maximum number of results.
-            wanted: A filter on the nominated records.
+            where: A filter on the nominated records.
         """
         hidden = self._fold.open_spans(self.head.size)
         find = partial(self._reader.candidates, self._bank, text, limit=limit, without=hidden)
-        is_current = wanted is None or (wanted.as_of, wanted.retired, wanted.held) == _NOW
+        is_current = where is None or (where.as_of, where.retired, where.held) == _NOW
         if is_current and self._skips_standing():
-            if wanted is None:
+            if where is None:
                 return dict(find())
-            self._require_columns(wanted, standing=False)
+            self._require_columns(where, standing=False)
             # An index of words has no retired records. If no nominated row is marked, the filter's
             # condition on marks excludes nothing.
-            found = dict(find(where=replace(wanted, retired=True, held=True)))
-            if not self._has_marks(list(found)):
-                return found
-        self._require_columns(wanted or _CURRENT)
-        return dict(find(where=wanted))
+            scores = dict(find(where=replace(where, retired=True, held=True)))
+            if not self._has_marks(list(scores)):
+                return scores
+        self._require_columns(where or _CURRENT)
+        return dict(find(where=where))
 
     def _has_marks(self, places: Sequence[int]) -> bool:
         rows = self._reader.at(self._bank, places)
@@ -245,20 +245,23 @@ class View(VerifiedRows):
         )
 
     def ranked(
-        self, scores: Mapping[int, float], wanted: Filter | None = None
+        self, scores: Mapping[int, float], where: Filter | None = None
     ) -> Iterator[tuple[VerifiedRecord, float]]:
         """Yield the current records at log positions, in the given order, each verified.
 
         Args:
             scores: Log positions, as ``nominees`` returns them.
-            wanted: A filter on the records.
+            where: A filter on the records.
         """
-        for some in _growing(scores):
-            proved = {one.seq: one for one in self._verify_rows(self._reader.at(self._bank, some))}
-            for logged in (proved[seq] for seq in some if seq in proved):
-                shown = self._as_of(logged, wanted or _CURRENT)
-                if _CURRENT.matches(logged.row) and (wanted or _CURRENT).matches(shown.row):
-                    yield shown, scores[logged.seq]
+        for batch in _growing(scores):
+            verified = {
+                record.seq: record
+                for record in self._verify_rows(self._reader.at(self._bank, batch))
+            }
+            for logged in (verified[seq] for seq in batch if seq in verified):
+                state = self._as_of(logged, where or _CURRENT)
+                if _CURRENT.matches(logged.row) and (where or _CURRENT).matches(state.row):
+                    yield state, scores[logged.seq]
 
     def nominal(self, places: Sequence[int]) -> dict[int, Row]:
         """Return the stored rows at log positions, to sort by.
@@ -276,7 +279,7 @@ class View(VerifiedRows):
         return self._reader.vectors.near(self._bank, generation, vector, limit=limit)
 
     def newest(
-        self, wanted: Filter = _CURRENT, *, after: int = -1, likely: Likely | None = None
+        self, where: Filter = _CURRENT, *, after: int = -1, likely: Likely | None = None
     ) -> Iterator[VerifiedRecord]:
         """Yield the records that match a filter, newest first.
 
@@ -284,7 +287,7 @@ class View(VerifiedRows):
         reads and verifies only the records so far.
 
         Args:
-            wanted: The filter.
+            where: The filter.
             after: Stop at this log position; it and the records before it are not verified.
             likely: See ``scan``.
 
@@ -292,23 +295,23 @@ class View(VerifiedRows):
             VerificationError: As ``scan``.
         """
         by_bytes = likely is not None
-        rows = self._reader.scan(self._bank, wanted, after=after, newest_first=True)
+        rows = self._reader.scan(self._bank, where, after=after, newest_first=True)
         count, end = _FEW, after + 1
         if likely is not None:
             rows = (row for row in rows if not is_unlikely(row, likely))
-        while some := list(islice(rows, count)):
-            first = max(end, self._ahead(some[-1].seq)) if len(some) == count else end
-            self._require_columns(wanted, first=first, by_bytes=by_bytes)
+        while batch := list(islice(rows, count)):
+            first = max(end, self._ahead(batch[-1].seq)) if len(batch) == count else end
+            self._require_columns(where, first=first, by_bytes=by_bytes)
             count = min(2 * count, _TOGETHER)
-            for logged in self._verify_rows(some):
-                shown = self._as_of(logged, wanted)
-                if wanted.matches(shown.row):
-                    yield shown
-        self._require_columns(wanted, first=end, by_bytes=by_bytes)
+            for logged in self._verify_rows(batch):
+                state = self._as_of(logged, where)
+                if where.matches(state.row):
+                    yield state
+        self._require_columns(where, first=end, by_bytes=by_bytes)
 
     def by_moment(
         self,
-        wanted: Filter = _CURRENT,
+        where: Filter = _CURRENT,
         *,
         oldest_first: bool = False,
         after: int | None = None,
@@ -319,7 +322,7 @@ class View(VerifiedRows):
         A record without a time counts from its arrival.
 
         Args:
-            wanted: The filter.
+            where: The filter.
             oldest_first: Reverse the order.
             after: Continue after the record at this log position.
             likely: See ``scan``.
@@ -328,22 +331,22 @@ class View(VerifiedRows):
             VerificationError: As ``scan``.
             UsageError: If ``after`` is not the log position of a record.
         """
-        self._require_columns(wanted, by_bytes=likely is not None)
+        self._require_columns(where, by_bytes=likely is not None)
         self.require_columns("moment")
         start = None if after is None else _moment_of(self._visible(after).row)
-        rows: Iterable[Row] = self._reader.scan(self._bank, wanted)
+        rows: Iterable[Row] = self._reader.scan(self._bank, where)
         if likely is not None:
             rows = (row for row in rows if not is_unlikely(row, likely))
         order = sorted(map(_moment_of, rows), reverse=not oldest_first)
         if start is not None:
             sign = 1 if oldest_first else -1
             order = [key for key in order if sign * ((key > start) - (key < start)) > 0]
-        for some in _growing(position for _, position in order):
-            there = {logged.seq: logged for logged in self.at(sorted(some))}
-            for logged in (there[position] for position in some if position in there):
-                shown = self._as_of(logged, wanted)
-                if wanted.matches(shown.row):
-                    yield shown
+        for batch in _growing(position for _, position in order):
+            records = {logged.seq: logged for logged in self.at(sorted(batch))}
+            for logged in (records[position] for position in batch if position in records):
+                state = self._as_of(logged, where)
+                if where.matches(state.row):
+                    yield state
 
     def _visible(self, position: int) -> VerifiedRecord:
         records = self.at([position]) if 0 <= position < self.head.size else []
@@ -372,17 +375,17 @@ class View(VerifiedRows):
         Raises:
             VerificationError: As ``scan``.
         """
-        wanted = Filter(types=types, session="")
-        self._require_columns(wanted, first=after + 1)
+        where = Filter(types=types, session="")
+        self._require_columns(where, first=after + 1)
         if isinstance(self._reader, SessionLookup):
             newest = self._reader.newest_of_sessions(self._bank, sessions, types)
-            places = [place for place in newest if place > after]
-            for start in range(0, len(places), _TOGETHER):
-                yield from self.at(places[start : start + _TOGETHER])
+            positions = [position for position in newest if position > after]
+            for start in range(0, len(positions), _TOGETHER):
+                yield from self.at(positions[start : start + _TOGETHER])
             return
         for session in sessions:
-            wanted = Filter(types=types, session=session)
-            yield from islice(self.newest(wanted, after=after), 1)
+            where = Filter(types=types, session=session)
+            yield from islice(self.newest(where, after=after), 1)
 
     def retired_since(self, size: int) -> Iterator[VerifiedRecord]:
         """Yield the records that were current as of ``size`` records and are not any more.

@@ -59,20 +59,20 @@ class StrictLines:
 def _refused(line: bytes, error: MalformedError) -> str | None:
     """Return a request of the same ID that results in an error; None if there is no ID."""
     try:
-        found: Any = json.loads(line)
+        message: Any = json.loads(line)
     except (ValueError, RecursionError):
         return None  # the SDK reports lines that are not JSON
-    if not isinstance(found, dict) or not isinstance(found.get("id"), str | int):
+    if not isinstance(message, dict) or not isinstance(message.get("id"), str | int):
         return None
-    params = found.get("params")
+    params = message.get("params")
     name = params.get("name") if isinstance(params, dict) else None
-    if found.get("method") != "tools/call" or not isinstance(name, str):
-        return json.dumps({"jsonrpc": "2.0", "id": found["id"], "method": "refused"}) + "\n"
+    if message.get("method") != "tools/call" or not isinstance(name, str):
+        return json.dumps({"jsonrpc": "2.0", "id": message["id"], "method": "refused"}) + "\n"
     field = f" ({error.field})" if error.field else ""
     arguments = {REFUSED: f"{error.message}{field}"}
     request = {"name": name, "arguments": arguments}
-    said = {"jsonrpc": "2.0", "id": found["id"], "method": "tools/call", "params": request}
-    return json.dumps(said) + "\n"
+    call = {"jsonrpc": "2.0", "id": message["id"], "method": "tools/call", "params": request}
+    return json.dumps(call) + "\n"
 
 
 @contextmanager
@@ -240,17 +240,20 @@ class _StrictServer(MCPServer):
         """
         if REFUSED in arguments:
             raise ToolError(f"Error executing tool {name}: usage: {arguments[REFUSED]}")
-        found = self._tool_manager.get_tool(name)
-        known = [] if found is None else list(found.parameters.get("properties", {}))
-        unknown = [] if found is None else [one for one in arguments if one not in known]
+        tool = self._tool_manager.get_tool(name)
+        known = [] if tool is None else list(tool.parameters.get("properties", {}))
+        unknown = (
+            [] if tool is None else [argument for argument in arguments if argument not in known]
+        )
         if unknown:
             from satchel.config.files import nearest
 
-            each = (
-                f"{one[:_SHOWN]!r} ({nearest(one, known or ['none'])})" for one in unknown[:_FEW]
+            named = (
+                f"{argument[:_SHOWN]!r} ({nearest(argument, known or ['none'])})"
+                for argument in unknown[:_FEW]
             )
             raise ToolError(
-                f"Error executing tool {name}: usage: unknown argument {', '.join(each)}"
+                f"Error executing tool {name}: usage: unknown argument {', '.join(named)}"
             )
         try:
             return await super().call_tool(name, arguments, context)
@@ -298,21 +301,21 @@ TOOLSETS = ("core", "context", "files", "artifacts", "sessions")
 """``core`` is always included: remember, recall, list, show, update, forget."""
 
 
-def server(usual: ToolCaller | None, toolsets: Collection[str] = TOOLSETS) -> MCPServer:
+def server(default: ToolCaller | None, toolsets: Collection[str] = TOOLSETS) -> MCPServer:
     """Return a server.
 
     Args:
-        usual: The caller and its store; None if each request has its own
+        default: The caller and its store; None if each request has its own
             (``satchel.mcp.principal.act_for``).
         toolsets: Members of ``TOOLSETS``, besides ``core``.
     """
-    tools = CoreTools(usual)
+    tools = CoreTools(default)
     declared = list(core_tools(tools))
     if not {"core"}.issuperset(toolsets):
         from satchel.mcp.toolsets import OptionalTools, optional_tools
 
-        declared += optional_tools(OptionalTools(usual), toolsets)
-    made = _StrictServer(
+        declared += optional_tools(OptionalTools(default), toolsets)
+    result = _StrictServer(
         "satchel",
         title="Satchel",
         instructions=_INSTRUCTIONS,
@@ -320,17 +323,17 @@ def server(usual: ToolCaller | None, toolsets: Collection[str] = TOOLSETS) -> MC
         log_level="CRITICAL",  # it would log contents
     )
     for call, annotations in declared:
-        made.add_tool(call, annotations=annotations)
-    made.resource("satchel://banks", title="Banks", mime_type="text/plain")(tools.about)
+        result.add_tool(call, annotations=annotations)
+    result.resource("satchel://banks", title="Banks", mime_type="text/plain")(tools.about)
 
-    @made.resource("satchel://banks/{bank}/memory", title="A bank's memory, delimited as data")
+    @result.resource("satchel://banks/{bank}/memory", title="A bank's memory, delimited as data")
     def memory_of(bank: str) -> str:
-        """Return what is newest and matters most of a bank, framed as data."""
+        """Return the newest and most important memory of a bank, framed as data."""
         return tools.context("", bank)
 
-    @made.prompt(title="Start with what is known")
+    @result.prompt(title="Start with what is known")
     def wake_up(task: str) -> str:
-        """Put the memory that matters for a task in front of it."""
+        """Provide the memory that is relevant to a task, before the task."""
         return f"{tools.context(task)}\n\n{task}"
 
-    return made
+    return result

@@ -77,14 +77,16 @@ def tool(
     more = () if extra is None else declared(cast("Any", extra))
     names = {_tool_parameter(field): field.name for field in offered}
 
-    def run(**given: Any) -> Any:
-        bank = given.pop("bank", None)
-        values = {name: value for name, value in given.items() if value is not None}
-        beside = {field.name: values.pop(field.name) for field in more if field.name in values}
+    def run(**arguments: Any) -> Any:
+        bank = arguments.pop("bank", None)
+        values = {name: value for name, value in arguments.items() if value is not None}
+        extra_values = {
+            field.name: values.pop(field.name) for field in more if field.name in values
+        }
         options = operation.options(
             **(supplied or {}), **{names[name]: value for name, value in values.items()}
         )
-        return call(bank, options) if extra is None else call(bank, options, extra(**beside))
+        return call(bank, options) if extra is None else call(bank, options, extra(**extra_values))
 
     parameters = [_parameter(field) for field in (*more, *offered)]
     parameters.sort(key=lambda each: each.default is not inspect.Parameter.empty)
@@ -92,13 +94,13 @@ def tool(
         inspect.Parameter("bank", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=InBank)
     )
     help_ = operation.help.split("\n\n")[0] if extra is None else inspect.getdoc(extra) or ""
-    made: Any = run
-    made.__name__ = name or operation.name.replace(" ", "_")
-    made.__doc__ = help_.replace("\n", " ")
-    made.__signature__ = inspect.Signature(parameters, return_annotation=returns)
-    made.__annotations__ = {each.name: each.annotation for each in parameters}
-    made.__annotations__["return"] = returns
-    made.__operation__ = operation
+    described: Any = run
+    described.__name__ = name or operation.name.replace(" ", "_")
+    described.__doc__ = help_.replace("\n", " ")
+    described.__signature__ = inspect.Signature(parameters, return_annotation=returns)
+    described.__annotations__ = {each.name: each.annotation for each in parameters}
+    described.__annotations__["return"] = returns
+    described.__operation__ = operation
     return run
 
 
@@ -136,51 +138,55 @@ _SHORT = 12
 _MOST_WITHHELD = 100
 
 
-def listing_result(found: "ContextListing") -> CallToolResult:
+def listing_result(listing: "ContextListing") -> CallToolResult:
     """Return memories for the model, as text."""
     notes = list[str]()
-    if found.withheld:
-        shown = ", ".join(_short(each.id) for each in found.withheld[:_SHORT])
+    if listing.withheld:
+        first = ", ".join(_short(each.id) for each in listing.withheld[:_SHORT])
         notes.append(
-            f"{len(found.withheld)} withheld as possible prompt injections: {shown}. The user"
+            f"{len(listing.withheld)} withheld as possible prompt injections: {first}. The user"
             " can review one with `satchel show ID`, and release it with `satchel quarantine"
             " release ID`."
         )
-    if found.unpromoted:
+    if listing.unpromoted:
         notes.append(
-            f"{len(found.unpromoted)} imported memories withheld: they would set your identity "
+            f"{len(listing.unpromoted)} imported memories withheld: they would set your identity "
             "or instructions. The user can promote one with `satchel promote ID`."
         )
-    values: dict[str, Any] = {"entries": found.ids, "tokens": found.tokens}
-    if found.over_budget:
-        values["over_budget"] = found.over_budget
-    if found.withheld:
+    values: dict[str, Any] = {"entries": listing.ids, "tokens": listing.tokens}
+    if listing.over_budget:
+        values["over_budget"] = listing.over_budget
+    if listing.withheld:
         values["withheld"] = [
-            {"id": _short(each.id), "reasons": each.reasons} for each in found.withheld
+            {"id": _short(each.id), "reasons": each.reasons} for each in listing.withheld
         ]
-    return _result("\n".join([found.text, *notes]), values)
+    return _result("\n".join([listing.text, *notes]), values)
 
 
-def remember_result(made: "RememberResult") -> CallToolResult:
+def remember_result(stored: "RememberResult") -> CallToolResult:
     """Return the result of storing a memory."""
-    text = f"Stored as {_short(made.id)}." if made.is_new else f"Already stored: {_short(made.id)}."
-    if made.flagged:
+    text = (
+        f"Stored as {_short(stored.id)}."
+        if stored.is_new
+        else f"Already stored: {_short(stored.id)}."
+    )
+    if stored.flagged:
         text += (
-            f" It looks like a prompt injection ({', '.join(made.flagged)}): recall withholds it."
+            f" It looks like a prompt injection ({', '.join(stored.flagged)}): recall withholds it."
         )
-    if made.secrets_kept:
-        kinds = ", ".join(made.secrets)
+    if stored.secrets_kept:
+        kinds = ", ".join(stored.secrets)
         text += f" It contains what looks like a secret ({kinds}). Tell the user."
-    return _result(text, {"id": made.id, "is_new": made.is_new, "flagged": made.flagged})
+    return _result(text, {"id": stored.id, "is_new": stored.is_new, "flagged": stored.flagged})
 
 
-def update_result(made: "MemoryUpdate") -> CallToolResult:
+def update_result(update: "MemoryUpdate") -> CallToolResult:
     """Return the result of updating a memory."""
-    if not made.is_new:
-        return _result(f"Unchanged: {_short(made.id)}.", {"id": made.id, "is_new": False})
-    before = f" It replaces {_short(made.replaces)}." if made.replaces else ""
-    values = {"id": made.id, "replaces": made.replaces, "is_new": True}
-    return _result(f"Updated: {_short(made.id)}.{before}", values)
+    if not update.is_new:
+        return _result(f"Unchanged: {_short(update.id)}.", {"id": update.id, "is_new": False})
+    replaced = f" It replaces {_short(update.replaces)}." if update.replaces else ""
+    values = {"id": update.id, "replaces": update.replaces, "is_new": True}
+    return _result(f"Updated: {_short(update.id)}.{replaced}", values)
 
 
 def forget_result(ids: Sequence[str]) -> CallToolResult:
@@ -188,25 +194,25 @@ def forget_result(ids: Sequence[str]) -> CallToolResult:
     return _result(f"Forgot {', '.join(map(_short, ids)) or 'nothing'}.", {"ids": list(ids)})
 
 
-def rehydrate_result(found: "RehydrateResult") -> CallToolResult:
+def rehydrate_result(context: "RehydrateResult") -> CallToolResult:
     """Return memory for the model, with its entries and what was omitted as values."""
-    left, withheld = found.left_out, found.quarantined[:_MOST_WITHHELD]
+    omitted, withheld = context.left_out, context.quarantined[:_MOST_WITHHELD]
     values = {
-        "entries": [each.id for each in found.entries],
-        "left_out": {name: getattr(left, name) for name in left.__struct_fields__},
+        "entries": [each.id for each in context.entries],
+        "left_out": {name: getattr(omitted, name) for name in omitted.__struct_fields__},
         "withheld": [{"id": each.id, "reasons": each.reasons} for each in withheld],
-        "tokens_used": found.tokens,
-        "tokenizer": found.tokenizer,
-        "notice": found.notice,
+        "tokens_used": context.tokens,
+        "tokenizer": context.tokenizer,
+        "notice": context.notice,
     }
-    return _result(found.text or "No memory is relevant.", values)
+    return _result(context.text or "No memory is relevant.", values)
 
 
-def fork_result(made: "ForkResult") -> CallToolResult:
+def fork_result(fork: "ForkResult") -> CallToolResult:
     """Return the conversation that continues another."""
-    name = f" {made.name!r}" if made.name else ""
-    text = f"Forked{name} as {_short(made.id)}, with {made.messages} messages."
-    return _result(text, {"session": made.id, "from_session": made.source})
+    name = f" {fork.name!r}" if fork.name else ""
+    text = f"Forked{name} as {_short(fork.id)}, with {fork.messages} messages."
+    return _result(text, {"session": fork.id, "from_session": fork.source})
 
 
 def _short(identity: str) -> str:

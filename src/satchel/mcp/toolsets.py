@@ -122,30 +122,30 @@ class OptionalTools(CoreTools):
     def list_banks(self) -> BanksAnswer:
         """List the banks of the store."""
         with reported():
-            found = self._asker.satchel.list_banks()
+            banks = self._asker.satchel.list_banks()
         return BanksAnswer(
             banks=[
-                BankAnswer(id=one.id, name=one.name, records=one.records, problem=one.problem)
-                for one in found
+                BankAnswer(id=bank.id, name=bank.name, records=bank.records, problem=bank.problem)
+                for bank in banks
             ]
         )
 
     list_banks.__operation__ = list_banks_of_store  # type: ignore[attr-defined]
 
     def verify_memory(
-        self, bank: str | None, options: VerifyRequest, given: ArtifactVerifyOptions
+        self, bank: str | None, options: VerifyRequest, source: ArtifactVerifyOptions
     ) -> VerifyAnswer:
         """Verify a bank, or an artifact. By a token: every memory that it shows."""
         with reported():
-            if given.artifact is None:
+            if source.artifact is None:
                 with self._bank(bank)._context() as opened:  # noqa: SLF001
                     memories = verify_bank(opened).memories
                 return VerifyAnswer(outcome="good", problems=[], memories=memories)
-            with received(given.artifact) as file:
-                source = FileSource(settings=self._asker.settings, file=file)
-                found = verify_file.run(source, options)
-        problems = [f"{one.outcome}: {one.message}" for one in found.findings]
-        return VerifyAnswer(outcome=found.outcome.value, problems=problems)
+            with received(source.artifact) as file:
+                opened_source = FileSource(settings=self._asker.settings, file=file)
+                report = verify_file.run(opened_source, options)
+        problems = [f"{finding.outcome}: {finding.message}" for finding in report.findings]
+        return VerifyAnswer(outcome=report.outcome.value, problems=problems)
 
     def pam_export_memory(
         self, bank: str | None, options: ExportRequest, encoding: ArtifactExportOptions
@@ -171,19 +171,19 @@ class OptionalTools(CoreTools):
         )
 
     def pam_import_memory(
-        self, bank: str | None, options: ImportRequest, given: ArtifactImportOptions
+        self, bank: str | None, options: ImportRequest, source: ArtifactImportOptions
     ) -> ImportAnswer:
         """Store an artifact's memory, or show what a capability token covers."""
-        budget, relevance = given.token_budget, given.relevance_threshold
-        with reported(), received(given.artifact) as file:
-            if given.capability_token is not None:
-                wanted = RehydrateOptions(task=given.task, budget=budget, relevance=relevance)
-                settings = self._asker.presenting(given.capability_token)
-                return _imported("shown", rehydrate_file(settings, file, wanted), None)
-            into = self._bank(bank)
-            done = import_from(into, file, options)
-            found = into.rehydrate(given.task, budget=budget, relevance=relevance)
-            return _imported("imported" if done.changed else "known", found, done)
+        budget, relevance = source.token_budget, source.relevance_threshold
+        with reported(), received(source.artifact) as file:
+            if source.capability_token is not None:
+                request = RehydrateOptions(task=source.task, budget=budget, relevance=relevance)
+                settings = self._asker.presenting(source.capability_token)
+                return _imported("shown", rehydrate_file(settings, file, request), None)
+            target = self._bank(bank)
+            summary = import_from(target, file, options)
+            context = target.rehydrate(source.task, budget=budget, relevance=relevance)
+            return _imported("imported" if summary.changed else "known", context, summary)
 
     def fork_session(self, bank: str | None, options: ForkOptions) -> CallToolResult:
         """Fork a conversation."""
@@ -209,13 +209,13 @@ class OptionalTools(CoreTools):
         new_path: Annotated[Text, Field(description="New path.")] = None,
     ) -> str:
         """View and change memory files under /memories, like Claude's memory tool."""
-        said = {name: value for name, value in locals().items() if name != "self"}
-        asked = {name: value for name, value in said.items() if value is not None}
+        arguments = {name: value for name, value in locals().items() if name != "self"}
+        call = {name: value for name, value in arguments.items() if value is not None}
         with (
             reported(),
             opened_files(self._asker.settings, self._asker.bank, create=True) as files,
         ):
-            return MemoryTool(files, actor="agent:mcp")(asked)
+            return MemoryTool(files, actor="agent:mcp")(call)
 
 
 def optional_tools(tools: OptionalTools, toolsets: Collection[str]) -> Iterator[Declared]:
@@ -263,19 +263,19 @@ def optional_tools(tools: OptionalTools, toolsets: Collection[str]) -> Iterator[
         yield tool(fork, tools.fork_session), ADDS
 
 
-def _imported(status: str, found: RehydrateResult, done: ImportSummary | None) -> ImportAnswer:
-    left = found.left_out
+def _imported(status: str, context: RehydrateResult, summary: ImportSummary | None) -> ImportAnswer:
+    omitted = context.left_out
     return ImportAnswer(
         status=status,
-        entries_imported=sum(one.done.added for one in done.banks) if done else 0,
-        entries_filtered=left.irrelevant
-        + left.over_budget
-        + left.quarantined
-        + left.unpromoted
-        + left.expired,
-        entries_summarized=sum(one.form == "summary" for one in found.entries),
-        tokens_used=found.tokens,
-        text=found.text,
-        notice=found.notice,
-        receipts=done.receipts if done else [],
+        entries_imported=sum(item.done.added for item in summary.banks) if summary else 0,
+        entries_filtered=omitted.irrelevant
+        + omitted.over_budget
+        + omitted.quarantined
+        + omitted.unpromoted
+        + omitted.expired,
+        entries_summarized=sum(item.form == "summary" for item in context.entries),
+        tokens_used=context.tokens,
+        text=context.text,
+        notice=context.notice,
+        receipts=summary.receipts if summary else [],
     )

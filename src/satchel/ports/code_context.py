@@ -44,18 +44,18 @@ class CodeContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         """Return it as lines of text."""
         head = self.signature or self.name
         first = self.path if self.kind == "file" else f"{head}  ({self.path}:{self.line})"
-        said = [first]
+        lines = [first]
         if self.doc:
-            said.append(f"  {self.doc}")
-        said += [f"  {each}" for each in self.inside]
+            lines.append(f"  {self.doc}")
+        lines += [f"  {each}" for each in self.inside]
         if self.more_inside:
-            said.append(f"  and {self.more_inside:,} more")
+            lines.append(f"  and {self.more_inside:,} more")
         if self.callers:
             more = f", and {self.more_callers:,} more" if self.more_callers else ""
-            said.append(f"  called by {', '.join(self.callers)}{more}")
+            lines.append(f"  called by {', '.join(self.callers)}{more}")
         if self.may_call:
-            said.append(f"  {self.may_call:,} more calls of that name, target unknown")
-        return said
+            lines.append(f"  {self.may_call:,} more calls of that name, target unknown")
+        return lines
 
 
 class CodeAttachment(msgspec.Struct, frozen=True):

@@ -72,13 +72,13 @@ def require_content(draft: Model) -> None:
     """
     if not isinstance(draft, Entry) or not is_unsaid(draft):
         return
-    found = [
+    names = [
         name for name, part in draft.metadata.items() if type(part) is str and part.strip() != ""
     ]
-    found.sort(key=lambda name: -len(draft.metadata[name]))
-    named = ", ".join(f"`{name}`" for name in found[:_MOST_NAMED])
+    names.sort(key=lambda name: -len(draft.metadata[name]))
+    named = ", ".join(f"`{name}`" for name in names[:_MOST_NAMED])
     skip = "--skip-bad skips and counts such records."
-    hint = f"If one of {named} is the text: --text-member {found[0]}. " if found else ""
+    hint = f"If one of {named} is the text: --text-member {names[0]}. " if names else ""
     raise MalformedError("it contains no text", hint=hint + skip)
 
 
@@ -98,20 +98,20 @@ def with_text_of(draft: Model, name: str) -> Model:
     text = rest.get(name)
     if type(text) is not str:
         return draft
-    kept = dict(draft.origin.as_written)
-    before = kept.get(TEXT_MEMBER, _USUAL.get(draft.origin.provider or ""))
+    as_written = dict(draft.origin.as_written)
+    before = as_written.get(TEXT_MEMBER, _USUAL.get(draft.origin.provider or ""))
     if draft.text is not None:
         if type(before) is not str or before in rest:
             return draft  # its text was no member of a row
         rest[before] = draft.text
     del rest[name]
-    kept[TEXT_MEMBER] = name
+    as_written[TEXT_MEMBER] = name
     old = text_mark(draft.text or "")
-    for member, part in kept.items():
+    for member, part in as_written.items():
         if isinstance(part, dict) and part.get("of") == old:
-            kept[member] = {**part, "of": text_mark(text)}
-    values = {one: getattr(draft, one) for one in draft.__struct_fields__}
-    values |= {"text": text, "metadata": rest, "origin": _with(draft.origin, kept)}
+            as_written[member] = {**part, "of": text_mark(text)}
+    values = {field: getattr(draft, field) for field in draft.__struct_fields__}
+    values |= {"text": text, "metadata": rest, "origin": _with(draft.origin, as_written)}
     values |= {"data": None} if from_data else {}
     return type(draft)(**values)
 
@@ -196,34 +196,34 @@ def names_others(item: Any) -> bool:
     return isinstance(item, Entry) and bool(item.parent_ids)
 
 
-def event_with(event: SessionEvent, there: Callable[[str], str]) -> SessionEvent:
+def event_with(event: SessionEvent, replacement: Callable[[str], str]) -> SessionEvent:
     """Return an event of a conversation with the IDs of other events replaced.
 
     Args:
         event: The event.
-        there: Maps an ID to its replacement, or to itself.
+        replacement: Maps an ID to its replacement, or to itself.
     """
     changed: dict[str, Any] = {
-        name: there(found)
+        name: replacement(identity)
         for name in ("session", "parent")
-        if (found := getattr(event, name)) is not None and is_id(found)
+        if (identity := getattr(event, name)) is not None and is_id(identity)
     }
     if isinstance(event.state, dict):
-        changed["state"] = _pointers_with(event.state, there)
+        changed["state"] = _pointers_with(event.state, replacement)
     return msgspec.structs.replace(event, **changed)
 
 
-def _pointers_with(state: dict[str, Any], there: Callable[[str], str]) -> dict[str, Any]:
+def _pointers_with(state: dict[str, Any], replacement: Callable[[str], str]) -> dict[str, Any]:
     """Return the state of an event with its IDs replaced."""
     for name in ("state", "source", "checkpoint"):
-        found = state.get(name)
-        if isinstance(found, str) and is_id(found):
-            state = {**state, name: there(found)}
+        identity = state.get(name)
+        if isinstance(identity, str) and is_id(identity):
+            state = {**state, name: replacement(identity)}
     latest = state.get("latest")
     if isinstance(latest, dict):
         ids = {
-            kind: there(one) if isinstance(one, str) and is_id(one) else one
-            for kind, one in latest.items()
+            kind: replacement(target) if isinstance(target, str) and is_id(target) else target
+            for kind, target in latest.items()
         }
         state = {**state, "latest": ids}
     return state
@@ -251,13 +251,13 @@ _FIRST, _MOST, _MOST_EVENTS = 8, 256, 64
 
 
 def read_records(
-    adapter: Format, place: Place, reading: ReadContext, *, nonces: Nonces = random_nonce
+    adapter: Format, location: Place, reading: ReadContext, *, nonces: Nonces = random_nonce
 ) -> Iterator[Sealed]:
-    """Yield the records of a place, in order, sealed.
+    """Yield the records of a location, in order, sealed.
 
     Args:
-        adapter: The format of the place.
-        place: Where to read.
+        adapter: The format of the location.
+        location: Where to read.
         reading: The limits; receives losses and the fields outside the records.
         nonces: Source of the nonces of drafts.
 
@@ -266,55 +266,55 @@ def read_records(
             record (counted from 0). With ``reading.skip_bad``, the record is counted in the report
             instead.
     """
-    return (record for record, _ in read_with_drafts(adapter, place, reading, nonces=nonces))
+    return (record for record, _ in read_with_drafts(adapter, location, reading, nonces=nonces))
 
 
 def read_with_drafts(
     adapter: Format,
-    place: Place,
+    location: Place,
     reading: ReadContext,
     *,
     nonces: Nonces = random_nonce,
     through: Callable[[Sequence[Model]], Sequence[Model]] | None = None,
 ) -> Iterator[tuple[Sealed, Model]]:
-    """Yield what ``taken`` does, each record with its typed value.
+    """Yield the records of a location, in order, sealed, each with its typed value.
 
     The value is the draft of the record, without ID and nonce, or the record's own value.
 
     Args:
-        adapter: The format of the place.
-        place: Where to read.
-        reading: As for ``taken``.
-        nonces: Where the nonces of drafts come from.
+        adapter: The format of the location.
+        location: Where to read.
+        reading: As for ``read_records``.
+        nonces: Source of the nonces of drafts.
         through: Transforms drafts before they are sealed, some hundred at a time.
 
     Raises:
-        InputError: As ``taken``.
+        InputError: As ``read_records``.
     """
     number = 0
     with closing(PlaceholderIds()) as links:
-        for items, lines in _together(adapter.read(place, reading), reading):
+        for items, lines in _together(adapter.read(location, reading), reading):
             drafts: Sequence[Model] = [item for item in items if not isinstance(item, Sealed)]
             if reading.text_member is not None:
-                drafts = [with_text_of(one, reading.text_member) for one in drafts]
+                drafts = [with_text_of(draft, reading.text_member) for draft in drafts]
             if through is not None:
                 drafts = through(drafts)
-            made = _SealedBatch(drafts, nonces, reading.limits, links if reading.linked else None)
+            batch = _SealedBatch(drafts, nonces, reading.limits, links if reading.linked else None)
             for item, line in zip(items, lines, strict=True):
                 try:
-                    found = (item, item.model) if isinstance(item, Sealed) else made.next()
+                    pair = (item, item.model) if isinstance(item, Sealed) else batch.next()
                     if _requires_content(reading) and not isinstance(item, Sealed):
-                        require_content(found[1])
+                        require_content(pair[1])
                 except InputError as error:
                     error.field = f"{number}/{error.field}" if error.field else str(number)
-                    error.located(file=place.name, line=line)
+                    error.located(file=location.name, line=line)
                     if error.line is None and not reading.skip_bad:
-                        error.located(line=_line_of(number, adapter, place, reading))
+                        error.located(line=_line_of(number, adapter, location, reading))
                     reading.refuse(error)
                 else:
                     if isinstance(item, RestoredRecord) and not isinstance(item.draft, Sealed):
                         links.learn(item.draft, item.id)
-                    yield found
+                    yield pair
                 number += 1
 
 
@@ -340,12 +340,12 @@ class _SealedBatch:
         )
         whole = [one for one in self._drafts if not isinstance(one, InputError)]
         self._together = seal_many(whole, nonces=nonces, limits=limits)
-        self._place = 0
+        self._next = 0
 
     def next(self) -> tuple[Sealed, Model]:
         """Return the next record and its draft, or raise its error; then the one after it."""
-        draft = self._drafts[self._place]
-        self._place += 1
+        draft = self._drafts[self._next]
+        self._next += 1
         if self._is_chain and self._links is not None and not isinstance(draft, InputError):
             draft = _resolved(draft, self._links)
         if isinstance(draft, InputError):
@@ -414,11 +414,11 @@ def _is_apart(item: Model | Sealed, first: Model | Sealed, reading: ReadContext)
     return reading.chained and not isinstance(item, SessionEvent) and names_others(item)
 
 
-def _line_of(number: int, adapter: Format, place: Place, reading: ReadContext) -> int | None:
+def _line_of(number: int, adapter: Format, location: Place, reading: ReadContext) -> int | None:
     """Return the line where a record starts, by reading the input again."""
     again = ReadContext(limits=reading.limits)
     with suppress(InputError):
-        for _ in islice(adapter.read(Place(place.path, held=place.held), again), number + 1):
+        for _ in islice(adapter.read(Place(location.path, held=location.held), again), number + 1):
             pass
         return again.line()
     return None

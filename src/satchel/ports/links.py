@@ -117,19 +117,19 @@ class _Walker:
             for incoming in (False, True):
                 wanted = Direction.IN if incoming else Direction.OUT
                 if self.direction in (wanted, Direction.BOTH):
-                    for each in self._asked(names, incoming=incoming):
+                    for each in self._read_links(names, incoming=incoming):
                         source, target, _ = each.link
                         yield (target, source, each) if incoming else (source, target, each)
 
-    def _asked(self, names: Sequence[str], *, incoming: bool) -> list[LoggedLink]:
+    def _read_links(self, names: Sequence[str], *, incoming: bool) -> list[LoggedLink]:
         if not self.complete:
             return []
-        # One more than may be looked at tells whether there are more.
-        found = self.links(names, incoming, self.budget + 1)
-        self.complete = len(found) <= self.budget
-        found = found[: self.budget]
-        self.budget -= len(found)
-        return found
+        # One more than the budget shows whether there are more.
+        links = self.links(names, incoming, self.budget + 1)
+        self.complete = len(links) <= self.budget
+        links = links[: self.budget]
+        self.budget -= len(links)
+        return links
 
 
 def walk(
@@ -200,12 +200,12 @@ def paths(  # noqa: PLR0913 - what a walk has, with an end and how many
         frontier = sorted(level)
         if end in level or not level:
             break
-    found = list[tuple[LoggedLink, ...]]()
-    for way in _ways(before, start, end):
-        if len(found) == limit:
-            return Paths(tuple(found), complete=False)
-        found.append(way)
-    return Paths(tuple(found), walker.complete)
+    shortest = list[tuple[LoggedLink, ...]]()
+    for path in _ways(before, start, end):
+        if len(shortest) == limit:
+            return Paths(tuple(shortest), complete=False)
+        shortest.append(path)
+    return Paths(tuple(shortest), walker.complete)
 
 
 def _ways(

@@ -77,11 +77,11 @@ class Report:
 
     def refuse(self, error: InputError) -> None:
         """Count a skipped bad record."""
-        one = RefusedRecord(error.line, error.field, error.code, error.message)
-        self.lost("record", _BAD.get(error.code, error.code), example=one.place)
+        refused = RefusedRecord(error.line, error.field, error.code, error.message)
+        self.lost("record", _BAD.get(error.code, error.code), example=refused.place)
         self.left_out += 1
         if len(self.refused) < _PLACES:
-            self.refused.append(one)
+            self.refused.append(refused)
 
     def ignore(self, kind: str, *, count: int = 1) -> None:
         """Count a record without memory, such as the number of tokens of an answer.

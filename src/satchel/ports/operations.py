@@ -246,7 +246,7 @@ def declared(kind: Any) -> tuple[Field, ...]:
             Python offers.
     """
     hints = get_type_hints(kind, include_extras=True)
-    found = []
+    options = []
     common = [each for each in kind.__mro__ if vars(each).get("are_last")]
     last = {name for each in common for name in vars(each)["__annotations__"]}
     for field in sorted(fields(kind), key=lambda field: field.name in last):
@@ -262,8 +262,8 @@ def declared(kind: Any) -> tuple[Field, ...]:
                 f"{kind.__name__}.{field.name}: python=Absent() and unoffered.field() go together"
             )
         default = field.default if field.default_factory is MISSING else field.default_factory()
-        found.append(_field(field.name, get_args(hint)[0], default, option))
-    return tuple(found)
+        options.append(_field(field.name, get_args(hint)[0], default, option))
+    return tuple(options)
 
 
 def _field(name: str, type_: Any, default: Any, option: Option) -> Field:
@@ -450,7 +450,7 @@ def operation(
     """
 
     def declare(run: Callable[Concatenate[_C, _O, ...], _R]) -> Operation[_C, _O, _P, _R]:
-        made = Operation(
+        result = Operation(
             name=name,
             options=options,
             run=run,
@@ -459,9 +459,9 @@ def operation(
             absent=absent or {},
             for_models=for_models,
         )
-        update_wrapper(cast("Any", made), run, updated=())
-        operations[name] = made
-        return made
+        update_wrapper(cast("Any", result), run, updated=())
+        operations[name] = result
+        return result
 
     return declare
 

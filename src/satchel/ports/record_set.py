@@ -184,21 +184,21 @@ def _write_numbers(record: Sealed) -> None:
     if isinstance(container, dict) and NUMBERS in container:
         rest = {name: part for name, part in container.items() if name != NUMBERS}
         _say(record, "container", with_numbers(rest, container[NUMBERS]))
-    kept = (record.value.get("origin") or {}).get("as_written") or {}
+    as_written = (record.value.get("origin") or {}).get("as_written") or {}
     for member in _FREE:
         free = record.value.get(member)
-        if isinstance(free, dict) and isinstance(kept.get(NUMBERS), dict):
-            _say(record, member, with_numbers(dict(free), _inside(kept[NUMBERS])))
+        if isinstance(free, dict) and isinstance(as_written.get(NUMBERS), dict):
+            _say(record, member, with_numbers(dict(free), _inside(as_written[NUMBERS])))
 
 
 def _inside(numbers: dict[str, Any]) -> dict[str, Any]:
     """Return the numbers of a source record's free members, by JSON pointer."""
-    found = dict[str, Any]()
+    numbers_inside = dict[str, Any]()
     for pointer, text in numbers.items():
         holder, slash, rest = pointer.removeprefix("/").partition("/")
         if holder in _HOLDERS:
-            found[slash + rest] = text
-    return found
+            numbers_inside[slash + rest] = text
+    return numbers_inside
 
 
 def _say(record: Sealed, member: str, said: dict[str, Any]) -> None:

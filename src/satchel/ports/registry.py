@@ -107,7 +107,7 @@ class Registry(Mapping[str, Format]):
         ]
         return max(owners)[1] if owners else None
 
-    def recognise(self, place: Place) -> str:
+    def recognise(self, location: Place) -> str:
         """Return the one format that recognises a place; those without a sign in it are not asked.
 
         Raises:
@@ -116,9 +116,9 @@ class Registry(Mapping[str, Format]):
             InputError: If it cannot be read, such as a truncated archive or text in UTF-16.
         """
         claims, trouble = list[str](), None
-        for name in self.candidates(place):
+        for name in self.candidates(location):
             try:
-                if self[name].recognises(place):
+                if self[name].recognises(location):
                     claims.append(name)
             except InputError as error:
                 trouble = trouble or error
@@ -127,26 +127,26 @@ class Registry(Mapping[str, Format]):
         if not claims:
             if trouble is not None:
                 raise trouble
-            _require_readable(place)
+            _require_readable(location)
             raise UnknownFormatError(
                 "unrecognised format",
-                file=place.name,
-                hint=self._nearest(place),
+                file=location.name,
+                hint=self._nearest(location),
             )
         raise UnknownFormatError(
             f"ambiguous format: could be {', '.join(claims)}",
-            file=place.name,
+            file=location.name,
             hint="Choose one with --from.",
         )
 
-    def candidates(self, place: Place) -> list[str]:
+    def candidates(self, location: Place) -> list[str]:
         """Return the formats that a place shows a sign of, sorted.
 
         Raises:
             InputError: If the place cannot be read.
         """
         signs = {name: self._listing(name).signs for name in self}
-        return [name for name, each in signs.items() if each is None or each.fit(place)]
+        return [name for name, each in signs.items() if each is None or each.fit(location)]
 
     def made_index(self) -> str:
         """Return what the index has to hold: one line for each format of this package."""
@@ -180,9 +180,9 @@ class Registry(Mapping[str, Format]):
             self._listings[name] = _Listing.of(self[name])
         return self._listings[name]
 
-    def _nearest(self, place: Place) -> str:
+    def _nearest(self, location: Place) -> str:
         """Return a hint: formats with files of such a name, and where all of them are listed."""
-        name = place.name.lower().removesuffix(".gz")
+        name = location.name.lower().removesuffix(".gz")
         ending = "." + name.rpartition(".")[2] if "." in name else None
         near = [
             known
@@ -205,19 +205,22 @@ class Registry(Mapping[str, Format]):
         return self._found
 
 
-def _require_readable(place: Place) -> None:
-    if not (place.is_folder or place.head):
-        raise EmptyInputError("the file is empty", file=place.name)
-    if place.head.startswith(_UTF16):
+def _require_readable(location: Place) -> None:
+    if not (location.is_folder or location.head):
+        raise EmptyInputError("the file is empty", file=location.name)
+    if location.head.startswith(_UTF16):
         raise MalformedError(
             "the text is UTF-16, as written by Windows PowerShell",
-            file=place.name,
+            file=location.name,
             byte=0,
             hint="Save it as UTF-8 again.",
         )
-    if _is_tar(place.head):
+    if _is_tar(location.head):
         raise MalformedError(
-            "this is a tar archive", file=place.name, byte=0, hint="Unpack it, and use the folder."
+            "this is a tar archive",
+            file=location.name,
+            byte=0,
+            hint="Unpack it, and use the folder.",
         )
 
 

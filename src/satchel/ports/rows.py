@@ -245,7 +245,7 @@ def derive_row(model: Model, *, seq: int, at: str, body: bytes, batch: int = 0) 
 
     Args:
         model: Its typed value, with its id.
-        seq: Its place in the log.
+        seq: Its log position.
         at: When it arrived.
         body: Its canonical bytes.
         batch: Log position of the source record of its import.
@@ -253,12 +253,12 @@ def derive_row(model: Model, *, seq: int, at: str, body: bytes, batch: int = 0) 
     return _derived(model, seq, (model.id or "", str(model.__struct_config__.tag), at, body, batch))
 
 
-def _derived(model: Model, seq: int, given: tuple[str, str, str, bytes, int]) -> Row:
+def _derived(model: Model, seq: int, stored: tuple[str, str, str, bytes, int]) -> Row:
     if isinstance(model, Entry):
-        return _entry_row(model, seq, *given)
+        return _entry_row(model, seq, *stored)
     scope = getattr(model, "scope", None)
     return _row(
-        *(seq, *given, slot_of(model), getattr(model, "kind", None), scope),
+        *(seq, *stored, slot_of(model), getattr(model, "kind", None), scope),
         model.session if isinstance(model, SessionEvent) else None,
         getattr(model, "created_at", None),
         None,
@@ -267,7 +267,7 @@ def _derived(model: Model, seq: int, given: tuple[str, str, str, bytes, int]) ->
     )
 
 
-def _entry_row(  # noqa: PLR0913 - what a record's row is given, spelled out for speed
+def _entry_row(  # noqa: PLR0913 - spelled out for speed
     model: Entry, seq: int, identity: str, tag: str, at: str, body: bytes, batch: int
 ) -> Row:
     kind, scope, occurred, created, expires, origin, parents = _entry_members(model)

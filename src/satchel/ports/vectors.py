@@ -86,14 +86,14 @@ def pack_vector(vector: Given, dimensions: int, name: str) -> PackedVector:
     Raises:
         ValueRefusedError: If it has another length, or a number that is not finite in 64 bits.
     """
-    given = _read(vector, dimensions) if isinstance(vector, bytes) else vector
-    if len(given) != dimensions:
+    values = _read(vector, dimensions) if isinstance(vector, bytes) else vector
+    if len(values) != dimensions:
         raise ValueRefusedError(
             f"a vector of {len(vector)} {'bytes' if isinstance(vector, bytes) else 'numbers'} "
             f"is not one of {dimensions} numbers",
             field=name,
         )
-    numbers = _exact(given)
+    numbers = _exact(values)
     if numbers is None:
         raise ValueRefusedError(
             "a vector contains a value that is not a finite 64-bit number",
@@ -109,27 +109,29 @@ def pack_vector(vector: Given, dimensions: int, name: str) -> PackedVector:
     return PackedVector(8, struct.pack(f"<{dimensions}d", *numbers))
 
 
-def unpack_vector(kept: PackedVector, dimensions: int) -> tuple[float, ...]:
+def unpack_vector(packed: PackedVector, dimensions: int) -> tuple[float, ...]:
     """Return the numbers of a stored vector.
 
     Raises:
         ValueError: If it has another length, or a number that is not finite.
     """
-    if kept.width not in WIDTHS or len(kept.numbers) != kept.width * dimensions:
+    if packed.width not in WIDTHS or len(packed.numbers) != packed.width * dimensions:
         raise ValueError("a vector does not have the length of its generation")
-    numbers = struct.unpack(f"<{dimensions}{'f' if kept.width == WIDTHS[0] else 'd'}", kept.numbers)
+    numbers = struct.unpack(
+        f"<{dimensions}{'f' if packed.width == WIDTHS[0] else 'd'}", packed.numbers
+    )
     # The sum is not finite if a number is not, and hardly ever otherwise.
     if not isfinite(sum(numbers)) and not all(map(isfinite, numbers)):
         raise ValueError("a vector contains a value that is not a finite number")
     return numbers
 
 
-def sketch_prefix(place: int) -> str:
+def sketch_prefix(position: int) -> str:
     """Return the prefix of the names of the values that hold the sketch of a record's vector.
 
     A sketch reveals nearly as much as its vector, so both are removed when a record is erased.
     """
-    return f"{SKETCHES}{place // SKETCHED_TOGETHER:08x}/"
+    return f"{SKETCHES}{position // SKETCHED_TOGETHER:08x}/"
 
 
 class Vectors(Protocol):
@@ -196,14 +198,14 @@ def _read(vector: bytes, dimensions: int) -> Sequence[float]:
     return b""
 
 
-def _exact(given: Iterable[float]) -> tuple[float, ...] | None:
+def _exact(values: Iterable[float]) -> tuple[float, ...] | None:
     """Return numbers as floats; None if one is not finite or would change."""
-    given = tuple(given)
+    values = tuple(values)
     try:
-        numbers = tuple(map(float, given))
+        numbers = tuple(map(float, values))
     except (TypeError, ValueError, OverflowError):
         return None
-    if not all(map(isfinite, numbers)) or any(map(ne, numbers, given)):
+    if not all(map(isfinite, numbers)) or any(map(ne, numbers, values)):
         return None
     return numbers
 
@@ -258,7 +260,7 @@ def text_mark(text: str) -> str:
     return blake3(text.encode()).hexdigest(length=MARK_BYTES)
 
 
-def as_kept(vector: Any, dimensions: int) -> bytes | None:
+def pack_imported(vector: Any, dimensions: int) -> bytes | None:
     """Return an imported vector as 32-bit numbers, without loss.
 
     Returns:
@@ -271,14 +273,14 @@ def as_kept(vector: Any, dimensions: int) -> bytes | None:
         return None
     form = f"<{dimensions}f"
     try:
-        kept = struct.pack(form, *vector)
+        packed = struct.pack(form, *vector)
     except OverflowError:
         return None
-    there = struct.unpack(form, kept)
+    unpacked = struct.unpack(form, packed)
     # NaN is not equal to itself.
-    if there != tuple(vector) or max(map(abs, there), default=0) > MOST_LENGTH:
+    if unpacked != tuple(vector) or max(map(abs, unpacked), default=0) > MOST_LENGTH:
         return None
-    return kept
+    return packed
 
 
 class VectorChecksum:
@@ -293,7 +295,7 @@ class VectorChecksum:
 
     def take(self, mark: str, vector: Any) -> None:
         """Add a vector."""
-        kept = as_kept(vector, len(vector)) if isinstance(vector, Sequence) else None
+        kept = pack_imported(vector, len(vector)) if isinstance(vector, Sequence) else None
         whole = blake3(mark.encode() + (kept or repr(vector).encode())).digest()
         self.count += 1
         self.total = (self.total + int.from_bytes(whole)) & _WRAP

@@ -287,8 +287,10 @@ def _older(view: View, hit: SearchHit) -> tuple[str, ...]:
     """Return the IDs of the versions before a memory, in log order."""
     name = hit.logged.record.id
     others = view.versions(name) - {name}
-    places = view.places(sorted(others)) if others else {}
-    before = sorted((place, other) for other, place in places.items() if place < hit.logged.seq)
+    positions = view.places(sorted(others)) if others else {}
+    before = sorted(
+        (position, other) for other, position in positions.items() if position < hit.logged.seq
+    )
     return tuple(other for _, other in before[-_MOST:])
 
 
@@ -376,7 +378,7 @@ def _named_time(view: View, query: Query, conditions: Filter, at: str) -> TimeRa
         return absolute
     for time in (relative, absolute):  # the first that a memory is of
         of_time = replace(conditions, since=time.since, until=time.until)
-        if view.nominees(query.text, limit=1, wanted=of_time):
+        if view.nominees(query.text, limit=1, where=of_time):
             return time
     return relative
 
@@ -502,12 +504,12 @@ class _Recall:
         limit = max(_FIRST, 2 * self.query.most)
         # Filtering in the store takes time, and most queries have no filter of columns.
         narrowed = self.conditions if self.query.has_column_filter else None
-        words = self.view.nominees(self.query.text, limit=limit, wanted=narrowed)
+        words = self.view.nominees(self.query.text, limit=limit, where=narrowed)
         count = len(words)
         if self.time is not None and count == limit:
             # Among so many, memories of the named time must be nominated as well.
             of_time = replace(self.conditions, since=self.time.since, until=self.time.until)
-            words = self.view.nominees(self.query.text, limit=limit, wanted=of_time) | words
+            words = self.view.nominees(self.query.text, limit=limit, where=of_time) | words
         meaning = self._meaning()
         pool = Pool(self.view, self._question, self.conditions, meaning, self.at, self.query.most)
         pool.fill(words)
@@ -516,7 +518,7 @@ class _Recall:
         yield from self._verified(pool.scores, pool.signals)
         if count < limit:
             return
-        more = self.view.nominees(self.query.text, limit=MOST_LOOKED_AT + 1, wanted=self.conditions)
+        more = self.view.nominees(self.query.text, limit=MOST_LOOKED_AT + 1, where=self.conditions)
         least = min(pool.scores.values(), default=0.0) / WORDS
         most = max(more.values(), default=0.0) or 1.0
         rest = {
@@ -558,7 +560,7 @@ class _Recall:
 
     def _still_current(self, meaning: SemanticQuery) -> Iterator[VerifiedRecord]:
         most = max(_FIRST, 2 * self.query.most)
-        scores = self.view.nominees(self.query.text, limit=most, wanted=self.conditions)
+        scores = self.view.nominees(self.query.text, limit=most, where=self.conditions)
         scores |= dict.fromkeys(meaning.nearest(NEAREST), 0.0)
         return (logged for logged, _ in self.view.ranked(scores, self.conditions))
 
@@ -677,7 +679,7 @@ def _nominated_files(
     view: View, text: str, conditions: Filter, terms: Sequence[Term], size: int
 ) -> Iterator[tuple[VerifiedRecord, float]]:
     """Yield the file versions that have some of the words, best first, with their scores."""
-    scores = view.nominees(text, limit=MOST_RETIRED_FILES, wanted=conditions)
+    scores = view.nominees(text, limit=MOST_RETIRED_FILES, where=conditions)
     if conditions.as_of is None:
         yield from view.ranked(scores, conditions)
         return

@@ -313,7 +313,7 @@ def _quarantine(bank: OpenBank, flagged: Sequence[FlaggedMemory]) -> None:
                 )
                 for each in group
             ],
-            given=unchanged,
+            precondition=unchanged,
         )
 
 
@@ -399,7 +399,7 @@ def promote(bank: OpenBank, options: PromoteOptions) -> list[TrustPromotion]:
         if not records or options.dry_run:
             break
         try:
-            bank.ledger.append(records, given=unchanged)
+            bank.ledger.append(records, precondition=unchanged)
             break
         except ChangedError:
             if attempt == MOST_TRIES - 1:

@@ -59,11 +59,13 @@ def imperatives_in(seen: str) -> list[str]:
     """Return the kinds of instructions in a folded text."""
     some = list(range(len(phrases())))
     if seen.isascii():
-        found = {word[:_KEY] for word in seen.encode().translate(_WORDS_ONLY).split()}
-        begun = _begun()
-        some = sorted({number for key in found & begun.keys() for number in begun[key]})
+        words = {word[:_KEY] for word in seen.encode().translate(_WORDS_ONLY).split()}
+        begun = _numbers_by_prefix()
+        some = sorted({number for key in words & begun.keys() for number in begun[key]})
     return list(
-        dict.fromkeys(one.says for one in map(phrases().__getitem__, some) if one.is_in(seen))
+        dict.fromkeys(
+            phrase.says for phrase in map(phrases().__getitem__, some) if phrase.is_in(seen)
+        )
     )
 
 
@@ -75,41 +77,41 @@ def may_tell(seen: str) -> bool:
 @cache
 def phrases() -> tuple[Phrase, ...]:
     """Return all phrases, in the order of their headings."""
-    defined, found = dict[str, str](), dict[str, list[Phrase]]()
+    defined, headings = dict[str, str](), dict[str, list[Phrase]]()
     says, words = "", tuple[str, ...]()
     for row in _FILE.read_text("utf-8").splitlines():
         if not row or row.startswith("#"):
             continue
         if heading := _HEADING.fullmatch(row):
             says = heading[1]
-            found.setdefault(says, [])
-        elif not found and (definition := _DEFINED.fullmatch(row)):
+            headings.setdefault(says, [])
+        elif not headings and (definition := _DEFINED.fullmatch(row)):
             defined[definition[1]] = _filled(definition[2], defined)
         elif required := _WORDS.fullmatch(row):
             words = tuple(required[1].split("|"))
         else:
-            found[says].append(Phrase(says, re.compile(_filled(row, defined)), words))
+            headings[says].append(Phrase(says, re.compile(_filled(row, defined)), words))
             words = ()
-    return tuple(one for those in found.values() for one in those)
+    return tuple(phrase for group in headings.values() for phrase in group)
 
 
 @cache
-def _begun() -> dict[bytes, list[int]]:
+def _numbers_by_prefix() -> dict[bytes, list[int]]:
     """Return the numbers of phrases by the prefix of a word that they require.
 
     Phrases without words are for other scripts.
     """
-    found = dict[bytes, list[int]]()
+    numbers = dict[bytes, list[int]]()
     for number, phrase in enumerate(phrases()):
         for word in phrase.words:
             if word.isascii():
                 begins = word.encode().translate(_WORDS_ONLY).split()[0]
-                found.setdefault(begins[:_KEY], []).append(number)
-    return found
+                numbers.setdefault(begins[:_KEY], []).append(number)
+    return numbers
 
 
 def _filled(text: str, defined: dict[str, str]) -> str:
-    return _USED.sub(lambda one: defined.get(one[1], one[0]), text)
+    return _USED.sub(lambda match: defined.get(match[1], match[0]), text)
 
 
 _LONGEST = 1 << 14
@@ -155,18 +157,18 @@ def hidden_in(text: str) -> Iterator[str]:
     if some.isascii() and not _may_hide(some):
         return
     for pattern, decode in _WAYS:
-        for number, found in enumerate(pattern.finditer(some)):
+        for number, match in enumerate(pattern.finditer(some)):
             if number == _MOST:
                 break
-            said = _decoded(decode, found.group())
-            if said:
-                yield said
+            decoded = _decoded(decode, match.group())
+            if decoded:
+                yield decoded
     if len(_PERCENT.findall(some)) > 1:
         yield unquote(some)
     if _ESCAPED.search(some):
-        yield _ESCAPED.sub(lambda one: _unescaped(one.group()), some)
+        yield _ESCAPED.sub(lambda escape: _unescaped(escape.group()), some)
     if _SPACED.search(some):
-        yield _SPACED.sub(lambda one: one.group().replace(" ", ""), some)
+        yield _SPACED.sub(lambda escape: escape.group().replace(" ", ""), some)
 
 
 def _may_hide(text: str) -> bool:
@@ -195,58 +197,60 @@ def turned(seen: str) -> Iterator[str]:
         yield some[::-1]
 
 
-def _decoded(decode: Callable[[str], bytes | str], found: str) -> str:
+def _decoded(decode: Callable[[str], bytes | str], encoded: str) -> str:
     try:
-        raw = decode(found)
+        raw = decode(encoded)
     except (ValueError, binascii.Error, KeyError):
         return ""
     text = raw if isinstance(raw, str) else raw.decode("utf-8", "replace")
-    shown = sum(one.isprintable() or one in "\n\t" for one in text) - text.count("\ufffd")
-    return text if len(text) >= _LEAST and shown / len(text) >= _PRINTABLE else ""
+    printable = sum(
+        character.isprintable() or character in "\n\t" for character in text
+    ) - text.count("\ufffd")
+    return text if len(text) >= _LEAST and printable / len(text) >= _PRINTABLE else ""
 
 
-def _base64(found: str) -> bytes:
-    plain = found.rstrip("=").replace("-", "+").replace("_", "/")
+def _base64(encoded: str) -> bytes:
+    plain = encoded.rstrip("=").replace("-", "+").replace("_", "/")
     plain = plain[: len(plain) // 4 * 4 + (len(plain) % 4 if len(plain) % 4 > 1 else 0)]
     return base64.b64decode(plain + "=" * (-len(plain) % 4))
 
 
-def _base32(found: str) -> bytes:
-    plain = found.rstrip("=")
+def _base32(encoded: str) -> bytes:
+    plain = encoded.rstrip("=")
     return base64.b32decode(plain + "=" * (-len(plain) % 8))
 
 
-def _hex(found: str) -> bytes:
-    digits = re.sub(r"[\s:]", "", found)
+def _hex(encoded: str) -> bytes:
+    digits = re.sub(r"[\s:]", "", encoded)
     return bytes.fromhex(digits[: len(digits) // 2 * 2])
 
 
-def _binary(found: str) -> bytes:
-    return bytes(int(one, 2) for one in re.findall("[01]{8}", found))
+def _binary(encoded: str) -> bytes:
+    return bytes(int(byte, 2) for byte in re.findall("[01]{8}", encoded))
 
 
-def _morse(found: str) -> str:
-    words = re.split(r"\s*/\s*", found)
-    return " ".join("".join(_CODE.get(one, "") for one in word.split()) for word in words)
+def _morse(encoded: str) -> str:
+    words = re.split(r"\s*/\s*", encoded)
+    return " ".join("".join(_CODE.get(letter, "") for letter in word.split()) for word in words)
 
 
-def _ascii85(found: str) -> bytes:
-    return base64.a85decode(found[2:-2])
+def _ascii85(encoded: str) -> bytes:
+    return base64.a85decode(encoded[2:-2])
 
 
-def _base85(found: str) -> bytes:
-    return base64.b85decode(found)
+def _base85(encoded: str) -> bytes:
+    return base64.b85decode(encoded)
 
 
-def _tagged(found: str) -> str:
-    return "".join(chr(ord(one) - 0xE0000) for one in found)
+def _tagged(encoded: str) -> str:
+    return "".join(chr(ord(character) - 0xE0000) for character in encoded)
 
 
-def _unescaped(found: str) -> str:
+def _unescaped(escaped: str) -> str:
     return "".join(
-        chr(int(one, 16))
-        for one in re.findall(r"\\u([0-9a-fA-F]{4})|\\x[0-9a-fA-F]{2}", found)
-        if one
+        chr(int(code, 16))
+        for code in re.findall(r"\\u([0-9a-fA-F]{4})|\\x[0-9a-fA-F]{2}", escaped)
+        if code
     )
 
 
@@ -326,7 +330,7 @@ _RUN = re.compile(r"(.)\1{7,}")
 _LEAST_RUN = 8
 
 
-def looked_through(text: str) -> str:
+def normalized(text: str) -> str:
     """Return a text folded for the search: with single spaces and without long runs.
 
     This limits the time that patterns take.
@@ -401,10 +405,10 @@ def _may_have_shape(seen: str) -> bool:
 
 def shapes_in(text: str) -> list[str]:
     """Return the shapes of prompts in a text."""
-    found = [] if text.isascii() else _unseen_in(text)
-    seen = looked_through(text)
+    shapes = [] if text.isascii() else _unseen_in(text)
+    seen = normalized(text)
     if not _may_have_shape(seen):
-        return found
+        return shapes
     for name, pattern in (
         ("a token of a chat template", _TEMPLATE),
         ("a tag that ends a part of a prompt", _CLOSING),
@@ -413,20 +417,20 @@ def shapes_in(text: str) -> list[str]:
         ("a heading of a prompt", _TITLE),
     ):
         if pattern.search(seen):
-            found.append(name)
-    return found
+            shapes.append(name)
+    return shapes
 
 
 def _unseen_in(text: str) -> list[str]:
     """Return the shapes that consist of invisible characters."""
-    found = list[str]()
+    shapes = list[str]()
     if _TAGS.search(_EMOJI_TAGS.sub("", text)):
-        found.append("invisible tags")
+        shapes.append("invisible tags")
     if _OVERRIDES.search(text):
-        found.append("text that is written backwards")
+        shapes.append("text that is written backwards")
     if len(_SPLIT.findall(text[:_LONGEST_SHAPE])) >= _SPLITS:
-        found.append("words split by what cannot be seen")
-    return found
+        shapes.append("words split by what cannot be seen")
+    return shapes
 
 
 PROMOTED_ONLY = frozenset({Component.IDENTITY.value, Component.PROCEDURAL.value})
@@ -466,27 +470,27 @@ def reasons_against(text: str, component: str, trust: TrustClass, enforce: Enfor
     """
     if enforce == "nothing":
         return []
-    found = [f"shape: {one}" for one in shapes_in(text)]
-    is_asked = enforce == "all" or (enforce == "outside" and trust in FROM_OUTSIDE)
-    if is_asked and (component not in PROMOTED_ONLY or trust in FROM_OUTSIDE):
-        found += [f"imperative: {one}" for one in find_instructions(text)]
-    return found
+    reasons = [f"shape: {kind}" for kind in shapes_in(text)]
+    is_enforced = enforce == "all" or (enforce == "outside" and trust in FROM_OUTSIDE)
+    if is_enforced and (component not in PROMOTED_ONLY or trust in FROM_OUTSIDE):
+        reasons += [f"imperative: {kind}" for kind in find_instructions(text)]
+    return reasons
 
 
 def find_instructions(text: str) -> list[str]:
     """Return the kinds of instructions in a text: plain, disguised or encoded."""
     some = text if len(text) <= _START + _END else f"{text[:_START]}\n{text[-_END:]}"
-    seen = looked_through(some)
-    found = imperatives_in(seen)
-    if found:
-        return found
+    seen = normalized(some)
+    kinds = imperatives_in(seen)
+    if kinds:
+        return kinds
     letters = letters_for_digits(seen)
-    otherwise = [letters, *turned(seen), *(looked_through(one) for one in hidden_in(some))]
-    for one in otherwise:
-        if one != seen and may_tell(one):
-            found = imperatives_in(one)
-            if found:
-                return [f"{name} (hidden)" for name in found]
+    otherwise = [letters, *turned(seen), *(normalized(form) for form in hidden_in(some))]
+    for form in otherwise:
+        if form != seen and may_tell(form):
+            kinds = imperatives_in(form)
+            if kinds:
+                return [f"{name} (hidden)" for name in kinds]
     return []
 
 
@@ -508,5 +512,5 @@ def judge_memory(
 
 def is_released(view: View, logged: VerifiedRecord) -> bool:
     """Return whether the last quarantine status of a memory is ``released``."""
-    states = [one.state for one in view.status_events(logged) if one.state in _JUDGED]
+    states = [status.state for status in view.status_events(logged) if status.state in _JUDGED]
     return bool(states) and states[-1] == "released"

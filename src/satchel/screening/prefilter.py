@@ -150,8 +150,8 @@ def may_be_disguised(data: bytes) -> bool:
     if data.isascii():
         return False
     # Searching a single byte is fast, and ordinary text has few of them.
-    there = [starts for first, starts in _STARTS.items() if first in data]
-    return any(start in data for starts in there for start in starts)
+    candidates = [starts for first, starts in _STARTS.items() if first in data]
+    return any(start in data for starts in candidates for start in starts)
 
 
 class VisibleText(NamedTuple):
@@ -174,9 +174,9 @@ def visible_text(text: str) -> VisibleText:
     """Return a text without invisible characters, and with full-width ones as ASCII."""
     if text.isascii() or not _disguised(text):
         return VisibleText(text)
-    gaps, gone = [], 0
-    for found in _invisible.finditer(text):
-        at = found.start() - gone
-        gone += found.end() - found.start()
-        gaps.append((at, gone))
+    gaps, removed = [], 0
+    for match in _invisible.finditer(text):
+        at = match.start() - removed
+        removed += match.end() - match.start()
+        gaps.append((at, removed))
     return VisibleText(_invisible.sub("", text).translate(_SHOWN), tuple(gaps))

@@ -80,7 +80,7 @@ def screened(draft: Model) -> list[SecretFinding]:
     Raises:
         LimitError: If its JSON values are nested more than 200 levels deep.
     """
-    return scrubbed(draft)[1] if _worth_a_look(draft) else []
+    return scrubbed(draft)[1] if _may_hold_secret(draft) else []
 
 
 def scrubbed(draft: Model) -> tuple[Model, list[SecretFinding]]:
@@ -95,13 +95,13 @@ def scrubbed(draft: Model) -> tuple[Model, list[SecretFinding]]:
     Raises:
         LimitError: If its JSON values are nested more than 200 levels deep.
     """
-    if not _worth_a_look(draft):
+    if not _may_hold_secret(draft):
         return draft, []
-    found = list(_found(draft))
-    if not found:
+    secrets = list(_secrets_in(draft))
+    if not secrets:
         return draft, []
-    walk = _Walk(draft, dict.fromkeys(pair for pair in found if is_distinctive(pair[1])))
-    changed = walk.struct(draft, "", kept=isinstance(draft, _SIGNED))
+    walk = _SecretPass(draft, dict.fromkeys(pair for pair in secrets if is_distinctive(pair[1])))
+    changed = walk.struct(draft, "", is_kept=isinstance(draft, _SIGNED))
     if changed is not draft:
         changed = msgspec.structs.replace(changed, id=None, nonce=None)
     return changed, walk.findings
@@ -112,7 +112,7 @@ def can_hold_secret(draft: Model) -> bool:
     return not isinstance(draft, _NOT_TEXT)
 
 
-def _worth_a_look(draft: Model) -> bool:
+def _may_hold_secret(draft: Model) -> bool:
     """Return whether one of the texts may contain a secret, by one check of all of them."""
     if not can_hold_secret(draft):
         return False
@@ -124,7 +124,7 @@ def _worth_a_look(draft: Model) -> bool:
     return may_hold_secret(visible_text("\n".join(texts)).text)
 
 
-def _found(draft: Model) -> Iterator[tuple[str, str]]:
+def _secrets_in(draft: Model) -> Iterator[tuple[str, str]]:
     """Yield the kind and value of each secret that a rule finds."""
     for text, name in _texts(draft):
         for secret in find_secrets(text, name):
@@ -200,7 +200,7 @@ def _name_of(key: str, whole: dict[str, Any]) -> str:
     return key
 
 
-class _Walk:
+class _SecretPass:
     """A pass over a record that replaces and reports secrets."""
 
     def __init__(self, draft: Model, known: Collection[tuple[str, str]]) -> None:
@@ -208,60 +208,60 @@ class _Walk:
         self._known = known
         self._tokens = RedactionTokens(text for text, _ in _texts(draft))
 
-    def struct(self, value: Any, at: str, *, kept: bool) -> Any:
+    def struct(self, value: Any, at: str, *, is_kept: bool) -> Any:
         changes = {}
         for member in _members(value.__class__):
             before = getattr(value, member)
-            held = kept or _identifies(value, member)
-            after = self._value(before, f"{at}/{member}", None, kept=held)
+            keeps_member = is_kept or _identifies(value, member)
+            after = self._value(before, f"{at}/{member}", None, is_kept=keeps_member)
             if after is not before:
                 changes[member] = after
         return msgspec.structs.replace(value, **changes) if changes else value
 
-    def _value(self, value: Any, at: str, name: str | None, *, kept: bool) -> Any:
+    def _value(self, value: Any, at: str, name: str | None, *, is_kept: bool) -> Any:
         if type(value) is str:
-            return self._text(value, at, name, kept=kept)
+            return self._text(value, at, name, is_kept=is_kept)
         if isinstance(value, dict):
-            return value if _is_carried(value) else self._object(value, at, kept=kept)
+            return value if _is_carried(value) else self._object(value, at, is_kept=is_kept)
         if isinstance(value, list | tuple):
             parts = [
-                self._value(part, f"{at}/{place}", name, kept=kept)
-                for place, part in enumerate(value)
+                self._value(part, f"{at}/{index}", name, is_kept=is_kept)
+                for index, part in enumerate(value)
             ]
             same = all(map(_is, parts, value))
             return value if same else type(value)(parts)
         if isinstance(value, msgspec.Struct):
-            return self.struct(value, at, kept=kept)
+            return self.struct(value, at, is_kept=is_kept)
         if type(value) is int and value >= _SMALLEST_CARD:
             before = str(value)
-            after = self._text(before, at, name, kept=kept)
+            after = self._text(before, at, name, is_kept=is_kept)
             return value if after is before else after
         return value
 
-    def _object(self, value: dict[str, Any], at: str, *, kept: bool) -> dict[str, Any]:
+    def _object(self, value: dict[str, Any], at: str, *, is_kept: bool) -> dict[str, Any]:
         out = {}
         for key, part in value.items():
-            new, secrets = self._found(key, None)
-            place = f"{at}/{new.replace('~', '~0').replace('/', '~1')}"
-            self._note(secrets, key, place, kept=kept)
-            after = self._value(part, place, _name_of(key, value), kept=kept)
-            out[key if kept else new] = after
+            new, secrets = self._replace_in(key, None)
+            pointer = f"{at}/{new.replace('~', '~0').replace('/', '~1')}"
+            self._note(secrets, key, pointer, is_kept=is_kept)
+            after = self._value(part, pointer, _name_of(key, value), is_kept=is_kept)
+            out[key if is_kept else new] = after
         same = all(map(_is, chain(out, out.values()), chain(value, value.values())))
         return value if same else out
 
-    def _text(self, text: str, at: str, name: str | None, *, kept: bool) -> str:
-        new, secrets = self._found(text, name)
-        self._note(secrets, text, at, kept=kept)
-        return text if kept else new
+    def _text(self, text: str, at: str, name: str | None, *, is_kept: bool) -> str:
+        new, secrets = self._replace_in(text, name)
+        self._note(secrets, text, at, is_kept=is_kept)
+        return text if is_kept else new
 
-    def _found(self, text: str, name: str | None) -> tuple[str, list[Secret]]:
+    def _replace_in(self, text: str, name: str | None) -> tuple[str, list[Secret]]:
         secrets = find_secrets(text, name, self._known)
         return (self._tokens.replace(text, secrets) if secrets else text), secrets
 
-    def _note(self, secrets: list[Secret], text: str, at: str, *, kept: bool) -> None:
+    def _note(self, secrets: list[Secret], text: str, at: str, *, is_kept: bool) -> None:
         self.findings += [
             SecretFinding(
-                kind=secret.kind, field=at, number=self._tokens.number(secret, text), kept=kept
+                kind=secret.kind, field=at, number=self._tokens.number(secret, text), kept=is_kept
             )
             for secret in secrets
         ]
@@ -305,30 +305,30 @@ def suspects(drafts: Sequence[Model]) -> list[int]:
     Args:
         drafts: A few hundred records.
     """
-    places = [place for place, draft in enumerate(drafts) if can_hold_secret(draft)]
+    indices = [index for index, draft in enumerate(drafts) if can_hold_secret(draft)]
     try:
-        data = _lines([spoken_members(drafts[place]) for place in places])
+        data = _lines([spoken_members(drafts[index]) for index in indices])
     except _UNENCODABLE:  # such as a lone surrogate, which cannot be encoded
-        return places
+        return indices
     if may_be_disguised(data):
         data = visible_text(data.decode()).text.encode()
-    return [places[number] for number in _hit(data)]
+    return [indices[number] for number in _hit(data)]
 
 
 def _hit(data: bytes) -> list[int]:
     """Return the numbers of the lines that may contain a secret."""
     lines = data.split(b"\n")
     ends = list(accumulate(len(line) + 1 for line in lines))
-    found = set(_with_runs(data, ends))
+    numbers = set(_with_runs(data, ends))
     if b"@" in data and b"://" in data:
-        found.update(number for number, line in enumerate(lines) if b"@" in line)
+        numbers.update(number for number, line in enumerate(lines) if b"@" in line)
     digits = _with_digits(signs_of(data))
-    found.update(one for one in digits if CARD in signs_of(_fractions(b"", lines[one])))
+    numbers.update(one for one in digits if CARD in signs_of(_fractions(b"", lines[one])))
     low = folded(data)
     if len(low) != len(data):
         ends = list(accumulate(len(line) + 1 for line in low.split(b"\n")))
-    found.update(bisect_right(ends, at) for at in names_in(low))
-    return sorted(found)
+    numbers.update(bisect_right(ends, at) for at in names_in(low))
+    return sorted(numbers)
 
 
 def _with_digits(signs: bytes) -> Iterator[int]:
@@ -365,7 +365,7 @@ class SecretScreener:
 
     def __init__(self, *, scrub: bool = False) -> None:
         self.scrub = scrub
-        self._found = Counter[str]()
+        self._counts = Counter[str]()
         self.kept = 0
         """Number of secrets that were not replaced."""
 
@@ -375,19 +375,19 @@ class SecretScreener:
             draft, findings = scrubbed(draft)
         else:
             findings = screened(draft)
-        for one in findings:
-            self._found[one.kind] += 1
-            self.kept += one.kept or not self.scrub
+        for finding in findings:
+            self._counts[finding.kind] += 1
+            self.kept += finding.kept or not self.scrub
         return draft
 
     def many(self, drafts: Sequence[Model]) -> list[Model]:
         """Screen a few hundred records and return them; faster than one by one."""
-        looked_at = list(drafts)
-        for place in suspects(drafts):
-            looked_at[place] = self(drafts[place])
-        return looked_at
+        results = list(drafts)
+        for index in suspects(drafts):
+            results[index] = self(drafts[index])
+        return results
 
     @property
     def found(self) -> dict[str, int]:
         """Number of secrets by kind."""
-        return dict(sorted(self._found.items()))
+        return dict(sorted(self._counts.items()))

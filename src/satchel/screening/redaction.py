@@ -105,27 +105,27 @@ class Redactor:
         Raises:
             UsageError: If it is nested too deep.
         """
-        walk = _Walk(self, value)
+        walk = _RedactionPass(self, value)
         form = {name: walk.member(name, part) for name, part in value.items() if name != "nonce"}
-        if not any(not one.kept for one in walk.found):
+        if not any(not replacement.kept for replacement in walk.found):
             return value, walk.found
         return form, walk.found
 
 
-class _Walk:
+class _RedactionPass:
     """A pass over a record."""
 
-    def __init__(self, asked: Redactor, value: dict[str, Any]) -> None:
+    def __init__(self, redactor: Redactor, value: dict[str, Any]) -> None:
         self.found: list[Replacement] = []
-        self._asked = asked
+        self._redactor = redactor
         self._tokens = RedactionTokens(_texts_in(value))
-        texts = list(asked.texts)
-        if "name" in asked.kinds:
+        texts = list(redactor.texts)
+        if "name" in redactor.kinds:
             texts += _people(value)
-            if asked.people is not None:
-                texts += asked.people([text for text in _texts_in(value) if " " in text])
+            if redactor.people is not None:
+                texts += redactor.people([text for text in _texts_in(value) if " " in text])
         self._words = _pattern(texts)
-        self._own = frozenset(text.casefold() for text in asked.texts)
+        self._own = frozenset(text.casefold() for text in redactor.texts)
 
     def member(self, name: str, part: Any) -> Any:
         """Return a member of the redacted form."""
@@ -134,27 +134,31 @@ class _Walk:
         pointer = f"/{_escaped(name)}"
         if name == "origin" and isinstance(part, dict):
             return {
-                key: self._value(one, f"{pointer}/{_escaped(key)}", key, kept=key != _AS_WRITTEN)
-                for key, one in part.items()
+                key: self._value(
+                    item, f"{pointer}/{_escaped(key)}", key, is_kept=key != _AS_WRITTEN
+                )
+                for key, item in part.items()
             }
-        return self._value(part, pointer, name, kept=name in _IDENTIFIES)
+        return self._value(part, pointer, name, is_kept=name in _IDENTIFIES)
 
-    def _value(self, value: Any, at: str, name: str | None, *, kept: bool, depth: int = 1) -> Any:
+    def _value(
+        self, value: Any, at: str, name: str | None, *, is_kept: bool, depth: int = 1
+    ) -> Any:
         if depth > _DEEPEST:
             raise UsageError(f"a value is nested more than {_DEEPEST} deep", field=at[:80])
-        if at in self._asked.fields:
+        if at in self._redactor.fields:
             return self._whole(value, at)
         if isinstance(value, str):
-            return self._text(value, at, name, kept=kept)
+            return self._text(value, at, name, is_kept=is_kept)
         if isinstance(value, dict):
-            return self._object(value, at, kept=kept, depth=depth)
+            return self._object(value, at, is_kept=is_kept, depth=depth)
         if isinstance(value, list):
             return [
-                self._value(part, f"{at}/{place}", name, kept=kept, depth=depth + 1)
-                for place, part in enumerate(value)
+                self._value(part, f"{at}/{index}", name, is_kept=is_kept, depth=depth + 1)
+                for index, part in enumerate(value)
             ]
         if type(value) is int and depth > 1 and abs(value) >= _LEAST_NUMBER:
-            text = self._text(str(value), at, name, kept=kept)
+            text = self._text(str(value), at, name, is_kept=is_kept)
             return value if text == str(value) else text
         return value
 
@@ -169,57 +173,59 @@ class _Walk:
             return value
         return self._replaced(text, [Secret(TEXT, 0, len(text))], at)
 
-    def _object(self, value: dict[str, Any], at: str, *, kept: bool, depth: int) -> dict[str, Any]:
+    def _object(
+        self, value: dict[str, Any], at: str, *, is_kept: bool, depth: int
+    ) -> dict[str, Any]:
         out = {}
         for key, part in value.items():
-            new = self._text(key, f"{at}/{_escaped(key)}" if kept else at, None, kept=kept)
-            place = f"{at}/{_escaped(new)}"
-            if f"{at}/{_escaped(key)}" in self._asked.fields:
-                out[new] = self._whole(part, place)
+            new = self._text(key, f"{at}/{_escaped(key)}" if is_kept else at, None, is_kept=is_kept)
+            pointer = f"{at}/{_escaped(new)}"
+            if f"{at}/{_escaped(key)}" in self._redactor.fields:
+                out[new] = self._whole(part, pointer)
             else:
-                out[new] = self._value(part, place, key, kept=kept, depth=depth + 1)
+                out[new] = self._value(part, pointer, key, is_kept=is_kept, depth=depth + 1)
         return out
 
-    def _text(self, text: str, at: str, name: str | None, *, kept: bool) -> str:
-        found = list(self._finds(text, name))
-        if not found:
+    def _text(self, text: str, at: str, name: str | None, *, is_kept: bool) -> str:
+        secrets = list(self._secrets_in(text, name))
+        if not secrets:
             return text
-        if kept:
-            for one in found:
-                number = self._tokens.number(one, text)
-                self.found.append(Replacement(kind=one.kind, field=at, number=number, kept=True))
+        if is_kept:
+            for secret in secrets:
+                number = self._tokens.number(secret, text)
+                self.found.append(Replacement(kind=secret.kind, field=at, number=number, kept=True))
             return text
-        return self._replaced(text, found, at)
+        return self._replaced(text, secrets, at)
 
-    def _replaced(self, text: str, found: list[Secret], at: str) -> str:
-        for one in found:
-            number = self._tokens.number(one, text)
-            self.found.append(Replacement(kind=one.kind, field=at, number=number))
-        return self._tokens.replace(text, found)
+    def _replaced(self, text: str, secrets: list[Secret], at: str) -> str:
+        for secret in secrets:
+            number = self._tokens.number(secret, text)
+            self.found.append(Replacement(kind=secret.kind, field=at, number=number))
+        return self._tokens.replace(text, secrets)
 
-    def _finds(self, text: str, name: str | None) -> Iterator[Secret]:
+    def _secrets_in(self, text: str, name: str | None) -> Iterator[Secret]:
         """Yield the findings in a text, in order, without overlaps and without existing tokens."""
-        kinds, found = self._asked.kinds, list[SensitiveSpan]()
-        hidden = _token.sub(lambda one: "\0" * len(one[0]), text)
+        kinds, spans = self._redactor.kinds, list[SensitiveSpan]()
+        hidden = _token.sub(lambda span: "\0" * len(span[0]), text)
         if self._words is not None:
             for match in self._words.finditer(hidden):
                 kind = TEXT if match[0].casefold() in self._own else "name"
-                found.append(SensitiveSpan(match.start(), match.end(), kind))
-        for detector in self._asked.detectors:
-            found += [one for one in detector(hidden) if one.kind in kinds]
+                spans.append(SensitiveSpan(match.start(), match.end(), kind))
+        for detector in self._redactor.detectors:
+            spans += [span for span in detector(hidden) if span.kind in kinds]
         if kinds & SECRETS.keys():
             for secret in find_secrets(hidden, name):
                 if secret.kind in kinds:
-                    found.append(SensitiveSpan(secret.start, secret.end, secret.kind))
+                    spans.append(SensitiveSpan(secret.start, secret.end, secret.kind))
         merged: list[SensitiveSpan] = []
-        for one in sorted(found):
-            if merged and one.start < merged[-1].end:
+        for span in sorted(spans):
+            if merged and span.start < merged[-1].end:
                 last = merged[-1]
-                kind = min(last.kind, one.kind, key=_RANK.__getitem__)
-                merged[-1] = SensitiveSpan(last.start, max(last.end, one.end), kind)
+                kind = min(last.kind, span.kind, key=_RANK.__getitem__)
+                merged[-1] = SensitiveSpan(last.start, max(last.end, span.end), kind)
             else:
-                merged.append(one)
-        yield from (Secret(one.kind, one.start, one.end) for one in merged)
+                merged.append(span)
+        yield from (Secret(span.kind, span.start, span.end) for span in merged)
 
 
 _token = re.compile(r"\[REDACTED:[a-z0-9-]{1,40}:[0-9]{1,9}\]")
@@ -237,12 +243,12 @@ def _people(value: dict[str, Any]) -> list[str]:
     """Return the people that a record names among its entities."""
     entities = value.get("entities")
     return [
-        one["name"]
-        for one in (entities if isinstance(entities, list) else ())
-        if isinstance(one, dict)
-        and isinstance(one.get("name"), str)
-        and len(one["name"]) > 1
-        and str(one.get("entity_type", "")).lower() in _PERSON
+        entity["name"]
+        for entity in (entities if isinstance(entities, list) else ())
+        if isinstance(entity, dict)
+        and isinstance(entity.get("name"), str)
+        and len(entity["name"]) > 1
+        and str(entity.get("entity_type", "")).lower() in _PERSON
     ]
 
 

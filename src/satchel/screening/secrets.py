@@ -279,15 +279,15 @@ def vendor_secrets(text: str) -> Iterator[SensitiveSpan]:
     """Yield the secrets with a vendor's format, in any order, possibly twice."""
     for mark, shape in _by_mark:
         if mark in text:
-            yield from _of_shape(shape, text)
+            yield from _shape_matches(shape, text)
 
 
-def _of_shape(shape: Shape, text: str) -> Iterator[SensitiveSpan]:
+def _shape_matches(shape: Shape, text: str) -> Iterator[SensitiveSpan]:
     pattern = shape.pattern
     group = "secret" if "secret" in pattern.groupindex else 0
-    for found in pattern.finditer(text):
-        if shape.accepts(found[group]):
-            yield SensitiveSpan(found.start(group), found.end(group), shape.kind)
+    for match in pattern.finditer(text):
+        if shape.accepts(match[group]):
+            yield SensitiveSpan(match.start(group), match.end(group), shape.kind)
 
 
 # Not within a word, a decimal number or a telephone number; grouped by one separator throughout.
@@ -313,10 +313,10 @@ _DOUBLED = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
 
 def card_numbers(text: str) -> Iterator[SensitiveSpan]:
     """Yield the payment cards in a text."""
-    for found in _number.finditer(text):
-        start = found.start()
-        if is_card(found[0]) and not _another_number(text[max(0, start - _BEFORE) : start]):
-            yield SensitiveSpan(start, found.end(), "card-number")
+    for match in _number.finditer(text):
+        start = match.start()
+        if is_card(match[0]) and not _another_number(text[max(0, start - _BEFORE) : start]):
+            yield SensitiveSpan(start, match.end(), "card-number")
 
 
 def is_card(text: str) -> bool:
@@ -452,10 +452,10 @@ def _end_of_bare(text: str, start: int) -> int:
 @lru_cache(maxsize=4096)
 def names_secret(name: str) -> str | None:
     """Return ``password`` or ``key`` if a member of this name contains a secret, else None."""
-    found = _whole_name(name)
-    if found is None or (found["key"] is not None and _names_something_else(found["before"])):
+    match = _whole_name(name)
+    if match is None or (match["key"] is not None and _names_something_else(match["before"])):
         return None
-    return "key" if found["key"] is not None else "password"
+    return "key" if match["key"] is not None else "password"
 
 
 def is_named_secret(value: str, names: str) -> bool:
@@ -482,25 +482,25 @@ def _is_secret(value: str, *, key: bool, loose: bool) -> bool:
 def credentials_in_addresses(text: str) -> Iterator[SensitiveSpan]:
     """Yield the passwords in URLs: ``scheme://user:password@host``."""
     if "://" in text and "@" in text:
-        for found in _credentials.finditer(text):
-            secret = found["secret"]
+        for match in _credentials.finditer(text):
+            secret = match["secret"]
             if (
                 secret.lower() not in _words_for_password
                 and not is_stand_in(secret)
                 and not _code(secret)
             ):
-                yield SensitiveSpan(*found.span("secret"), "url-password")
+                yield SensitiveSpan(*match.span("secret"), "url-password")
 
 
 def credentials_in_headers(text: str) -> Iterator[SensitiveSpan]:
     """Yield the credentials after ``Bearer`` and ``Basic``."""
     low = text.lower()
-    for found in _bearer.finditer(text) if "bearer" in low else ():
-        if looks_random(found["secret"]) and _turns.search(found["secret"]):
-            yield SensitiveSpan(*found.span("secret"), "bearer-token")
-    for found in _basic.finditer(text) if "basic" in low else ():
-        if _is_basic(found["secret"]):
-            yield SensitiveSpan(*found.span("secret"), "basic-auth")
+    for match in _bearer.finditer(text) if "bearer" in low else ():
+        if looks_random(match["secret"]) and _turns.search(match["secret"]):
+            yield SensitiveSpan(*match.span("secret"), "bearer-token")
+    for match in _basic.finditer(text) if "basic" in low else ():
+        if _is_basic(match["secret"]):
+            yield SensitiveSpan(*match.span("secret"), "basic-auth")
 
 
 def _is_basic(text: str) -> bool:
@@ -516,13 +516,13 @@ def _is_basic(text: str) -> bool:
 def aws_secrets(text: str) -> Iterator[SensitiveSpan]:
     """Yield AWS secret keys: after their name, or in a text with an access key ID."""
     if "ecret" in text or "ECRET" in text:
-        for found in _aws_name.finditer(text):
-            if looks_random(found["secret"]):
-                yield SensitiveSpan(*found.span("secret"), "aws-secret-key")
+        for match in _aws_name.finditer(text):
+            if looks_random(match["secret"]):
+                yield SensitiveSpan(*match.span("secret"), "aws-secret-key")
     if "AKIA" in text or "ASIA" in text:
-        for found in _aws_secret.finditer(text):
-            if _mixes(found[0]) and looks_random(found[0]):
-                yield SensitiveSpan(found.start(), found.end(), "aws-secret-key")
+        for match in _aws_secret.finditer(text):
+            if _mixes(match[0]) and looks_random(match[0]):
+                yield SensitiveSpan(match.start(), match.end(), "aws-secret-key")
 
 
 def _mixes(text: str) -> bool:
@@ -550,14 +550,14 @@ def private_keys(text: str) -> Iterator[SensitiveSpan]:
             assert body is not None  # noqa: S101 - it may be empty
             if not _plain.search(body[0]):
                 continue  # the mention of a header
-            encoded = [found.end() for found in _encoded.finditer(body[0])]
+            encoded = [match.end() for match in _encoded.finditer(body[0])]
             tail = _end.match(text, body.end())
             yield SensitiveSpan(
                 head.start(), tail.end() if tail else body.start() + encoded[-1], "private-key"
             )
     if "PuTTY-User-Key-File-" in text:
-        for found in _putty.finditer(text):
-            yield SensitiveSpan(found.start(1), found.end(1), "private-key")
+        for match in _putty.finditer(text):
+            yield SensitiveSpan(match.start(1), match.end(1), "private-key")
 
 
 KINDS: dict[str, str] = {
@@ -606,14 +606,14 @@ def find_secrets(
     """
     if name is None and not known and text.isascii() and not may_hold_secret(text):
         return []  # most texts of most banks
-    shown = visible_text(text)
+    visible = visible_text(text)
     names = names_secret(name) if name and len(name) <= _LONGEST_NAME else None
     known = tuple(known)
-    if not (known or names or may_hold_secret(shown.text)):
+    if not (known or names or may_hold_secret(visible.text)):
         return []
     return [
-        Secret(found.kind, *shown.original(found.start, found.end))
-        for found in _settled(_hidden_tokens(shown.text), names, known)
+        Secret(span.kind, *visible.original(span.start, span.end))
+        for span in _all_spans(_hidden_tokens(visible.text), names, known)
     ]
 
 
@@ -635,10 +635,10 @@ def _hidden_tokens(text: str) -> str:
     """Blank out tokens of an earlier scrubbing, without changing positions."""
     if "[REDACTED:" not in text:
         return text
-    return _token.sub(lambda found: _HIDDEN * len(found[0]), text)
+    return _token.sub(lambda match: _HIDDEN * len(match[0]), text)
 
 
-def _settled(
+def _all_spans(
     text: str, names: str | None, known: tuple[tuple[str, str], ...]
 ) -> list[SensitiveSpan]:
     """Return the findings of repeated rounds, until a round finds nothing.
@@ -649,13 +649,13 @@ def _settled(
     settled: list[SensitiveSpan] = []
     left = text
     for _ in range(_ROUNDS):
-        found = _merged(chain(_rules(left, names), _repeats(left, known)))
-        if not found:
+        spans = _merged(chain(_rules(left, names), _repeats(left, known)))
+        if not spans:
             return sorted(settled)
-        settled += found
-        values = [(item.kind, left[item.start : item.end]) for item in found]
+        settled += spans
+        values = [(item.kind, left[item.start : item.end]) for item in spans]
         known = tuple(dict.fromkeys([*known, *values]))
-        left = _without(left, found)
+        left = _without(left, spans)
     return [SensitiveSpan(0, len(text), settled[-1].kind)]
 
 
@@ -687,25 +687,25 @@ def _in_word(text: str, at: int) -> bool:
     return 0 <= at < len(text) and (text[at].isalnum() or text[at] in "_-")
 
 
-def _merged(found: Iterable[SensitiveSpan]) -> list[SensitiveSpan]:
+def _merged(spans: Iterable[SensitiveSpan]) -> list[SensitiveSpan]:
     """Merge overlapping spans; the more certain kind names them."""
     merged: list[SensitiveSpan] = []
-    for item in sorted(found):
-        if merged and item.start < merged[-1].end:
+    for span in sorted(spans):
+        if merged and span.start < merged[-1].end:
             last = merged[-1]
-            kind = min(last.kind, item.kind, key=_RANK.__getitem__)
-            merged[-1] = SensitiveSpan(last.start, max(last.end, item.end), kind)
+            kind = min(last.kind, span.kind, key=_RANK.__getitem__)
+            merged[-1] = SensitiveSpan(last.start, max(last.end, span.end), kind)
         else:
-            merged.append(item)
+            merged.append(span)
     return merged
 
 
-def _without(text: str, found: list[SensitiveSpan]) -> str:
+def _without(text: str, spans: list[SensitiveSpan]) -> str:
     """Return a text with spans blanked out."""
     parts, at = [], 0
-    for item in found:
-        parts += [text[at : item.start], _HIDDEN * (item.end - item.start)]
-        at = item.end
+    for span in spans:
+        parts += [text[at : span.start], _HIDDEN * (span.end - span.start)]
+        at = span.end
     return "".join([*parts, text[at:]])
 
 
@@ -717,11 +717,11 @@ def scrub(text: str) -> tuple[str, list[Secret]]:
     Returns:
         The new text, and the secrets with their spans in the original.
     """
-    found = find_secrets(text)
-    if not found:
-        return text, found
+    secrets = find_secrets(text)
+    if not secrets:
+        return text, secrets
     tokens = RedactionTokens([text])
-    return tokens.replace(text, found), found
+    return tokens.replace(text, secrets), secrets
 
 
 class RedactionTokens:
@@ -747,10 +747,10 @@ class RedactionTokens:
             self._numbers[value] = self._last[secret.kind]
         return self._numbers[value]
 
-    def replace(self, text: str, found: Iterable[Secret]) -> str:
+    def replace(self, text: str, secrets: Iterable[Secret]) -> str:
         """Return a text with tokens instead of secrets."""
         parts, at = [], 0
-        for secret in found:
+        for secret in secrets:
             parts += [
                 text[at : secret.start],
                 f"[REDACTED:{secret.kind}:{self.number(secret, text)}]",

@@ -174,7 +174,7 @@ def _change_session(
             unchanged, session = Precondition(view.head.size, [], (key_of(start),)), start.record.id
         record = about(key_of(start), start.record.id, name=name, archived=archived)
         try:
-            bank.ledger.append([record], given=unchanged)
+            bank.ledger.append([record], precondition=unchanged)
         except ChangedError:
             if attempt == MOST_TRIES - 1:
                 raise

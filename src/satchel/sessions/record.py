@@ -187,7 +187,7 @@ class _Recording:
         ledger = self._bank.ledger
         if self._source is None:
             source = seal(Source(provider="satchel", format="messages", at=now()))
-            ledger.append([source], given=self._given)
+            ledger.append([source], precondition=self._given)
             self._source = source.id
         ledger.append(records, batch=self._source)
 
@@ -195,7 +195,7 @@ class _Recording:
         """Make everything visible in one commit, unless a concurrent append came first."""
         ledger = self._bank.ledger
         if self._source is None:
-            ledger.append(waiting, given=self._given)
+            ledger.append(waiting, precondition=self._given)
             return
         if waiting:
             self._append(waiting)
@@ -207,7 +207,7 @@ class _Recording:
                 unchanged = Precondition(view.head.size, [], (self._tip.session,))
         end = closing_receipt(self._source, now(), messages=self._messages)
         tip_record = about(tip.session, self._start or tip.session, tip=tip.element)
-        ledger.append([end, tip_record], given=unchanged)
+        ledger.append([end, tip_record], precondition=unchanged)
         self._source = None
 
     def _result(self, tip: Tip, *, is_new: bool) -> RecordResult:

@@ -39,7 +39,7 @@ def test_machines_behind_one_address_accept_a_request_once_and_share_jobs(
                 TokenError.http_status,
                 TokenError.code,
             )
-            job = one.gateway.works.begin("test", lambda _: {"answer": 42})
+            job = one.gateway.jobs.begin("test", lambda _: {"answer": 42})
             assert "event: end" in other.client().get(f"/v1/jobs/{job.id}/events").text
             assert other.client().get(f"/v1/jobs/{job.id}").json()["result"] == {"answer": 42}
             banks = [one["name"] for one in other.client().get("/v1/banks").json()["banks"]]

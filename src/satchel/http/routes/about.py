@@ -279,22 +279,22 @@ POLICY = (
 @page_router.get("/")
 async def page() -> Response:
     """Return the page."""
-    return _told("index.html")
+    return _page_file("index.html")
 
 
 @page_router.get("/page/{name}")
 async def part(name: str) -> Response:
     """Return a file that the page is made of."""
-    return _told(name)
+    return _page_file(name)
 
 
-def _told(name: str) -> Response:
-    found = _PAGES.get(name)
-    if found is None:
+def _page_file(name: str) -> Response:
+    content = _PAGES.get(name)
+    if content is None:
         raise HTTPException(_NOT_FOUND)
     headers = {
         "Content-Security-Policy": POLICY,
         "Cross-Origin-Opener-Policy": "same-origin",
         "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     }
-    return Response(found, media_type=_KINDS[name.rpartition(".")[2]], headers=headers)
+    return Response(content, media_type=_KINDS[name.rpartition(".")[2]], headers=headers)

@@ -68,7 +68,7 @@ def make_artifact(
         name = f"memory{ARTIFACT_SUFFIXES[options.to]}"
         with Outlet.named(private.folder / name, called=f"artifact of {name}") as outlet:
             done = export_to(caller.bank(options.bank), outlet, create_artifact, options)
-        kept = _keep(gateway.settings, outlet.path, done)
+        kept = _store(gateway.settings, outlet.path, done)
     finally:
         private.close()
     return answer(kept, 201, {"Location": f"/pam/artifacts/{kept.artifact_id}"})
@@ -97,7 +97,7 @@ def download(settings: Settings, options: DownloadOptions) -> StoredArtifact:
     Raises:
         UnreadableError: If there is no such artifact.
     """
-    return _found(settings, options.artifact)
+    return _stored_artifact(settings, options.artifact)
 
 
 @router.get("/pam/artifacts/{artifact}", responses=gives_file(BYTES, *ARTIFACTS.values()))
@@ -108,15 +108,15 @@ def get_artifact(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Return an artifact's bytes; for the holder of a token, those of a disclosure."""
-    kept = download.run(gateway.settings, options)
+    artifact = download.run(gateway.settings, options)
     if not caller.is_owner:
-        return _part_of(kept, caller)
-    tag = f'"{kept.artifact_id}"'
-    if if_none_match is not None and tag in {one.strip() for one in if_none_match.split(",")}:
+        return _permitted_part(artifact, caller)
+    tag = f'"{artifact.artifact_id}"'
+    if if_none_match is not None and tag in {each.strip() for each in if_none_match.split(",")}:
         return Response(status_code=304, headers={"ETag": tag})
-    path = _folder(gateway.settings) / kept.artifact_id
+    path = _folder(gateway.settings) / artifact.artifact_id
     return FileResponse(
-        path, media_type=_media_type(kept), filename=kept.name, headers={"ETag": tag}
+        path, media_type=_media_type(artifact), filename=artifact.name, headers={"ETag": tag}
     )
 
 
@@ -128,13 +128,13 @@ def disclose_memories(
     gateway: Served,
 ) -> Response:
     """Return a disclosure of memories of an artifact's bank."""
-    kept = _found(gateway.settings, artifact)
+    source = _stored_artifact(gateway.settings, artifact)
     private = PrivateFolder()
     try:
         name = "disclosed.pam"
         with (
             Outlet.named(private.folder / name, called=f"download of {name}") as outlet,
-            caller.bank(kept.bank)._context() as opened,  # noqa: SLF001 - of its own package
+            caller.bank(source.bank)._context() as opened,  # noqa: SLF001 - of its own package
         ):
             disclose.run(opened, options, outlet=outlet)
         data = outlet.path.read_bytes()
@@ -166,15 +166,15 @@ async def verify(
         private.close()
 
 
-def _part_of(kept: StoredArtifact, caller: Caller) -> Response:
+def _permitted_part(artifact: StoredArtifact, caller: Caller) -> Response:
     """Return the memories of an artifact's bank that a token covers, unsigned."""
     private = PrivateFolder()
     try:
-        called = f"download of {kept.name}"
-        with Outlet.named(private.folder / kept.name, called=called) as outlet:
-            options = ExportRequest(kept.name, unsigned=True)
-            export_to(caller.bank(kept.bank), outlet, export, options)
-        return Response(outlet.path.read_bytes(), media_type=_media_type(kept))
+        called = f"download of {artifact.name}"
+        with Outlet.named(private.folder / artifact.name, called=called) as outlet:
+            options = ExportRequest(artifact.name, unsigned=True)
+            export_to(caller.bank(artifact.bank), outlet, export, options)
+        return Response(outlet.path.read_bytes(), media_type=_media_type(artifact))
     finally:
         private.close()
 
@@ -188,10 +188,10 @@ def _folder(settings: Settings) -> Path:
     return private_folder(settings.home / "artifacts")
 
 
-def _keep(settings: Settings, path: Path, done: Export) -> StoredArtifact:
+def _store(settings: Settings, path: Path, done: Export) -> StoredArtifact:
     """Store a file under its digest: its bytes first, then its metadata."""
     digest = (done.output_digest or "").rpartition(":")[2]
-    kept = StoredArtifact(
+    artifact = StoredArtifact(
         artifact_id=digest,
         created_at=now(),
         size_bytes=path.stat().st_size,
@@ -203,11 +203,11 @@ def _keep(settings: Settings, path: Path, done: Export) -> StoredArtifact:
     with path.open("rb") as file, atomic_write(folder / digest, mode=PRIVATE_FILE) as copy:
         shutil.copyfileobj(file, copy)
     with atomic_write(folder / f"{digest}.json", mode=PRIVATE_FILE) as about:
-        about.write(msgspec.json.encode(kept))
-    return kept
+        about.write(msgspec.json.encode(artifact))
+    return artifact
 
 
-def _found(settings: Settings, artifact: str) -> StoredArtifact:
+def _stored_artifact(settings: Settings, artifact: str) -> StoredArtifact:
     digits = artifact.lower()
     if len(digits) != _DIGITS or set(digits) - set("0123456789abcdef"):
         raise UnreadableError("no such artifact", field="artifact")

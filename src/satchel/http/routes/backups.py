@@ -59,7 +59,7 @@ def run(options: Annotated[BackupOptions, body(run_backup)], gateway: Served, _:
     def work(tell: ReportProgress) -> object:
         return run_backup.run(gateway.settings, with_progress(options, tell))
 
-    return start_job(gateway.works, "backup", work)
+    return start_job(gateway.jobs, "backup", work)
 
 
 @router.post("/verify", status_code=202)
@@ -73,7 +73,7 @@ def verify(
             verify_backups.run(gateway.settings, with_progress(options, tell))
         )
 
-    return start_job(gateway.works, "backup verify", work)
+    return start_job(gateway.jobs, "backup verify", work)
 
 
 restore_router = routes(prefix="/v1/backups", tags=["backups"])
@@ -89,7 +89,7 @@ def drill(
         found = drill_backup.run(gateway.settings, with_progress(options, tell))
         return {**msgspec.to_builtins(found), "is_good": found.is_good}
 
-    return start_job(gateway.works, "backup drill", work)
+    return start_job(gateway.jobs, "backup drill", work)
 
 
 @restore_router.post("/restore", status_code=202)
@@ -109,7 +109,7 @@ def restore(
         finally:
             caller.forget()
 
-    return start_job(gateway.works, "backup restore", work)
+    return start_job(gateway.jobs, "backup restore", work)
 
 
 @restore_router.post("/prune")

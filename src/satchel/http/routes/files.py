@@ -72,12 +72,12 @@ def read_file(
     A former ``version`` has no ETag, as a write cannot depend on it.
     """
     with files_of(caller.satchel, store) as files:
-        found = operations.read_file.run(OpenFiles(caller.settings, files), options)
-    headers = {} if found.sha256 is None else {"ETag": f'"{found.sha256}"'}
+        content = operations.read_file.run(OpenFiles(caller.settings, files), options)
+    headers = {} if content.sha256 is None else {"ETag": f'"{content.sha256}"'}
     tags = {each.strip() for each in (if_none_match or "").split(",")}
     if headers and headers["ETag"] in tags:
         return Response(status_code=304, headers=headers)
-    return Response(found.content, media_type="text/plain; charset=utf-8", headers=headers)
+    return Response(content.content, media_type="text/plain; charset=utf-8", headers=headers)
 
 
 @router.put("/text/{path:path}")

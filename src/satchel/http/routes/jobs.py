@@ -22,7 +22,7 @@ router = routes(prefix="/v1", tags=["jobs"])
 @serves(list_jobs)
 def jobs(gateway: Served, caller: Owner) -> Response:
     """List the jobs of the store's servers, newest first, and interrupted imports."""
-    return answer({"jobs": gateway.works.listed(), "cut_short": caller.satchel.jobs()})
+    return answer({"jobs": gateway.jobs.statuses(), "cut_short": caller.satchel.jobs()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +33,22 @@ class ServerJobOptions(Options):
 
 
 @operation(ServerJobOptions, name="server job show", absent=OF_SERVER)
-def show_job(works: JobQueue, options: ServerJobOptions) -> JobStatus:
+def show_job(jobs: JobQueue, options: ServerJobOptions) -> JobStatus:
     """Show the state of a server's job, and its result once it is done."""
-    return works.find(options.job)
+    return jobs.find(options.job)
 
 
 @operation(ServerJobOptions, name="server job follow", absent=OF_SERVER)
-def follow_job(works: JobQueue, options: ServerJobOptions) -> AsyncIterator[bytes]:
+def follow_job(jobs: JobQueue, options: ServerJobOptions) -> AsyncIterator[bytes]:
     """Follow a server's job as server-sent events: `step`, and `end` once."""
-    works.find(options.job)
-    return works.events(options.job)
+    jobs.find(options.job)
+    return jobs.events(options.job)
 
 
 @operation(ServerJobOptions, name="server job cancel", absent=OF_SERVER)
-def cancel_job(works: JobQueue, options: ServerJobOptions) -> JobStatus:
+def cancel_job(jobs: JobQueue, options: ServerJobOptions) -> JobStatus:
     """Cancel a server's job. It stops at its next step, and nothing that it wrote is visible."""
-    return works.call_off(options.job)
+    return jobs.cancel(options.job)
 
 
 @router.get("/jobs/{job}")
@@ -56,7 +56,7 @@ def job(
     options: Annotated[ServerJobOptions, query(show_job, job="job")], gateway: Served, _: Owner
 ) -> Response:
     """Return the state of a job, and its result once it is done."""
-    return answer(show_job.run(gateway.works, options))
+    return answer(show_job.run(gateway.jobs, options))
 
 
 @router.get("/jobs/{job}/events")
@@ -65,7 +65,7 @@ def events(
     options: Annotated[ServerJobOptions, query(follow_job, job="job")], gateway: Served, _: Owner
 ) -> Response:
     """Follow a job as server-sent events: ``step``, and ``end`` once."""
-    return StreamingResponse(follow_job.run(gateway.works, options), media_type="text/event-stream")
+    return StreamingResponse(follow_job.run(gateway.jobs, options), media_type="text/event-stream")
 
 
 @router.delete("/jobs/{job}")
@@ -73,7 +73,7 @@ def cancel(
     options: Annotated[ServerJobOptions, query(cancel_job, job="job")], gateway: Served, _: Owner
 ) -> Response:
     """Cancel a job. It stops at its next step, and nothing that it wrote is visible."""
-    return answer(cancel_job.run(gateway.works, options), 202)
+    return answer(cancel_job.run(gateway.jobs, options), 202)
 
 
 @router.get("/receipts")

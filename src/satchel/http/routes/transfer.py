@@ -194,12 +194,12 @@ async def _imported(
             caller.forget()
 
     try:
-        job = await to_thread(gateway.works.begin, "import", work)
+        job = await to_thread(gateway.jobs.begin, "import", work)
     except BaseException:
         upload.private.close()
         raise
     if not wait:
-        return answer(job.shown(), 202, {"Location": f"/v1/jobs/{job.id}"})
+        return answer(job.status(), 202, {"Location": f"/v1/jobs/{job.id}"})
     return answer(await job.result())
 
 
