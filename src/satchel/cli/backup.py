@@ -265,7 +265,7 @@ def _report(_: Any) -> dict[str, Callable[[Any], None]]:
     def waiting(due: datetime) -> None:
         message(f"the next backup is due at {due.astimezone():%Y-%m-%d %H:%M}")
 
-    return {"told": print_json if state.json else show_run, "waiting": waiting}
+    return {"on_run": print_json if state.json else show_run, "waiting": waiting}
 
 
 def _show_scheduled(result: ScheduleResult | Timer) -> None:

@@ -442,7 +442,9 @@ def _open_to_write(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank
 
 
 def _open_to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return init.opened_to_fill(state.settings, bank, lambda: owner_key(None), _report_created)
+    return init.open_bank_for_writing(
+        state.settings, bank, lambda: owner_key(None), _report_created
+    )
 
 
 def _report_created(done: init.InitResult) -> None:

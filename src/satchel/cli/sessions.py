@@ -346,7 +346,7 @@ def add_to(root: Group) -> None:
 
 
 def _open_to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return init.opened_to_fill(state.settings, bank, lambda: owner_key(None))
+    return init.open_bank_for_writing(state.settings, bank, lambda: owner_key(None))
 
 
 def _read_messages(values: dict[str, Any], source: SourceOptions) -> None:
