@@ -18,7 +18,7 @@ from satchel.model.text import Message
 from satchel.sessions.branches import fork
 from satchel.sessions.queries import messages_of
 from satchel.sessions.record import NewSession, begin, record
-from satchel.setup.init import opened_to_fill
+from satchel.setup.init import open_bank_for_writing
 
 MESSAGES, FORKS, SIZE = 10_000, 1_000, 600
 MOST_TIME, MOST_SPACE = 2.0, 1.1
@@ -31,7 +31,7 @@ def _bank(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenBank]:
     """Open a bank in a home of its own."""
     monkeypatch.setenv("SATCHEL_HOME", str(folder))
     settings = load_settings()
-    with opened_to_fill(settings, None, lambda: signing_key(settings)[0]) as bank:
+    with open_bank_for_writing(settings, None, lambda: signing_key(settings)[0]) as bank:
         yield bank
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,29 @@ def test_a_receipt_is_copied_to_a_file_and_verified_there(
     ran = satchel("receipt", "verify", path)
     assert (ran.status, ran.out[:8]) == (3, "tampered")
     assert "TAMPERED" in satchel("receipt", "show", path).out
+
+
+def test_an_output_whose_receipt_cannot_be_stored_is_reported(
+    satchel: Run, mem0: Path, tmp_path: Path, own_home: Path
+) -> None:
+    """By name in JSON, and as a warning: the output is complete, and a copy is still written."""
+    satchel("import", mem0, "--bank", "b")
+    shutil.rmtree(own_home / "receipts")
+    (own_home / "receipts").write_text("in the way")
+    for command in (["export", "--bank", "b", "-o"], ["convert", str(mem0)]):
+        path = tmp_path / f"{command[0]}.pam"
+        ran = satchel(*command, path)
+        assert ran.status == 0
+        assert "warning: the receipt was not stored on this machine: " in ran.err
+        assert "satchel receipt show" not in ran.err
+        assert satchel("verify", path).status == 0
+        done = satchel(*command, path, "--overwrite", "--json").json
+        assert str(own_home / "receipts") in done["receipt_problem"]
+        assert "receipt" not in done
+        copy = tmp_path / f"{command[0]}.receipt.json"
+        done = satchel(*command, path, "--overwrite", "--receipt", copy, "--json").json
+        assert (bool(done["receipt"]), "not stored" in done["receipt_problem"]) == (True, True)
+        assert satchel("receipt", "verify", copy).status == 0
 
 
 def test_a_loss_makes_status_1_until_it_is_accepted(

@@ -153,15 +153,15 @@ class FolderStorage:
         while waiting:
             folder = waiting.pop()
             try:
-                found = self._folder.listing(folder)
+                entries = self._folder.listing(folder)
             except UnreadableError as error:
                 _unless_missing(error)
                 continue
-            for one in found:
-                name = f"{folder}/{one.name}"
-                if one.kind == "folder" and name.count("/") < _DEEPEST:
+            for entry in entries:
+                name = f"{folder}/{entry.name}"
+                if entry.kind == "folder" and name.count("/") < _DEEPEST:
                     waiting.append(name)
-                elif one.kind == "file":
+                elif entry.kind == "file":
                     yield name
 
     def tidy(self) -> None:
@@ -351,17 +351,17 @@ class PackEncryption:
             UnreadableError, MalformedError: If a named identity is invalid.
         """
         self.ready()
-        just = [self._reader[0]] if self._reader is not None else []
+        temporary = [self._reader[0]] if self._reader is not None else []
         try:
-            found = decrypt_bytes(stored, [*just, *(self._identities or ())])
+            decrypted = decrypt_bytes(stored, [*temporary, *(self._identities or ())])
         except EncryptionError as error:
             raise VerificationError(f"encrypted data of a backup: {error.message}") from None
-        if found is None:
+        if decrypted is None:
             raise EncryptionError(
                 "no identity here decrypts the backup",
                 hint="Pass an identity it was encrypted to: satchel --identity FILE.",
             )
-        return found
+        return decrypted
 
 
 PLAIN = PackEncryption(Unlocker())
@@ -611,18 +611,18 @@ class Packs:
             TargetError: If they cannot be written.
         """
         digest = blake3(data).hexdigest()
-        found = self._known.get(digest)
-        if found is None:
+        ref = self._known.get(digest)
+        if ref is None:
             stored, locked = packed(data, self._how), None
             if self._locking.locks:
                 stored = self._locking.closed(stored, is_index=is_index)
                 locked = blake3(stored).hexdigest()
-            found = self._known[digest] = Ref(digest, len(data), len(stored), locked)
-            self._shelf.put(place_of(self._series, found.name), stored)
+            ref = self._known[digest] = Ref(digest, len(data), len(stored), locked)
+            self._shelf.put(place_of(self._series, ref.name), stored)
             self.written += 1
             self.bytes_written += len(stored)
-        self._tell(found)
-        return found
+        self._tell(ref)
+        return ref
 
     def get(self, ref: Ref) -> bytes:
         """Return the contents of a pack.

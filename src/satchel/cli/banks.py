@@ -77,12 +77,12 @@ def _newcomer_key(_: Any) -> Mapping[str, Any]:
     return {"newcomer": owner_key}
 
 
-def _show_owners(found: OwnerList, _: OwnedBankOptions) -> None:
+def _show_owners(owners: OwnerList, _: OwnedBankOptions) -> None:
     table(
         ["name", "secret key", "key"],
-        [[each.name or "", "here" if each.signs else "", each.key] for each in found.owners],
+        [[each.name or "", "here" if each.signs else "", each.key] for each in owners.owners],
     )
-    number = f"{found.threshold} of {len(found.owners)}"
+    number = f"{owners.threshold} of {len(owners.owners)}"
     line(f"{number} must sign a decision about the bank")
 
 
@@ -125,9 +125,9 @@ def _config_to_write(_: Any, of: OwnedBankOptions) -> AbstractContextManager[Ope
     return open_bank(state.settings, of.bank, writes=True)
 
 
-def _read_values(given: dict[str, Any], _: OwnedBankOptions) -> None:
+def _read_values(values: dict[str, Any], _: OwnedBankOptions) -> None:
     """Parse values that are JSON; an empty one removes the setting."""
-    given["values"] = {name: _config_value(text) for name, text in given["values"].items()}
+    values["values"] = {name: _config_value(text) for name, text in values["values"].items()}
 
 
 def _config_value(text: Any) -> Any:
@@ -139,23 +139,23 @@ def _config_value(text: Any) -> Any:
         return text
 
 
-def _show_config(found: BankConfigReport, _: OwnedBankOptions) -> None:
-    if not found.settings:
+def _show_config(report: BankConfigReport, _: OwnedBankOptions) -> None:
+    if not report.settings:
         message("Only defaults. To change one: satchel bank config set")
         return
     print_facts(
-        (name, f"{json.dumps(value, ensure_ascii=False)}  ({found.origins.get(name, 'file')})")
-        for name, value in sorted(found.settings.items())
+        (name, f"{json.dumps(value, ensure_ascii=False)}  ({report.origins.get(name, 'file')})")
+        for name, value in sorted(report.settings.items())
     )
 
 
-def _show_config_export(found: BankConfigReport) -> None:
-    if found.output != NAME:
-        message(f"written to {found.output}")
+def _show_config_export(result: BankConfigReport) -> None:
+    if result.output != NAME:
+        message(f"written to {result.output}")
 
 
-def _show_config_import(found: BankConfigReport) -> None:
-    message("imported" if found.is_changed else "unchanged")
+def _show_config_import(result: BankConfigReport) -> None:
+    message("imported" if result.is_changed else "unchanged")
 
 
 command(
@@ -233,15 +233,15 @@ class BankConfirmOptions(Options):
     yes: Annotated[bool, Option("Do not ask for confirmation.")] = False
 
 
-def _confirm(given: dict[str, Any], confirmation: BankConfirmOptions) -> None:
+def _confirm(values: dict[str, Any], confirmation: BankConfirmOptions) -> None:
     """Ask for confirmation to delete a bank; without a terminal, refuse it."""
-    if confirmation.yes or given.get("dry_run"):
+    if confirmation.yes or values.get("dry_run"):
         return
     if state.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
             "deleting a bank needs a confirmation", hint="Add --yes, or see --dry-run."
         )
-    planned = delete_bank(state.settings, given["bank"], dry_run=True)
+    planned = delete_bank(state.settings, values["bank"], dry_run=True)
     message(f"{planned.name or planned.id}, {_size(planned)}, {planned.id}")
     message("Delete it for good? Type yes:")
     with activity.hidden():

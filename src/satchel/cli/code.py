@@ -24,7 +24,7 @@ _MOST_SHOWN = 10
 def show_symbols(result: Sequence[SymbolDetails]) -> None:
     """Print symbols, member by member."""
     for each in result:
-        _tell_symbol(each)
+        _show_symbol(each)
 
 
 def show_trees(result: Sequence[CodeTree]) -> None:
@@ -74,19 +74,19 @@ def show_index(done: CodeIndexResult) -> None:
         message(f"and {len(done.findings) - _MOST_SHOWN:,} more: --json")
 
 
-def show_answer(found: CodeQueryResult) -> None:
+def show_answer(result: CodeQueryResult) -> None:
     """Print symbols and relations."""
-    if len(found.meant) > 1:
-        message(f"several match: {', '.join(each.id for each in found.meant)}")
-    if found.symbols:
-        table(["kind", "name", "place", "signature"], map(_symbol, found.symbols))
-    if found.edges:
-        table(["relation", "symbol", "place", "how", "target"], map(_edge, found.edges))
-    if not found.symbols and not found.edges:
+    if len(result.meant) > 1:
+        message(f"several match: {', '.join(each.id for each in result.meant)}")
+    if result.symbols:
+        table(["kind", "name", "place", "signature"], map(_symbol, result.symbols))
+    if result.edges:
+        table(["relation", "symbol", "place", "how", "target"], map(_edge, result.edges))
+    if not result.symbols and not result.edges:
         message("nothing found")
-    if found.more:
-        message(f"There are {found.more:,} more: --limit")
-    if not found.complete:
+    if result.more:
+        message(f"There are {result.more:,} more: --limit")
+    if not result.complete:
         message("Not everything was considered: a name is in too many files.")
 
 
@@ -105,8 +105,8 @@ def _edge(edge: CodeEdge) -> list[object]:
     return [edge.kind, of.name, f"{of.path}:{edge.line or of.line}", how, excerpt(of.signature)]
 
 
-def _tell_symbol(shown: SymbolDetails) -> None:
-    code = shown.code
+def _show_symbol(details: SymbolDetails) -> None:
+    code = details.code
     line(code.signature or code.name, style="bold")
     rows: list[tuple[str, object]] = [
         ("id", code.id),
@@ -118,15 +118,17 @@ def _tell_symbol(shown: SymbolDetails) -> None:
     rows += [("says", each) for each in code.doc.splitlines()]
     rows += [
         (edge.kind, f"{edge.name}  {_ends(edge)}")
-        for edge in shown.edges
+        for edge in details.edges
         if edge.kind != "DEFINED_IN"
     ]
-    rows += [("method", f"{each.signature or each.name}  :{each.line}") for each in shown.methods]
-    rows += [("inherited by", f"{edge.source}{_perhaps(edge)}") for edge in shown.heirs]
-    rows += [("called by", f"{edge.source}:{edge.line}{_perhaps(edge)}") for edge in shown.callers]
-    if shown.more_callers:
-        rows.append(("called by", f"{shown.more_callers:,} more: --limit"))
-    rows += [("memory", f"{short(each.id)}  {excerpt(each.text)}") for each in shown.memories]
+    rows += [("method", f"{each.signature or each.name}  :{each.line}") for each in details.methods]
+    rows += [("inherited by", f"{edge.source}{_perhaps(edge)}") for edge in details.heirs]
+    rows += [
+        ("called by", f"{edge.source}:{edge.line}{_perhaps(edge)}") for edge in details.callers
+    ]
+    if details.more_callers:
+        rows.append(("called by", f"{details.more_callers:,} more: --limit"))
+    rows += [("memory", f"{short(each.id)}  {excerpt(each.text)}") for each in details.memories]
     print_facts(rows)
 
 

@@ -103,22 +103,22 @@ def _show_plan(plan: ErasureResult) -> None:
     _show_arriving(plan)
 
 
-def _show_kinds(found: ErasureResult) -> None:
+def _show_kinds(result: ErasureResult) -> None:
     reasons = {
         "version": "other versions",
         "joins": "links to it",
         "derived": "derived from it, or part of it",
     }
-    for why, number in found.with_them.items():
+    for why, number in result.with_them.items():
         line(f"  {number:,} {reasons[why]}")
-    for name, number in found.types.items():
+    for name, number in result.types.items():
         line(f"  {number:,} {name}")
 
 
-def _show_arriving(found: ErasureResult) -> None:
-    if found.arriving:
+def _show_arriving(result: ErasureResult) -> None:
+    if result.arriving:
         message(
-            f"{count(found.arriving, 'record')} of incomplete imports cannot be erased:"
+            f"{count(result.arriving, 'record')} of incomplete imports cannot be erased:"
             " resume or undo these imports first",
             style="yellow",
         )
@@ -131,14 +131,14 @@ def _show_erased(done: ErasureResult) -> None:
         line(f"  {number:,} in {name}")
     _show_arriving(done)
     if done.scanned:
-        looked = size(sum(one.bytes for one in done.scanned))
-        line(f"searched {looked} in {count(len(done.scanned), 'place')}: {_result(done)}")
-    for one in [each for each in done.scanned if each.found][:_SHOWN]:
-        message(f"  {one.found:,} in {one.name}", style="yellow")
+        searched = size(sum(location.bytes for location in done.scanned))
+        line(f"searched {searched} in {count(len(done.scanned), 'place')}: {_result(done)}")
+    for location in [each for each in done.scanned if each.found][:_SHOWN]:
+        message(f"  {location.found:,} in {location.name}", style="yellow")
     if done.still_said:
         message(f"{done.still_said:,} or more remaining records contain some of the same text:")
-        for said in done.still_said_examples[:_SHOWN]:
-            bank, _, identity = said.partition(" ")
+        for example in done.still_said_examples[:_SHOWN]:
+            bank, _, identity = example.partition(" ")
             message(f"  {short(identity)} in bank {short(bank)}")
     if done.derived_left:
         message(
@@ -179,8 +179,8 @@ def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
     return open_bank(state.settings, bank)
 
 
-def _to_standard_output(given: dict[str, Any]) -> None:
-    given.setdefault("output", NAME)
+def _to_standard_output(values: dict[str, Any]) -> None:
+    values.setdefault("output", NAME)
 
 
 def _show_everything(done: PersonReport) -> None:

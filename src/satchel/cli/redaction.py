@@ -37,10 +37,10 @@ def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
     return open_bank(state.settings, bank)
 
 
-def _to_print(given: dict[str, Any]) -> None:
+def _to_print(values: dict[str, Any]) -> None:
     """Print the record if the output is ``-``, as without a file."""
-    if given.get("output") == NAME and not given.get("sealed"):
-        del given["output"]
+    if values.get("output") == NAME and not values.get("sealed"):
+        del values["output"]
 
 
 def _show(done: RedactionResult) -> None:
@@ -53,8 +53,8 @@ def _show(done: RedactionResult) -> None:
     if done.redacted > _SHOWN:
         line(f"and {done.redacted - _SHOWN:,} more")
     if done.kept:
-        kept = count(done.kept, "value")
-        message(f"{kept} kept: they identify the memory or its owner; --field includes them")
+        values = count(done.kept, "value")
+        message(f"{values} kept: they identify the memory or its owner; --field includes them")
     if done.recoverable_by and not done.dry_run:
         message(f"the originals can be recovered by {', '.join(done.recoverable_by)}")
     for note in done.notes:

@@ -113,8 +113,8 @@ def show_context(result: RehydrateResult, *, explain: bool) -> None:
     if explain:
         for number, stage in enumerate(result.stages, 1):
             message(f"{number} {stage.name}: {stage.detail} ({stage.entries:,} left)")
-        for one in result.entries[:_MOST_EXPLAINED]:
-            message(_why(one))
+        for memory in result.entries[:_MOST_EXPLAINED]:
+            message(_why(memory))
     message(result.notice)
     for held in result.quarantined[:_MOST_WITHHELD]:
         message(f"withheld: {short(held.id)} {held.type}, {held.trust}: {'; '.join(held.reasons)}")
@@ -124,16 +124,17 @@ def show_context(result: RehydrateResult, *, explain: bool) -> None:
         message("Not every memory was considered: give a longer task, or narrow the filters.")
 
 
-def _why(one: ContextMemory) -> str:
-    parts = one.parts
-    told = f"  {short(one.id)} {one.type} {one.score:.2f} {one.form}"
+def _why(memory: ContextMemory) -> str:
+    parts = memory.parts
+    summary = f"  {short(memory.id)} {memory.type} {memory.score:.2f} {memory.form}"
     if parts is None:
-        return told
+        return summary
     similar = "-" if parts.similarity is None else f"{parts.similarity:.2f}"
     penalty = f" x{parts.penalty:g}" if parts.penalty < 1 else ""
     return (
-        f"{told}: recency {parts.recency:.2f}, salience {parts.salience:.2f},"
-        f" similarity {similar}, depth {parts.depth:.2f}{penalty}; {one.trust}, {one.tokens} tokens"
+        f"{summary}: recency {parts.recency:.2f}, salience {parts.salience:.2f},"
+        f" similarity {similar}, depth {parts.depth:.2f}{penalty}; {memory.trust},"
+        f" {memory.tokens} tokens"
     )
 
 

@@ -33,12 +33,12 @@ class EntriesFile(Options):
     ] = None
 
 
-def _add_entries(given: dict[str, Any], source: EntriesFile) -> None:
+def _add_entries(values: dict[str, Any], source: EntriesFile) -> None:
     if source.entries_from is None:
         return
     with open_input(Path(source.entries_from)) as stream:
         ids = token_operations.ids_in(stream.read(token_operations.MOST_LIST_BYTES + 1))
-    given["entries"] = (*given.get("entries", ()), *ids)
+    values["entries"] = (*values.get("entries", ()), *ids)
 
 
 def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
@@ -49,13 +49,13 @@ def _to_write(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
     return open_bank(state.settings, bank, writes=True)
 
 
-def _show_made(made: TokenChain, _: object = None) -> None:
-    if made.output is None:
-        print_text(made.text + "\n")
+def _show_made(token: TokenChain, _: object = None) -> None:
+    if token.output is None:
+        print_text(token.text + "\n")
         return
-    line(made.id)
-    if made.output != NAME:
-        message(f"written to {made.output}: give it to its holder only")
+    line(token.id)
+    if token.output != NAME:
+        message(f"written to {token.output}: give it to its holder only")
 
 
 def _show_chain(chain: TokenChain) -> None:
