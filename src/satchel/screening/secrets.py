@@ -279,15 +279,15 @@ def vendor_secrets(text: str) -> Iterator[SensitiveSpan]:
     """Yield the secrets with a vendor's format, in any order, possibly twice."""
     for mark, shape in _by_mark:
         if mark in text:
-            yield from _of_shape(shape, text)
+            yield from _shape_matches(shape, text)
 
 
-def _of_shape(shape: Shape, text: str) -> Iterator[SensitiveSpan]:
+def _shape_matches(shape: Shape, text: str) -> Iterator[SensitiveSpan]:
     pattern = shape.pattern
     group = "secret" if "secret" in pattern.groupindex else 0
-    for found in pattern.finditer(text):
-        if shape.accepts(found[group]):
-            yield SensitiveSpan(found.start(group), found.end(group), shape.kind)
+    for match in pattern.finditer(text):
+        if shape.accepts(match[group]):
+            yield SensitiveSpan(match.start(group), match.end(group), shape.kind)
 
 
 # Not within a word, a decimal number or a telephone number; grouped by one separator throughout.
@@ -313,10 +313,10 @@ _DOUBLED = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
 
 def card_numbers(text: str) -> Iterator[SensitiveSpan]:
     """Yield the payment cards in a text."""
-    for found in _number.finditer(text):
-        start = found.start()
-        if is_card(found[0]) and not _another_number(text[max(0, start - _BEFORE) : start]):
-            yield SensitiveSpan(start, found.end(), "card-number")
+    for match in _number.finditer(text):
+        start = match.start()
+        if is_card(match[0]) and not _another_number(text[max(0, start - _BEFORE) : start]):
+            yield SensitiveSpan(start, match.end(), "card-number")
 
 
 def is_card(text: str) -> bool:
@@ -452,10 +452,10 @@ def _end_of_bare(text: str, start: int) -> int:
 @lru_cache(maxsize=4096)
 def names_secret(name: str) -> str | None:
     """Return ``password`` or ``key`` if a member of this name contains a secret, else None."""
-    found = _whole_name(name)
-    if found is None or (found["key"] is not None and _names_something_else(found["before"])):
+    match = _whole_name(name)
+    if match is None or (match["key"] is not None and _names_something_else(match["before"])):
         return None
-    return "key" if found["key"] is not None else "password"
+    return "key" if match["key"] is not None else "password"
 
 
 def is_named_secret(value: str, names: str) -> bool:

@@ -264,13 +264,13 @@ class SatchelLadybug(SatchelSqlite):
         first = self._place(which, 0)
         within = "r.place >= $first AND r.place < $after"
         cypher = f"MATCH (r:Record) WHERE {within} RETURN r ORDER BY r.place"
-        found = self._cypher(cypher, first=first, after=first + _STRETCH // 2)
+        nodes = self._cypher(cypher, first=first, after=first + _STRETCH // 2)
         return [
             Record(
                 seq=seq,
                 fields={name: value for name, value in node.items() if not name.startswith("_")},
             )
-            for seq, (node,) in enumerate(found)
+            for seq, (node,) in enumerate(nodes)
         ]
 
     def _place(self, which: int, seq: int) -> int:
