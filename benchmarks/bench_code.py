@@ -112,11 +112,11 @@ def test_2000_files_are_read_again_after_one_change_in_two_seconds(
         lines = _recalled(bank)
         recalling = time.perf_counter() - start
         start = time.perf_counter()
-        found = query_code(bank, callers_of="start_3")
+        callers = query_code(bank, callers_of="start_3")
         asking = time.perf_counter() - start
     assert any(line.startswith("def start_3(text: str) -> None") for line in lines)
     assert any("called by" in line for line in lines)
-    assert found.edges
+    assert callers.edges
     report(
         "code",
         Table(

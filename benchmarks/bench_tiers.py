@@ -47,11 +47,11 @@ def facts(count: int, seed: int = 5) -> Iterator[NewFact]:
     things = [f"{one} {two}" for one in _TEAMS for two in _THINGS]
     for _ in range(count):
         thing = chance.choice(things)
-        said = [
+        sentences = [
             f"The {thing} {chance.choice(_VERBS)} {chance.randrange(2, 64)}",
             f"{chance.choice(_KINDS)} {chance.choice(_PLACES)}",
         ]
-        yield NewFact(content=" ".join(said), concept=thing, tags=("operations",))
+        yield NewFact(content=" ".join(sentences), concept=thing, tags=("operations",))
 
 
 def test_facts_are_linked_as_they_are_stored() -> None:
