@@ -38,12 +38,12 @@ STEPS: dict[Any, tuple[str, ...]] = {
     restore_targets: (
         *(
             "_read_existing",
-            "_written",
+            "_write_log",
             "copy_side_data",
             "compare",
             "store_head",
             "finish_erasure",
-            "_believe",
+            "_record_head",
         ),
     ),
 }
@@ -122,7 +122,11 @@ def test_a_restore_that_is_interrupted_at_any_step_leaves_the_bank_as_it_was_or_
             restored(settings, where, overwrite=True, accept_loss=True)
             assert current(here.store, bank) == asked
             added(settings, bank, 1, 80_000)
-    assert {name.partition(" ")[2] for name in steps} >= {"_written", "_believe", "run_backup"}
+    assert {name.partition(" ")[2] for name in steps} >= {
+        "_write_log",
+        "_record_head",
+        "run_backup",
+    }
 
 
 def test_a_safety_copy_is_restored_by_its_name_alone(here: Settings, where: str) -> None:

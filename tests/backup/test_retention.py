@@ -13,7 +13,7 @@ from backup_kit import added, catalogued, own_bank
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.backup.health import standing_of
+from satchel.backup.health import read_status
 from satchel.backup.prune import MOST_UNVERIFIED, Candidate, RetentionPolicy, select_expired
 from satchel.backup.run import BackupRun
 from satchel.backup.schedule import keep_schedule, next_run, schedule_for
@@ -146,7 +146,7 @@ def test_thirty_days_of_a_schedule_keep_what_the_rules_say(here: Settings, tmp_p
         if len(runs) % 6 == 0:
             added(here, bank, 1, 40_000 + len(runs))
 
-    assert keep_schedule(settings, clock=clock, runs=30, told=told) == 0
+    assert keep_schedule(settings, clock=clock, runs=30, on_run=told) == 0
     taken = [datetime.fromisoformat(run.made[0].at or "") for run in runs]
     local = [at.astimezone() for at in taken[1:]]  # the first one was overdue
     assert {(at.hour, at.minute) for at in local} == {(4, 0)}
@@ -155,7 +155,7 @@ def test_thirty_days_of_a_schedule_keep_what_the_rules_say(here: Settings, tmp_p
     days = [(clock.at - datetime.fromisoformat(one.manifest.at)).days for one in left]
     assert days[-5:] == [4, 3, 2, 1, 0]
     assert len(left) in (7, 8)  # five days, and the last one of each of three weeks
-    assert standing_of(settings, str(where)).id == left[-1].id
+    assert read_status(settings, str(where)).id == left[-1].id
 
 
 def test_a_missed_backup_is_made_immediately(here: Settings, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_run_that_fails_does_not_end_the_schedule(here: Settings, tmp_path: Pa
         if len(runs) == 1:
             (tmp_path / "b").unlink()
 
-    assert keep_schedule(settings, clock=Frozen(START), runs=2, told=told) == 0
+    assert keep_schedule(settings, clock=Frozen(START), runs=2, on_run=told) == 0
     assert [bool(run.exit_status) for run in runs] == [True, False]
 
 

@@ -15,11 +15,11 @@ from satchel.agents.agents import show_agent
 from satchel.agents.staged_files import Staging
 from satchel.backup.contents import (
     AgentContents,
-    KeptFile,
+    PackedFile,
     files_of,
-    keep_agent,
-    prove,
     read_agent_contents,
+    verify_contents,
+    write_agent,
 )
 from satchel.backup.drill import drill_backup
 from satchel.backup.inventory import list_backups, verify_backups
@@ -267,7 +267,7 @@ def test_a_path_that_leads_out_of_the_folder_is_never_written(tmp_path: Path, pa
     with pytest.raises(VerificationError):
         read_agent_contents(part, packs)
     with pytest.raises(VerificationError):
-        prove(_manifest(part), packs)
+        verify_contents(_manifest(part), packs)
 
 
 def test_files_that_are_not_those_that_are_named_are_refused(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_files_that_are_not_those_that_are_named_are_refused(tmp_path: Path) -> 
     assert list(files_of(part, told, packs)) == [("a", b"one"), ("b", b""), ("c", b"three")]
     for wrong in (
         replace(told, files=told.files[:1]),
-        replace(told, files=[*told.files, KeptFile("d", 3, told.files[0].digest)]),
+        replace(told, files=[*told.files, PackedFile("d", 3, told.files[0].digest)]),
         replace(told, files=[told.files[2], *told.files[:2]]),
         replace(told, files=[replace(told.files[0], size=2), *told.files[1:]]),
     ):
@@ -292,7 +292,7 @@ def test_files_that_are_not_those_that_are_named_are_refused(tmp_path: Path) -> 
 
 def _kept(tmp_path: Path, files: list[tuple[str, bytes]]) -> tuple[AgentBackup, Packs]:
     packs = Packs(FolderStorage(tmp_path / "shelf", create=True), "0" * 16)
-    return keep_agent(packs, "syn", None, files, AgentContents), packs
+    return write_agent(packs, "syn", None, files, AgentContents), packs
 
 
 def _manifest(part: AgentBackup) -> Manifest:

@@ -233,11 +233,11 @@ def test_a_killed_indexing_run_is_resumed(
             raise KeyboardInterrupt
         real(self, head)
 
-    real = index._Round._write
-    monkeypatch.setattr(index._Round, "_write", dying)
+    real = index._UpdateAttempt._write
+    monkeypatch.setattr(index._UpdateAttempt, "_write", dying)
     with pytest.raises(KeyboardInterrupt):
         coded.read(folder)
-    monkeypatch.setattr(index._Round, "_write", real)
+    monkeypatch.setattr(index._UpdateAttempt, "_write", real)
     with coded.ledger.reading() as view:
         assert not index.stored_heads(view.side)[0].whole
     coded.names()  # can be asked all the same

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from whole_store_kit import everything
 
 from satchel.backup.catalogue import Catalogue, StoredBackup
-from satchel.backup.contents import prove
+from satchel.backup.contents import verify_contents
 from satchel.backup.options import BackupOptions, RestoreOptions
 from satchel.backup.restore import restore_backup
 from satchel.backup.restore_targets import RestoreResult
@@ -127,7 +127,7 @@ def sound(where: str, settings: Settings | None = None) -> list[str]:
     catalogue = Catalogue(shelf, *([PackEncryption(settings.unlocking)] if settings else []))
     found = [one for one in catalogue.all() if one.verified]
     for one in found:
-        assert prove(one.manifest, catalogue.packs(one)).unopened == 0
+        assert verify_contents(one.manifest, catalogue.packs(one)).unopened == 0
     assert (catalogue.problems, catalogue.closed) == ([], [])
     shelf.close()
     return [one.id for one in found]

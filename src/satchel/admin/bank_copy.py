@@ -51,7 +51,7 @@ class SourceMapping:
         UsageError: If an interrupted copy was started with other options.
     """
 
-    def __init__(self, view: View, there: View, how: dict[str, Any]) -> None:
+    def __init__(self, view: View, target_view: View, how: dict[str, Any]) -> None:
         head = view.head
         self.external = view.standing is BankStanding.UNTRUSTED
         """Whether trust that the origin states is ignored."""
@@ -64,8 +64,8 @@ class SourceMapping:
 
         self._moment = {"bank": head.bank, "size": head.size, "root": head.root, **how}
         self._batches = dict[str, str]()
-        for name in there.open_imports():
-            mark = mark_of(there.get([name])[name])
+        for name in target_view.open_imports():
+            mark = mark_of(target_view.get([name])[name])
             if mark.get("bank") == head.bank and _is_moment(mark, view):
                 self._go_on(name, mark, how)
         if _OWN not in self._batches:
@@ -81,18 +81,18 @@ class SourceMapping:
         """Unique IDs of the source records in the target."""
         return list(dict.fromkeys(self._batches.values()))
 
-    def name_for(self, view: View, there: View, logged: VerifiedRecord) -> str:
+    def name_for(self, view: View, target_view: View, logged: VerifiedRecord) -> str:
         """Return the ID of a record's source record in the target."""
-        place = logged.row.batch
-        if not place or self.external:
+        position = logged.row.batch
+        if not position or self.external:
             return self._batches[_OWN]
-        source = view.log_records_at([place])[place]
+        source = view.log_records_at([position])[position]
         name = source.record.id
         if name not in self._batches:
-            self._take(there, name, source)
-            said = view.statuses_of(name, self.size)
-            again = (_promoted(one, self._batches[name]) for one in said)
-            self.promoted += [record for record in again if record is not None]
+            self._take(target_view, name, source)
+            statuses = view.statuses_of(name, self.size)
+            promotions = (_promoted(status, self._batches[name]) for status in statuses)
+            self.promoted += [record for record in promotions if record is not None]
         return self._batches[name]
 
     def _take(self, there: View, name: str, source: VerifiedRecord) -> None:
@@ -252,52 +252,54 @@ class BankCopier:
     def _walk(self, *, writes: bool, progress: Progress | None) -> BankCopyCounts:
         self.done = BankCopyCounts(dry_run=not writes)
         how = {"on_conflict": str(self.on_conflict), "retired": self.retired}
-        with self.origin.reading() as view, self.target.reading() as there:
-            arrivals = self._arrivals = SourceMapping(view, there, how)
-            wanted = Filter(as_of=arrivals.size, retired=self.retired, held=True)
-            needed, graves = _ancestors(view, wanted)
-        place = -1
-        while place < self._arrivals.size - 1:
-            with self.origin.reading() as view, self.target.reading() as there:
-                found, place = self._next(view, place, needed)
-                parts = self._chosen(view, there, found)
-                names = [arrivals.name_for(view, there, part.logged) for part in parts]
+        with self.origin.reading() as view, self.target.reading() as target_view:
+            arrivals = self._arrivals = SourceMapping(view, target_view, how)
+            condition = Filter(as_of=arrivals.size, retired=self.retired, held=True)
+            needed, graves = _ancestors(view, condition)
+        position = -1
+        while position < self._arrivals.size - 1:
+            with self.origin.reading() as view, self.target.reading() as target_view:
+                records, position = self._next(view, position, needed)
+                parts = self._chosen(view, target_view, records)
+                names = [arrivals.name_for(view, target_view, part.logged) for part in parts]
             if writes:
                 self._put(parts, names)
             if progress is not None:
-                progress(place + 1, self._arrivals.size)
+                progress(position + 1, self._arrivals.size)
         if writes:
             self._close(graves)
         return self.done
 
     def _next(self, view: View, after: int, needed: set[str]) -> tuple[list[VerifiedRecord], int]:
         """Return the next records, and the last log position that was read for them."""
-        wanted, found = (
+        condition, records = (
             Filter(as_of=self._arrivals.size, retired=True, held=True),
             list[VerifiedRecord](),
         )
-        for logged in view.scan(wanted, after=after):
+        for logged in view.scan(condition, after=after):
             after = logged.seq
             if logged.row.type not in ERASABLE:
                 continue
             if self.retired or logged.row.retired is None or logged.record.id in needed:
-                found.append(logged)
-            if len(found) == GROUP:
-                return found, after
-        return found, self._arrivals.size - 1
+                records.append(logged)
+            if len(records) == GROUP:
+                return records, after
+        return records, self._arrivals.size - 1
 
-    def _chosen(self, view: View, there: View, found: Sequence[VerifiedRecord]) -> list[_Part]:
+    def _chosen(
+        self, view: View, target_view: View, records: Sequence[VerifiedRecord]
+    ) -> list[_Part]:
         """Return what to add for some records, except those that were added before."""
-        known = there.places([logged.record.id for logged in found])
-        shown = there.get(list(known))
+        known = target_view.places([logged.record.id for logged in records])
+        visible = target_view.get(list(known))
         parts = list[_Part]()
-        for logged in found:
+        for logged in records:
             name = logged.record.id
-            pending = name in known and name not in shown and there.erasure(name) is None
-            if (name in known and not pending) or there.erasure(name) is not None:
+            pending = name in known and name not in visible and target_view.erasure(name) is None
+            if (name in known and not pending) or target_view.erasure(name) is not None:
                 self.done.there += 1
                 continue
-            conflict = self._conflict(there, logged)
+            conflict = self._conflict(target_view, logged)
             if conflict is None:
                 if pending:
                     parts.append(
@@ -305,8 +307,8 @@ class BankCopier:
                     )
                 continue
             self.done.records += 1
-            said = [] if pending else [*_whole(view, logged), *self._said_of(view, logged)]
-            parts.append(_Part(logged, [*said, *conflict]))
+            copied = [] if pending else [*_whole(view, logged), *self._statuses_of(view, logged)]
+            parts.append(_Part(logged, [*copied, *conflict]))
         return parts
 
     def _conflict(self, there: View, logged: VerifiedRecord) -> list[Sealed] | None:
@@ -329,20 +331,20 @@ class BankCopier:
             _status(other.record.id, "superseded", "merged from another bank", logged.record.id)
         ]
 
-    def _said_of(self, view: View, logged: VerifiedRecord) -> list[Sealed]:
+    def _statuses_of(self, view: View, logged: VerifiedRecord) -> list[Sealed]:
         """Return the status records that give a record the state that it has in the origin.
 
         Status records that name it are copied. Those of its whole import are written for it alone.
         """
         row, size = logged.row, self._arrivals.size
-        said = [
-            one
-            for one in view.statuses_of(row.id, size)
+        statuses = [
+            status
+            for status in view.statuses_of(row.id, size)
             # A promotion by an untrusted owner is not copied.
-            if not (self._arrivals.external and _state_of(one) == "promoted")
+            if not (self._arrivals.external and _state_of(status) == "promoted")
         ]
         retired = hold = False
-        for state in map(_state_of, said):
+        for state in map(_state_of, statuses):
             retired = state in RETIRING or (retired and state != "restored")
             hold = HOLDS.get(state, hold)
         more = list[State]()
@@ -351,8 +353,8 @@ class BankCopier:
             more.append(_as_state(ended.state) if ended is not None else "restored")
         if hold != row.hold:
             more.append("quarantined" if row.hold else "released")
-        again = [_status(row.id, state, _WAS_SO) for state in more]
-        return [*(one.record for one in said), *again]
+        added = [_status(row.id, state, _WAS_SO) for state in more]
+        return [*(status.record for status in statuses), *added]
 
     def _put(self, parts: Sequence[_Part], names: Sequence[str]) -> None:
         """Add some records, with their data beside the log."""
@@ -373,39 +375,39 @@ class BankCopier:
         self._put_vectors(ids)
 
     def _put_blobs(self, named: set[str]) -> None:
-        here, there = self.origin.bank, self.target.bank
+        origin, target = self.origin.bank, self.target.bank
         with self.store.writing() as writing:
             blobs = writing.blobs
-            if next(iter(blobs.listed(here)), None) is None:
+            if next(iter(blobs.listed(origin)), None) is None:
                 return
             for digest in sorted(named):
-                if blobs.has(here, digest) and not blobs.has(there, digest):
-                    blobs.put(there, verified_pieces(blobs.get(here, digest), digest))
+                if blobs.has(origin, digest) and not blobs.has(target, digest):
+                    blobs.put(target, verified_pieces(blobs.get(origin, digest), digest))
                     self.done.blobs += 1
 
     def _put_vectors(self, ids: Sequence[str]) -> None:
-        here, there = self.origin.bank, self.target.bank
+        origin, target = self.origin.bank, self.target.bank
         if not self.store.traits.vectors:
             return
         with self.store.writing() as writing:
             vectors = writing.vectors
-            for generation in vectors.generations(here):
-                found = vectors.get(here, generation, ids)
-                if found:
-                    vectors.put(there, generation, found)
+            for generation in vectors.generations(origin):
+                stored = vectors.get(origin, generation, ids)
+                if stored:
+                    vectors.put(target, generation, stored)
 
     def _close(self, graves: set[str]) -> None:
         """Make everything visible, with promotions of imports and tombstones of parents."""
-        with self.origin.reading() as view, self.target.reading() as there:
-            known = there.places(list(graves))
+        with self.origin.reading() as view, self.target.reading() as target_view:
+            known = target_view.places(list(graves))
             erasures = [view.erasure(name) for name in sorted(graves - known.keys())]
-            open_ = set(there.open_imports())
+            open_ = set(target_view.open_imports())
         closings = [closing_receipt(name, now()) for name in self._arrivals.names if name in open_]
-        tombs = [one.record for one in erasures if one is not None]
+        tombs = [erasure.record for erasure in erasures if erasure is not None]
         if tombs:
-            with self.target.reading() as there:
-                there_ = there.places([tomb.id for tomb in tombs])
-            tombs = [tomb for tomb in tombs if tomb.id not in there_]
+            with self.target.reading() as target_view:
+                present = target_view.places([tomb.id for tomb in tombs])
+            tombs = [tomb for tomb in tombs if tomb.id not in present]
         self.target.append([*closings, *self._arrivals.promoted, *tombs])
 
 
@@ -478,7 +480,7 @@ class BankDeleteResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def copy_bank(
     settings: Settings,
-    wanted: str,
+    source: str,
     name: str,
     owner: SigningKey,
     *,
@@ -489,7 +491,7 @@ def copy_bank(
 
     Args:
         settings: The store and keys.
-        wanted: The bank, as ``find_bank`` takes it.
+        source: The bank, as ``find_bank`` takes it.
         name: Name of the new bank. An unfinished copy of that name is resumed.
         owner: Key of the owner of the new bank.
         retired: Whether to include records that are no longer current.
@@ -502,7 +504,7 @@ def copy_bank(
     if not name.strip():
         raise UsageError("a bank name must not be empty", field="name")
     with configured_store(settings) as store:
-        origin = find_bank(store, wanted)
+        origin = find_bank(store, source)
         target = _unfinished(settings, store, origin, name)
         if target is None:
             target = create_bank_in(settings, store, name, owner).bank
@@ -513,7 +515,7 @@ def copy_bank(
 
 def merge_banks(
     settings: Settings,
-    wanted: str,
+    source: str,
     into: str,
     *,
     on_conflict: BankConflictPolicy = BankConflictPolicy.SKIP,
@@ -524,7 +526,7 @@ def merge_banks(
 
     Args:
         settings: The store and keys.
-        wanted: The bank that is read.
+        source: The bank that is read.
         into: The bank that is written.
         on_conflict: What to do if both have a current record for the same slot.
         dry_run: Count, and change nothing.
@@ -536,7 +538,7 @@ def merge_banks(
     """
     require_owner(settings, "banks")
     with configured_store(settings, read_only=dry_run) as store:
-        origin, target = find_bank(store, wanted), find_bank(store, into)
+        origin, target = find_bank(store, source), find_bank(store, into)
         if origin == target:
             raise UsageError("a bank cannot be merged into itself", field="into")
         carrier = _carrier(settings, store, origin, target, writes=not dry_run)
@@ -545,7 +547,7 @@ def merge_banks(
         return _copied(store, target, done)
 
 
-def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> BankDeleteResult:
+def delete_bank(settings: Settings, reference: str, *, dry_run: bool = False) -> BankDeleteResult:
     """Delete a bank from the store: its log, and everything stored beside it.
 
     This machine no longer reports it as missing. A missing bank, and one whose copy to this store
@@ -553,7 +555,7 @@ def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> Ba
 
     Args:
         settings: The store and keys.
-        wanted: The bank, as ``find_bank`` takes it.
+        reference: The bank, as ``find_bank`` takes it.
         dry_run: Count, and change nothing.
 
     Raises:
@@ -566,22 +568,22 @@ def delete_bank(settings: Settings, wanted: str, *, dry_run: bool = False) -> Ba
     if not has_store(settings):
         raise UnknownBankError("there is no store yet", hint="Create one: satchel init")
     with configured_store(settings, read_only=dry_run, lost=True) as store:
-        missed = witness.knows(wanted)
+        missed = witness.knows(reference)
         with store.reading() as reader:
-            begun = is_partial_copy(reader, wanted)
-            gone = missed and not begun and not bank_exists(reader, wanted)
+            begun = is_partial_copy(reader, reference)
+            gone = missed and not begun and not bank_exists(reader, reference)
         if gone:
-            found = BankDeleteResult(id=wanted, dry_run=dry_run)
+            result = BankDeleteResult(id=reference, dry_run=dry_run)
         else:
-            bank = wanted if begun else find_bank(store, wanted)
-            found = _counted(store, bank, dry_run=dry_run)
+            bank = reference if begun else find_bank(store, reference)
+            result = _counted(store, bank, dry_run=dry_run)
         if not dry_run:
             with store.writing() as writing:
-                writing.remove(found.id)
+                writing.remove(result.id)
             if not begun:  # an incomplete copy is not recorded by the witness
-                decisions.forget(store, found.id, witness=witness)
+                decisions.forget(store, result.id, witness=witness)
             store.scrub()
-        return found
+        return result
 
 
 def _counted(store: Store, bank: str, *, dry_run: bool) -> BankDeleteResult:

@@ -166,12 +166,12 @@ def _orphans(store: Store) -> Iterator[Check]:
     """Yield a problem for each kind of orphaned row in the store."""
     try:
         with store.reading() as reader:
-            found = reader.orphans()
+            problems = reader.orphans()
     except SatchelError as error:
         yield Check(name="store", state="problem", detail=error.message, hint=error.hint or _DEEP)
         return
-    for sentence in found:
-        yield Check(name="store", state="problem", detail=sentence, hint=_UNREAD)
+    for problem in problems:
+        yield Check(name="store", state="problem", detail=problem, hint=_UNREAD)
 
 
 def _files_without_bytes(store: Store, view: View) -> int:

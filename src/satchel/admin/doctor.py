@@ -45,13 +45,15 @@ def check_files(settings: Settings) -> Iterator[Check]:
             yield from _check_folder(settings, place)
 
 
-def _check_folder(settings: Settings, place: Path) -> Iterator[Check]:
-    name = f"files of {place.name}"
+def _check_folder(settings: Settings, folder: Path) -> Iterator[Check]:
+    name = f"files of {folder.name}"
     try:
-        with MemoryStore(root=place) as store:
-            found = store.verify_audit()
-            if not found.ok:
-                yield Check(name=name, state="problem", detail="; ".join(found.problems[:_SHOWN]))
+        with MemoryStore(root=folder) as store:
+            verification = store.verify_audit()
+            if not verification.ok:
+                yield Check(
+                    name=name, state="problem", detail="; ".join(verification.problems[:_SHOWN])
+                )
             for repair in store.repairs:
                 yield Check(name=name, state="note", detail=repair)
             outside = store.unmanaged()
@@ -60,15 +62,15 @@ def _check_folder(settings: Settings, place: Path) -> Iterator[Check]:
                     name=name,
                     state="note",
                     detail=f"changed by another program: {_named(outside)}",
-                    hint=shlex.join(["satchel", "file", "sync", "--file-store", place.name]),
+                    hint=shlex.join(["satchel", "file", "sync", "--file-store", folder.name]),
                 )
-            if found.ok:
+            if verification.ok:
                 yield Check(
                     name=name,
                     state="ok",
-                    detail=f"{len(store.list_paths())} files, {found.events} events",
+                    detail=f"{len(store.list_paths())} files, {verification.events} events",
                 )
-            yield from _check_log(settings, place.name, store)
+            yield from _check_log(settings, folder.name, store)
     except SatchelError as error:
         yield Check(name=name, state="problem", detail=str(error), hint=error.hint)
 
@@ -81,13 +83,13 @@ def _check_log(settings: Settings, key: str, store: MemoryStore) -> Iterator[Che
             find_bank(banks, key)
         except (UnknownBankError, UsageError):
             return
-        found = compare(open_bank_in(settings, banks, key), store)
-    if found.same:
+        comparison = compare(open_bank_in(settings, banks, key), store)
+    if comparison.same:
         yield Check(name=f"log of {key}", state="ok", detail="matches the files")
         return
     parts = [
-        f"{what}: {_named(paths)}"
-        for what, paths in zip(("not logged", "logged otherwise", "gone"), found, strict=True)
+        f"{label}: {_named(paths)}"
+        for label, paths in zip(("not logged", "logged otherwise", "gone"), comparison, strict=True)
         if paths
     ]
     yield Check(

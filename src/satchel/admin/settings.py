@@ -259,13 +259,13 @@ def write_config(
     """
     require_owner(bank.settings, "bank settings")
     with bank.ledger.reading() as view:
-        shown = _shown(bank, view)
+        report = _shown(bank, view)
     with (
         file_to_write(bank.settings, path) as outlet,
         outlet.writing(overwrite=overwrite) as stream,
     ):
-        stream.write(canonical(shown.document) + b"\n")
-    return msgspec.structs.replace(shown, path=str(path))
+        stream.write(canonical(report.document) + b"\n")
+    return msgspec.structs.replace(report, path=str(path))
 
 
 def apply_config(bank: OpenBank, path: Path | OpenFile) -> BankConfigReport:
@@ -335,14 +335,14 @@ def _document(
     carried: dict[str, Any], settings: BankSettings, name: str | None, profile: Any
 ) -> dict[str, Any]:
     """Return a document of the effective settings, with the unknown members of the bank."""
-    found: dict[str, Any] = {**carried, CONFIG_MARK: CONFIG_VERSION}
+    document: dict[str, Any] = {**carried, CONFIG_MARK: CONFIG_VERSION}
     held = set_members(settings) | ({"profile": name} if name is not None else {})
-    kept = found.get("settings", {})
-    if held or kept:
-        found["settings"] = {**kept, **held}
+    previous = document.get("settings", {})
+    if held or previous:
+        document["settings"] = {**previous, **held}
     if profile is not None:
-        before = found.get("profile") or {}
+        before = document.get("profile") or {}
         unknown = before if before.get("name") == name else {}
         inner = {**unknown.get("settings", {}), **set_members(profile)}
-        found["profile"] = {**unknown, "name": name, "settings": inner}
-    return found
+        document["profile"] = {**unknown, "name": name, "settings": inner}
+    return document

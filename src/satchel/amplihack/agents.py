@@ -95,11 +95,11 @@ def own_kind(settings: Settings, agent: str) -> BackendChoice | None:
     common = selection.choice
     if common.stated:
         return None
-    there = store_selection.own_stores(settings.home, agent)
+    kinds = store_selection.own_stores(settings.home, agent)
     if selection.said.backend:
-        there = [kind for kind in there if kind is common.backend]
-    if there:
-        return there[0]
+        kinds = [kind for kind in kinds if kind is common.backend]
+    if kinds:
+        return kinds[0]
     if _is_in(settings.at(common.address), agent):
         return None
     if common.backend is BackendChoice.GRAPH_DB:
@@ -163,9 +163,9 @@ def _is_in(settings: Settings, agent: str) -> bool:
 def opened_agent(settings: Settings, agent: str, owner: OwnerKey) -> Iterator[OpenBank]:
     """Open the bank with an agent's name for writing; create it if missing."""
     require_owner(settings, "amplihack")
-    there = hierarchical(settings, agent, writes=True)
-    with configured_store(there) as store:
-        yield agent_bank(there, store, agent, owner)
+    own_settings = hierarchical(settings, agent, writes=True)
+    with configured_store(own_settings) as store:
+        yield agent_bank(own_settings, store, agent, owner)
 
 
 def agent_bank(settings: Settings, store: Store, agent: str, owner: OwnerKey) -> OpenBank:
@@ -177,15 +177,15 @@ def agent_bank(settings: Settings, store: Store, agent: str, owner: OwnerKey) ->
         UsageError: If the name is not valid for an agent, or several banks have it.
     """
     agent_name(agent)
-    found = _named(store, agent)
-    if found is None:
+    bank = bank_named(store, agent)
+    if bank is None:
         lock = ProcessLock(settings.home / "init.lock", purpose="creating an agent's bank")
         private_folder(settings.home)
         with lock.exclusive(wait=_PATIENCE):
-            found = _named(store, agent)
-            if found is None:
-                found = create_bank_in(settings, store, agent, owner()).bank
-    return open_bank_in(settings, store, found, writes=True)
+            bank = bank_named(store, agent)
+            if bank is None:
+                bank = create_bank_in(settings, store, agent, owner()).bank
+    return open_bank_in(settings, store, bank, writes=True)
 
 
 @contextmanager
@@ -195,27 +195,32 @@ def reading_agent(settings: Settings, agent: str) -> Iterator[OpenBank]:
     Raises:
         UnknownBankError: If there is none; nothing is created.
     """
-    there = hierarchical(settings, agent)
+    own_settings = hierarchical(settings, agent)
     missing = UnknownBankError(f"no memory found for agent {agent!r}", field="agent")
-    if not holds_anything(there):
-        require_not_lost(there, None)
+    if not holds_anything(own_settings):
+        require_not_lost(own_settings, None)
         raise missing
-    with configured_store(there, read_only=True) as store:
-        found = _named(store, agent)
-        if found is None:
+    with configured_store(own_settings, read_only=True) as store:
+        bank = bank_named(store, agent)
+        if bank is None:
             raise missing
-        yield open_bank_in(there, store, found)
+        yield open_bank_in(own_settings, store, bank)
 
 
-def _named(store: Store, agent: str) -> str | None:
-    found = banks_called(store, agent)
-    if len(found) > 1:
+def bank_named(store: Store, agent: str) -> str | None:
+    """Return the ID of the bank with an agent's name; None if there is none.
+
+    Raises:
+        UsageError: If several banks have it.
+    """
+    banks = banks_called(store, agent)
+    if len(banks) > 1:
         raise UsageError(
-            f"{len(found)} banks are named {agent!r}",
+            f"{len(banks)} banks are named {agent!r}",
             field="agent",
             hint="Rename one: satchel bank rename.",
         )
-    return found[0] if found else None
+    return banks[0] if banks else None
 
 
 def _sqlite(folder: Path, agent: str, *, writes: bool) -> Path:

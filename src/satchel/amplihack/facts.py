@@ -72,7 +72,7 @@ class ComparedFact(NamedTuple):
     moment: str
     """When it happened, else when it was created; empty if unknown."""
 
-    place: int
+    position: int
     """Its log position; for a new fact, the one that it will get."""
 
     text: str
@@ -82,21 +82,21 @@ class ComparedFact(NamedTuple):
         """Return whether it precedes another: by stated order, by time, by log position."""
         if self.order and other.order and self.order != other.order:
             return self.order < other.order
-        return (self.moment, self.place) < (other.moment, other.place)
+        return (self.moment, self.position) < (other.moment, other.position)
 
 
-def fact_of(identity: str, entry: Semantic, place: int) -> ComparedFact:
+def fact_of(identity: str, entry: Semantic, position: int) -> ComparedFact:
     """Return the features of an entry that are compared.
 
     Args:
         identity: Its ID.
         entry: The entry; its text is what is compared.
-        place: Its log position, or the one that it will get.
+        position: Its log position, or the one that it will get.
     """
     text = (entry.text or "")[:_MOST_CHARACTERS]
     tokens = tokens_of(text)
     index = entry.metadata.get(INDEX)
-    terms, numbers = _telling(tokens), quantities(text)
+    terms, numbers = _content_terms(tokens), quantities(text)
     return ComparedFact(
         id=identity,
         terms=terms,
@@ -108,7 +108,7 @@ def fact_of(identity: str, entry: Semantic, place: int) -> ComparedFact:
         denials=_denials(text),
         order=index if type(index) is int and index > 0 else 0,
         moment=entry.occurred_at or entry.created_at or "",
-        place=place,
+        position=position,
         text=text[:200],
     )
 
@@ -117,15 +117,15 @@ def quantities(text: str) -> tuple[str, ...]:
     """Return the quantities in a text, in their order."""
     if _DIGIT.search(text) is None:
         return ()
-    found, before = list[str](), ""
+    texts, previous = list[str](), ""
     for raw in text.split():
         word = raw.strip(_AROUND)
-        if before not in _NAMED and _DIGIT.search(word) is not None:
+        if previous not in _NAMED and _DIGIT.search(word) is not None:
             match = _QUANTITY.fullmatch(word)
             if match is not None and not _is_year(word):
-                found.append(match[1])
-        before = word.casefold()
-    return tuple(found)
+                texts.append(match[1])
+        previous = word.casefold()
+    return tuple(texts)
 
 
 def _is_year(word: str) -> bool:
@@ -135,12 +135,12 @@ def _is_year(word: str) -> bool:
 @cache
 def opposites() -> dict[str, frozenset[str]]:
     """Return the stems that have an opposite, with it."""
-    found = dict[str, frozenset[str]]()
+    by_stem = dict[str, frozenset[str]]()
     for pair in PAIRS.split("|"):
-        one, other = (tokens_of(word)[0] for word in pair.split())
-        found[one] = found.get(one, frozenset()) | {other}
-        found[other] = found.get(other, frozenset()) | {one}
-    return found
+        first, second = (tokens_of(word)[0] for word in pair.split())
+        by_stem[first] = by_stem.get(first, frozenset()) | {second}
+        by_stem[second] = by_stem.get(second, frozenset()) | {first}
+    return by_stem
 
 
 @cache
@@ -149,20 +149,19 @@ def opposed() -> frozenset[str]:
     return frozenset(opposites())
 
 
-def _telling(tokens: Sequence[str]) -> frozenset[str]:
-    silent = _silent()
-    return frozenset(
-        [one for one in tokens[:_MOST_TOKENS] if one not in silent and not one.isdigit()]
-    )
+def _content_terms(tokens: Sequence[str]) -> frozenset[str]:
+    ignored = _ignored_terms()
+    terms = [token for token in tokens[:_MOST_TOKENS] if token not in ignored]
+    return frozenset([term for term in terms if not term.isdigit()])
 
 
 @lru_cache(4096)
 def _concept(text: str) -> frozenset[str]:
-    return frozenset(tokens_of(text[:_MOST_CHARACTERS])) - _silent()
+    return frozenset(tokens_of(text[:_MOST_CHARACTERS])) - _ignored_terms()
 
 
 @cache
-def _silent() -> frozenset[str]:
+def _ignored_terms() -> frozenset[str]:
     words: Any = STOP_WORDS | DENIED | NEGATIONS | {"currently", "longer", "anymore", "now"}
     return frozenset(words) | frozenset(tokens_of(" ".join(sorted(words))))
 
@@ -202,15 +201,15 @@ def change_between(older: ComparedFact, newer: ComparedFact) -> FactChange | Non
     if not _may_differ(older, newer):
         return None
     mine, theirs = older.terms - older.states, newer.terms - newer.states
-    if not _same_thing(older, newer, mine, theirs):
+    if not _same_subject(older, newer, mine, theirs):
         return None
     if older.denials % 2 != newer.denials % 2:
         return FactChange("negation", older.text[:_SHOWN], newer.text[:_SHOWN])
     if older.states != newer.states:
-        turned = _turned(older, newer)
-        return None if turned is None else FactChange("state_change", *turned)
-    before = [one for one in older.numbers if one not in newer.numbers]
-    after = [one for one in newer.numbers if one not in older.numbers]
+        states = _replaced_state(older, newer)
+        return None if states is None else FactChange("state_change", *states)
+    before = [number for number in older.numbers if number not in newer.numbers]
+    after = [number for number in newer.numbers if number not in older.numbers]
     if before and after:
         return FactChange("numeric_update", ", ".join(before), ", ".join(after))
     return None
@@ -225,15 +224,15 @@ def _may_differ(older: ComparedFact, newer: ComparedFact) -> bool:
     ) and (not older.terms.isdisjoint(newer.terms) or not older.concept.isdisjoint(newer.concept))
 
 
-def _turned(older: ComparedFact, newer: ComparedFact) -> tuple[str, str] | None:
+def _replaced_state(older: ComparedFact, newer: ComparedFact) -> tuple[str, str] | None:
     """Return a state and the opposite that replaces it."""
-    for one in sorted(older.states - newer.states):
-        for other in sorted(opposites()[one] & (newer.states - older.states)):
-            return one, other
+    for state in sorted(older.states - newer.states):
+        for opposite in sorted(opposites()[state] & (newer.states - older.states)):
+            return state, opposite
     return None
 
 
-def _same_thing(
+def _same_subject(
     older: ComparedFact, newer: ComparedFact, mine: frozenset[str], theirs: frozenset[str]
 ) -> bool:
     if not mine or not theirs:
@@ -245,14 +244,14 @@ def _same_thing(
     return (mine <= theirs or theirs <= mine) and jaccard(mine, theirs) >= _MOSTLY
 
 
-def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+def jaccard(first: frozenset[str], second: frozenset[str]) -> float:
     """Return the Jaccard index of two sets, from 0 to 1; 0 for two empty sets."""
-    if one == other:  # as are the tags and concepts of most facts
-        return 1.0 if one else 0.0
-    both = len(one & other)
+    if first == second:  # as are the tags and concepts of most facts
+        return 1.0 if first else 0.0
+    both = len(first & second)
     if not both:
         return 0.0
-    return both / (len(one) + len(other) - both)
+    return both / (len(first) + len(second) - both)
 
 
 SIMILAR_TO = "similar_to"
@@ -286,24 +285,26 @@ class SimilarityLink(NamedTuple):
     contradicts: bool
 
 
-def likeness(one: ComparedFact, other: ComparedFact) -> float:
+def likeness(fact: ComparedFact, other: ComparedFact) -> float:
     """Return the similarity of two facts, from 0 to 1: words 0.5, concept 0.3, tags 0.2."""
-    weight = 0.5 * jaccard(one.words, other.words)
-    if one.concept and other.concept:
-        weight += 0.3 * jaccard(one.concept, other.concept)
-    if one.tags and other.tags:
-        weight += 0.2 * jaccard(one.tags, other.tags)
+    weight = 0.5 * jaccard(fact.words, other.words)
+    if fact.concept and other.concept:
+        weight += 0.3 * jaccard(fact.concept, other.concept)
+    if fact.tags and other.tags:
+        weight += 0.2 * jaccard(fact.tags, other.tags)
     return weight
 
 
 def near(fact: ComparedFact, others: Sequence[ComparedFact]) -> list[tuple[float, ComparedFact]]:
     """Return the facts similar to one, with their similarity, most similar first."""
-    found = [(likeness(fact, other), other.id, other) for other in others]
-    found.sort(reverse=True)
-    return [(weight, other) for weight, _, other in found if weight > CONSIDERED]
+    weighted = [(likeness(fact, other), other.id, other) for other in others]
+    weighted.sort(reverse=True)
+    return [(weight, other) for weight, _, other in weighted if weight > CONSIDERED]
 
 
-def alike(fact: ComparedFact, found: Sequence[tuple[float, ComparedFact]]) -> list[SimilarityLink]:
+def alike(
+    fact: ComparedFact, nearest: Sequence[tuple[float, ComparedFact]]
+) -> list[SimilarityLink]:
     """Return the links from a fact to the most similar results of ``near``."""
     return [
         SimilarityLink(
@@ -312,7 +313,7 @@ def alike(fact: ComparedFact, found: Sequence[tuple[float, ComparedFact]]) -> li
             weight,
             weight > CONTRADICTS and change_between(other, fact) is not None,
         )
-        for weight, other in found[:MOST_LINKS]
+        for weight, other in nearest[:MOST_LINKS]
         if weight > LEAST
     ]
 
@@ -333,12 +334,12 @@ def similar_links(view: View, source: str | None = None) -> Iterator[SimilarityL
     The similarities are not signed; that both ends are memories of the bank is verified.
     """
     digits = "" if source is None else source.removeprefix(PREFIX)
-    kept = list(_unpacked(view.side(SIMILAR + digits)))
-    for start in range(0, len(kept), _TOGETHER):
-        some = kept[start : start + _TOGETHER]
-        there = view.get(sorted({end for link in some for end in (link.source, link.target)}))
-        current = {name for name, one in there.items() if one.row.retired is None}
-        yield from (link for link in some if {link.source, link.target} <= current)
+    stored = list(_unpacked(view.side(SIMILAR + digits)))
+    for start in range(0, len(stored), _TOGETHER):
+        batch = stored[start : start + _TOGETHER]
+        ends = view.get(sorted({end for link in batch for end in (link.source, link.target)}))
+        current = {identity for identity, logged in ends.items() if logged.row.retired is None}
+        yield from (link for link in batch if {link.source, link.target} <= current)
 
 
 def _unpacked(values: Mapping[str, bytes]) -> Iterator[SimilarityLink]:
@@ -411,17 +412,21 @@ class TermIndex:
     def add(self, view: View, identity: str, terms: Iterable[str]) -> None:
         """Add a fact, by its ID and its words."""
         for term in terms:
-            if self._of(view, term).add(identity):
+            if self._holders(view, term).add(identity):
                 self._changed.add(term)
 
     def candidates(self, view: View, terms: Iterable[str]) -> list[str]:
         """Return the IDs of facts with the rarest of some words; those with most of them first."""
-        held = [(one.count, term, one) for term in terms if (one := self._of(view, term)).count]
-        found = Counter[str]()
-        for _, _, one in sorted(held)[:RAREST]:
-            found.update(reversed(one.newest))
+        rarest = [
+            (holders.count, term, holders)
+            for term in terms
+            if (holders := self._holders(view, term)).count
+        ]
+        matches = Counter[str]()
+        for _, _, holders in sorted(rarest)[:RAREST]:
+            matches.update(reversed(holders.newest))
         # Sorting is stable: of those with as many words, the newest of the rarest come first.
-        return sorted(found, key=found.__getitem__, reverse=True)[:COMPARED]
+        return sorted(matches, key=matches.__getitem__, reverse=True)[:COMPARED]
 
     def take_changes(self) -> dict[str, bytes | None]:
         """Return the changed values, which then count as stored."""
@@ -431,7 +436,7 @@ class TermIndex:
             self._held.clear()
         return values
 
-    def _of(self, view: View, term: str) -> _Holders:
+    def _holders(self, view: View, term: str) -> _Holders:
         held = self._held.get(term)
         if held is None:
             value = view.side(_name(term)).get(_name(term), b"")
@@ -521,17 +526,17 @@ class Linker:
             for number, (identity, entry) in enumerate(new)
         ]
         side, similar = dict[str, bytes | None](), dict[str, int]()
-        for fact in _in_order(facts):
-            others = self._known(view, self._terms.candidates(view, _indexed(fact)))
+        for fact in _in_order_of_truth(facts):
+            others = self._current_facts(view, self._terms.candidates(view, _indexed(fact)))
             others = [other for other in others if other.id != fact.id]
-            found = near(fact, others)
-            if links := alike(fact, found):
+            nearest = near(fact, others)
+            if links := alike(fact, nearest):
                 side |= packed(links)
                 similar[fact.id] = len(links)
-            self._chain(view, fact, [other for _, other in found])
+            self._chain(view, fact, [other for _, other in nearest])
             self._terms.add(view, fact.id, _indexed(fact))
             self._remember(fact)
-        side |= self._taken_in(view.head.size)
+        side |= self._values_to_store(view.head.size)
         edges = [edge for pair in self._edges.values() for edge in pair]
         superseded = dict[str, list[str]]()
         for newer, older in self._edges:
@@ -570,15 +575,15 @@ class Linker:
         self._forget()
         number = 0
         for number, logged in enumerate(
-            view.scan(_FACTS, after=_through(view) - 1, complete=False), 1
+            view.scan(_FACTS, after=_indexed_size(view) - 1, complete=False), 1
         ):
-            self._take(view, logged)
+            self._index(view, logged)
             if number == CAUGHT_UP:
-                return self._taken_in(logged.seq + 1)
+                return self._values_to_store(logged.seq + 1)
         self._size = view.head.size
-        return self._taken_in(view.head.size) if wholly and number else None
+        return self._values_to_store(view.head.size) if wholly and number else None
 
-    def _taken_in(self, through: int) -> dict[str, bytes | None]:
+    def _values_to_store(self, through: int) -> dict[str, bytes | None]:
         late, self._late = self._late, {}
         return {**late, **self._terms.take_changes(), THROUGH: through.to_bytes(_PLACE, "big")}
 
@@ -588,8 +593,8 @@ class Linker:
         if self._size == view.head.size:
             return
         self._forget()
-        for logged in view.scan(_FACTS, after=_through(view) - 1, complete=False):
-            self._take(view, logged)
+        for logged in view.scan(_FACTS, after=_indexed_size(view) - 1, complete=False):
+            self._index(view, logged)
         self._size = view.head.size
 
     def _forget(self) -> None:
@@ -598,17 +603,17 @@ class Linker:
         self._facts.clear()
         self._late.clear()
 
-    def _take(self, view: View, logged: VerifiedRecord) -> None:
+    def _index(self, view: View, logged: VerifiedRecord) -> None:
         if is_fact(logged):
             fact = _fact(logged)
-            others = self._known(view, self._terms.candidates(view, _indexed(fact)))
-            found = near(fact, [other for other in others if other.id != fact.id])
-            if links := alike(fact, found):
+            others = self._current_facts(view, self._terms.candidates(view, _indexed(fact)))
+            nearest = near(fact, [other for other in others if other.id != fact.id])
+            if links := alike(fact, nearest):
                 self._late |= packed(links)
             self._terms.add(view, fact.id, _indexed(fact))
             self._remember(fact)
 
-    def _known(self, view: View, ids: Sequence[str]) -> list[ComparedFact]:
+    def _current_facts(self, view: View, ids: Sequence[str]) -> list[ComparedFact]:
         """Return facts that are current, or new like this one."""
         missing = [identity for identity in ids if identity not in self._facts]
         if missing:
@@ -626,7 +631,7 @@ class Linker:
 
     def _chain(self, view: View, fact: ComparedFact, others: Sequence[ComparedFact]) -> None:
         """Insert a fact into the chain of those that it contradicts, if there is one."""
-        between = self._between(view, fact, [one for one in others if _contradict(one, fact)])
+        between = self._rivals(view, fact, [other for other in others if _contradict(other, fact)])
         if between.older is not None and between.newer is not None:
             pair = between.newer.id, between.older.id
             if self._edges.pop(pair, None) is None:
@@ -634,18 +639,18 @@ class Linker:
         for older, newer in ((between.older, fact), (fact, between.newer)):
             change = change_between(older, newer) if older and newer else None
             if older is not None and newer is not None and change is not None:
-                self._edges[newer.id, older.id] = self._made(view, older, newer, change)
+                self._edges[newer.id, older.id] = self._change_edges(view, older, newer, change)
 
-    def _between(self, view: View, fact: ComparedFact, rivals: Sequence[ComparedFact]) -> _Rivals:
+    def _rivals(self, view: View, fact: ComparedFact, rivals: Sequence[ComparedFact]) -> _Rivals:
         """Return the facts of a chain next to one."""
         older = newer = None
-        for one in rivals:
-            if one.is_before(fact):
-                older = one if older is None or older.is_before(one) else older
+        for rival in rivals:
+            if rival.is_before(fact):
+                older = rival if older is None or older.is_before(rival) else older
             else:
-                newer = one if newer is None or one.is_before(newer) else newer
+                newer = rival if newer is None or rival.is_before(newer) else newer
         for _ in range(_LONGEST_CHAIN):
-            after = None if older is None else self._after(view, older)
+            after = None if older is None else self._successor(view, older)
             if after is None or after.id == fact.id or not _contradict(after, fact):
                 break
             if not after.is_before(fact):
@@ -654,16 +659,16 @@ class Linker:
             older = after
         return _Rivals(older, newer)
 
-    def _after(self, view: View, fact: ComparedFact) -> ComparedFact | None:
+    def _successor(self, view: View, fact: ComparedFact) -> ComparedFact | None:
         """Return the fact that superseded one."""
-        there = self._newer.get(fact.id)
-        if there is None:
-            edges = _edges_to(view, fact.id) if fact.place < view.head.size else []
-            there = next((edge.source for edge in edges if edge.kind == SUPERSEDES), None)
-        found = self._known(view, [there]) if there is not None else []
-        return found[0] if found else None
+        successor = self._newer.get(fact.id)
+        if successor is None:
+            edges = _edges_to(view, fact.id) if fact.position < view.head.size else []
+            successor = next((edge.source for edge in edges if edge.kind == SUPERSEDES), None)
+        facts = self._current_facts(view, [successor]) if successor is not None else []
+        return facts[0] if facts else None
 
-    def _made(
+    def _change_edges(
         self, view: View, older: ComparedFact, newer: ComparedFact, change: FactChange
     ) -> list[Edge]:
         self._newer[older.id] = newer.id
@@ -681,15 +686,15 @@ class Linker:
             "transition_type": change.type,
         }
         return [
-            Edge(source=newer.id, target=older.id, kind=kind, properties=said, at=at)
-            for kind, said in ((SUPERSEDES, properties), (TRANSITIONED_TO, moved))
+            Edge(source=newer.id, target=older.id, kind=kind, properties=members, at=at)
+            for kind, members in ((SUPERSEDES, properties), (TRANSITIONED_TO, moved))
         ]
 
     def _turn(self, view: View, fact: ComparedFact) -> int:
         """Return the position of a fact in its chain, from 1."""
         if fact.order or fact.id in self._turns:
             return fact.order or self._turns[fact.id]
-        if fact.place < view.head.size:
+        if fact.position < view.head.size:
             for logged in view.neighbours(fact.id):
                 edge = logged.model
                 if isinstance(edge, Edge) and edge.kind == TRANSITIONED_TO and _is_current(logged):
@@ -698,7 +703,7 @@ class Linker:
         return 1
 
 
-def _through(view: View) -> int:
+def _indexed_size(view: View) -> int:
     """Return the number of log records that are indexed."""
     return int.from_bytes(view.side(THROUGH).get(THROUGH, b""), "big")
 
@@ -710,7 +715,7 @@ def is_fact(logged: VerifiedRecord) -> bool:
 
 
 def _fact(logged: VerifiedRecord) -> ComparedFact:
-    assert isinstance(logged.model, Semantic)  # noqa: S101 - whoever calls has looked
+    assert isinstance(logged.model, Semantic)  # noqa: S101 - callers check
     return fact_of(logged.record.id, logged.model, logged.seq)
 
 
@@ -718,31 +723,35 @@ def _indexed(fact: ComparedFact) -> frozenset[str]:
     return fact.terms | fact.concept
 
 
-def _in_order(facts: Iterable[ComparedFact]) -> list[ComparedFact]:
+def _in_order_of_truth(facts: Iterable[ComparedFact]) -> list[ComparedFact]:
     """Return new facts in the order in which they were true, so that chains grow at their end."""
-    return sorted(facts, key=lambda fact: (fact.order, fact.moment, fact.place))
+    return sorted(facts, key=lambda fact: (fact.order, fact.moment, fact.position))
 
 
-def _contradict(one: ComparedFact, other: ComparedFact) -> bool:
-    older, newer = (one, other) if one.is_before(other) else (other, one)
+def _contradict(fact: ComparedFact, other: ComparedFact) -> bool:
+    older, newer = (fact, other) if fact.is_before(other) else (other, fact)
     return change_between(older, newer) is not None
 
 
 def _edges_to(view: View, identity: str) -> list[Edge]:
-    found = view.neighbours(identity, incoming=True)
-    return [one.model for one in found if isinstance(one.model, Edge) and _is_current(one)]
+    incoming = view.neighbours(identity, incoming=True)
+    return [
+        logged.model
+        for logged in incoming
+        if isinstance(logged.model, Edge) and _is_current(logged)
+    ]
 
 
 def _retired(view: View, source: str, target: str) -> list[Status]:
     """Return statuses that remove the links from one fact to another from a chain."""
     return [
-        Status(target=one.record.id, state="superseded", reason=_REASON, at=now())
-        for one in view.neighbours(target, incoming=True)
-        if isinstance(one.model, Edge)
-        and one.model.source == source
-        and one.model.kind in (SUPERSEDES, TRANSITIONED_TO)
-        and one.model.origin is None
-        and _is_current(one)
+        Status(target=logged.record.id, state="superseded", reason=_REASON, at=now())
+        for logged in view.neighbours(target, incoming=True)
+        if isinstance(logged.model, Edge)
+        and logged.model.source == source
+        and logged.model.kind in (SUPERSEDES, TRANSITIONED_TO)
+        and logged.model.origin is None
+        and _is_current(logged)
     ]
 
 

@@ -94,9 +94,9 @@ def store_episode(bank: OpenBank, episode: NewEpisode, *, agent: str | None = No
         **_shared(episode, agent),
     )
     entry = _screened(bank, [entry])[0]
-    made = next(seal_many([entry], limits=bank.settings.options.limits))
-    bank.ledger.append([made])
-    return made.id
+    record = next(seal_many([entry], limits=bank.settings.options.limits))
+    bank.ledger.append([record])
+    return record.id
 
 
 def store_facts(
@@ -124,13 +124,13 @@ def store_facts(
     """
     require_owner(bank.settings, "amplihack")
     linker = (linker or Linker()) if links else None
-    found = list[StoredFact]()
-    drafts = [_fact(one, agent) for one in facts]
+    stored = list[StoredFact]()
+    drafts = [_fact(fact, agent) for fact in facts]
     for start in range(0, len(drafts), TOGETHER):
-        found += _store(
+        stored += _store(
             bank, facts[start : start + TOGETHER], drafts[start : start + TOGETHER], linker
         )
-    return found
+    return stored
 
 
 def _store(
@@ -142,42 +142,42 @@ def _store(
     with bank.ledger.reading() as view:
         episodes = {
             name: find_memory(view, name, "source_id").record.id
-            for name in {one.source_id for one in facts if one.source_id}
+            for name in {fact.source_id for fact in facts if fact.source_id}
         }
-        whole = [
-            msgspec.structs.replace(draft, parent_ids=(episodes[one.source_id],))
-            if one.source_id
+        complete = [
+            msgspec.structs.replace(draft, parent_ids=(episodes[fact.source_id],))
+            if fact.source_id
             else draft
-            for one, draft in zip(facts, drafts, strict=True)
+            for fact, draft in zip(facts, drafts, strict=True)
         ]
-        entries = _screened(bank, whole)
+        entries = _screened(bank, complete)
         sealed = list(seal_many(entries, limits=limits))
         links = NO_LINKS
         if linker is not None:
-            pairs = [(made.id, entry) for made, entry in zip(sealed, entries, strict=True)]
+            pairs = [(record.id, entry) for record, entry in zip(sealed, entries, strict=True)]
             links = linker.link(view, pairs)
     stated = [
-        _derived(made.id, episodes[one.source_id], one)
-        for made, one in zip(sealed, facts, strict=True)
-        if one.source_id and one.extraction_method is not None
+        _derived(record.id, episodes[fact.source_id], fact)
+        for record, fact in zip(sealed, facts, strict=True)
+        if fact.source_id and fact.extraction_method is not None
     ]
     more = seal_many([*stated, *links.records], limits=limits)
     try:
-        places = bank.ledger.append([*sealed, *more], side=links.side)
+        positions = bank.ledger.append([*sealed, *more], side=links.side)
     except BaseException:
         if linker is not None:
             linker.failed()
         raise
     if linker is not None:
-        linker.logged(places)
+        linker.logged(positions)
     return [
         StoredFact(
-            id=made.id,
-            place=place,
-            supersedes=links.superseded.get(made.id, []),
-            similar=links.similar.get(made.id, 0),
+            id=record.id,
+            place=position,
+            supersedes=links.superseded.get(record.id, []),
+            similar=links.similar.get(record.id, 0),
         )
-        for made, place in zip(sealed, places, strict=False)
+        for record, position in zip(sealed, positions, strict=False)
     ]
 
 
@@ -219,25 +219,25 @@ def _fact(fact: NewFact, agent: str | None) -> Semantic:
     )
 
 
-def _shared(said: NewFact | NewEpisode, agent: str | None) -> dict[str, Any]:
-    if not said.content.strip():
+def _shared(memory: NewFact | NewEpisode, agent: str | None) -> dict[str, Any]:
+    if not memory.content.strip():
         raise EmptyInputError("the memory is empty", field="content")
-    made = said.created_at
+    created_at = memory.created_at
     return {
-        "text": said.content,
-        "tags": tuple(unique_tags(list(said.tags))),
-        "metadata": dict(said.metadata),
-        "created_at": now() if made is None else parse_moment(made, "created_at"),
+        "text": memory.content,
+        "tags": tuple(unique_tags(list(memory.tags))),
+        "metadata": dict(memory.metadata),
+        "created_at": now() if created_at is None else parse_moment(created_at, "created_at"),
         "scope": None if agent is None else Scope(agent=agent),
     }
 
 
-def _derived(fact: str, episode: str, said: NewFact) -> Model:
+def _derived(fact: str, episode: str, stated: NewFact) -> Model:
     return Edge(
         source=fact,
         target=episode,
         kind=DERIVES_FROM,
-        properties={"extraction_method": said.extraction_method, "confidence": said.confidence},
+        properties={"extraction_method": stated.extraction_method, "confidence": stated.confidence},
         at=now(),
     )
 
@@ -298,8 +298,8 @@ class HierarchicalMemory(Closable):
         passphrase: str | None = None,
     ) -> None:
         settings = load_settings(home=None if home is None else Path(home), backend=backend)
-        place = None if storage_path is None else Path(storage_path)
-        there = hierarchical(settings, agent, storage_path=place, writes=True)
+        folder = None if storage_path is None else Path(storage_path)
+        own_settings = hierarchical(settings, agent, storage_path=folder, writes=True)
         self._agent = agent
         self._linker = Linker()
         self._turn = threading.Lock()
@@ -307,7 +307,9 @@ class HierarchicalMemory(Closable):
         self._stack.callback(settings.hooks.finish)
         self._lifetime = Lifetime(self._stack.close)
         self._bank = self._stack.enter_context(
-            opened_agent(there, agent, lambda: signing_key(settings, passphrase=passphrase)[0])
+            opened_agent(
+                own_settings, agent, lambda: signing_key(settings, passphrase=passphrase)[0]
+            )
         )
 
     def close(self) -> None:
@@ -365,27 +367,29 @@ class HierarchicalMemory(Closable):
     def links(self) -> list[Link]:
         """Return all links; stated and logged ones come before computed ones."""
         with self._lifetime.use(), self._bank.ledger.reading() as view:
-            found = [
-                _link(one.model)
-                for one in view.scan()
-                if isinstance(one.model, Edge) and one.row.retired is None and not one.row.hold
+            links = [
+                _link(logged.model)
+                for logged in view.scan()
+                if isinstance(logged.model, Edge)
+                and logged.row.retired is None
+                and not logged.row.hold
             ]
-            stated = {(one.source, one.target) for one in found if one.kind == SIMILAR_TO}
+            stated = {(link.source, link.target) for link in links if link.kind == SIMILAR_TO}
             for alike in similar_links(view):
                 if (alike.source, alike.target) not in stated:
                     metadata = {"contradiction": True} if alike.contradicts else {}
-                    said = {"weight": alike.weight, "metadata": metadata}
-                    found.append(Link(alike.source, alike.target, SIMILAR_TO, said))
-        return found
+                    properties = {"weight": alike.weight, "metadata": metadata}
+                    links.append(Link(alike.source, alike.target, SIMILAR_TO, properties))
+        return links
 
 
 def _link(edge: Edge) -> Link:
-    said = dict(edge.properties)
+    properties = dict(edge.properties)
     if edge.weight is not None:
-        said["weight"] = edge.weight
+        properties["weight"] = edge.weight
     if edge.metadata:
-        said["metadata"] = edge.metadata
-    return Link(edge.source, edge.target, edge.kind, said)
+        properties["metadata"] = edge.metadata
+    return Link(edge.source, edge.target, edge.kind, properties)
 
 
 __all__ = ["HierarchicalMemory", "Link", "NewFact", "StoredFact"]

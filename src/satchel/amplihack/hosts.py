@@ -42,7 +42,7 @@ from satchel.recall.engine import recall
 from satchel.recall.query import Query, SearchHit
 from satchel.rehydrate.options import RehydrateOptions, request_of
 from satchel.screening.injection import judge_memory
-from satchel.setup.init import opened_to_fill
+from satchel.setup.init import open_bank_for_writing
 
 BUDGET = 2000
 """Default number of tokens for memories."""
@@ -81,12 +81,12 @@ def prompt_context(
     Raises:
         UsageError: If the budget is not valid.
     """
-    wanted = request_of(RehydrateOptions(), bank.settings.options.rehydrate)
-    taken, left, over = list[MemoryRecord](), budget, 0
+    options = request_of(RehydrateOptions(), bank.settings.options.rehydrate)
+    memories, left, over = list[MemoryRecord](), budget, 0
     with bank.ledger.reading() as view:
         for hit in _ranked(view, query[:_LONGEST_QUERY], budget):
-            said = entry_statements(hit.entry)
-            if withholds and judge_memory(view, hit.logged, said, hit.trust, wanted.enforce):
+            statements = entry_statements(hit.entry)
+            if withholds and judge_memory(view, hit.logged, statements, hit.trust, options.enforce):
                 continue
             record = record_of(hit.logged, bank.name or "")
             tokens = estimated_tokens(record.content) + PER_MEMORY
@@ -94,8 +94,8 @@ def prompt_context(
                 over += 1
                 continue
             left -= tokens
-            taken.append(record)
-    return PromptContext(memories=taken, tokens=budget - left, over_budget=over)
+            memories.append(record)
+    return PromptContext(memories=memories, tokens=budget - left, over_budget=over)
 
 
 def _ranked(view: View, query: str, budget: int) -> Iterator[SearchHit]:
@@ -106,7 +106,7 @@ def _ranked(view: View, query: str, budget: int) -> Iterator[SearchHit]:
     best = max((hit.score or 0.0 for hit in by_words), default=0.0) or 1.0
     scores = {hit.logged.record.id: (hit.score or 0.0) / best for hit in by_words}
     every = {hit.logged.record.id: hit for hit in (*by_words, *newest)}
-    moment, told = now(), list[Entry]()
+    moment, yielded = now(), list[Entry]()
 
     def worth(hit: SearchHit) -> tuple[float, int]:
         salience = hit.entry.salience
@@ -117,8 +117,8 @@ def _ranked(view: View, query: str, budget: int) -> Iterator[SearchHit]:
         return total, hit.logged.seq
 
     for hit in sorted(every.values(), key=worth, reverse=True):
-        if not any(is_same(hit.entry, other) for other in told):
-            told.append(hit.entry)
+        if not any(is_same(hit.entry, other) for other in yielded):
+            yielded.append(hit.entry)
             yield hit
 
 
@@ -212,32 +212,32 @@ def parse_hook_request(raw: bytes) -> HookRequest:
     if len(raw) > LONGEST_REQUEST:
         raise LimitError(f"more than {LONGEST_REQUEST:,} bytes", file="stdin")
     try:
-        asked = msgspec.json.decode(raw, type=resolved(HookRequest))
+        request = msgspec.json.decode(raw, type=resolved(HookRequest))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise MalformedError(
             f"not a valid hook request: {error}",
             file="stdin",
             hint='Send one JSON object, such as {"session_id": "…", "transcript_path": "…"}.',
         ) from None
-    asked = msgspec.structs.replace(
-        asked,
-        session_id=asked.session_id or asked.conversation_id,
-        cwd=asked.cwd or next(iter(asked.workspace_roots), None),
+    request = msgspec.structs.replace(
+        request,
+        session_id=request.session_id or request.conversation_id,
+        cwd=request.cwd or next(iter(request.workspace_roots), None),
     )
-    if not asked.session_id.strip() or len(asked.session_id) > _LONGEST_NAME:
+    if not request.session_id.strip() or len(request.session_id) > _LONGEST_NAME:
         raise MalformedError(
             f"a session ID must have 1 to {_LONGEST_NAME} characters",
             file="stdin",
             field="session_id",
         )
-    if len(asked.learnings) > _MOST_STATED:
+    if len(request.learnings) > _MOST_STATED:
         raise LimitError(f"more than {_MOST_STATED}", file="stdin", field="learnings")
-    return asked
+    return request
 
 
 def start_session(
     settings: Settings,
-    asked: HookRequest,
+    request: HookRequest,
     agent: str | None,
     *,
     bank: str | None = None,
@@ -247,7 +247,7 @@ def start_session(
 
     Args:
         settings: The settings.
-        asked: The host's request.
+        request: The host's request.
         agent: The agent; None for the memory of a bank, as an MCP server of the host recalls it:
             text that reads like instructions is withheld.
         bank: The bank, if no agent is named; None for the default bank.
@@ -258,28 +258,28 @@ def start_session(
             and a bank are named, or several banks exist and none is the default.
     """
     require_owner(settings, "amplihack")
-    _require_one(agent, bank)
-    query = asked.prompt or ""
-    if asked.cwd:
-        query = f"{query} {Path(asked.cwd).name}".strip()
-    found, identity = PromptContext(memories=[], tokens=0, over_budget=0), None
-    with suppress(UnknownBankError), _reading(settings, agent, bank) as opened:
-        found = prompt_context(opened, query=query, budget=budget, withholds=agent is None)
+    _require_agent_or_bank(agent, bank)
+    query = request.prompt or ""
+    if request.cwd:
+        query = f"{query} {Path(request.cwd).name}".strip()
+    context, identity = PromptContext(memories=[], tokens=0, over_budget=0), None
+    with suppress(UnknownBankError), _open_to_read(settings, agent, bank) as opened:
+        context = prompt_context(opened, query=query, budget=budget, withholds=agent is None)
         identity = opened.id
     return Start(
         agent=agent,
         bank=identity,
-        session_id=asked.session_id,
-        context=_text(found.memories),
-        memories=found.memories,
-        tokens=found.tokens,
-        over_budget=found.over_budget,
+        session_id=request.session_id,
+        context=_text(context.memories),
+        memories=context.memories,
+        tokens=context.tokens,
+        over_budget=context.over_budget,
     )
 
 
 def stop_session(
     settings: Settings,
-    asked: HookRequest,
+    request: HookRequest,
     agent: str | None,
     owner: OwnerKey,
     *,
@@ -291,7 +291,7 @@ def stop_session(
 
     Args:
         settings: The settings.
-        asked: The host's request.
+        request: The host's request.
         agent: The agent; None for the memory of a bank.
         owner: Returns the owner's key for a new bank.
         bank: The bank, if no agent is named; None for the default bank.
@@ -305,37 +305,37 @@ def stop_session(
         UsageError: As ``start_session``.
     """
     require_owner(settings, "amplihack")
-    _require_one(agent, bank)
-    heard = TranscriptSummary()
-    stated = [*asked.learnings, *([asked.output] if asked.output else [])]
-    learnings = [_learning(asked, agent, text, "learning") for text in stated]
-    if asked.transcript_path:
+    _require_agent_or_bank(agent, bank)
+    transcript = TranscriptSummary()
+    stated = [*request.learnings, *([request.output] if request.output else [])]
+    learnings = [_learning(request, agent, text, "learning") for text in stated]
+    if request.transcript_path:
         with (
-            file_to_read(settings, asked.transcript_path, _permission(settings, asked)) as file,
+            file_to_read(settings, request.transcript_path, _permission(settings, request)) as file,
             file.stream() as stream,
         ):
-            found = lessons(turns(stream, heard))
-        learnings += [_learning(asked, agent, each.text, each.kind) for each in found]
-        if not learnings and (about := gist(heard)):
-            learnings.append(_learning(asked, agent, about, "conversation"))
+            lessons_found = lessons(turns(stream, transcript))
+        learnings += [_learning(request, agent, each.text, each.kind) for each in lessons_found]
+        if not learnings and (about := gist(transcript)):
+            learnings.append(_learning(request, agent, about, "conversation"))
     done, identity = LearningResult(), None
     if learnings:
-        with _filling(settings, agent, bank, owner) as opened:
+        with _open_to_fill(settings, agent, bank, owner) as opened:
             done = store_learnings(opened, learnings)
             identity = opened.id
     return Stop(
         agent=agent,
         bank=identity,
-        session_id=asked.session_id,
-        turns=heard.turns,
-        passed_over=heard.passed_over,
+        session_id=request.session_id,
+        turns=transcript.turns,
+        passed_over=transcript.passed_over,
         stored=done.stored,
         known=done.known,
         secrets=done.secrets,
     )
 
 
-def _require_one(agent: str | None, bank: str | None) -> None:
+def _require_agent_or_bank(agent: str | None, bank: str | None) -> None:
     if agent is not None and bank is not None:
         raise UsageError(
             "an agent and a bank are named, and memory belongs to one",
@@ -347,49 +347,49 @@ def _require_one(agent: str | None, bank: str | None) -> None:
 
 
 @contextmanager
-def _reading(settings: Settings, agent: str | None, bank: str | None) -> Iterator[OpenBank]:
-    there = open_bank(settings, bank) if agent is None else reading_agent(settings, agent)
-    with there as opened:
+def _open_to_read(settings: Settings, agent: str | None, bank: str | None) -> Iterator[OpenBank]:
+    opening = open_bank(settings, bank) if agent is None else reading_agent(settings, agent)
+    with opening as opened:
         yield opened
 
 
 @contextmanager
-def _filling(
+def _open_to_fill(
     settings: Settings, agent: str | None, bank: str | None, owner: OwnerKey
 ) -> Iterator[OpenBank]:
-    there = (
-        opened_to_fill(settings, bank, owner)
+    opening = (
+        open_bank_for_writing(settings, bank, owner)
         if agent is None
         else opened_agent(settings, agent, owner)
     )
-    with there as opened:
+    with opening as opened:
         yield opened
 
 
-def host_answer(event: str, context: str, asked: HookRequest) -> dict[str, Any]:
+def host_answer(event: str, context: str, request: HookRequest) -> dict[str, Any]:
     """Return the output of a hook: text for the prompt, or nothing."""
     if not context:
         return {}
-    if asked.hook_event_name[:1].islower():  # Cursor's own form
+    if request.hook_event_name[:1].islower():  # Cursor's own form
         return {"additional_context": context}
     return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
 
 
-def _learning(asked: HookRequest, agent: str | None, text: str, kind: str) -> SessionLearning:
+def _learning(request: HookRequest, agent: str | None, text: str, kind: str) -> SessionLearning:
     return SessionLearning(
-        session_id=asked.session_id,
+        session_id=request.session_id,
         agent_id=agent or "",
         content=text,
         memory_type=kind,
-        metadata={"project": Path(asked.cwd).name} if asked.cwd else {},
+        metadata={"project": Path(request.cwd).name} if request.cwd else {},
     )
 
 
-def _permission(settings: Settings, asked: HookRequest) -> PathPermission:
+def _permission(settings: Settings, request: HookRequest) -> PathPermission:
     """Return the folders where a transcript may be, since a host's path is untrusted."""
     if settings.options.portability.roots is not None:
         return PathPermission()
-    roots = [asked.cwd or ""]
+    roots = [request.cwd or ""]
     with suppress(RuntimeError):
         roots.append(str(Path.home()))
     return PathPermission(

@@ -229,20 +229,20 @@ def clean_sessions(
     """
     chosen = chosen_settings(options.backend, settings)
     with open_agents(chosen, read_only=not options.no_dry_run, makes=False) as agents:
-        found = matching(agents, options.pattern)
-        if not options.no_dry_run or not found:
-            return CleanResult(pattern=options.pattern, matched=found)
+        sessions = matching(agents, options.pattern)
+        if not options.no_dry_run or not sessions:
+            return CleanResult(pattern=options.pattern, matched=sessions)
         if not options.confirm:
             if agree is None:
                 raise UsageError(
-                    f"{len(found):,} sessions would be forgotten, and there is no terminal to "
+                    f"{len(sessions):,} sessions would be forgotten, and there is no terminal to "
                     "confirm it",
                     field="confirm",
                     hint="Add --confirm.",
                 )
-            if not agree(found):
-                return CleanResult(pattern=options.pattern, matched=found)
-        return clean(agents, options.pattern, found)
+            if not agree(sessions):
+                return CleanResult(pattern=options.pattern, matched=sessions)
+        return clean(agents, options.pattern, sessions)
 
 
 @operation(
@@ -266,7 +266,7 @@ def export_agent(
         LossError: With ``fail_on_loss``, if something would be lost.
         TargetError: If the file cannot be written; no part of it remains then.
     """
-    asked = TransferOptions(
+    request = TransferOptions(
         format=options.format,
         storage_path=_path(options.storage_path),
         output=ExportOptions(
@@ -278,7 +278,7 @@ def export_agent(
         ),
     )
     chosen = chosen_settings(options.backend, settings)
-    return transfer.export_agent(chosen, options.agent, Path(options.output), owner, asked)
+    return transfer.export_agent(chosen, options.agent, Path(options.output), owner, request)
 
 
 @operation(
@@ -302,7 +302,7 @@ def import_agent(
         InputError: If the file is not valid. Nothing is changed then.
     """
     how = options.on_conflict
-    asked = TransferOptions(
+    request = TransferOptions(
         format=options.format,
         storage_path=_path(options.storage_path),
         merge=options.merge,
@@ -317,8 +317,8 @@ def import_agent(
         ),
     )
     chosen = chosen_settings(options.backend, settings)
-    found = transfer.import_agent(chosen, options.agent, Path(options.input), owner, asked)
-    return msgspec.structs.replace(found, dry_run=options.dry_run)
+    result = transfer.import_agent(chosen, options.agent, Path(options.input), owner, request)
+    return msgspec.structs.replace(result, dry_run=options.dry_run)
 
 
 @operation(

@@ -135,7 +135,7 @@ class AgentMemory(Closable):
         Several if agents have their own stores of other kinds.
         """
         common = str(backend_of(self._settings.store) or BackendChoice.SQLITE)
-        kinds = {str(backend_of(there.store)) for there, _ in self._apart}
+        kinds = {str(backend_of(settings.store)) for settings, _ in self._apart}
         if kinds and not store_exists(self._settings.store):
             return ", ".join(sorted(kinds))
         return ", ".join([common, *sorted(kinds - {common})])
@@ -157,9 +157,9 @@ class AgentMemory(Closable):
         for bank in self._banks():
             with bank.ledger.reading() as view:
                 counts.update(
-                    one.row.agent or bank.name or bank.id
-                    for one in of_sessions(view)
-                    if isinstance(one.model, Entry)
+                    logged.row.agent or bank.name or bank.id
+                    for logged in of_sessions(view)
+                    if isinstance(logged.model, Entry)
                 )
         return sorted(counts.items())
 
@@ -175,20 +175,20 @@ class AgentMemory(Closable):
         """
         if not session_id:
             return False
-        found = False
+        deleted = False
         for bank in self._banks(writes=True):
             with bank.ledger.reading() as view:
-                gone = [one.record.id for one in of_sessions(view, session_id)]
-            for start in range(0, len(gone), _TOGETHER):
-                some = gone[start : start + _TOGETHER]
-                said = [
+                ids = [logged.record.id for logged in of_sessions(view, session_id)]
+            for start in range(0, len(ids), _TOGETHER):
+                batch = ids[start : start + _TOGETHER]
+                statuses = [
                     seal(Status(target=each, state="deleted", reason=_CLEANED, at=now()))
-                    for each in some
+                    for each in batch
                 ]
-                bank.ledger.append(said)
-                bank.tell("on_forget", some, {"memories": len(some)}, list)
-            found = found or bool(gone)
-        return found
+                bank.ledger.append(statuses)
+                bank.tell("on_forget", batch, {"memories": len(batch)}, list)
+            deleted = deleted or bool(ids)
+        return deleted
 
     def load_prompt_context_memories(
         self, session_id: str, *, query: str = "", budget: int = BUDGET
@@ -199,14 +199,14 @@ class AgentMemory(Closable):
         agent that was named on opening.
         """
         names = self._agents_of(session_id) or [self._agent]
-        found = list[MemoryRecord]()
+        memories = list[MemoryRecord]()
         left = budget
         for bank in self._banks():
             if bank.name in names and left > 0:
                 context = prompt_context(bank, query=query, budget=left)
-                found += context.memories
+                memories += context.memories
                 left -= context.tokens
-        return found
+        return memories
 
     def store_session_learning(self, record: SessionLearning) -> str | None:
         """Store a learning of a session, with secrets replaced, and return its ID.
@@ -216,23 +216,23 @@ class AgentMemory(Closable):
         Raises:
             UsageError: If the name, the type or another member is not valid.
         """
-        there, store = self._place_of(record.agent_id)
-        bank = agent_bank(there, store, record.agent_id, self._owner)
+        own_settings, store = self._store_of(record.agent_id)
+        bank = agent_bank(own_settings, store, record.agent_id, self._owner)
         done = store_learnings(bank, [record])
         return done.stored[0] if done.stored else None
 
-    def _place_of(self, agent: str) -> tuple[Settings, Store]:
+    def _store_of(self, agent: str) -> tuple[Settings, Store]:
         """Return the store with an agent's memory, by the rule of every command."""
-        there = hierarchical(self._settings, agent, writes=True)
-        if there.store == self._settings.store:
+        own_settings = hierarchical(self._settings, agent, writes=True)
+        if own_settings.store == self._settings.store:
             return self._settings, self._store
         for known, store in self._apart:
-            if known.store == there.store:
+            if known.store == own_settings.store:
                 return known, store
-        store = open_configured(there, read_only=False)
+        store = open_configured(own_settings, read_only=False)
         self._stack.callback(store.close)
-        self._apart.append((there, store))
-        return there, store
+        self._apart.append((own_settings, store))
+        return own_settings, store
 
     def _sessions(self, session_id: str | None = None) -> SessionCollector:
         sessions = SessionCollector()
@@ -243,22 +243,24 @@ class AgentMemory(Closable):
 
     def _agents_of(self, session_id: str) -> list[str]:
         """Return the names of the banks with memories of a session."""
-        found = list[str]()
+        names = list[str]()
         for bank in self._banks():
             with bank.ledger.reading() as view:
-                there = any(isinstance(one.model, Entry) for one in of_sessions(view, session_id))
-                if there and bank.name is not None:
-                    found.append(bank.name)
-        return found
+                has_memories = any(
+                    isinstance(logged.model, Entry) for logged in of_sessions(view, session_id)
+                )
+                if has_memories and bank.name is not None:
+                    names.append(bank.name)
+        return names
 
     def _banks(self, *, writes: bool = False) -> Iterator[OpenBank]:
-        found = list[tuple[str, str, Settings, Store]]()
+        banks = list[tuple[str, str, Settings, Store]]()
         for settings, store in [(self._settings, self._store), *self._apart]:
             with store.reading() as reader:
-                found += [
+                banks += [
                     (name_of(reader, bank) or "", bank, settings, store) for bank in reader.banks()
                 ]
-        for _, bank, settings, store in sorted(found, key=itemgetter(0, 1)):
+        for _, bank, settings, store in sorted(banks, key=itemgetter(0, 1)):
             yield open_bank_in(settings, store, bank, writes=writes)
 
 
@@ -374,17 +376,17 @@ def open_agents(
 
 def _apart(settings: Settings, *, read_only: bool) -> list[tuple[Settings, Store]]:
     """Open the stores of agents that have their own."""
-    found = list[tuple[Settings, Store]]()
+    stores = list[tuple[Settings, Store]]()
     try:
         for name in agents_apart(settings):
             if not is_foreign(settings, name):
-                there = hierarchical(settings, name, writes=not read_only)
-                found.append((there, open_configured(there, read_only=read_only)))
+                own_settings = hierarchical(settings, name, writes=not read_only)
+                stores.append((own_settings, open_configured(own_settings, read_only=read_only)))
     except BaseException:
-        for _, store in found:
+        for _, store in stores:
             store.close()
         raise
-    return found
+    return stores
 
 
 def _owner(settings: Settings, owner: OwnerKey | None) -> OwnerKey:
@@ -421,15 +423,17 @@ def matching(backend: MemorySessionBackend, pattern: str) -> list[SessionSummary
     return [one for one in backend.list_sessions() if fnmatch.fnmatchcase(one.session_id, literal)]
 
 
-def clean(backend: MemorySessionBackend, pattern: str, found: list[SessionSummary]) -> CleanResult:
+def clean(
+    backend: MemorySessionBackend, pattern: str, sessions: list[SessionSummary]
+) -> CleanResult:
     """Forget sessions one by one; a failure does not stop the others."""
     deleted, failed = list[str](), dict[str, str]()
-    for one in found:
+    for session in sessions:
         try:
-            if backend.delete_session(one.session_id):
-                deleted.append(one.session_id)
+            if backend.delete_session(session.session_id):
+                deleted.append(session.session_id)
         except SatchelError as error:
-            failed[one.session_id] = error.message
+            failed[session.session_id] = error.message
     return CleanResult(
-        pattern=pattern, matched=found, deleted=deleted, failed=failed, dry_run=False
+        pattern=pattern, matched=sessions, deleted=deleted, failed=failed, dry_run=False
     )

@@ -68,7 +68,7 @@ class SessionCollector:
     """Collects sessions from the views of banks."""
 
     def __init__(self) -> None:
-        self._found: dict[str, list[MemoryRecord]] = {}
+        self._records: dict[str, list[MemoryRecord]] = {}
         self._agents: dict[str, set[str]] = {}
         self._moments: dict[str, list[str]] = {}
 
@@ -82,11 +82,11 @@ class SessionCollector:
         """
         for logged in of_sessions(view, session):
             name = session_of(logged)
-            self._found.setdefault(name, [])
+            self._records.setdefault(name, [])
             agents = self._agents.setdefault(name, set())
             if isinstance(logged.model, Entry):
                 record = record_of(logged, bank)
-                self._found[name].append(record)
+                self._records[name].append(record)
                 agents.add(record.agent_id)
             elif logged.row.agent:
                 agents.add(logged.row.agent)
@@ -102,10 +102,10 @@ class SessionCollector:
             memory_type: Only memories of this type, and sessions that have some.
         """
         rows = []
-        for name, records in self._found.items():
-            wanted = [one for one in records if memory_type in (None, one.memory_type)]
-            if wanted or memory_type is None:
-                rows.append((self._summary(name, len(records)), wanted))
+        for name, records in self._records.items():
+            selected = [record for record in records if memory_type in (None, record.memory_type)]
+            if selected or memory_type is None:
+                rows.append((self._summary(name, len(records)), selected))
         rows.sort(key=lambda row: row[0].session_id)
         return sorted(rows, key=lambda row: row[0].last_accessed or "", reverse=True)
 
@@ -225,8 +225,8 @@ def store_learnings(bank: OpenBank, learnings: Sequence[SessionLearning]) -> Lea
     Raises:
         UsageError: If a type or an importance is not valid, or the session is missing.
     """
-    for one in learnings:
-        _require(one)
+    for learning in learnings:
+        _require(learning)
     for turn in range(MOST_TRIES):
         try:
             return _store(bank, learnings)
@@ -238,39 +238,41 @@ def store_learnings(bank: OpenBank, learnings: Sequence[SessionLearning]) -> Lea
 
 def _store(bank: OpenBank, learnings: Sequence[SessionLearning]) -> LearningResult:
     screening, short, known = SecretScreener(scrub=True), 0, 0
-    new, made = list[Entry](), list[Sealed]()
+    new, records = list[Entry](), list[Sealed]()
     with bank.ledger.reading() as view:
-        for one in learnings:
-            if len(one.content.strip().encode(errors="replace")) < LEAST_BYTES:
+        for learning in learnings:
+            if len(learning.content.strip().encode(errors="replace")) < LEAST_BYTES:
                 short += 1
                 continue
-            entry = _entry(one, screening)
+            entry = _entry(learning, screening)
             if any(is_same(entry, each) for each in new) or _is_known(view, entry):
                 known += 1
             else:
                 new.append(entry)
-                made.append(seal(entry, limits=bank.settings.options.limits))
-    if made:
-        bank.ledger.append(made)
-        ids = [each.id for each in made]
+                records.append(seal(entry, limits=bank.settings.options.limits))
+    if records:
+        bank.ledger.append(records)
+        ids = [each.id for each in records]
         bank.tell("on_remember", ids, {"memories": len(ids)}, lambda: contents(bank, ids))
     return LearningResult(
-        stored=[each.id for each in made], known=known, short=short, secrets=screening.found
+        stored=[each.id for each in records], known=known, short=short, secrets=screening.found
     )
 
 
-def is_same(one: Entry, other: Entry) -> bool:
+def is_same(learning: Entry, other: Entry) -> bool:
     """Return whether two learnings say the same in nearly the same words.
 
     Their numbers, names, denials and opposites have to be equal; see ``recall.near_duplicates``.
     """
-    mine, theirs = (" ".join((each.text or "").split()) for each in (one, other))
-    if mine.casefold().rstrip(".!") == theirs.casefold().rstrip(".!"):
+    first, second = (" ".join((each.text or "").split()) for each in (learning, other))
+    if first.casefold().rstrip(".!") == second.casefold().rstrip(".!"):
         return True
-    facts = [fact_of("", Semantic(text=text), place) for place, text in enumerate((mine, theirs))]
+    facts = [
+        fact_of("", Semantic(text=text), number) for number, text in enumerate((first, second))
+    ]
     if jaccard(facts[0].words, facts[1].words) < ALIKE:
         return False
-    return may_be_same(text_features(mine), text_features(theirs))
+    return may_be_same(text_features(first), text_features(second))
 
 
 def _is_known(view: View, entry: Entry) -> bool:
@@ -278,9 +280,12 @@ def _is_known(view: View, entry: Entry) -> bool:
     if slot is not None and view.current(slot) is not None:
         return True
     agent = entry.scope.agent if entry.scope is not None else None
-    wanted = Filter(agent=agent, kinds=frozenset({entry.kind or ""}))
-    found = view.candidates(entry.text or "", limit=_COMPARED, where=wanted)
-    return any(isinstance(one.model, Entry) and is_same(entry, one.model) for one, _ in found)
+    matching = Filter(agent=agent, kinds=frozenset({entry.kind or ""}))
+    candidates = view.candidates(entry.text or "", limit=_COMPARED, where=matching)
+    return any(
+        isinstance(candidate.model, Entry) and is_same(entry, candidate.model)
+        for candidate, _ in candidates
+    )
 
 
 def _entry(learning: SessionLearning, screening: SecretScreener) -> Entry:
@@ -303,8 +308,8 @@ def _entry(learning: SessionLearning, screening: SecretScreener) -> Entry:
     words = " ".join((entry.text or "").casefold().split())
     key = f"{learning.memory_type}:{blake3(words.encode()).hexdigest(length=16)}"
     origin = Origin(provider=PROVIDER, id=key, trust=TrustClass.AGENT)
-    found: Entry = msgspec.structs.replace(entry, origin=origin)
-    return found
+    identified: Entry = msgspec.structs.replace(entry, origin=origin)
+    return identified
 
 
 def _require(learning: SessionLearning) -> None:
@@ -441,8 +446,8 @@ def kind_of(sentence: str) -> tuple[int, str] | None:
     Args:
         sentence: At most a few hundred characters, which bounds the time of matching.
     """
-    found = [(worth, kind) for cue, kind, worth in _COMPILED if cue.search(sentence)]
-    return max(found) if found else None
+    cues = [(worth, kind) for cue, kind, worth in _COMPILED if cue.search(sentence)]
+    return max(cues) if cues else None
 
 
 LONGEST_LINE = 8 * 2**20
@@ -519,7 +524,7 @@ def turns(stream: BinaryIO, heard: TranscriptSummary) -> Iterator[TranscriptTurn
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             heard.passed_over += 1
             continue
-        for turn in _said(value):
+        for turn in _turns_of(value):
             heard.turns += 1
             if turn.role in _PEOPLE:
                 heard.first = heard.first or turn.text[:_START]
@@ -535,30 +540,32 @@ def lessons(spoken: Iterator[TranscriptTurn]) -> list[Lesson]:
     for turn in spoken:
         for sentence in _sentences(turn.text):
             number += 1
-            found = _judged(sentence, turn.role)
+            judged = _judged(sentence, turn.role)
             key = " ".join(sentence.casefold().split())
-            if found is None or key in seen:
+            if judged is None or key in seen:
                 continue
-            heapq.heappush(best, (found[0], number, sentence, found[1]))
+            heapq.heappush(best, (judged[0], number, sentence, judged[1]))
             seen.add(key)
             if len(best) > MOST_LEARNINGS:
-                _, _, gone, _ = heapq.heappop(best)
-                seen.discard(" ".join(gone.casefold().split()))
+                _, _, dropped, _ = heapq.heappop(best)
+                seen.discard(" ".join(dropped.casefold().split()))
     return [Lesson(worth, text, kind) for worth, _, text, kind in sorted(best, reverse=True)]
 
 
 def gist(heard: TranscriptSummary) -> str:
     """Return a short summary of a session, for one without lessons."""
-    asked, answered = (" ".join(text.split()) for text in (heard.first, heard.last))
+    question, answered = (" ".join(text.split()) for text in (heard.first, heard.last))
     return " ".join(
-        part for part in (asked and f"Asked: {asked}", answered and f"Answered: {answered}") if part
+        part
+        for part in (question and f"Asked: {question}", answered and f"Answered: {answered}")
+        if part
     )
 
 
 def _judged(sentence: str, role: str) -> tuple[int, str] | None:
     """Return the importance and type of a sentence; None if it teaches nothing."""
-    found = None if sentence.endswith(_ASKS) else kind_of(sentence)
-    return None if found is None else (found[0] + (role in _PEOPLE), found[1])
+    kind = None if sentence.endswith(_ASKS) else kind_of(sentence)
+    return None if kind is None else (kind[0] + (role in _PEOPLE), kind[1])
 
 
 def _sentences(text: str) -> Iterator[str]:
@@ -575,7 +582,7 @@ def _width(sentence: str) -> int:
     return len(sentence) + len(_WIDE.findall(sentence))
 
 
-def _said(value: Any) -> Iterator[TranscriptTurn]:
+def _turns_of(value: Any) -> Iterator[TranscriptTurn]:
     if not isinstance(value, dict):
         return
     of_codex = value.get("payload") if value.get("type") == "response_item" else None

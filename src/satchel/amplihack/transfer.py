@@ -18,11 +18,11 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from satchel.amplihack.agents import hierarchical, is_foreign
+from satchel.amplihack.agents import bank_named, hierarchical, is_foreign
 from satchel.amplihack.facts import SIMILAR_TO, SimilarityLink, similar_links
 from satchel.amplihack.hierarchy import link_stored
 from satchel.bank.connections import configured_store, holds_anything, require_not_lost
-from satchel.bank.open_bank import find_by_name, find_by_prefix, open_bank
+from satchel.bank.open_bank import find_by_prefix, open_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.config import store_selection
 from satchel.config.options import (
@@ -73,27 +73,27 @@ _COMPUTED = {"computed_by": "satchel"}
 """The metadata of a link that is not in the log."""
 
 
-def whole(asked: ExportOptions) -> ExportPart:
+def whole(options: ExportOptions) -> ExportPart:
     """Return all records of a bank, with the similarity links stored beside its log.
 
     A fact from a file has only the links that the file stated.
     """
 
     def take(view: View, outgoing: ExportDestination) -> ExportCounts:
-        taken = collect_records(view, WHOLE, outgoing, asked.progress)
-        for source, found in groupby(similar_links(view), attrgetter("source")):
-            if _came_from(view, source):
+        counts = collect_records(view, WHOLE, outgoing, options.progress)
+        for source, links in groupby(similar_links(view), attrgetter("source")):
+            if _provider_of(view, source):
                 continue
             stated = _linked_with(view, source)
-            for one in found:
-                if one.target not in stated:
-                    outgoing.builder.add(seal(_as_edge(one)))
-        return taken
+            for link in links:
+                if link.target not in stated:
+                    outgoing.builder.add(seal(_as_edge(link)))
+        return counts
 
     return ExportPart(take, scope_of(WHOLE))
 
 
-def _came_from(view: View, identity: str) -> str | None:
+def _provider_of(view: View, identity: str) -> str | None:
     entry = view.get([identity])[identity].model
     origin = entry.origin if isinstance(entry, Entry) else None
     return None if origin is None else origin.provider
@@ -103,7 +103,7 @@ def _linked_with(view: View, identity: str) -> set[str]:
     """Return the facts with a stated similarity to one."""
     view.require_columns(LINKS)
     ways = (view.neighbours(identity), view.neighbours(identity, incoming=True))
-    edges = [one.model for one in chain(*ways) if isinstance(one.model, Edge)]
+    edges = [logged.model for logged in chain(*ways) if isinstance(logged.model, Edge)]
     return {end for edge in edges if edge.kind == SIMILAR_TO for end in (edge.source, edge.target)}
 
 
@@ -156,8 +156,8 @@ def graph_at(
             and store_selection.exists_without_link(graph / store_selection.GRAPH_FILE)
         ):
             return None
-    meant = structs.replace(settings, selection=selection.with_backend(BackendChoice.GRAPH_DB))
-    return hierarchical(meant, agent, storage_path=folder, writes=writes)
+    selected = structs.replace(settings, selection=selection.with_backend(BackendChoice.GRAPH_DB))
+    return hierarchical(selected, agent, storage_path=folder, writes=writes)
 
 
 def file_of(folder: Path, agent: str) -> Path:
@@ -171,12 +171,12 @@ def file_of(folder: Path, agent: str) -> Path:
     """
     agent_name(agent)
     usual, older = folder / f"{agent}.db", folder / agent / _OLDER
-    if _is_there(usual) or not _is_there(folder / agent):
+    if os.path.lexists(usual) or not os.path.lexists(folder / agent):
         return usual
-    if _is_there(older):
+    if os.path.lexists(older):
         return older
     for name in _FOLDERS:
-        if _is_there(folder / agent / name):
+        if os.path.lexists(folder / agent / name):
             return folder / agent / name
     return usual
 
@@ -194,7 +194,7 @@ def database_kind(path: Path) -> DatabaseKind:
         return DatabaseKind.NOTHING
     except OSError as error:
         problem = "a database path is a symbolic link"
-        problem = problem if _is_link(path) else f"cannot be read: {error.strerror}"
+        problem = problem if path.is_symlink() else f"cannot be read: {error.strerror}"
         raise PathRefusedError(problem, file=str(path)) from error
     try:
         mode = os.fstat(handle).st_mode
@@ -247,25 +247,13 @@ def bank_of(settings: Settings, agent: str) -> str | None:
     if not holds_anything(settings):
         require_not_lost(settings, None)
         return None
-    with configured_store(settings, read_only=True) as store, store.reading() as reader:
-        found, meant = find_by_name(reader, agent), find_by_prefix(reader, agent)
-    if meant and not found:
-        raise UsageError(f"{agent!r} is a prefix of a bank ID", field="agent")
-    if len(found) > 1:
-        raise UsageError(
-            f"{len(found)} banks are named {agent!r}",
-            field="agent",
-            hint="Rename one: satchel bank rename.",
-        )
-    return found[0] if found else None
-
-
-def _is_there(path: Path) -> bool:
-    return os.path.lexists(path)
-
-
-def _is_link(path: Path) -> bool:
-    return path.is_symlink()
+    with configured_store(settings, read_only=True) as store:
+        bank = bank_named(store, agent)
+        if bank is None:
+            with store.reading() as reader:
+                if find_by_prefix(reader, agent):
+                    raise UsageError(f"{agent!r} is a prefix of a bank ID", field="agent")
+    return bank
 
 
 JSON, RAW = "json", "raw-db"
@@ -339,8 +327,8 @@ def export_result(agent: str, format_: str, done: Export, edges: dict[str, int])
         done: The result of the export.
         edges: Edges that were written, by kind.
     """
-    there = done.account.counts if done.account is not None else {}
-    counts = {f"{name}_node_count": _written(there, name) for name in ("semantic", "episodic")}
+    numbers = done.account.counts if done.account is not None else {}
+    counts = {f"{name}_node_count": _written(numbers, name) for name in ("semantic", "episodic")}
     counts |= {f"{kind}_edge_count": edges.get(kind, 0) for kind in EDGE_KINDS}
     return ExportResult(
         agent_name=agent,
@@ -355,43 +343,43 @@ def export_result(agent: str, format_: str, done: Export, edges: dict[str, int])
     )
 
 
-def import_result(agent: str, format_: str, found: ImportSummary, *, merge: bool) -> ImportResult:
+def import_result(agent: str, format_: str, summary: ImportSummary, *, merge: bool) -> ImportResult:
     """Return the result of an import in amplihack's form."""
-    bank = found.banks[0]
-    there, done = found.accounts[0].counts if found.accounts else {}, bank.done
+    bank = summary.banks[0]
+    numbers, done = summary.accounts[0].counts if summary.accounts else {}, bank.done
     changed = (
         done.skipped + done.others_skipped,
         done.overwritten + done.others_overwritten,
         done.renamed + done.others_renamed,
     )
     left = done.known + done.twice + done.skipped + done.others_left - done.unjoined
-    refused = sum(loss.count for loss in found.losses if loss.name == "record")
+    refused = sum(loss.count for loss in summary.losses if loss.name == "record")
     counts = {
-        "semantic_nodes_imported": _written(there, "semantic"),
-        "episodic_nodes_imported": _written(there, "episodic"),
-        "edges_imported": _written(there, "edge"),
+        "semantic_nodes_imported": _written(numbers, "semantic"),
+        "episodic_nodes_imported": _written(numbers, "episodic"),
+        "edges_imported": _written(numbers, "edge"),
         "skipped": left,
         "errors": refused + done.unjoined,
     }
     return ImportResult(
         agent_name=agent,
         format=format_,
-        source_agent=found.agent,
+        source_agent=summary.agent,
         merge=merge,
         statistics=[(name, str(number)) for name, number in counts.items()],
-        failed=found.refused,
-        losses=found.losses,
+        failed=summary.refused,
+        losses=summary.losses,
         conflicts=sum(changed),
         conflict_examples=bank.conflicts,
-        notes=found.notes,
-        receipts=found.receipts,
-        unaccepted=found.unaccepted,
+        notes=summary.notes,
+        receipts=summary.receipts,
+        unaccepted=summary.unaccepted,
     )
 
 
 def _written(counts: object, name: str) -> int:
-    found = counts.get(name) if isinstance(counts, dict) else None
-    return 0 if found is None else int(found.written)
+    number = counts.get(name) if isinstance(counts, dict) else None
+    return 0 if number is None else int(number.written)
 
 
 _FORMATS = {JSON: "amplihack", RAW: "amplihack_db"}
@@ -440,7 +428,7 @@ class TransferOptions:
 
 
 def export_agent(
-    settings: Settings, agent: str, output: Path, owner: Owners, asked: TransferOptions
+    settings: Settings, agent: str, output: Path, owner: Owners, request: TransferOptions
 ) -> ExportResult:
     """Write the hierarchical memory of an agent to a file.
 
@@ -449,7 +437,7 @@ def export_agent(
         agent: The agent.
         output: The file.
         owner: Returns the owner's key for a temporary bank, if one is needed.
-        asked: The options.
+        request: The options.
 
     Raises:
         UsageError: If the name is not valid for an agent, or the format is unknown.
@@ -459,19 +447,19 @@ def export_agent(
     """
     require_owner(settings, "amplihack")
     agent_name(agent)
-    name, options = asked.name, replace(asked.output, format=asked.name)
+    name, options = request.name, replace(request.output, format=request.name)
     with (
-        file_to_write(settings, output, asked.permission) as outlet,
-        _agents_store(settings, agent, owner, asked) as (store, bank),
+        file_to_write(settings, output, request.permission) as outlet,
+        _agents_store(settings, agent, owner, request) as (store, bank),
         open_bank(store, bank) as opened,
     ):
         done = export_part(opened.asked("export"), outlet, options, whole(options))
         edges = _edges_in(outlet, name)
-    return export_result(agent, asked.format, done, edges)
+    return export_result(agent, request.format, done, edges)
 
 
 def import_agent(
-    settings: Settings, agent: str, source: Path, owner: Owners, asked: TransferOptions
+    settings: Settings, agent: str, source: Path, owner: Owners, request: TransferOptions
 ) -> ImportResult:
     """Import the hierarchical memory of an agent from a file.
 
@@ -483,7 +471,7 @@ def import_agent(
         agent: The agent; its bank is created if missing.
         source: The file.
         owner: Returns the owner's key for a new bank.
-        asked: The options.
+        request: The options.
 
     Raises:
         UsageError: If the name is not valid for an agent, the format is unknown, or a
@@ -494,19 +482,19 @@ def import_agent(
     """
     require_owner(settings, "amplihack")
     agent_name(agent)
-    if asked.merge and asked.name == _FORMATS[RAW]:
+    if request.merge and request.name == _FORMATS[RAW]:
         raise UsageError(
             "a database cannot be merged",
             field="merge",
             hint="Export it as JSON and merge that, or drop --merge to replace.",
         )
-    name = asked.name
-    if asked.format == RAW and _require_database(source) is DatabaseKind.GRAPH:
+    name = request.name
+    if request.format == RAW and _require_database(source) is DatabaseKind.GRAPH:
         name = _GRAPH
-    options = replace(asked.options, source_format=name, agent=agent, mirror=not asked.merge)
-    with file_to_read(settings, source, asked.permission) as file:
-        found = _imported(settings, agent, file, owner, (asked, options))
-    return import_result(agent, asked.format, found, merge=asked.merge)
+    options = replace(request.options, source_format=name, agent=agent, mirror=not request.merge)
+    with file_to_read(settings, source, request.permission) as file:
+        summary = _imported(settings, agent, file, owner, (request, options))
+    return import_result(agent, request.format, summary, merge=request.merge)
 
 
 def _imported(
@@ -514,81 +502,81 @@ def _imported(
     agent: str,
     file: OpenFile,
     owner: Owners,
-    asked: tuple[TransferOptions, ImportOptions],
+    requested: tuple[TransferOptions, ImportOptions],
 ) -> ImportSummary:
-    how, options = asked
-    if how.storage_path is None and is_foreign(settings, agent):
-        how = replace(how, storage_path=settings.home / HIERARCHY, permission=OWN)
-    if how.storage_path is None:
-        there = hierarchical(settings, agent, writes=not options.dry_run)
-        return _into_store(there, agent, file, owner, options)
-    require_uncontained(settings, str(how.storage_path), how.permission)
-    graph = graph_at(settings, how.storage_path, agent, writes=True)
+    request, options = requested
+    if request.storage_path is None and is_foreign(settings, agent):
+        request = replace(request, storage_path=settings.home / HIERARCHY, permission=OWN)
+    if request.storage_path is None:
+        own_settings = hierarchical(settings, agent, writes=not options.dry_run)
+        return _into_store(own_settings, agent, file, owner, options)
+    require_uncontained(settings, str(request.storage_path), request.permission)
+    graph = graph_at(settings, request.storage_path, agent, writes=True)
     if graph is not None:
         return _into_store(graph, agent, file, owner, options)
-    path = file_of(how.storage_path, agent)
-    kept = database_kind(path)
-    if kept is DatabaseKind.GRAPH:
+    path = file_of(request.storage_path, agent)
+    kind = database_kind(path)
+    if kind is DatabaseKind.GRAPH:
         raise graph_error(path)
-    if kept is DatabaseKind.STORE or (kept is DatabaseKind.NOTHING and how.format == JSON):
-        there = store_at(settings, path, makes=True)
-        return _into_store(there, agent, file, owner, options)
+    if kind is DatabaseKind.STORE or (kind is DatabaseKind.NOTHING and request.format == JSON):
+        own_settings = store_at(settings, path, makes=True)
+        return _into_store(own_settings, agent, file, owner, options)
     with temporary_store(settings) as stage:
-        if how.merge:
+        if request.merge:
             before = ImportOptions(source_format=_FORMATS[RAW], agent=agent, keeps_receipt=False)
             import_file(stage, path, agent, owner, before)
-        found = import_file(stage, file, agent, owner, replace(options, keeps_receipt=False))
-        if options.dry_run or not found.changed:
-            return found
+        summary = import_file(stage, file, agent, owner, replace(options, keeps_receipt=False))
+        if options.dry_run or not summary.changed:
+            return summary
         # A file of an older version under another name is read, and not changed.
-        path = how.storage_path / f"{agent}.db"
+        path = request.storage_path / f"{agent}.db"
         written = _replace_database(stage, agent, path)
-    return _with_receipt(settings, found, (path, written), options)
+    return _with_receipt(settings, summary, (path, written), options)
 
 
 def _with_receipt(
-    settings: Settings, found: ImportSummary, written: tuple[Path, Export], options: ImportOptions
+    settings: Settings, summary: ImportSummary, written: tuple[Path, Export], options: ImportOptions
 ) -> ImportSummary:
     """Return an import with the receipts of the file that was read and the database written."""
     path, done = written
-    if done.account is None or not found.accounts:
-        return found
+    if done.account is None or not summary.accounts:
+        return summary
     output = structs.replace(done.account.output, name=receipt_text(str(path)))
-    ends = found.accounts[0].input, output
-    account = join_receipt_bodies("import", ends, found.accounts, [done.account])
+    ends = summary.accounts[0].input, output
+    account = join_receipt_bodies("import", ends, summary.accounts, [done.account])
     receipt, notes = save_receipt(settings, account, copy=options.receipt)
     return structs.replace(
-        found,
-        losses=[*found.losses, *done.losses],
-        unaccepted=found.unaccepted + done.unaccepted,
+        summary,
+        losses=[*summary.losses, *done.losses],
+        unaccepted=summary.unaccepted + done.unaccepted,
         receipts=[receipt] if receipt else [],
-        notes=[*found.notes, *done.notes, *notes],
+        notes=[*summary.notes, *done.notes, *notes],
     )
 
 
 def _into_store(
     settings: Settings, agent: str, file: OpenFile, owner: Owners, options: ImportOptions
 ) -> ImportSummary:
-    found = import_file(settings, file, bank_of(settings, agent) or agent, owner, options)
+    summary = import_file(settings, file, bank_of(settings, agent) or agent, owner, options)
     bank = None if options.dry_run else bank_of(settings, agent)
     if bank is not None:
         with open_bank(settings, bank, writes=True) as opened:
             link_stored(opened)
-    return found
+    return summary
 
 
 def _replace_database(stage: Settings, agent: str, path: Path) -> Export:
     """Replace the agent's database; the previous one becomes ``.bak``."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
-    asked = ExportOptions(format=_FORMATS[RAW], overwrite=True, keeps_receipt=False)
-    made = path.with_name(f".{path.name}.new")
+    options = ExportOptions(format=_FORMATS[RAW], overwrite=True, keeps_receipt=False)
+    new_file = path.with_name(f".{path.name}.new")
     with suppress(FileNotFoundError):
-        made.unlink()
+        new_file.unlink()
     with open_bank(stage, agent) as bank:
-        done = export(bank, made, asked)
+        done = export(bank, new_file, options)
     try:
-        _keep_before(path)
-        made.replace(path)
+        _keep_previous(path)
+        new_file.replace(path)
         for end in ("-wal", "-journal", "-shm"):  # of the previous database
             with suppress(FileNotFoundError):
                 path.with_name(path.name + end).unlink()
@@ -597,19 +585,19 @@ def _replace_database(stage: Settings, agent: str, path: Path) -> Export:
     return done
 
 
-def _keep_before(path: Path) -> None:
+def _keep_previous(path: Path) -> None:
     """Link the file at a path to a second name, with the files beside it."""
     if not path.exists():
         return
-    kept = path.with_name(path.name + ".bak")
+    backup = path.with_name(path.name + ".bak")
     with suppress(FileNotFoundError):
-        kept.unlink()
-    os.link(path, kept, follow_symlinks=False)
-    kept.chmod(PRIVATE_FILE)
+        backup.unlink()
+    os.link(path, backup, follow_symlinks=False)
+    backup.chmod(PRIVATE_FILE)
     for end in ("-wal", "-journal"):
         beside = path.with_name(path.name + end)
         with suppress(FileNotFoundError):
-            beside.replace(kept.with_name(kept.name + end))
+            beside.replace(backup.with_name(backup.name + end))
 
 
 def _require_database(source: Path) -> DatabaseKind:
@@ -620,49 +608,49 @@ def _require_database(source: Path) -> DatabaseKind:
             file=str(source),
             hint="Use the path of the file it points to.",
         )
-    kept = database_kind(source)
-    if kept is DatabaseKind.STORE:
+    kind = database_kind(source)
+    if kind is DatabaseKind.STORE:
         raise UsageError(
             "this is a Satchel store, not an amplihack database",
             file=str(source),
             hint="Copy it as it is: satchel pull",
         )
-    return kept
+    return kind
 
 
 @contextmanager
 def _agents_store(
-    settings: Settings, agent: str, owner: Owners, asked: TransferOptions
+    settings: Settings, agent: str, owner: Owners, request: TransferOptions
 ) -> Iterator[tuple[Settings, str]]:
     """Yield settings with the store of an agent's memory, and its bank in it.
 
     Raises:
         UnknownBankError: If there is none.
     """
-    if asked.storage_path is None and is_foreign(settings, agent):
-        asked = replace(asked, storage_path=settings.home / HIERARCHY, permission=OWN)
-    there: Settings | None = None
-    if asked.storage_path is None:
-        there = hierarchical(settings, agent)
+    if request.storage_path is None and is_foreign(settings, agent):
+        request = replace(request, storage_path=settings.home / HIERARCHY, permission=OWN)
+    own_settings: Settings | None = None
+    if request.storage_path is None:
+        own_settings = hierarchical(settings, agent)
     else:
-        require_uncontained(settings, str(asked.storage_path), asked.permission)
-        there = graph_at(settings, asked.storage_path, agent)
-        path = file_of(asked.storage_path, agent)
-        kept = DatabaseKind.STORE if there is not None else database_kind(path)
-        if kept is DatabaseKind.NOTHING:
-            raise _unknown(agent, str(asked.storage_path))
-        if kept is not DatabaseKind.STORE:
+        require_uncontained(settings, str(request.storage_path), request.permission)
+        own_settings = graph_at(settings, request.storage_path, agent)
+        path = file_of(request.storage_path, agent)
+        kind = DatabaseKind.STORE if own_settings is not None else database_kind(path)
+        if kind is DatabaseKind.NOTHING:
+            raise _unknown(agent, str(request.storage_path))
+        if kind is not DatabaseKind.STORE:
             with temporary_store(settings) as stage:
-                name = _GRAPH if kept is DatabaseKind.GRAPH else _FORMATS[RAW]
+                name = _GRAPH if kind is DatabaseKind.GRAPH else _FORMATS[RAW]
                 options = ImportOptions(source_format=name, agent=agent, keeps_receipt=False)
                 import_file(stage, path, agent, owner, options)
                 yield stage, agent
             return
-        there = there or store_at(settings, path)
-    bank = bank_of(there, agent)
+        own_settings = own_settings or store_at(settings, path)
+    bank = bank_of(own_settings, agent)
     if bank is None:
-        raise _unknown(agent, there.store)
-    yield there, bank
+        raise _unknown(agent, own_settings.store)
+    yield own_settings, bank
 
 
 def _unknown(agent: str, where: str) -> UnknownBankError:
@@ -674,6 +662,6 @@ def _edges_in(outlet: Outlet, name: str) -> dict[str, int]:
     count = Counter[str]()
     with outlet.written() as written, suppress(InputError):
         place = Place(outlet.path, held=written)
-        with closing(formats[name].read(place, ReadContext())) as found:  # type: ignore[type-var]
-            count.update(one.kind for one in found if isinstance(one, Edge))
+        with closing(formats[name].read(place, ReadContext())) as records:  # type: ignore[type-var]
+            count.update(record.kind for record in records if isinstance(record, Edge))
     return dict(count)

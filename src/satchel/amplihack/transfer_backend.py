@@ -183,13 +183,13 @@ class HierarchicalTransfer:
         storage_path: PathText | None,
         options: ExportOptions | None,
     ) -> ExportResult:
-        asked = replace(
+        request = replace(
             self._asked,
             format=format_,
             storage_path=None if storage_path is None else Path(storage_path),
             output=options or ExportOptions(),
         )
-        return export_agent(self._settings, agent, Path(output), self._owner, asked)
+        return export_agent(self._settings, agent, Path(output), self._owner, request)
 
     def _import(
         self,
@@ -201,14 +201,14 @@ class HierarchicalTransfer:
         storage_path: PathText | None,
         merge: bool,
     ) -> ImportResult:
-        asked = replace(
+        request = replace(
             self._asked,
             format=format_,
             storage_path=None if storage_path is None else Path(storage_path),
             merge=merge,
             options=options or ImportOptions(),
         )
-        return import_agent(self._settings, agent, Path(source), self._owner, asked)
+        return import_agent(self._settings, agent, Path(source), self._owner, request)
 
     def _owner(self) -> SigningKey:
         return signing_key(self._settings, passphrase=self._passphrase)[0]

@@ -72,13 +72,13 @@ class Sessions(AsyncCalls, plain_bank.SessionCalls):
 
     async def messages(self, session: str, *, at: str | None = None) -> AsyncIterator[MessageInfo]:
         """As ``satchel.Bank.sessions.messages``: some at a time, each time in a thread."""
-        found = self._plain.messages(session, at=at)
+        messages = self._plain.messages(session, at=at)
         try:
-            while some := await run_in_thread(lambda: tuple(islice(found, _TOGETHER))):
-                for one in some:
-                    yield one
+            while some := await run_in_thread(lambda: tuple(islice(messages, _TOGETHER))):
+                for message in some:
+                    yield message
         finally:
-            found.close()
+            messages.close()
 
 
 if TYPE_CHECKING:
@@ -314,10 +314,10 @@ def _of_sources(
     call: Callable[Concatenate[RehydrateCalls | PathText, _P], RehydrateResult],
 ) -> Callable[Concatenate[Bank | PathText, _P], Coroutine[Any, Any, RehydrateResult]]:
     async def pipeline(
-        source: Bank | PathText, /, *args: _P.args, **given: _P.kwargs
+        source: Bank | PathText, /, *args: _P.args, **kwargs: _P.kwargs
     ) -> RehydrateResult:
         plain = source._plain if isinstance(source, Bank) else source  # noqa: SLF001 - its own mirror
-        return await run_in_thread(partial(call, plain, *args, **given))
+        return await run_in_thread(partial(call, plain, *args, **kwargs))
 
     update_wrapper(pipeline, call)
     return pipeline

@@ -225,7 +225,9 @@ def call(function: Callable[Concatenate[Any, _P], _R]) -> Method[_P, _R]:
     return Method(load)
 
 
-def options_of(operation: Operation[Any, _O, _P, Any], /, *args: _P.args, **given: _P.kwargs) -> _O:
+def options_of(
+    operation: Operation[Any, _O, _P, Any], /, *args: _P.args, **kwargs: _P.kwargs
+) -> _O:
     """Return the options of a call.
 
     Raises:
@@ -233,11 +235,11 @@ def options_of(operation: Operation[Any, _O, _P, Any], /, *args: _P.args, **give
         UsageError: If a value is not valid.
     """
     offered = [field.name for field in operation.offered("python")]
-    for name in given:
+    for name in kwargs:
         if name not in offered:
             raise TypeError(_unexpected(operation, name, offered))
     try:
-        return operation.options(*args, **given)
+        return operation.options(*args, **kwargs)
     except TypeError as error:
         made = f"{getattr(operation.options, '__qualname__', '')}.__init__()"
         named = f"{operation.name.rpartition(' ')[2]}()"
@@ -318,20 +320,20 @@ def documented(
     """
     offered = operation.offered("python")
     annotations = {field.name: field.annotation for field in offered}
-    taken = inspect.signature(operation.options).parameters
-    by_position = [each.name for each in taken.values() if each.kind is not each.KEYWORD_ONLY]
+    accepted = inspect.signature(operation.options).parameters
+    by_position = [each.name for each in accepted.values() if each.kind is not each.KEYWORD_ONLY]
     parameters = [] if first is None else [first]
     parameters += [
-        taken[name].replace(annotation=annotations[name])
+        accepted[name].replace(annotation=annotations[name])
         for name in dict.fromkeys([*by_position, *annotations])
         if name in annotations
     ]
     returns = inspect.signature(operation.run, eval_str=True).return_annotation
-    made: Any = call
-    made.__name__ = made.__qualname__ = operation.name.rpartition(" ")[2]
-    made.__doc__ = _documentation(operation, offered)
-    made.__signature__ = inspect.Signature(parameters, return_annotation=returns)
-    made.__operation__ = operation
+    method: Any = call
+    method.__name__ = method.__qualname__ = operation.name.rpartition(" ")[2]
+    method.__doc__ = _documentation(operation, offered)
+    method.__signature__ = inspect.Signature(parameters, return_annotation=returns)
+    method.__operation__ = operation
     return call
 
 

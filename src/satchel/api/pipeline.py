@@ -25,15 +25,15 @@ def _of_sources(
     operation: Operation[OpenBank | MemoryFile, PipelineOptions, _P, RehydrateResult],
 ) -> Callable[Concatenate[RehydrateCalls | PathText, _P], RehydrateResult]:
     def pipeline(
-        source: RehydrateCalls | PathText, /, *args: _P.args, **given: _P.kwargs
+        source: RehydrateCalls | PathText, /, *args: _P.args, **kwargs: _P.kwargs
     ) -> RehydrateResult:
-        wanted = options_of(operation, *args, **given)
+        options = options_of(operation, *args, **kwargs)
         if isinstance(source, RehydrateCalls) and not isinstance(source, AsyncCalls):
             with source._lifetime.use():  # noqa: SLF001 - its own module
-                return operation.run(source._opened, wanted)  # noqa: SLF001
+                return operation.run(source._opened, options)  # noqa: SLF001
         settings = load_settings()
         with file_to_read(settings, Path(str(source))) as file:
-            return operation.run(MemoryFile(settings, file), wanted)
+            return operation.run(MemoryFile(settings, file), options)
 
     source = inspect.Parameter(
         "source", inspect.Parameter.POSITIONAL_ONLY, annotation=RehydrateCalls | PathText

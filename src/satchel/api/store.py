@@ -154,13 +154,13 @@ class StoreCalls(TransferCalls):
             raise ReadOnlyStoreError("opened read-only", file=shown_address(self._settings.store))
 
 
-def created_bank(satchel: Satchel, made: BankLine) -> Bank:
+def created_bank(satchel: Satchel, line: BankLine) -> Bank:
     """Open a bank that was just created."""
     from satchel.api.bank import Bank
     from satchel.bank.open_bank import open_bank_in
 
     with satchel._lifetime.use():
-        opened = open_bank_in(satchel._settings, satchel._store, made.id, writes=True)
+        opened = open_bank_in(satchel._settings, satchel._store, line.id, writes=True)
         return Bank(opened, satchel._lifetime, satchel._owner, read_only=satchel._read_only)
 
 
@@ -262,26 +262,26 @@ class Satchel(StoreCalls):
             UsageError: If there are several, and none is the default.
             VerificationError: If it was rolled back, or is not what was signed.
         """
-        wanted = name or self._wanted
+        reference = name or self._wanted
         try:
-            return self._opened(wanted)
+            return self._opened(reference)
         except UnknownBankError:
-            if not create or wanted is None:
+            if not create or reference is None:
                 raise
             with suppress(BankExistsError):  # a concurrent call created it
-                return self.create_bank(wanted)
-            return self._opened(wanted)
+                return self.create_bank(reference)
+            return self._opened(reference)
 
-    def _opened(self, wanted: str | None) -> Bank:
+    def _opened(self, reference: str | None) -> Bank:
         from satchel.api.bank import Bank
         from satchel.bank.open_bank import open_bank_in
-        from satchel.setup.init import bank_to_fill
+        from satchel.setup.init import open_or_create_bank
 
         with self._lifetime.use():
             if self._read_only:
-                opened = open_bank_in(self._settings, self._store, wanted)
+                opened = open_bank_in(self._settings, self._store, reference)
             else:
-                opened = bank_to_fill(self._settings, self._store, wanted, self._owner)
+                opened = open_or_create_bank(self._settings, self._store, reference, self._owner)
             return Bank(opened, self._lifetime, self._owner, read_only=self._read_only)
 
     create_bank = method(
@@ -375,10 +375,10 @@ def require_token(bank: Bank) -> None:
 
 def is_still(bank: Bank, name: str) -> bool:
     """Return whether ``existing_bank`` would still return this bank for the same name."""
-    from satchel.bank.open_bank import is_still_meant
+    from satchel.bank.open_bank import still_matches
 
     with bank._lifetime.use():
-        return is_still_meant(bank._opened, name)
+        return still_matches(bank._opened, name)
 
 
 def require_readable(satchel: Satchel) -> None:

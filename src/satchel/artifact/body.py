@@ -388,13 +388,13 @@ class Body:
 
     def _start_of(self, header: bytes) -> int | None:
         """Return the offset of the first record after a section header, a complete line."""
-        wanted, rest, offset = b"\n" + header, b"\n", self._start - 1
+        marker, rest, offset = b"\n" + header, b"\n", self._start - 1
         for chunk in self.chunks():
             text = rest + chunk
-            found = text.find(wanted)
-            if found >= 0:
-                return offset + found + len(wanted)
-            rest = text[-len(wanted) :]
+            index = text.find(marker)
+            if index >= 0:
+                return offset + index + len(marker)
+            rest = text[-len(marker) :]
             offset += len(text) - len(rest)
         return None
 

@@ -151,18 +151,18 @@ def plain_bytes(raw: BinaryIO, limits: Limits) -> Iterator[tuple[BinaryIO, bool]
 
 def _gunzip(raw: BinaryIO, spool: Spool, limits: Limits) -> None:
     inflate = zlib.decompressobj(wbits=31)
-    taken = 0
+    consumed = 0
     try:
         while not inflate.eof:
             data = inflate.unconsumed_tail or raw.read(CHUNK)
             if not data:
-                raise MalformedError("the compressed file is truncated", byte=taken)
-            taken += 0 if inflate.unconsumed_tail else len(data)
+                raise MalformedError("the compressed file is truncated", byte=consumed)
+            consumed += 0 if inflate.unconsumed_tail else len(data)
             spool.write(inflate.decompress(data, CHUNK))
-            if spool.size > max(limits.expansion_free_bytes, limits.expansion * taken):
+            if spool.size > max(limits.expansion_free_bytes, limits.expansion * consumed):
                 raise LimitError(f"the file expands to more than {limits.expansion} times its size")
     except zlib.error as error:
-        raise MalformedError(f"not gzip: {error}", byte=taken) from None
+        raise MalformedError(f"not gzip: {error}", byte=consumed) from None
     if inflate.unused_data or raw.read(1):
         raise MalformedError("unexpected data after the compressed data")
 

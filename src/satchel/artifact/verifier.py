@@ -362,13 +362,13 @@ class _ArtifactRun(VerificationRun):
             wrong.append(f"{repeated} duplicate proofs")
         for message in wrong:
             self.add_finding(Outcome.TAMPERED, message)
-        shown = self._shows_whose(head, contents.keys)
+        names_owner = self._names_owner(head, contents.keys)
         self.notes += succession_notes(
             contents.keys.heirs, self.signers, self.policy, head.signed.bank
         )
         self.end_step(
             8,
-            "failed" if wrong or not shown else "passed",
+            "failed" if wrong or not names_owner else "passed",
             f"size {head.signed.size}, {contents.proofs} proofs",
         )
 
@@ -389,7 +389,7 @@ class _ArtifactRun(VerificationRun):
         wrong = self._head(artifact, head, keys)
         for message in wrong:
             self.add_finding(Outcome.TAMPERED, message)
-        if not self._shows_whose(head, keys) or wrong:
+        if not self._names_owner(head, keys) or wrong:
             self.end_step(8, "failed", f"size {head.signed.size}, proofs not verified")
 
     def _head(self, artifact: Artifact, head: SignedHead, keys: BankKeys) -> list[str]:
@@ -404,7 +404,7 @@ class _ArtifactRun(VerificationRun):
             wrong.append(f"the bank never admitted the key of the log head, {head.signed.key}")
         return wrong
 
-    def _shows_whose(self, head: SignedHead, keys: BankKeys) -> bool:
+    def _names_owner(self, head: SignedHead, keys: BankKeys) -> bool:
         """Require that the file shows the head to be the bank's; add a finding if it does not."""
         signed = head.signed
         if not keys.is_founded:
@@ -427,15 +427,15 @@ class _ArtifactRun(VerificationRun):
             return False
         return True
 
-    def _chain(self, lineage: Lineage, wanted: str) -> None:
-        matches = lineage.matching(wanted if wanted.startswith("blake3:") else f"blake3:{wanted}")
+    def _chain(self, lineage: Lineage, prefix: str) -> None:
+        matches = lineage.matching(prefix if prefix.startswith("blake3:") else f"blake3:{prefix}")
         if len(matches) != 1:
             raise UsageError(
                 "no entry has this ID"
                 if not matches
                 else "more than one ID begins with this prefix",
                 file=self.file,
-                field=wanted,
+                field=prefix,
             )
         for identity, parents, note in lineage.chain(matches[0]):
             state = note if parents is not None else "missing"

@@ -11,7 +11,7 @@ from blake3 import blake3
 from satchel.agents.agents import Agent, agent_called, agent_of, table_of, write_agent_config
 from satchel.agents.staged_files import Staging
 from satchel.agents.workspace import Workspace, WorkspaceRules
-from satchel.backup.contents import AgentContents, files_of, keep_agent, read_agent_contents
+from satchel.backup.contents import AgentContents, files_of, read_agent_contents, write_agent
 from satchel.backup.manifests import AgentBackup, BankBackup, Manifest
 from satchel.backup.options import RestoreOptions
 from satchel.backup.storage import Packs
@@ -59,7 +59,7 @@ class _Plan(NamedTuple):
     """One agent, and the target of its files."""
 
     part: AgentBackup
-    told: AgentContents
+    contents: AgentContents
     folder: Path | None
     """None if it has no files."""
 
@@ -70,21 +70,21 @@ class _Plan(NamedTuple):
     """Table for the configuration; None if it already has the agent."""
 
 
-def agents_in(manifest: Manifest, wanted: Sequence[str]) -> list[AgentBackup]:
+def agents_in(manifest: Manifest, names: Sequence[str]) -> list[AgentBackup]:
     """Return the named agents of a backup.
 
     Raises:
         UnknownAgentError: If one is not in it.
     """
     known = {part.id: part for part in manifest.agents}
-    for name in wanted:
+    for name in names:
         if name not in known:
             raise UnknownAgentError(
                 f"the backup has no agent {name[:80]!r}",
                 file=manifest.id,
                 hint=f"It has: {', '.join(known) or 'none'}. See: satchel backup list.",
             )
-    return [known[name] for name in dict.fromkeys(wanted)]
+    return [known[name] for name in dict.fromkeys(names)]
 
 
 class AgentsRestore:
@@ -96,7 +96,7 @@ class AgentsRestore:
         settings: Settings of the machine.
         parts: The agents.
         packs: Packs of the backup.
-        asked: Options of the restore.
+        options: Options of the restore.
 
     Raises:
         VerificationError: If the data does not verify, or is invalid for an agent.
@@ -106,10 +106,14 @@ class AgentsRestore:
     """
 
     def __init__(
-        self, settings: Settings, parts: Sequence[AgentBackup], packs: Packs, asked: RestoreOptions
+        self,
+        settings: Settings,
+        parts: Sequence[AgentBackup],
+        packs: Packs,
+        options: RestoreOptions,
     ) -> None:
-        self._settings, self._packs, self._asked = settings, packs, asked
-        if asked.workspace is not None and len(parts) != 1:
+        self._settings, self._packs, self._options = settings, packs, options
+        if options.workspace is not None and len(parts) != 1:
             raise UsageError(
                 "a folder can receive the files of one agent only, and the backup has "
                 f"{len(parts)}",
@@ -128,14 +132,14 @@ class AgentsRestore:
             TargetError: If something cannot be written; existing files are kept, possibly renamed.
         """
         for plan in self._plans:
-            part, told = plan.part, plan.told
-            aside, notes = None, list(_notes(told))
-            if plan.folder is not None and not plan.same and not self._asked.dry_run:
+            part, contents = plan.part, plan.contents
+            aside, notes = None, list(_notes(contents))
+            if plan.folder is not None and not plan.same and not self._options.dry_run:
                 with Staging(plan.folder) as staging:
-                    for path, data in files_of(part, told, self._packs):
+                    for path, data in files_of(part, contents, self._packs):
                         staging.lay(path, data)
                     aside = staging.put(merge=False).kept
-            if plan.table is not None and not self._asked.dry_run:
+            if plan.table is not None and not self._options.dry_run:
                 write_agent_config(self._settings, part.id, plan.table)
             yield RestoredAgent(
                 id=part.id,
@@ -150,22 +154,22 @@ class AgentsRestore:
     def _plan(self, part: AgentBackup) -> _Plan:
         if not is_agent_name(part.id):
             raise VerificationError(f"the backup has an agent with an invalid ID: {part.id!r}")
-        told = read_agent_contents(part, self._packs)
+        contents = read_agent_contents(part, self._packs)
         known = self._settings.options.agents.get(part.id)
         configured = None if known is None else agent_of(part.id, known)
-        said = self._asked.workspace
-        folder = None if said is None else Path(said)
+        requested = self._options.workspace
+        folder = None if requested is None else Path(requested)
         if folder is None and configured is not None:
             folder = configured.folder
-        if folder is None and told.files:
+        if folder is None and contents.files:
             folder = self._settings.home / "agents" / part.id / "workspace"
-        folder = None if folder is None or not told.files else folder.expanduser().absolute()
-        same = folder is not None and _has(folder, told)
+        folder = None if folder is None or not contents.files else folder.expanduser().absolute()
+        same = folder is not None and _has_all_files(folder, contents)
         if (
             folder is not None
             and os.path.lexists(folder)
             and not same
-            and not self._asked.overwrite
+            and not self._options.overwrite
         ):
             raise TargetExistsError(
                 f"the files of the agent {part.id} differ from those in the backup",
@@ -173,52 +177,54 @@ class AgentsRestore:
                 hint="To replace the folder (it is renamed, not deleted): --overwrite. To use "
                 "another folder: --agent ID --workspace FOLDER. To restore no files: --no-files.",
             )
-        return _Plan(part, told, folder, same, self._table(part, told, folder))
+        return _Plan(part, contents, folder, same, self._table(part, contents, folder))
 
     def _table(
-        self, part: AgentBackup, told: AgentContents, folder: Path | None
+        self, part: AgentBackup, contents: AgentContents, folder: Path | None
     ) -> dict[str, object] | None:
         """Return the table for an agent that the configuration does not have."""
         known = self._settings.options.agents.get(part.id)
-        if known is not None or self._asked.workspace is not None:
+        if known is not None or self._options.workspace is not None:
             return None
         try:
-            said = msgspec.convert(decode_foreign(told.said), resolved(AgentSettings))
+            agent_settings = msgspec.convert(decode_foreign(contents.said), resolved(AgentSettings))
         except (msgspec.ValidationError, InputError) as error:
             raise VerificationError(f"the settings of the agent {part.id}: {error}") from None
-        place = None if folder is None else str(folder)
-        return table_of(agent_of(part.id, msgspec.structs.replace(said, workspace=place)))
+        workspace = None if folder is None else str(folder)
+        return table_of(
+            agent_of(part.id, msgspec.structs.replace(agent_settings, workspace=workspace))
+        )
 
 
-def _has(folder: Path, told: AgentContents) -> bool:
+def _has_all_files(folder: Path, contents: AgentContents) -> bool:
     """Return whether a folder has all files of an agent, as in the backup."""
-    return not any(changed(folder, told))
+    return not any(changed(folder, contents))
 
 
-def changed(folder: Path, told: AgentContents) -> Iterator[str]:
+def changed(folder: Path, contents: AgentContents) -> Iterator[str]:
     """Yield the paths of files that are missing in a folder or differ from the backup."""
     try:
         opened = ContainedFolder(folder)
     except (InputError, PathRefusedError):
-        yield from (one.path for one in told.files)
+        yield from (file.path for file in contents.files)
         return
     with opened:
-        for one in told.files:
+        for file in contents.files:
             try:
-                data = opened.read(one.path, limit=one.size)
+                data = opened.read(file.path, limit=file.size)
             except (InputError, PathRefusedError):
-                yield one.path
+                yield file.path
                 continue
-            if blake3(data).hexdigest() != one.digest:
-                yield one.path
+            if blake3(data).hexdigest() != file.digest:
+                yield file.path
 
 
-def _notes(told: AgentContents) -> Iterator[str]:
+def _notes(contents: AgentContents) -> Iterator[str]:
     """Yield notes on what is not in the backup or not restored."""
-    for path, reason in list(told.left.items())[:_MOST_NAMED]:
+    for path, reason in list(contents.left.items())[:_MOST_NAMED]:
         if reason != "ignored":
             yield f"not in the backup: {path}: {reason}"
-    for path, target in list(told.links.items())[:_MOST_NAMED]:
+    for path, target in list(contents.links.items())[:_MOST_NAMED]:
         yield f"not restored: the symbolic link {path}, which led to {target}"
 
 
@@ -242,11 +248,11 @@ def selected_agents(settings: Settings, banks: Sequence[str], agents: Sequence[s
         ConfigError: If the folder of one is not an absolute path.
     """
     if agents:
-        return [agent_called(settings, one) for one in dict.fromkeys(agents)]
+        return [agent_called(settings, agent) for agent in dict.fromkeys(agents)]
     if banks:
         return []
-    every = (agent_called(settings, one) for one in sorted(settings.options.agents))
-    return [one for one in every if not one.archived]
+    configured = (agent_called(settings, agent) for agent in sorted(settings.options.agents))
+    return [agent for agent in configured if not agent.archived]
 
 
 def take_agents(
@@ -286,22 +292,22 @@ def _back_up_agent(
     The rules are those of an export: text and binary files are included, links are reported and
     never followed, likely secrets are omitted and named, also in the settings.
     """
-    said, secrets = _stored_settings(agent)
+    stored_settings, secrets = _stored_settings(agent)
     folder = agent.folder
     if folder is None:
-        return keep_agent(packs, agent.id, bank, (), lambda: AgentContents(said=said))
+        return write_agent(packs, agent.id, bank, (), lambda: AgentContents(said=stored_settings))
     rules = WorkspaceRules(binary=True)
-    workspace = Workspace(folder, rules, without=frozenset(_memory(settings)))
+    workspace = Workspace(folder, rules, without=frozenset(_memory_paths(settings)))
 
-    def around() -> AgentContents:
+    def describe() -> AgentContents:
         return AgentContents(
-            said=said,
-            links={one.path: one.target for one in workspace.links},
-            left={one.path: one.reason for one in workspace.left},
+            said=stored_settings,
+            links={skipped.path: skipped.target for skipped in workspace.links},
+            left={skipped.path: skipped.reason for skipped in workspace.left},
         )
 
     files = ((path, data) for path, data, _ in workspace.contents())
-    part = keep_agent(packs, agent.id, bank, files, around)
+    part = write_agent(packs, agent.id, bank, files, describe)
     notes += _skipped_files(agent.id, workspace)
     notes += [f"the agent {agent.id}: {secrets:,} secrets in its settings replaced"][: secrets > 0]
     return part
@@ -309,34 +315,34 @@ def _back_up_agent(
 
 def _skipped_files(identity: str, workspace: Workspace) -> Iterator[str]:
     """Yield notes on skipped files, a line for each reason, with some names."""
-    for why, number in sorted(workspace.counts.items()):
-        if why in _EXPECTED:
+    for reason, number in sorted(workspace.counts.items()):
+        if reason in _EXPECTED:
             continue
-        names = [one.path for one in workspace.left if one.reason == why]
-        names = names or [one.path for one in workspace.links]
-        some = ", ".join(names[:_MOST_AGENTS_NAMED])
+        names = [entry.path for entry in workspace.left if entry.reason == reason]
+        names = names or [entry.path for entry in workspace.links]
+        examples = ", ".join(names[:_MOST_AGENTS_NAMED])
         more = f" and {number - _MOST_AGENTS_NAMED:,} more" if number > _MOST_AGENTS_NAMED else ""
-        yield f"the agent {identity}: not included: {some}{more} ({why})"
+        yield f"the agent {identity}: not included: {examples}{more} ({reason})"
 
 
 def _stored_settings(agent: Agent) -> tuple[dict[str, Any], int]:
     """Return the settings of an agent without secrets, and the number of secrets."""
-    around = Source(
+    source = Source(
         provider="satchel",
         format="toml",
         container={"said": encode_foreign(table_of(agent))},
         at=now(),
     )
-    clean, found = scrubbed(around)
-    return cast("Source", clean).container["said"], len(found)
+    clean, secrets = scrubbed(source)
+    return cast("Source", clean).container["said"], len(secrets)
 
 
-def _memory(settings: Settings) -> Iterator[Path]:
+def _memory_paths(settings: Settings) -> Iterator[Path]:
     """Yield the paths of stores and backups, which are never files of an agent."""
-    places = [settings.home, settings.state]
-    places += [Path(one) for one in settings.options.backup.destinations if "://" not in one]
+    paths = [settings.home, settings.state]
+    paths += [Path(path) for path in settings.options.backup.destinations if "://" not in path]
     store = local_path(settings.store)
     if store is not None:
-        places += [store.with_name(store.name + side) for side in _SIDES]
-        places += store.parent.glob(f"{store.name}*")
-    yield from (one.expanduser().absolute().resolve() for one in places)
+        paths += [store.with_name(store.name + side) for side in _SIDES]
+        paths += store.parent.glob(f"{store.name}*")
+    yield from (path.expanduser().absolute().resolve() for path in paths)

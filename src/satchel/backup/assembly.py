@@ -104,10 +104,10 @@ def assemble(
     forms = partial(fold.redacted, size=size)
     frontier, counts = Frontier(), Counter[str]()
     for segment in segments_of(part, index):
-        kept = [one for one in rows_in(segment, packs) if one.seq < size]
-        if not kept:
+        packed = [row for row in rows_in(segment, packs) if row.seq < size]
+        if not packed:
             break
-        rows = [own_row(one.row(), _opened(one, forms), fold, size) for one in kept]
+        rows = [own_row(row.row(), _open_row(row, forms), fold, size) for row in packed]
         leaves = [record_leaf(part.bank, row.seq, row.type, row.id, row.at) for row in rows]
         nodes = append_leaves(frontier, leaves)
         counts.update(row.type for row in rows)
@@ -125,40 +125,40 @@ def assemble(
         for ref in index.side:
             side |= side_in(ref, packs)
         writing.append(part.bank, Commit(rows=(), nodes=(), head=stored, side=side))
-    _beside(part, index, packs, store)
+    _restore_side_data(part, index, packs, store)
 
 
 def _facts(part: BankBackup, index: BankIndex, packs: Packs, size: int) -> Iterator[LogFact]:
     for segment in segments_of(part, index):
-        for one in rows_in(segment, packs):
-            if one.seq < size and one.type in FOLDED:
-                logged = _opened(one)
+        for row in rows_in(segment, packs):
+            if row.seq < size and row.type in FOLDED:
+                logged = _open_row(row)
                 if logged is None:
                     raise VerificationError(
-                        f"record {one.seq} is empty, but its type is never erased"
+                        f"record {row.seq} is empty, but its type is never erased"
                     )
-                yield LogFact(one.seq, one.id, logged[1])
+                yield LogFact(row.seq, row.id, logged[1])
 
 
-def _opened(kept: PackedRow, forms: Forms | None = None) -> tuple[Sealed, Model] | None:
-    if kept.body is None:
+def _open_row(row: PackedRow, forms: Forms | None = None) -> tuple[Sealed, Model] | None:
+    if row.body is None:
         return None
-    result = None if forms is None else forms(kept.id)
+    result = None if forms is None else forms(row.id)
     try:
-        if result is None and is_redacted_form(kept.body):
+        if result is None and is_redacted_form(row.body):
             raise UsageError(
-                f"record {kept.seq} was redacted after that time; the backup has only the "
+                f"record {row.seq} was redacted after that time; the backup has only the "
                 "redacted form",
                 field="at",
                 hint="Choose a time after the redaction, or an older backup.",
             )
         record, model = (
-            open_record(kept.body) if result is None else open_redacted_form(kept.body, result)
+            open_record(row.body) if result is None else open_redacted_form(row.body, result)
         )
     except InputError as error:
-        raise VerificationError(f"record {kept.seq} of the backup: {error.message}") from None
-    if record.id != kept.id or record.type != kept.type:
-        raise VerificationError(f"record {kept.seq} of the backup is a different record")
+        raise VerificationError(f"record {row.seq} of the backup: {error.message}") from None
+    if record.id != row.id or record.type != row.type:
+        raise VerificationError(f"record {row.seq} of the backup is a different record")
     return record, model
 
 
@@ -206,13 +206,13 @@ def _authority(part: BankBackup, store: Store, frontier: Frontier) -> Authority:
         )
 
 
-def _beside(part: BankBackup, index: BankIndex, packs: Packs, store: Store) -> None:
+def _restore_side_data(part: BankBackup, index: BankIndex, packs: Packs, store: Store) -> None:
     for segment in index.segments:
         for held in segment.vectors:
             for vectors in vectors_in(held, packs):
                 with store.writing() as writing:
-                    there = {row.id for row in writing.get(part.bank, list(vectors))}
-                    known = {one: vector for one, vector in vectors.items() if one in there}
+                    existing = {row.id for row in writing.get(part.bank, list(vectors))}
+                    known = {name: vector for name, vector in vectors.items() if name in existing}
                     if known:
                         writing.vectors.put(part.bank, held.generation, known)
     for blob in index.blobs:
@@ -228,7 +228,7 @@ _REASON = "erased after the backup it was restored from"
 def make_bank(  # noqa: PLR0913 - what is made, of what, and where
     settings: Settings,
     catalogue: Catalogue,
-    found: StoredBackup,
+    backup: StoredBackup,
     part: BankBackup,
     at: str | None,
     store: Store,
@@ -239,7 +239,7 @@ def make_bank(  # noqa: PLR0913 - what is made, of what, and where
     Args:
         settings: Settings of the machine.
         catalogue: Catalogue of the destination.
-        found: The backup.
+        backup: The backup.
         part: The bank.
         at: The time; None for that of the backup.
         store: A store that does not have the bank.
@@ -249,8 +249,8 @@ def make_bank(  # noqa: PLR0913 - what is made, of what, and where
         VerificationError: If the backup is not what was signed.
         SigningKeyError: If no key here can sign a log that is cut between two heads.
     """
-    packs, cut = catalogue.packs(found), None
-    if at is not None and at < found.manifest.at:
+    packs, cut = catalogue.packs(backup), None
+    if at is not None and at < backup.manifest.at:
         size = size_at(part, packs, at)
         if not size:
             return False
@@ -259,13 +259,13 @@ def make_bank(  # noqa: PLR0913 - what is made, of what, and where
     return True
 
 
-def require_lists(catalogue: Catalogue, found: StoredBackup) -> None:
+def require_lists(catalogue: Catalogue, backup: StoredBackup) -> None:
     """Require that the erasure lists of a backup's machine can be read.
 
     Raises:
         EncryptionError: If no identity here decrypts them.
     """
-    if found.manifest.series in catalogue.lists.unopened():
+    if backup.manifest.series in catalogue.lists.unopened():
         raise EncryptionError(
             "the list of later erasures is encrypted, and no identity here decrypts it",
             file=catalogue.name,
@@ -317,7 +317,7 @@ def erased_here(settings: Settings, store: Store, bank: str) -> list[str]:
         copy = load_replica(reader, bank)
         if copy is None:
             return []
-        heads = (one.head for one in witness.heads(bank))
+        heads = (witnessed.head for witnessed in witness.heads(bank))
         common = max((head.size for head in heads if contains(copy.tree, head)), default=0)
         rows = reader.at(bank, [position for position in positions if position < common])
         return [
@@ -348,55 +348,55 @@ def reapply_erasures(
         ThresholdError: If more owners must admit this machine.
         StoreError: If it cannot be written.
     """
-    todo = _left(store, bank, erased)
-    if not todo:
+    remaining = _not_erased(store, bank, erased)
+    if not remaining:
         return 0
     with tempfile.TemporaryDirectory(prefix="satchel-restore-") as folder:
         witness, writer = Witness(Path(folder) / "banks"), writer_key(settings)
         ledger = Ledger(store, bank, writer=writer, witness=witness)
         with store.reading() as reader:
             copy = load_replica(reader, bank)
-            may = copy is not None and copy.found.authority.admits(writer.did)
-        if not may:
+            is_admitted = copy is not None and copy.found.authority.admits(writer.did)
+        if not is_admitted:
             if owners is None:
                 raise SigningKeyError(
                     "records were erased since, and no key here may write that to the bank",
                     hint="Its owner can: pass the key with --signing-key.",
                 )
-            first, *also = owners()
+            first, *co_signers = owners()
             Decider(
                 store=store,
                 bank=bank,
                 owner=first,
-                also=tuple(also),
+                also=tuple(co_signers),
                 writer=writer,
                 witness=witness,
             ).admit()
-        for start in range(0, len(todo), _TOGETHER):
-            names, at = todo[start : start + _TOGETHER], now()
-            gone = [
-                seal(Status(target=one, state="deleted", reason=_REASON, at=at)) for one in names
+        for start in range(0, len(remaining), _TOGETHER):
+            names, at = remaining[start : start + _TOGETHER], now()
+            deletions = [
+                seal(Status(target=name, state="deleted", reason=_REASON, at=at)) for name in names
             ]
-            again = [
-                seal(Erasure(entry=one, reason=_REASON, by=writer.did, at=at)) for one in names
+            erasures = [
+                seal(Erasure(entry=name, reason=_REASON, by=writer.did, at=at)) for name in names
             ]
-            ledger.append([*gone, *again])
+            ledger.append([*deletions, *erasures])
         finish_erasure(store, bank)
-    return len(todo)
+    return len(remaining)
 
 
-def _left(store: Store, bank: str, erased: Sequence[str]) -> list[str]:
+def _not_erased(store: Store, bank: str, erased: Sequence[str]) -> list[str]:
     """Return which of these records exist and are not erased in the log."""
-    found = list[str]()
+    remaining = list[str]()
     with store.reading() as reader:
         copy = load_replica(reader, bank)
         for start in range(0, len(erased) if copy is not None else 0, _TOGETHER):
             rows = reader.get(bank, list(erased[start : start + _TOGETHER]))
-            found += [
+            remaining += [
                 row.id
                 for row in sorted(rows, key=lambda row: row.seq)
                 if row.type in ERASABLE
                 and copy is not None
                 and not copy.found.fold.is_erased(row.id, copy.size)
             ]
-    return found
+    return remaining

@@ -29,10 +29,10 @@ from satchel.backup.manifests import (
     Cover,
     Manifest,
     Mark,
-    named_by,
     opened,
     opened_backup,
     read_index,
+    readable_refs,
     refs_of,
     signed,
 )
@@ -42,10 +42,10 @@ from satchel.backup.storage import (
     PackEncryption,
     Packs,
     Ref,
+    decode_pieces,
     digest_in,
-    pieces_in,
-    pieces_told,
-    place_of,
+    encode_pieces,
+    pack_path,
     unbased,
 )
 from satchel.crypto.keys import SigningKey
@@ -62,16 +62,16 @@ _NOWHERE = -1
 _CLOSED = "erased/closed"
 _CLOSED_NAME = re.compile(rf"{_CLOSED}/([0-9a-f]{{16}})/[0-9a-f]{{64}}\.age")
 
-_Place = Annotated[int, Meta(ge=_NOWHERE, le=2**53 - 1)]
+_Position = Annotated[int, Meta(ge=_NOWHERE, le=2**53 - 1)]
 
 
 class ErasedRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A record that was erased."""
 
-    place: _Place
+    position: _Position
     """Its position in the log; -1 if it was never there."""
 
-    said: _Place
+    erased_at: _Position
     """Position of the record of its erasure."""
 
 
@@ -92,16 +92,19 @@ def read_erasures(source: Replica, after: int = -1) -> dict[str, ErasedRecord]:
     Raises:
         VerificationError: If a record is not what was logged.
     """
-    reader, bank, found = source.reader, source.bank, dict[str, ErasedRecord]()
+    reader, bank, records = source.reader, source.bank, dict[str, ErasedRecord]()
     rows = reader.scan(bank, _ERASURES, after=after)
-    while some := list(islice(rows, _TOGETHER)):
-        said = dict[str, int]()
-        for row, logged in zip(some, require_logged(source.tree, bank, some), strict=True):
+    while page := list(islice(rows, _TOGETHER)):
+        erased_at = dict[str, int]()
+        for row, logged in zip(page, require_logged(source.tree, bank, page), strict=True):
             if logged is not None and isinstance(logged[1], Erasure):
-                said[logged[1].entry] = row.seq
-        places = {row.id: row.seq for row in reader.get(bank, list(said))}
-        found |= {one: ErasedRecord(places.get(one, _NOWHERE), seq) for one, seq in said.items()}
-    return found
+                erased_at[logged[1].entry] = row.seq
+        positions = {row.id: row.seq for row in reader.get(bank, list(erased_at))}
+        records |= {
+            name: ErasedRecord(positions.get(name, _NOWHERE), seq)
+            for name, seq in erased_at.items()
+        }
+    return records
 
 
 class ErasureLists:
@@ -118,34 +121,34 @@ class ErasureLists:
         """Encrypted lists that have been read, by name."""
 
     def note(
-        self, series: str, bank: str, found: Mapping[str, ErasedRecord], key: SigningKey
+        self, series: str, bank: str, erased: Mapping[str, ErasedRecord], key: SigningKey
     ) -> int:
         """Add to the list of erased records of a bank; return the number of new ones.
 
-        A list that cannot be read, or that another key signed, is replaced: ``found`` has
+        A list that cannot be read, or that another key signed, is replaced: ``erased`` has
         everything in the log. An unencrypted list is merged into the encrypted one.
 
         Raises:
             TargetError: If it cannot be written.
         """
-        locking, plain = self._locking, _place_of(bank, series)
-        place = _closed_place(bank, series, key) if locking.locks else plain
-        known, stands = dict[str, ErasedRecord](), False
-        for one in dict.fromkeys((plain, place)):
-            before = self._read(one)
+        locking, plain = self._locking, _list_name(bank, series)
+        name = _encrypted_list_name(bank, series, key) if locking.locks else plain
+        known, is_current = dict[str, ErasedRecord](), False
+        for existing in dict.fromkeys((plain, name)):
+            before = self._read(existing)
             if before is not None and before[1] == key.did and before[0].bank == bank:
                 known |= before[0].records
-                stands = one == place and tuple(before[0].recipients) == locking.recipients
-        new = found.keys() - known.keys()
-        if new or (known and not stands):
-            records = {**known, **{one: found[one] for one in sorted(new)}}
-            told = Erasures(
+                is_current = existing == name and tuple(before[0].recipients) == locking.recipients
+        new = erased.keys() - known.keys()
+        if new or (known and not is_current):
+            records = {**known, **{identity: erased[identity] for identity in sorted(new)}}
+            erasures = Erasures(
                 bank=bank, series=series, records=records, recipients=list(locking.recipients)
             )
-            data = signed(told, key)
-            self._shelf.put(place, locking.closed(data, is_index=True) if locking.locks else data)
-            self._known.pop(place, None)
-        if place != plain:
+            data = signed(erasures, key)
+            self._shelf.put(name, locking.closed(data, is_index=True) if locking.locks else data)
+            self._known.pop(name, None)
+        if name != plain:
             self._shelf.remove(plain)
         return len(new)
 
@@ -157,9 +160,9 @@ class ErasureLists:
         """
         for under in (f"erased/{_hex(bank)}", _CLOSED):
             for name in self._shelf.names(under):
-                found = self._read(name)
-                if found is not None and found[0].bank == bank:
-                    yield found
+                erasures = self._read(name)
+                if erasures is not None and erasures[0].bank == bank:
+                    yield erasures
 
     def unopened(self) -> set[str]:
         """Return the series with lists that no identity here decrypts.
@@ -167,17 +170,17 @@ class ErasureLists:
         Raises:
             TargetError: If the destination does not answer.
         """
-        found = set[str]()
+        series = set[str]()
         for name in self._shelf.names(_CLOSED):
-            one = _CLOSED_NAME.fullmatch(name)
-            if one is not None and one[1] not in found:
+            match = _CLOSED_NAME.fullmatch(name)
+            if match is not None and match[1] not in series:
                 try:
                     self._opened(name)
                 except EncryptionError:
-                    found.add(one[1])
+                    series.add(match[1])
                 except (VerificationError, LimitError):
                     continue
-        return found
+        return series
 
     def _read(self, name: str) -> tuple[Erasures, str] | None:
         if name in self._known:
@@ -185,31 +188,35 @@ class ErasureLists:
         is_closed = _CLOSED_NAME.fullmatch(name) is not None
         try:
             data = self._opened(name) if is_closed else self._shelf.get(name, MOST_BYTES)
-            found = None if data is None else opened(data, Erasures)
+            erasures = None if data is None else opened(data, Erasures)
         except (VerificationError, LimitError, EncryptionError):
-            found = None
+            erasures = None
         if is_closed:
-            self._known[name] = found
-        return found
+            self._known[name] = erasures
+        return erasures
 
     def _opened(self, name: str) -> bytes | None:
         data = self._shelf.get(name, MOST_BYTES)
         return None if data is None else self._locking.opened(data)
 
 
-def held_by(part: BankBackup, records: Mapping[str, ErasedRecord]) -> list[str]:
+def held_records(part: BankBackup, records: Mapping[str, ErasedRecord]) -> list[str]:
     """Return the erased records that a backup of their bank still holds."""
-    return [one for one, gone in records.items() if 0 <= gone.place < part.size <= gone.said]
+    return [
+        name
+        for name, record in records.items()
+        if 0 <= record.position < part.size <= record.erased_at
+    ]
 
 
-def _place_of(bank: str, series: str) -> str:
+def _list_name(bank: str, series: str) -> str:
     return f"erased/{_hex(bank)}/{series}.json"
 
 
-def _closed_place(bank: str, series: str, key: SigningKey) -> str:
+def _encrypted_list_name(bank: str, series: str, key: SigningKey) -> str:
     """Return the name of an encrypted list, which is stable and does not reveal the bank."""
-    said = key.seed + f"{series}\0{bank}".encode()
-    name = blake3(said, derive_key_context="satchel 2026 names of lists").hexdigest()
+    secret = key.seed + f"{series}\0{bank}".encode()
+    name = blake3(secret, derive_key_context="satchel 2026 names of lists").hexdigest()
     return f"{_CLOSED}/{series}/{name}.age"
 
 
@@ -302,31 +309,31 @@ class Catalogue:
         """
         self.problems.clear()
         self.closed.clear()
-        found = list[StoredBackup]()
+        backups = list[StoredBackup]()
         under = "catalogue" if series is None else f"catalogue/{series}"
         for number, name in enumerate(self.shelf.names(under)):
             if number >= MOST_BACKUPS:
                 raise LimitError(f"there are more than {MOST_BACKUPS:,} backups", file=self.name)
-            place = _place_in(name)
-            if place is None:
+            location = _parse_name(name)
+            if location is None:
                 self.problems.append(f"{name}: no backup has this name")
                 continue
             try:
-                one = self._read(*place)
+                backup = self._read(*location)
             except SatchelError as error:
                 self.problems.append(f"{name}: {error.message}")
                 continue
-            if isinstance(one, StoredBackup):
-                found.append(one)
+            if isinstance(backup, StoredBackup):
+                backups.append(backup)
                 continue
             self.locking.ready()
             try:
-                found.append(self._uncovered(one))
+                backups.append(self._uncovered(backup))
             except EncryptionError:
-                self.closed.append(one)
+                self.closed.append(backup)
             except SatchelError as error:
                 self.problems.append(f"{name}: {error.message}")
-        return sorted(found, key=lambda one: (one.manifest.at, one.id))
+        return sorted(backups, key=lambda backup: (backup.manifest.at, backup.id))
 
     @property
     def name(self) -> str:
@@ -367,7 +374,7 @@ class Catalogue:
         Only marks by the signer of the backup count.
         """
         try:
-            data = self.shelf.get(_mark_of(named), MOST_BYTES)
+            data = self.shelf.get(_mark_name(named), MOST_BYTES)
             if data is None:
                 return None, 0
             mark, signer = opened(data, Mark)
@@ -388,7 +395,7 @@ class Catalogue:
                 id=manifest.id,
                 series=manifest.series,
                 manifest=b64encode(locked).decode(),
-                pieces=pieces_told(pieces),
+                pieces=encode_pieces(pieces),
             )
             data = signed(cover, key)
         if len(data) > MOST_BYTES:
@@ -397,36 +404,36 @@ class Catalogue:
         return StoredBackup(manifest, key.did, blake3(data).hexdigest(), None, 0, cover)
 
     def mark(
-        self, found: StoredBackup, proved: VerificationCounts, key: SigningKey
+        self, backup: StoredBackup, counts: VerificationCounts, key: SigningKey
     ) -> StoredBackup:
         """Mark a backup as verified."""
         mark = Mark(
-            id=found.id,
-            series=found.manifest.series,
-            manifest=found.digest,
+            id=backup.id,
+            series=backup.manifest.series,
+            manifest=backup.digest,
             at=now(),
-            packs=proved.packs,
-            unopened=proved.unopened,
+            packs=counts.packs,
+            unopened=counts.unopened,
         )
-        self.shelf.put(_mark_of(found.manifest), signed(mark, key))
-        return found._replace(verified=mark.at, unopened=proved.unopened)
+        self.shelf.put(_mark_name(backup.manifest), signed(mark, key))
+        return backup._replace(verified=mark.at, unopened=counts.unopened)
 
-    def unmark(self, found: StoredBackup) -> StoredBackup:
+    def unmark(self, backup: StoredBackup) -> StoredBackup:
         """Remove the mark: the backup no longer verifies."""
-        self.shelf.remove(_mark_of(found.manifest))
-        return found._replace(verified=None)
+        self.shelf.remove(_mark_name(backup.manifest))
+        return backup._replace(verified=None)
 
-    def drop(self, found: StoredBackup) -> None:
+    def drop(self, backup: StoredBackup) -> None:
         """Remove a backup from the catalogue, without its packs."""
-        series = found.manifest.series
-        self.shelf.remove(f"catalogue/{series}/{found.id}.json")
-        self.shelf.remove(_mark_of(found.manifest))
+        series = backup.manifest.series
+        self.shelf.remove(f"catalogue/{series}/{backup.id}.json")
+        self.shelf.remove(_mark_name(backup.manifest))
 
-    def packs(self, found: StoredBackup) -> Packs:
+    def packs(self, backup: StoredBackup) -> Packs:
         """Return a reader of the packs of a backup."""
-        return Packs(self.shelf, found.manifest.series, locking=self.locking)
+        return Packs(self.shelf, backup.manifest.series, locking=self.locking)
 
-    def held(self, found: StoredBackup | UndecryptedBackup) -> Iterator[int]:
+    def verify_stored(self, backup: StoredBackup | UndecryptedBackup) -> Iterator[int]:
         """Verify the packs of an encrypted backup by the hashes in their names.
 
         Yields:
@@ -435,9 +442,9 @@ class Catalogue:
         Raises:
             VerificationError: If one is missing or has changed.
         """
-        if found.cover is not None:
-            packs = Packs(self.shelf, found.cover.series)
-            for name, size in pieces_in(found.cover.pieces):
+        if backup.cover is not None:
+            packs = Packs(self.shelf, backup.cover.series)
+            for name, size in decode_pieces(backup.cover.pieces):
                 yield len(packs.stored(name, size))
 
     def before(self, series: str) -> tuple[dict[str, PreviousBackup], set[Ref]]:
@@ -445,18 +452,18 @@ class Catalogue:
 
         What cannot be read, or has other recipients than new packs, is ignored and written again.
         """
-        for one in reversed([one for one in self.all(series) if one.verified]):
-            if tuple(one.manifest.recipients) != self.locking.recipients:
+        for backup in reversed([backup for backup in self.all(series) if backup.verified]):
+            if tuple(backup.manifest.recipients) != self.locking.recipients:
                 continue
-            packs = self.packs(one)
+            packs = self.packs(backup)
             try:
-                found = {
+                banks = {
                     part.bank: PreviousBackup(
                         part.size, part.root, read_index(packs, part.index, BankIndex)
                     )
-                    for part in one.manifest.banks
+                    for part in backup.manifest.banks
                 }
-                return found, set(refs_of(one.manifest, packs))
+                return banks, set(refs_of(backup.manifest, packs))
             except SatchelError:
                 continue
         return {}, set()
@@ -472,10 +479,10 @@ class Catalogue:
             TargetError: If the destination does not answer.
         """
         named, ids = set[str](), set[str]()
-        for one in self.all(series):
-            ids.add(one.id)
-            named.update(ref.name for ref in named_by(one.manifest, self.packs(one)))
-            named.update(_pieces_of(one.cover))
+        for backup in self.all(series):
+            ids.add(backup.id)
+            named.update(ref.name for ref in readable_refs(backup.manifest, self.packs(backup)))
+            named.update(_pieces_of(backup.cover))
         for closed in self.closed:
             ids.add(closed.id)
             named.update(_pieces_of(closed.cover))
@@ -491,7 +498,7 @@ class Catalogue:
         number = size = 0
         for name in list(self.shelf.names(f"packs/{series}")):
             digest = digest_in(name)
-            if digest is None or digest in named or name != place_of(series, digest):
+            if digest is None or digest in named or name != pack_path(series, digest):
                 continue
             size += self.shelf.size(name) or 0
             self.shelf.remove(name)
@@ -499,7 +506,7 @@ class Catalogue:
         return number, size
 
 
-def _place_in(name: str) -> tuple[str, str] | None:
+def _parse_name(name: str) -> tuple[str, str] | None:
     parts = name.split("/")
     if len(parts) != 3 or not parts[2].endswith(".json"):  # noqa: PLR2004 - top, series, name
         return None
@@ -509,9 +516,9 @@ def _place_in(name: str) -> tuple[str, str] | None:
 
 
 def _pieces_of(cover: Cover | None) -> Iterator[str]:
-    for name, _ in pieces_in("" if cover is None else cover.pieces):
+    for name, _ in decode_pieces("" if cover is None else cover.pieces):
         yield name
 
 
-def _mark_of(named: Manifest | Cover) -> str:
+def _mark_name(named: Manifest | Cover) -> str:
     return f"marks/{named.series}/{named.id}.json"

@@ -39,7 +39,7 @@ from satchel.backup.manifests import (
     SegmentVectors,
     put_index,
     read_index,
-    require_one_each,
+    require_unique,
 )
 from satchel.backup.storage import MOST_BYTES, PIECE_BYTES, Digest, Packs, Ref
 from satchel.crypto.canonical import DEFAULT_LIMITS
@@ -120,14 +120,14 @@ def put_log(source: Replica, before: PreviousBackup | None, packs: Packs) -> lis
     Raises:
         TargetError: If it cannot be written.
     """
-    found, place = list[LogSegment](), 0
-    for segment, stands in _reusable_segments(source, before):
-        place = segment.first + segment.count
-        if stands:
-            found.append(_with_vectors(source, segment, packs))
+    segments, end = list[LogSegment](), 0
+    for segment, is_reusable in _reusable_segments(source, before):
+        end = segment.first + segment.count
+        if is_reusable:
+            segments.append(_with_vectors(source, segment, packs))
         else:
-            found += _cut(source, segment.first, place, packs)
-    return [*found, *_cut(source, place, source.size, packs)]
+            segments += _cut(source, segment.first, end, packs)
+    return [*segments, *_cut(source, end, source.size, packs)]
 
 
 def rows_in(segment: LogSegment, packs: Packs) -> list[PackedRow]:
@@ -336,7 +336,7 @@ def take_files(folder: Path, key: str, packs: Packs) -> FilesBackup:
     return FilesBackup(key=key, size=size, index=put_index(packs, FilesIndex(packs=refs)))
 
 
-def require_free(part: FilesBackup, folder: Path, *, over: bool) -> None:
+def require_free(part: FilesBackup, folder: Path, *, overwrite: bool) -> None:
     """Require that memory files can be restored below a folder.
 
     Raises:
@@ -345,23 +345,23 @@ def require_free(part: FilesBackup, folder: Path, *, over: bool) -> None:
     """
     if "/" in part.key or "\0" in part.key or part.key.startswith("."):
         raise VerificationError(f"the backup has files of an invalid key: {part.key!r}")
-    place = folder / part.key
-    if os.path.lexists(place) and not over:
+    target = folder / part.key
+    if os.path.lexists(target) and not overwrite:
         raise TargetExistsError(
             f"memory files of {part.key!r} already exist",
-            file=str(place),
+            file=str(target),
             hint="To replace them (they are renamed, not deleted): --overwrite.",
         )
 
 
-def put_files(part: FilesBackup, packs: Packs, folder: Path, *, over: bool) -> Path | None:
+def put_files(part: FilesBackup, packs: Packs, folder: Path, *, overwrite: bool) -> Path | None:
     """Restore memory files atomically.
 
     Args:
         part: The files of a key.
         packs: Packs of the backup.
         folder: Folder of the keys.
-        over: Replace existing files.
+        overwrite: Replace existing files.
 
     Returns:
         Where the existing files were moved to; None if there were none.
@@ -371,28 +371,28 @@ def put_files(part: FilesBackup, packs: Packs, folder: Path, *, over: bool) -> P
         VerificationError: If the data does not verify.
         TargetError: If they cannot be written.
     """
-    require_free(part, folder, over=over)
-    place = folder / part.key
+    require_free(part, folder, overwrite=overwrite)
+    target = folder / part.key
     private_folder(folder)
-    with tempfile.TemporaryDirectory(prefix=".restoring-", dir=folder.parent) as held:
-        staged = Path(held) / "files"
+    with tempfile.TemporaryDirectory(prefix=".restoring-", dir=folder.parent) as temporary:
+        staged = Path(temporary) / "files"
         own = private_folder(staged / OWN)
         with atomic_write(own / FILE_NAME, overwrite=False, mode=PRIVATE_FILE) as stream:
             for ref in read_index(packs, part.index, FilesIndex).packs:
                 stream.write(packs.get(ref))
         with MemoryStore(root=staged) as store:  # writes the files in the manifest
-            found = store.verify_audit()
-            if not found.ok:
-                problem = "; ".join(found.problems[:3])
+            audit = store.verify_audit()
+            if not audit.ok:
+                problem = "; ".join(audit.problems[:3])
                 raise VerificationError(
                     f"the memory files of {part.key!r} do not verify: {problem}"
                 )
         aside = None
-        if os.path.lexists(place):
+        if os.path.lexists(target):
             beside = private_folder(folder.parent / ".before-restore")
             aside = beside / f"{part.key[:64]}-{secrets.token_hex(4)}"
-            place.rename(aside)
-        staged.rename(place)
+            target.rename(aside)
+        staged.rename(target)
     return aside
 
 
@@ -403,7 +403,7 @@ _ONE_OF = 32
 """Average number of small files in a piece."""
 
 
-class KeptFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class PackedFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A file in a backup."""
 
     path: str
@@ -418,7 +418,7 @@ class AgentContents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     said: dict[str, Any] = {}
     """Its settings, with secrets replaced."""
 
-    files: list[KeptFile] = []
+    files: list[PackedFile] = []
     """In the order in the packs."""
 
     links: dict[str, str] = {}
@@ -428,12 +428,12 @@ class AgentContents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Omitted files, with reasons."""
 
 
-def keep_agent(
+def write_agent(
     packs: Packs,
     identity: str,
     bank: str | None,
     files: Iterable[tuple[str, bytes]],
-    around: Callable[[], AgentContents],
+    describe: Callable[[], AgentContents],
 ) -> AgentBackup:
     """Write the files of an agent, and return its part of the manifest.
 
@@ -442,30 +442,31 @@ def keep_agent(
         identity: ID of the agent.
         bank: ID of the bank with its memory.
         files: Paths and contents, always in the same order.
-        around: Returns the rest of the contents, after all files have been read.
+        describe: Returns the rest of the contents, after all files have been read.
 
     Raises:
         TargetError: If something cannot be written.
     """
-    kept, refs, held = list[KeptFile](), [], bytearray()
+    packed_files, refs, pending = list[PackedFile](), [], bytearray()
     for path, data in files:
-        if held and len(data) >= _FULL:
-            refs.append(packs.put(bytes(held)))
-            held.clear()
-        kept.append(KeptFile(path, len(data), blake3(data).hexdigest()))
-        held += data
-        if len(held) >= _FULL or (held and _ends_a_piece(path)):
-            refs.append(packs.put(bytes(held)))
-            held.clear()
-    if held:
-        refs.append(packs.put(bytes(held)))
-    told = packs.put(msgspec.json.encode(msgspec.structs.replace(around(), files=kept)))
+        if pending and len(data) >= _FULL:
+            refs.append(packs.put(bytes(pending)))
+            pending.clear()
+        packed_files.append(PackedFile(path, len(data), blake3(data).hexdigest()))
+        pending += data
+        if len(pending) >= _FULL or (pending and _ends_a_piece(path)):
+            refs.append(packs.put(bytes(pending)))
+            pending.clear()
+    if pending:
+        refs.append(packs.put(bytes(pending)))
+    contents = msgspec.structs.replace(describe(), files=packed_files)
+    index = AgentIndex(told=packs.put(msgspec.json.encode(contents)), packs=refs)
     return AgentBackup(
         id=identity,
         bank=bank,
-        files=len(kept),
-        size=sum(one.size for one in kept),
-        index=put_index(packs, AgentIndex(told=told, packs=refs)),
+        files=len(packed_files),
+        size=sum(file.size for file in packed_files),
+        index=put_index(packs, index),
     )
 
 
@@ -478,18 +479,20 @@ def read_agent_contents(part: AgentBackup, packs: Packs) -> AgentContents:
     """
     data = packs.get(read_index(packs, part.index, AgentIndex).told)
     try:
-        told = msgspec.json.decode(data, type=resolved(AgentContents))
-        for one in told.files:
-            parts_of(one.path)
+        contents = msgspec.json.decode(data, type=resolved(AgentContents))
+        for file in contents.files:
+            parts_of(file.path)
     except (msgspec.DecodeError, PathRefusedError) as error:
         raise VerificationError(f"the files of the agent {part.id}: {error}") from None
-    is_it = (len(told.files), sum(one.size for one in told.files)) == (part.files, part.size)
-    if not is_it or len({one.path for one in told.files}) != part.files:
+    sizes, paths = [file.size for file in contents.files], {file.path for file in contents.files}
+    if not len(sizes) == len(paths) == part.files or sum(sizes) != part.size:
         raise VerificationError(f"the files of the agent {part.id} differ from those of the backup")
-    return told
+    return contents
 
 
-def files_of(part: AgentBackup, told: AgentContents, packs: Packs) -> Iterator[tuple[str, bytes]]:
+def files_of(
+    part: AgentBackup, contents: AgentContents, packs: Packs
+) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an agent, each verified by its hash.
 
     Raises:
@@ -497,17 +500,17 @@ def files_of(part: AgentBackup, told: AgentContents, packs: Packs) -> Iterator[t
         EncryptionError: If no identity here decrypts them.
     """
     refs = iter(read_index(packs, part.index, AgentIndex).packs)
-    held, place = b"", 0
-    for one in told.files:
-        if one.size and place == len(held):
+    piece, offset = b"", 0
+    for file in contents.files:
+        if file.size and offset == len(piece):
             ref = next(refs, None)
-            held, place = b"" if ref is None else packs.get(ref), 0
-        data = held[place : place + one.size]
-        place += one.size
-        if len(data) != one.size or blake3(data).hexdigest() != one.digest:
+            piece, offset = b"" if ref is None else packs.get(ref), 0
+        data = piece[offset : offset + file.size]
+        offset += file.size
+        if len(data) != file.size or blake3(data).hexdigest() != file.digest:
             raise VerificationError(f"a file of the agent {part.id} does not match its digest")
-        yield one.path, data
-    if place != len(held) or next(refs, None) is not None:
+        yield file.path, data
+    if offset != len(piece) or next(refs, None) is not None:
         raise VerificationError(f"the backup has unexpected data for the agent {part.id}")
 
 
@@ -529,32 +532,34 @@ class VerificationCounts(NamedTuple):
     """Number of packs that no identity here decrypts."""
 
 
-def prove(manifest: Manifest, packs: Packs, tell: Tell | None = None) -> VerificationCounts:
+def verify_contents(
+    manifest: Manifest, packs: Packs, tell: Tell | None = None
+) -> VerificationCounts:
     """Read a backup back completely, and verify it.
 
     Raises:
         VerificationError: If something does not verify.
         TargetError: If the destination does not answer.
     """
-    proving, done = _ContentVerifier(packs), 0
+    verifier, done = _ContentVerifier(packs), 0
     total = sum(part.size for part in manifest.banks)
-    require_one_each([part.bank for part in manifest.banks], "bank")
-    require_one_each([part.key for part in manifest.files], "key of memory files")
+    require_unique([part.bank for part in manifest.banks], "bank")
+    require_unique([part.key for part in manifest.files], "key of memory files")
     for part in manifest.banks:
-        for number in proving.bank(part):
+        for number in verifier.bank(part):
             done += number
             if tell is not None:
                 tell(done, total)
-    require_one_each([part.id for part in manifest.agents], "agent")
+    require_unique([part.id for part in manifest.agents], "agent")
     for agent in manifest.agents:
-        proving.agent(agent)
-    for one in manifest.files:
-        found = read_index(packs, one.index, FilesIndex).packs
-        if sum(ref.bytes for ref in found) != one.size:
-            raise VerificationError(f"the memory files of {one.key} have a different size")
-        proving.read(*found)
-        proving.seen.update(ref.name for ref in (one.index, *found))
-    return VerificationCounts(len(proving.seen), len(proving.unopened))
+        verifier.agent(agent)
+    for files in manifest.files:
+        refs = read_index(packs, files.index, FilesIndex).packs
+        if sum(ref.bytes for ref in refs) != files.size:
+            raise VerificationError(f"the memory files of {files.key} have a different size")
+        verifier.read(*refs)
+        verifier.seen.update(ref.name for ref in (files.index, *refs))
+    return VerificationCounts(len(verifier.seen), len(verifier.unopened))
 
 
 def head_of(part: BankBackup) -> StoredHead:
@@ -568,15 +573,15 @@ def segments_of(part: BankBackup, index: BankIndex) -> list[LogSegment]:
     Raises:
         VerificationError: If they are not.
     """
-    place = 0
+    position = 0
     for segment in index.segments:
-        if segment.first != place:
+        if segment.first != position:
             break
-        place += segment.count
+        position += segment.count
     else:
-        if place == part.size:
+        if position == part.size:
             return index.segments
-    raise VerificationError(f"records after {place} of the log are not in the backup")
+    raise VerificationError(f"records after {position} of the log are not in the backup")
 
 
 def side_in(ref: Ref, packs: Packs) -> dict[str, bytes]:
@@ -635,7 +640,7 @@ class _ContentVerifier:
                 self._vectors(held)
         if is_whole:
             walk.require(head)
-        self._beside(index)
+        self._side_data(index)
         self.seen.update(ref.name for ref in (part.index, *index.refs()))
 
     def _vectors(self, held: SegmentVectors) -> None:
@@ -645,7 +650,7 @@ class _ContentVerifier:
         except EncryptionError:
             self.read(*held.packs)
 
-    def _beside(self, index: BankIndex) -> None:
+    def _side_data(self, index: BankIndex) -> None:
         for blob in index.blobs:
             try:
                 pieces = verified_pieces((self._packs.get(ref) for ref in blob.packs), blob.digest)
@@ -690,15 +695,18 @@ class _LogVerifier:
         if PREFIX + self._frontier.root.hex() != head.root or self._counts != head.counts:
             raise VerificationError("the log of the backup does not match the signed head")
         if self._empty - self._erased:
-            one = min(self._empty - self._erased)
-            raise VerificationError(f"the record {one} is empty, but no erasure is logged")
-        for one, result in self._redacted.items():
-            returned = one in self._returned and one not in self._forms  # and its ID matches
-            if one not in self._empty and not returned and self._forms.get(one) != result:
-                raise VerificationError(f"the record {one} is not in its logged form")
+            identity = min(self._empty - self._erased)
+            raise VerificationError(f"the record {identity} is empty, but no erasure is logged")
+        for identity, result in self._redacted.items():
+            # Restored, and its ID matches.
+            returned = identity in self._returned and identity not in self._forms
+            if identity not in self._empty and not returned and self._forms.get(identity) != result:
+                raise VerificationError(f"the record {identity} is not in its logged form")
         if self._forms.keys() - self._redacted.keys():
-            one = min(self._forms.keys() - self._redacted.keys())
-            raise VerificationError(f"the record {one} is redacted, but no redaction is logged")
+            identity = min(self._forms.keys() - self._redacted.keys())
+            raise VerificationError(
+                f"the record {identity} is redacted, but no redaction is logged"
+            )
 
     def _require_own(self, row: PackedRow, body: bytes) -> None:
         try:

@@ -39,52 +39,53 @@ _LEAST_DIGITS = 4
 
 
 def destinations(
-    settings: Settings, said: Sequence[str] = (), *, option: str = "--destination"
+    settings: Settings, requested: Sequence[str] = (), *, option: str = "--destination"
 ) -> tuple[str, ...]:
     """Return the destinations: the given ones, otherwise the configured ones.
 
     Args:
         settings: Settings of the machine.
-        said: The given ones.
+        requested: The given ones.
         option: Option that names them, for the error.
 
     Raises:
         ConfigError: If there is none.
     """
-    found = tuple(dict.fromkeys(map(_whole, said or settings.options.backup.destinations)))
-    if not found:
+    configured_or_requested = requested or settings.options.backup.destinations
+    addresses = tuple(dict.fromkeys(map(_absolute, configured_or_requested)))
+    if not addresses:
         raise ConfigError(
             "no backup destination is configured",
             field="backup.destination",
             hint=f'Add {option} FOLDER, or set it: [backup] destination = "/mnt/backups".',
         )
-    return found
+    return addresses
 
 
-def source_said(settings: Settings, said: str | None) -> str:
+def source_destination(settings: Settings, requested: str | None) -> str:
     """Return the destination to read from: the given one, otherwise the first configured one.
 
     Raises:
         ConfigError: If there is none.
     """
-    return destinations(settings, () if said is None else (said,), option="--destination")[0]
+    return destinations(settings, () if requested is None else (requested,))[0]
 
 
-def _whole(said: str) -> str:
+def _absolute(address: str) -> str:
     """Return a destination as an absolute name."""
-    return said if "://" in said else str(Path(said).expanduser().absolute())
+    return address if "://" in address else str(Path(address).expanduser().absolute())
 
 
 def series_of(settings: Settings) -> str:
     """Return the series of backups of this machine and store."""
-    said = f"{writer_key(settings).did}\0{written_place(settings.store)}"
-    return blake3(said.encode()).hexdigest()[:_DIGITS]
+    identity = f"{writer_key(settings).did}\0{written_place(settings.store)}"
+    return blake3(identity.encode()).hexdigest()[:_DIGITS]
 
 
 def state_of(settings: Settings, destination: str) -> Path:
     """Return the path of the status file of a destination, without its suffix."""
-    said = blake3(f"{series_of(settings)}\0{destination}".encode()).hexdigest()
-    return settings.state / "backups" / said[:_DIGITS]
+    digest = blake3(f"{series_of(settings)}\0{destination}".encode()).hexdigest()
+    return settings.state / "backups" / digest[:_DIGITS]
 
 
 @contextmanager
@@ -108,8 +109,8 @@ def open_catalogue(
         UsageError: If a recipient is invalid.
         TargetError: If it cannot be opened.
     """
-    said = settings.options.backup.encrypt_to if recipients is None else recipients
-    to = lock_for(settings, said or ()).recipients
+    requested = settings.options.backup.encrypt_to if recipients is None else recipients
+    to = lock_for(settings, requested or ()).recipients
     shelf = open_storage(destination, create=create)
     try:
         own = _own_recipient(settings) if to else None
@@ -142,17 +143,17 @@ def backup_lock(settings: Settings, destination: str, purpose: str) -> Iterator[
         yield
 
 
-def require_trusted(settings: Settings, found: StoredBackup, signers: Sequence[str] = ()) -> None:
+def require_trusted(settings: Settings, backup: StoredBackup, signers: Sequence[str] = ()) -> None:
     """Require that a trusted key, or one of the given keys, signed a backup.
 
     Raises:
         VerificationError: If it was not.
     """
-    if is_trusted_signer(settings, found.key, signers):
+    if is_trusted_signer(settings, backup.key, signers):
         return
     raise VerificationError(
-        f"the backup {found.id} is signed by {found.key}, which is not trusted here",
-        hint=f"If you recognise the key: --trust-key {found.key}",
+        f"the backup {backup.id} is signed by {backup.key}, which is not trusted here",
+        hint=f"If you recognise the key: --trust-key {backup.key}",
     )
 
 
@@ -165,8 +166,8 @@ def is_trusted_signer(settings: Settings, key: str, signers: Sequence[str] = ())
 
 
 def chosen_backup(
-    found: Sequence[StoredBackup],
-    wanted: str | None,
+    backups: Sequence[StoredBackup],
+    requested: str | None,
     catalogue: Catalogue,
     *,
     bank: str | None = None,
@@ -177,8 +178,8 @@ def chosen_backup(
     Safety copies of earlier restores are only returned if there is nothing else.
 
     Args:
-        found: The backups.
-        wanted: ID or prefix.
+        backups: The backups.
+        requested: ID or prefix.
         catalogue: Catalogue of the destination.
         bank: Name or ID of a bank that the newest must have.
         agents: IDs of agents that it must have, if any backup does.
@@ -189,44 +190,52 @@ def chosen_backup(
         EncryptionError: If no identity here decrypts it.
     """
     where = catalogue.name
-    _require_opened(found, wanted, catalogue)
-    if not found:
+    _require_opened(backups, requested, catalogue)
+    if not backups:
         raise EmptyInputError(
             "there is no backup", file=where, hint="Create one: satchel backup run"
         )
-    if wanted is not None:
-        named = [one for one in found if one.id == wanted]
-        if not named and len(wanted) >= _LEAST_DIGITS:
-            named = [one for one in found if one.id.startswith(wanted) or one.id.endswith(wanted)]
+    if requested is not None:
+        named = [backup for backup in backups if backup.id == requested]
+        if not named and len(requested) >= _LEAST_DIGITS:
+            named = [
+                backup
+                for backup in backups
+                if backup.id.startswith(requested) or backup.id.endswith(requested)
+            ]
         if len(named) != 1:
             raise UnknownBackupError(
-                f"no backup matches {wanted!r}" if not named else f"{wanted!r} means several",
+                f"no backup matches {requested!r}" if not named else f"{requested!r} means several",
                 file=where,
                 hint="See: satchel backup list.",
             )
         return named[0]
-    holding = [one for one in found if bank is None or _holds(one, bank)]
+    holding = [backup for backup in backups if bank is None or _has_bank(backup, bank)]
     if bank is not None and not holding:
         raise UnknownBankError(
             f"no backup has the bank {bank!r}", file=where, hint="See: satchel backup list."
         )
     ids = set(agents)
     holding = [
-        one for one in holding if ids <= {part.id for part in one.manifest.agents}
+        backup for backup in holding if ids <= {part.id for part in backup.manifest.agents}
     ] or holding
     # A safety copy holds what a restore replaced; it is restored only by its ID.
-    holding = [one for one in holding if one.manifest.reason != BEFORE_RESTORE] or holding
-    sound = [one for one in holding if one.verified] or holding
+    holding = [backup for backup in holding if backup.manifest.reason != BEFORE_RESTORE] or holding
+    sound = [backup for backup in holding if backup.verified] or holding
     return sound[-1]
 
 
 def _require_opened(
-    found: Sequence[StoredBackup], wanted: str | None, catalogue: Catalogue
+    backups: Sequence[StoredBackup], requested: str | None, catalogue: Catalogue
 ) -> None:
     closed = catalogue.closed
-    if wanted is not None:
-        closed = [one for one in closed if one.id.startswith(wanted) or one.id.endswith(wanted)]
-    if closed and (wanted is not None or not found):
+    if requested is not None:
+        closed = [
+            backup
+            for backup in closed
+            if backup.id.startswith(requested) or backup.id.endswith(requested)
+        ]
+    if closed and (requested is not None or not backups):
         raise EncryptionError(
             f"the backup {closed[-1].id} is encrypted, and no identity here decrypts it",
             file=catalogue.name,
@@ -234,8 +243,8 @@ def _require_opened(
         )
 
 
-def _holds(found: StoredBackup, bank: str) -> bool:
-    return any(bank in (part.bank, part.name) for part in found.manifest.banks)
+def _has_bank(backup: StoredBackup, bank: str) -> bool:
+    return any(bank in (part.bank, part.name) for part in backup.manifest.banks)
 
 
 def parse_moment(text: str) -> str:
@@ -244,12 +253,12 @@ def parse_moment(text: str) -> str:
     Raises:
         ConfigError: If it is not a time.
     """
-    found = read_time(text.strip())
-    if found is None:
+    moment = read_time(text.strip())
+    if moment is None:
         raise ConfigError(
             f"{text!r} is not a valid time", field="at", hint="Such as 2026-01-31T12:00:00Z."
         )
-    return found
+    return moment
 
 
 _EXAMPLE = "/mnt/backups"
@@ -306,17 +315,17 @@ def backup_setup(settings: Settings, options: SetupOptions) -> BackupSetup:
     Nothing is written: where backups go is decided by the operator of the machine.
     """
     require_owner(settings, "backup")
-    wanted, destinations, problem = settings.options.backup, tuple[str, ...](), None
+    configured, destinations, problem = settings.options.backup, tuple[str, ...](), None
     try:
-        destinations = wanted.destinations
+        destinations = configured.destinations
     except SatchelError as error:
         problem = error.message
     has_table = _has_table(settings.file)
     return BackupSetup(
         file=str(settings.file),
         file_exists=settings.file.exists(),
-        enabled=wanted.enabled,
-        schedule=wanted.schedule,
+        enabled=configured.enabled,
+        schedule=configured.schedule,
         destinations=[shown_address(destination) for destination in destinations],
         under=(f"{_TABLE}:" if is_yaml(settings.file) else f"[{_TABLE}]") if has_table else None,
         lines=_lines(settings.file, options.destination, has_table=has_table),

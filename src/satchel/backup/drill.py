@@ -19,8 +19,13 @@ from satchel.backup.agents import changed
 from satchel.backup.assembly import erased_since, make_bank, reapply_erasures, require_lists
 from satchel.backup.catalogue import Catalogue, StoredBackup
 from satchel.backup.contents import files_of, read_agent_contents
-from satchel.backup.destinations import chosen_backup, open_catalogue, require_trusted, source_said
-from satchel.backup.health import account_of, end_of, kept_receipts, numbers
+from satchel.backup.destinations import (
+    chosen_backup,
+    open_catalogue,
+    require_trusted,
+    source_destination,
+)
+from satchel.backup.health import backup_end, nonzero_counts, receipt_body, store_receipts
 from satchel.backup.manifests import AgentBackup, BankBackup
 from satchel.backup.options import DrillOptions
 from satchel.bank.connections import configured_store, known_owners, store_exists, temporary_store
@@ -57,7 +62,7 @@ from satchel.replication.copies import (
 
 _TOP = 10
 _WORDS = 6
-_LOOKED_AT = 1_000
+_SAMPLED = 1_000
 
 
 class DrilledBank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -113,8 +118,11 @@ class Drill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_good(self) -> bool:
         """Whether the backup is restorable."""
-        found = [*(one.problems for one in self.banks), *(one.problems for one in self.agents)]
-        return not (self.missing or any(found))
+        problems = [
+            *(bank.problems for bank in self.banks),
+            *(agent.problems for agent in self.agents),
+        ]
+        return not (self.missing or any(problems))
 
 
 @operation(
@@ -141,74 +149,73 @@ def drill_backup(
         TargetError: If the destination does not answer.
     """
     require_owner(settings, "backup")
-    asked = options
     decide = owners or partial(signers_of, settings, options)
-    where = source_said(settings, path_text(options.destination))
-    with open_catalogue(settings, where) as catalogue:
-        found = chosen_backup(catalogue.all(), asked.backup, catalogue)
-        require_trusted(settings, found, texts(asked.trusted_keys))
-        require_lists(catalogue, found)
-        drilling = _DrillTask(
-            msgspec.structs.replace(settings, hooks=NO_HOOKS), catalogue, asked, decide
+    destination = source_destination(settings, path_text(options.destination))
+    with open_catalogue(settings, destination) as catalogue:
+        backup = chosen_backup(catalogue.all(), options.backup, catalogue)
+        require_trusted(settings, backup, texts(options.trusted_keys))
+        require_lists(catalogue, backup)
+        task = _DrillTask(
+            msgspec.structs.replace(settings, hooks=NO_HOOKS), catalogue, options, decide
         )
         began, accounts, banks = now(), list[ReceiptBody](), list[DrilledBank]()
-        for part, bank in zip(found.manifest.banks, drilling.banks(found), strict=True):
+        for part, bank in zip(backup.manifest.banks, task.banks(backup), strict=True):
             banks.append(bank)
-            accounts.append(_account(settings, began, found, part, bank))
-        receipts, notes = kept_receipts(settings, accounts)
+            accounts.append(_account(settings, began, backup, part, bank))
+        receipts, notes = store_receipts(settings, accounts)
         return Drill(
-            source=shown_address(where),
-            backup=found.id,
-            taken=found.manifest.at,
+            source=shown_address(destination),
+            backup=backup.id,
+            taken=backup.manifest.at,
             banks=banks,
-            agents=[_agent(settings, catalogue, found, part) for part in found.manifest.agents],
-            missing=found.manifest.missing,
+            agents=[_agent(settings, catalogue, backup, part) for part in backup.manifest.agents],
+            missing=backup.manifest.missing,
             receipts=receipts,
             notes=notes,
         )
 
 
 def _agent(
-    settings: Settings, catalogue: Catalogue, found: StoredBackup, part: AgentBackup
+    settings: Settings, catalogue: Catalogue, backup: StoredBackup, part: AgentBackup
 ) -> DrilledAgent:
     """Restore the files of an agent to a temporary folder, and compare them."""
     result = DrilledAgent(agent=part.id, files=part.files, size=part.size)
-    packs, known = catalogue.packs(found), settings.options.agents.get(part.id)
+    packs, known = catalogue.packs(backup), settings.options.agents.get(part.id)
     folder = None if known is None else agent_of(part.id, known).folder
     try:
-        told = read_agent_contents(part, packs)
+        contents = read_agent_contents(part, packs)
         with (
-            TemporaryDirectory(prefix="satchel-drill-") as held,
-            Staging(Path(held) / "workspace") as staging,
+            TemporaryDirectory(prefix="satchel-drill-") as temporary,
+            Staging(Path(temporary) / "workspace") as staging,
         ):
-            for path, data in files_of(part, told, packs):
+            for path, data in files_of(part, contents, packs):
                 staging.lay(path, data)
     except (VerificationError, InputError, PathRefusedError) as error:
         return msgspec.structs.replace(result, problems=[str(error)])
-    number = 0 if folder is None else sum(1 for _ in changed(folder, told))
+    number = 0 if folder is None else sum(1 for _ in changed(folder, contents))
     return msgspec.structs.replace(result, changed=number)
 
 
 def _account(
-    settings: Settings, began: str, found: StoredBackup, part: BankBackup, bank: DrilledBank
+    settings: Settings, began: str, backup: StoredBackup, part: BankBackup, bank: DrilledBank
 ) -> ReceiptBody:
     """Return the result for one bank."""
-    there = TransferEnd(
+    store_end = TransferEnd(
         name=receipt_text(bank.name or bank.bank),
         bank=bank.bank,
         store=receipt_text(shown_address(settings.store)),
         size=part.size + bank.behind,
     )
-    ends = end_of(found, part), there
+    ends = backup_end(backup, part), store_end
     return msgspec.structs.replace(
-        account_of("drill", began, ends, bank.counts, differs=bool(bank.problems)),
-        done=numbers(
+        receipt_body("drill", began, ends, bank.counts, differs=bool(bank.problems)),
+        done=nonzero_counts(
             added_since=bank.behind,
             erased_again=bank.erased_again,
             questions=bank.questions,
             same_answers=bank.same_answers,
         ),
-        notes=[receipt_text(one) for one in [*bank.problems, *bank.notes]],
+        notes=[receipt_text(note) for note in [*bank.problems, *bank.notes]],
     )
 
 
@@ -216,16 +223,16 @@ def _account(
 class _DrillTask:
     settings: Settings
     catalogue: Catalogue
-    asked: DrillOptions
+    options: DrillOptions
     owners: Callable[[], Owners]
     done: int = 0
     total: int = 0
 
-    def banks(self, found: StoredBackup) -> Iterator[DrilledBank]:
-        self.total = 2 * sum(part.size for part in found.manifest.banks)
-        for part in found.manifest.banks:
+    def banks(self, backup: StoredBackup) -> Iterator[DrilledBank]:
+        self.total = 2 * sum(part.size for part in backup.manifest.banks)
+        for part in backup.manifest.banks:
             try:
-                yield self._bank(found, part)
+                yield self._bank(backup, part)
             except VerificationError as error:
                 yield DrilledBank(
                     bank=part.bank,
@@ -235,20 +242,20 @@ class _DrillTask:
                     problems=[str(error)],
                 )
 
-    def _bank(self, found: StoredBackup, part: BankBackup) -> DrilledBank:
+    def _bank(self, backup: StoredBackup, part: BankBackup) -> DrilledBank:
         settings, catalogue = self.settings, self.catalogue
-        with temporary_store() as made, self._in_use() as store:
-            make_bank(settings, catalogue, found, part, None, made, self._tell)
-            result = self._read(made, part, store)
+        with temporary_store() as restored, self._in_use() as store:
+            make_bank(settings, catalogue, backup, part, None, restored, self._tell)
+            result = self._read(restored, part, store)
             stores = [] if store is None else [store]
             erased = erased_since(
-                settings, catalogue, part.bank, stores, texts(self.asked.trusted_keys)
+                settings, catalogue, part.bank, stores, texts(self.options.trusted_keys)
             )
-            again = reapply_erasures(settings, made, part.bank, erased, self.owners)
+            again = reapply_erasures(settings, restored, part.bank, erased, self.owners)
             result = msgspec.structs.replace(result, erased_again=again)
             if store is None or result.relation in (Relation.NEW, Relation.DIVERGED):
                 return result
-            return self._asked_both(result, made, store)
+            return self._compare_answers(result, restored, store)
 
     @contextmanager
     def _in_use(self) -> Iterator[Store | None]:
@@ -258,15 +265,15 @@ class _DrillTask:
         with configured_store(self.settings, read_only=True) as store:
             yield store
 
-    def _read(self, made: Store, part: BankBackup, store: Store | None) -> DrilledBank:
+    def _read(self, restored: Store, part: BankBackup, store: Store | None) -> DrilledBank:
         """Read the restored bank completely, and compare the heads."""
-        with made.reading() as reader:
+        with restored.reading() as reader:
             source = load_replica(reader, part.bank)
             assert source is not None  # noqa: S101 - it was made just now
             counts = reader.counts(part.bank)
-            for some in read_log_from(source, 0):
-                self._tell(len(some))
-            relation, more, problems, notes = self._standing(source, store)
+            for records in read_log_from(source, 0):
+                self._tell(len(records))
+            relation, more, problems, notes = self._compare_heads(source, store)
         return DrilledBank(
             bank=part.bank,
             name=part.name,
@@ -278,7 +285,7 @@ class _DrillTask:
             notes=notes,
         )
 
-    def _standing(
+    def _compare_heads(
         self, source: Replica, store: Store | None
     ) -> tuple[Relation, int, list[str], list[str]]:
         if store is None:
@@ -288,41 +295,44 @@ class _DrillTask:
                 target = (
                     load_replica(reader, source.bank) if bank_exists(reader, source.bank) else None
                 )
-                found = compare_replicas(source, target)
+                comparison = compare_replicas(source, target)
             except SatchelError as error:
                 return Relation.DIVERGED, 0, [], [f"the current store: {error.message}"]
-        if found.relation is Relation.NEW:
-            return found.relation, 0, [], ["the current store does not have this bank"]
-        if found.relation in (Relation.AHEAD, Relation.DIVERGED):
-            what = "diverged from the backup, or is behind it"
-            return found.relation, 0, [f"the current store {what}"], []
+        if comparison.relation is Relation.NEW:
+            return comparison.relation, 0, [], ["the current store does not have this bank"]
+        if comparison.relation in (Relation.AHEAD, Relation.DIVERGED):
+            problem = "diverged from the backup, or is behind it"
+            return comparison.relation, 0, [f"the current store {problem}"], []
         size = target.size if target is not None else 0
-        return found.relation, size - source.size, [], []
+        return comparison.relation, size - source.size, [], []
 
-    def _asked_both(self, result: DrilledBank, made: Store, store: Store) -> DrilledBank:
+    def _compare_answers(self, result: DrilledBank, restored: Store, store: Store) -> DrilledBank:
         """Run the same queries on both, as of the time of the backup."""
         trusted = known_owners(self.settings, result.bank)
-        ledger = Ledger(made, result.bank, trusted=trusted)
-        one = OpenBank(settings=self.settings, store=made, ledger=ledger, name=result.name)
-        other = open_bank_in(self.settings, store, result.bank)
-        questions = list(_questions(one, self.asked.queries))
+        ledger = Ledger(restored, result.bank, trusted=trusted)
+        restored_bank = OpenBank(
+            settings=self.settings, store=restored, ledger=ledger, name=result.name
+        )
+        current_bank = open_bank_in(self.settings, store, result.bank)
+        questions = list(_questions(restored_bank, self.options.queries))
         same = sum(
-            _answer(one, words, result.size) == _answer(other, words, result.size)
+            _answer(restored_bank, words, result.size) == _answer(current_bank, words, result.size)
             for words in questions
         )
         problems, notes = list(result.problems), list(result.notes)
         if same < len(questions):
-            said = f"{len(questions) - same} of {len(questions)} queries have different results"
+            differing = len(questions) - same
+            difference = f"{differing} of {len(questions)} queries have different results"
             # Later records change which words are rare.
-            (problems if result.relation is Relation.SAME else notes).append(said)
+            (problems if result.relation is Relation.SAME else notes).append(difference)
         return msgspec.structs.replace(
             result, questions=len(questions), same_answers=same, problems=problems, notes=notes
         )
 
     def _tell(self, records: int) -> None:
         self.done += records
-        if self.asked.progress is not None:
-            self.asked.progress(min(self.done, self.total), self.total)
+        if self.options.progress is not None:
+            self.options.progress(min(self.done, self.total), self.total)
 
 
 def _questions(bank: OpenBank, number: int) -> Iterator[str]:
@@ -332,7 +342,7 @@ def _questions(bank: OpenBank, number: int) -> Iterator[str]:
         for logged in view.newest(Filter()):
             if isinstance(logged.model, Entry) and (words := entry_texts(logged.model).split()):
                 texts.append(" ".join(words[:_WORDS]))
-            if len(texts) == _LOOKED_AT:
+            if len(texts) == _SAMPLED:
                 break
     step = max(1, len(texts) // max(1, number))
     yield from texts[::step][:number]

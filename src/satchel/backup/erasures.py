@@ -6,7 +6,7 @@ from typing import Any
 from satchel.backup.catalogue import ErasedRecord, read_erasures
 from satchel.backup.destinations import destinations, open_catalogue, series_of
 from satchel.backup.health import known_destinations
-from satchel.backup.prune import held_in
+from satchel.backup.prune import count_erased
 from satchel.bank.connections import writer_key
 from satchel.bank.open_bank import OpenBank
 from satchel.errors import SatchelError, UnreadableError, shown_address
@@ -34,8 +34,8 @@ class BackupErasureTarget:
         """
         with self._bank.ledger.reading() as view:
             size = view.head.size
-        found = {one.record.id: ErasedRecord(one.seq, size) for one in records}
-        return _noted(self._bank, found)[0]
+        erased = {logged.record.id: ErasedRecord(logged.seq, size) for logged in records}
+        return _list_everywhere(self._bank, erased)[0]
 
     def laid_open(self) -> Iterator[Any]:
         """Yield nothing: backups are not rewritten, and are reported as unreachable."""
@@ -43,31 +43,33 @@ class BackupErasureTarget:
 
     def out_of_reach(self) -> list[str]:
         """Return notes on destinations whose backups still hold erased records."""
-        found = list[str]()
-        for destination in _places(self._bank):
+        notes = list[str]()
+        for destination in _all_destinations(self._bank):
             try:
                 with open_catalogue(self._bank.settings, destination) as catalogue:
                     known = dict[str, dict[str, ErasedRecord]]()
-                    number = sum(1 for one in catalogue.all() if held_in(catalogue, one, known))
+                    number = sum(
+                        1 for backup in catalogue.all() if count_erased(catalogue, backup, known)
+                    )
                     closed = len(catalogue.closed)
             except UnreadableError:
                 if destination not in _configured(self._bank):
-                    found.append(_unreached(destination))
+                    notes.append(_unreached(destination))
                 continue
             except SatchelError as error:
-                found.append(f"backups in {shown_address(destination)}: {error.message}")
+                notes.append(f"backups in {shown_address(destination)}: {error.message}")
                 continue
             if closed:
-                found.append(
+                notes.append(
                     f"{closed} encrypted backups in {shown_address(destination)} that no "
                     "identity here decrypts; their contents are unknown"
                 )
             if number:
-                found.append(
+                notes.append(
                     f"{number} backups in {shown_address(destination)} still hold it (restores "
                     "skip it) until removed: satchel backup prune --remove-erased"
                 )
-        return found
+        return notes
 
     def close(self) -> None:
         """Do nothing."""
@@ -78,28 +80,28 @@ def list_erased(bank: OpenBank) -> list[str]:
 
     Each backup run does the same, so a failure is corrected by the next run.
     """
-    if not _places(bank):
+    if not _all_destinations(bank):
         return []
     try:
         with bank.store.reading() as reader:
             source = load_replica(reader, bank.id)
-            found = {} if source is None else read_erasures(source)
-        return _noted(bank, found)[1]
+            erased = {} if source is None else read_erasures(source)
+        return _list_everywhere(bank, erased)[1]
     except SatchelError as error:
         return [f"the erasure is not recorded at the backup destination yet: {error.message}"]
 
 
-def _noted(bank: OpenBank, found: dict[str, ErasedRecord]) -> tuple[int, list[str]]:
+def _list_everywhere(bank: OpenBank, erased: dict[str, ErasedRecord]) -> tuple[int, list[str]]:
     """List erased records at each destination; return the number of new ones, and problems.
 
     A configured destination must answer; one that was named once need not.
     """
     number, problems, configured = 0, list[str](), _configured(bank)
-    for destination in _places(bank) if found else ():
+    for destination in _all_destinations(bank) if erased else ():
         try:
             with open_catalogue(bank.settings, destination) as catalogue:
                 key, series = writer_key(bank.settings), series_of(bank.settings)
-                number += catalogue.lists.note(series, bank.id, found, key)
+                number += catalogue.lists.note(series, bank.id, erased, key)
         except UnreadableError:  # for a configured one: it has no backups yet
             if destination not in configured:
                 problems.append(_unreached(destination))
@@ -118,7 +120,7 @@ def _unreached(destination: str) -> str:
     )
 
 
-def _places(bank: OpenBank) -> tuple[str, ...]:
+def _all_destinations(bank: OpenBank) -> tuple[str, ...]:
     """Return all destinations that may have backups of the bank."""
     return tuple(dict.fromkeys((*_configured(bank), *known_destinations(bank.settings))))
 

@@ -51,7 +51,7 @@ class DestinationStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     error: str | None = None
 
 
-def standing_of(settings: Settings, destination: str) -> DestinationStatus:
+def read_status(settings: Settings, destination: str) -> DestinationStatus:
     """Return the status of the last backups from here to a destination."""
     path = state_of(settings, destination).with_suffix(".json")
     with suppress(SatchelError, msgspec.DecodeError), open_input(path) as stream:
@@ -64,21 +64,21 @@ def known_destinations(settings: Settings) -> list[str]:
 
     A destination whose address has a password is known only while it is configured.
     """
-    found = list[str]()
+    known = list[str]()
     folder = settings.state / "backups"
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
         with suppress(SatchelError, msgspec.DecodeError), open_input(path) as stream:
-            place = msgspec.json.decode(
+            destination = msgspec.json.decode(
                 stream.read(_MOST_BYTES), type=resolved(DestinationStatus)
             ).destination
-            if state_of(settings, place).with_suffix(".json") == path:
-                found.append(place)
-    return found
+            if state_of(settings, destination).with_suffix(".json") == path:
+                known.append(destination)
+    return known
 
 
 def succeeded(settings: Settings, destination: str, identity: str, at: str) -> None:
     """Record a verified backup and its time."""
-    _keep(
+    _write_status(
         settings,
         destination,
         DestinationStatus(destination=shown_address(destination), id=identity, at=at),
@@ -87,18 +87,18 @@ def succeeded(settings: Settings, destination: str, identity: str, at: str) -> N
 
 def failed(settings: Settings, destination: str, error: str) -> None:
     """Record a failed backup."""
-    before = standing_of(settings, destination)
-    found = msgspec.structs.replace(before, failed_at=now(), error=error)
-    _keep(settings, destination, found)
+    before = read_status(settings, destination)
+    status = msgspec.structs.replace(before, failed_at=now(), error=error)
+    _write_status(settings, destination, status)
 
 
-def _keep(settings: Settings, destination: str, found: DestinationStatus) -> None:
+def _write_status(settings: Settings, destination: str, status: DestinationStatus) -> None:
     path = state_of(settings, destination).with_suffix(".json")
     with suppress(SatchelError, OSError):  # a full disk: the run reports its own result
         private_folder(settings.state)
         private_folder(path.parent)
         with atomic_write(path, mode=PRIVATE_FILE) as stream:
-            stream.write(msgspec.json.encode(found))
+            stream.write(msgspec.json.encode(status))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +135,14 @@ def check_backups(settings: Settings, moment: datetime | None = None) -> Iterato
         moment: The current time; by default that of the clock.
     """
     require_owner(settings, "doctor")
-    wanted = settings.options.backup
+    configured = settings.options.backup
     try:
-        where = wanted.destinations
+        addresses = configured.destinations
     except SatchelError as error:
         yield Check(name="backups", state="problem", detail=error.message, hint=error.hint)
         return
-    if not where:
-        if wanted.enabled:
+    if not addresses:
+        if configured.enabled:
             hint = 'Set it: [backup] destination = "/mnt/backups".'
             yield Check(name="backups", state="problem", detail="no destination", hint=hint)
         return
@@ -151,16 +151,16 @@ def check_backups(settings: Settings, moment: datetime | None = None) -> Iterato
 
 
 def _check_destination(settings: Settings, destination: str, moment: datetime) -> Check:
-    found, name = standing_of(settings, destination), f"backup to {shown_address(destination)}"
+    status, name = read_status(settings, destination), f"backup to {shown_address(destination)}"
     enabled = settings.options.backup.enabled
-    if found.error is not None:
-        detail = f"the last backup failed at {found.failed_at}: {found.error}"
+    if status.error is not None:
+        detail = f"the last backup failed at {status.failed_at}: {status.error}"
         return Check(name=name, state="problem", detail=detail, hint=_RUN)
-    if found.at is None:
+    if status.at is None:
         detail = "no backup has been made from this machine"
         return Check(name=name, state="problem" if enabled else "note", detail=detail, hint=_RUN)
-    age = moment - datetime.fromisoformat(found.at)
-    detail = f"{found.id}, verified {found.at}"
+    age = moment - datetime.fromisoformat(status.at)
+    detail = f"{status.id}, verified {status.at}"
     if enabled and age > timedelta(hours=settings.options.backup.stale_after):
         hours = int(age.total_seconds() // 3600)
         detail = f"the newest is {hours} hours old: {detail}"
@@ -172,7 +172,7 @@ FORMAT = "satchel-backup"
 _PREFIX = "blake3:"
 
 
-def account_of(
+def receipt_body(
     kind: Literal["restore", "drill"],
     began: str,
     ends: tuple[TransferEnd, TransferEnd],
@@ -202,12 +202,12 @@ def account_of(
     )
 
 
-def end_of(found: StoredBackup, part: BankBackup) -> TransferEnd:
+def backup_end(backup: StoredBackup, part: BankBackup) -> TransferEnd:
     """Return a bank in a backup as one end of a transfer."""
     return TransferEnd(
-        name=receipt_text(found.id),
+        name=receipt_text(backup.id),
         format=FORMAT,
-        digest=_PREFIX + found.digest,
+        digest=_PREFIX + backup.digest,
         bank=part.bank,
         size=part.size,
         root=part.root,
@@ -215,14 +215,14 @@ def end_of(found: StoredBackup, part: BankBackup) -> TransferEnd:
     )
 
 
-def kept_receipts(
+def store_receipts(
     settings: Settings, accounts: Iterable[ReceiptBody]
 ) -> tuple[list[str], list[str]]:
     """Sign and store receipts; return their IDs, and notes on problems."""
     key = signer(settings, None)
-    return save_receipts(settings, [receipt_of(one, key) for one in accounts])
+    return save_receipts(settings, [receipt_of(body, key) for body in accounts])
 
 
-def numbers(**said: int) -> dict[str, int]:
+def nonzero_counts(**counts: int) -> dict[str, int]:
     """Return the counts other than 0, by name."""
-    return dict(+Counter(said))
+    return dict(+Counter(counts))

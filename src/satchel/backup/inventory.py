@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from satchel.backup.catalogue import Catalogue, ErasedRecord, StoredBackup, UndecryptedBackup
-from satchel.backup.contents import prove
+from satchel.backup.contents import verify_contents
 from satchel.backup.destinations import (
     chosen_backup,
     destinations,
@@ -14,7 +14,7 @@ from satchel.backup.destinations import (
     series_of,
 )
 from satchel.backup.options import BackupListOptions, BackupVerifyOptions
-from satchel.backup.prune import held_in
+from satchel.backup.prune import count_erased
 from satchel.bank.connections import writer_key
 from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS, OnProgress
@@ -144,10 +144,10 @@ def verify_backups(settings: Settings, options: BackupVerifyOptions) -> list[Ver
         TargetError: If a destination does not answer.
     """
     require_owner(settings, "backup")
-    wanted, result = texts(options.backups), list[VerifiedBackup]()
+    requested, result = texts(options.backups), list[VerifiedBackup]()
     for destination in destinations(settings, texts(options.destinations)):
         with open_catalogue(settings, destination) as catalogue:
-            for backup in _chosen(catalogue, wanted, every=options.all):
+            for backup in _chosen(catalogue, requested, every=options.all):
                 result.append(_verified(settings, catalogue, backup, options.progress))
             result += [
                 VerifiedBackup(id=problem, destination=shown_address(destination), error=problem)
@@ -157,61 +157,63 @@ def verify_backups(settings: Settings, options: BackupVerifyOptions) -> list[Ver
 
 
 def _chosen(
-    catalogue: Catalogue, wanted: Sequence[str], *, every: bool
+    catalogue: Catalogue, requested: Sequence[str], *, every: bool
 ) -> list[StoredBackup | UndecryptedBackup]:
-    opened = catalogue.all()
-    found: list[StoredBackup | UndecryptedBackup] = [*opened, *catalogue.closed]
-    found.sort(key=lambda one: one.id)
+    readable = catalogue.all()
+    backups: list[StoredBackup | UndecryptedBackup] = [*readable, *catalogue.closed]
+    backups.sort(key=lambda backup: backup.id)
     if every:
-        if not found and not catalogue.problems:
+        if not backups and not catalogue.problems:
             raise EmptyInputError("there is no backup", file=catalogue.name)
-        return found
-    if wanted:
+        return backups
+    if requested:
         return [
-            next((one for one in catalogue.closed if name in (one.id, one.id[: len(name)])), None)
-            or chosen_backup(opened, name, catalogue)
-            for name in wanted
+            next((closed for closed in catalogue.closed if closed.id.startswith(name)), None)
+            or chosen_backup(readable, name, catalogue)
+            for name in requested
         ]
-    if not found and not catalogue.problems:
-        chosen_backup(opened, None, catalogue)
-    return found[-1:]
+    if not backups and not catalogue.problems:
+        chosen_backup(readable, None, catalogue)
+    return backups[-1:]
 
 
 def _verified(
     settings: Settings,
     catalogue: Catalogue,
-    found: StoredBackup | UndecryptedBackup,
+    backup: StoredBackup | UndecryptedBackup,
     progress: OnProgress,
 ) -> VerifiedBackup:
     notes = (
-        [] if is_trusted_signer(settings, found.key) else [f"signed by {found.key}: unknown key"]
+        [] if is_trusted_signer(settings, backup.key) else [f"signed by {backup.key}: unknown key"]
     )
-    result = VerifiedBackup(id=found.id, destination=shown_address(catalogue.name), notes=notes)
-    if isinstance(found, UndecryptedBackup):
-        return _held(catalogue, found, result)
-    mine = found.manifest.series == series_of(settings) and found.key == writer_key(settings).did
+    result = VerifiedBackup(id=backup.id, destination=shown_address(catalogue.name), notes=notes)
+    if isinstance(backup, UndecryptedBackup):
+        return _verify_stored(catalogue, backup, result)
+    mine = backup.manifest.series == series_of(settings) and backup.key == writer_key(settings).did
     result = msgspec.structs.replace(
         result,
-        records=sum(part.size for part in found.manifest.banks),
-        notes=[*notes, *found.manifest.missing],
+        records=sum(part.size for part in backup.manifest.banks),
+        notes=[*notes, *backup.manifest.missing],
     )
     try:
-        proved = prove(found.manifest, catalogue.packs(found), progress)
+        counts = verify_contents(backup.manifest, catalogue.packs(backup), progress)
     except VerificationError as error:
         if mine:
-            catalogue.unmark(found)
+            catalogue.unmark(backup)
         return msgspec.structs.replace(result, error=str(error))
-    if mine and not found.manifest.missing:
-        catalogue.mark(found, proved, writer_key(settings))
-    if proved.unopened:
+    if mine and not backup.manifest.missing:
+        catalogue.mark(backup, counts, writer_key(settings))
+    if counts.unopened:
         result.notes.append(UNOPENED)
-    return msgspec.structs.replace(result, packs=proved.packs, unopened=proved.unopened)
+    return msgspec.structs.replace(result, packs=counts.packs, unopened=counts.unopened)
 
 
-def _held(catalogue: Catalogue, found: UndecryptedBackup, result: VerifiedBackup) -> VerifiedBackup:
+def _verify_stored(
+    catalogue: Catalogue, backup: UndecryptedBackup, result: VerifiedBackup
+) -> VerifiedBackup:
     """Verify the packs of an undecryptable backup by its signed cover."""
     try:
-        number = sum(1 for _ in catalogue.held(found))
+        number = sum(1 for _ in catalogue.verify_stored(backup))
     except VerificationError as error:
         return msgspec.structs.replace(result, error=str(error))
     result.notes.append(UNOPENED)
@@ -221,12 +223,12 @@ def _held(catalogue: Catalogue, found: UndecryptedBackup, result: VerifiedBackup
 def _line(
     settings: Settings,
     catalogue: Catalogue,
-    found: StoredBackup,
+    backup: StoredBackup,
     known: dict[str, dict[str, ErasedRecord]],
 ) -> BackupLine:
-    manifest = found.manifest
+    manifest = backup.manifest
     return BackupLine(
-        id=found.id,
+        id=backup.id,
         at=manifest.at,
         destination=shown_address(catalogue.name),
         store=manifest.store,
@@ -234,15 +236,15 @@ def _line(
         records=sum(part.size for part in manifest.banks),
         files=[part.key for part in manifest.files],
         agents=[part.id for part in manifest.agents],
-        verified=found.verified,
+        verified=backup.verified,
         own=manifest.series == series_of(settings),
-        believed=is_trusted_signer(settings, found.key),
-        key=found.key,
-        holds_erased=held_in(catalogue, found, known),
+        believed=is_trusted_signer(settings, backup.key),
+        key=backup.key,
+        holds_erased=count_erased(catalogue, backup, known),
         missing=manifest.missing,
         reason=manifest.reason,
-        encrypted=found.cover is not None,
-        unopened=found.unopened,
+        encrypted=backup.cover is not None,
+        unopened=backup.unopened,
     )
 
 

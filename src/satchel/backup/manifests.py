@@ -287,7 +287,7 @@ def refs_of(manifest: Manifest, packs: Packs) -> Iterator[Ref]:
         yield from read_index(packs, ref, kind).refs()
 
 
-def named_by(manifest: Manifest, packs: Packs) -> Iterator[Ref]:
+def readable_refs(manifest: Manifest, packs: Packs) -> Iterator[Ref]:
     """Yield the packs of a backup, as far as its indexes can be read."""
     for ref, kind in _indexes(manifest):
         yield ref
@@ -303,11 +303,11 @@ def _indexes(
     yield from ((one.index, AgentIndex) for one in manifest.agents)
 
 
-def require_one_each(values: Sequence[str], what: str) -> None:
+def require_unique(values: Sequence[str], noun: str) -> None:
     """Require that names are unique.
 
     Raises:
         VerificationError: If they are not.
     """
     if len(set(values)) != len(values):
-        raise VerificationError(f"a backup lists a {what} twice")
+        raise VerificationError(f"a backup lists a {noun} twice")

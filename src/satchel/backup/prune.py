@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from satchel.backup.agents import selected_agents
-from satchel.backup.catalogue import Catalogue, ErasedRecord, StoredBackup, held_by
+from satchel.backup.catalogue import Catalogue, ErasedRecord, StoredBackup, held_records
 from satchel.backup.destinations import backup_lock, destinations, open_catalogue, series_of
 from satchel.backup.manifests import refs_of
 from satchel.backup.options import PruneOptions
@@ -63,7 +63,10 @@ _PERIODS: dict[str, Callable[[datetime], object]] = {
 
 
 def select_expired(
-    found: Iterable[Candidate], rules: RetentionPolicy, now: datetime, needed: Iterable[str] = ()
+    candidates: Iterable[Candidate],
+    rules: RetentionPolicy,
+    now: datetime,
+    needed: Iterable[str] = (),
 ) -> list[str]:
     """Return the names of the backups that no rule keeps, oldest first.
 
@@ -71,7 +74,7 @@ def select_expired(
     newest few.
 
     Args:
-        found: The backups of one series.
+        candidates: The backups of one series.
         rules: The retention rules.
         now: Time from which days are counted.
         needed: Contents in use: the newest verified backup with each of them is kept.
@@ -81,35 +84,37 @@ def select_expired(
     """
     if any(rule < 0 for rule in rules):
         raise UsageError("a retention rule must be 0 or more", field="backup")
-    newest_first = sorted(found, key=lambda one: (one.at, one.id), reverse=True)
-    sound = [one for one in newest_first if one.verified]
+    newest_first = sorted(
+        candidates, key=lambda candidate: (candidate.at, candidate.id), reverse=True
+    )
+    sound = [candidate for candidate in newest_first if candidate.verified]
     if rules.keep_all or not sound:
         return []
-    others = [one for one in newest_first if not one.verified]
-    keep = {sound[0].id} | {one.id for one in others[:MOST_UNVERIFIED]}
+    others = [candidate for candidate in newest_first if not candidate.verified]
+    keep = {sound[0].id} | {candidate.id for candidate in others[:MOST_UNVERIFIED]}
     for name in needed:
-        keep |= {next((one.id for one in sound if name in one.holds), "")}
-    keep |= _wanted(newest_first, sound, rules, now)
-    return [one.id for one in reversed(newest_first) if one.id not in keep]
+        keep |= {next((candidate.id for candidate in sound if name in candidate.holds), "")}
+    keep |= _retained(newest_first, sound, rules, now)
+    return [candidate.id for candidate in reversed(newest_first) if candidate.id not in keep]
 
 
-def _wanted(
+def _retained(
     newest_first: Sequence[Candidate],
     sound: Sequence[Candidate],
     rules: RetentionPolicy,
     now: datetime,
 ) -> set[str]:
-    keep = {one.id for one in sound[: rules.last]}
+    keep = {candidate.id for candidate in sound[: rules.last]}
     if rules.days:
         since = now.astimezone(UTC) - timedelta(days=rules.days)
-        keep |= {one.id for one in newest_first if one.at >= since}
+        keep |= {candidate.id for candidate in newest_first if candidate.at >= since}
     for name, period in _PERIODS.items():
         number, seen = getattr(rules, name), set[object]()
-        for one in sound:
-            which = period(one.at.astimezone(UTC))
-            if which not in seen and len(seen) < number:
-                seen.add(which)
-                keep.add(one.id)
+        for candidate in sound:
+            current_period = period(candidate.at.astimezone(UTC))
+            if current_period not in seen and len(seen) < number:
+                seen.add(current_period)
+                keep.add(candidate.id)
     return keep
 
 
@@ -131,14 +136,14 @@ class BackupPruneResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 def rules_of(settings: Settings) -> RetentionPolicy:
     """Return the configured retention rules."""
-    found = settings.options.backup
+    configured = settings.options.backup
     return RetentionPolicy(
-        days=found.retention,
-        last=found.keep_last,
-        daily=found.keep_daily,
-        weekly=found.keep_weekly,
-        monthly=found.keep_monthly,
-        yearly=found.keep_yearly,
+        days=configured.retention,
+        last=configured.keep_last,
+        daily=configured.keep_daily,
+        weekly=configured.keep_weekly,
+        monthly=configured.keep_monthly,
+        yearly=configured.keep_yearly,
     )
 
 
@@ -209,37 +214,44 @@ class _PruneTask:
     def done(self, moment: datetime) -> BackupPruneResult:
         """Remove backups, then unused packs."""
         catalogue, series = self._catalogue, series_of(self._settings)
-        found = catalogue.all(series)
+        backups = catalogue.all(series)
         needed = self._needed()
-        gone = select_expired([_candidate(one) for one in found], self._rules, moment, needed)
+        expired = select_expired(
+            [_candidate(backup) for backup in backups], self._rules, moment, needed
+        )
         if self.erased:
-            gone += [name for name in self._holding_erased(found, needed) if name not in gone]
-        kept = [one for one in found if one.id not in gone]
+            expired += [
+                name for name in self._holding_erased(backups, needed) if name not in expired
+            ]
+        retained = [backup for backup in backups if backup.id not in expired]
         result = BackupPruneResult(
             destination=shown_address(catalogue.name),
-            dropped=gone,
-            kept=len(kept),
-            notes=_closed(catalogue),
+            dropped=expired,
+            kept=len(retained),
+            notes=_undecrypted_note(catalogue),
             dry_run=self._dry_run,
         )
         if self._dry_run:
             return result
-        if gone:
-            _require_there(catalogue, kept)
-        for one in found:
-            if one.id in gone:
-                catalogue.drop(one)
+        if expired:
+            _require_intact(catalogue, retained)
+        for backup in backups:
+            if backup.id in expired:
+                catalogue.drop(backup)
         packs, size = catalogue.sweep(series)
         return msgspec.structs.replace(result, packs=packs, bytes=size)
 
     def _needed(self) -> list[str]:
         """Return the names of contents in use; the newest backup with each is kept."""
         settings = self._settings
-        return [*self._banks(), *(f"agent {one.id}" for one in selected_agents(settings, (), ()))]
+        return [
+            *self._banks(),
+            *(f"agent {agent.id}" for agent in selected_agents(settings, (), ())),
+        ]
 
     def _banks(self) -> list[str]:
         if not store_exists(self._settings.store):
-            return [part.bank for one in self._all() for part in one.manifest.banks]
+            return [part.bank for backup in self._all() for part in backup.manifest.banks]
         try:
             with (
                 configured_store(self._settings, read_only=True) as store,
@@ -247,78 +259,78 @@ class _PruneTask:
             ):
                 return [*reader.banks(), *reader.begun()]
         except SatchelError:  # a broken store: all the more reason to keep its backups
-            return [part.bank for one in self._all() for part in one.manifest.banks]
+            return [part.bank for backup in self._all() for part in backup.manifest.banks]
 
     def _all(self) -> list[StoredBackup]:
         return self._catalogue.all(series_of(self._settings))
 
-    def _holding_erased(self, found: list[StoredBackup], needed: list[str]) -> list[str]:
+    def _holding_erased(self, backups: list[StoredBackup], needed: list[str]) -> list[str]:
         """Return backups that hold erased records, if a newer verified one does not."""
         records = dict[str, dict[str, ErasedRecord]]()
-        holding = [one for one in found if held_in(self._catalogue, one, records)]
-        clean = [one for one in found if one.verified and one not in holding]
-        named = {name for one in clean for name in _held(one)}
-        held = {name for one in found for name in _held(one)}
-        if not clean or not set(needed) & held <= named:
+        holding = [backup for backup in backups if count_erased(self._catalogue, backup, records)]
+        clean = [backup for backup in backups if backup.verified and backup not in holding]
+        clean_contents = {name for backup in clean for name in _contents(backup)}
+        contents = {name for backup in backups for name in _contents(backup)}
+        if not clean or not set(needed) & contents <= clean_contents:
             return []
-        last = max(one.manifest.at for one in clean)
-        return [one.id for one in holding if one.manifest.at <= last]
+        last = max(backup.manifest.at for backup in clean)
+        return [backup.id for backup in holding if backup.manifest.at <= last]
 
 
-def held_in(
-    catalogue: Catalogue, found: StoredBackup, known: dict[str, dict[str, ErasedRecord]]
+def count_erased(
+    catalogue: Catalogue, backup: StoredBackup, known: dict[str, dict[str, ErasedRecord]]
 ) -> int:
     """Return the number of records of a backup that were erased since.
 
     Args:
         catalogue: Catalogue of the destination.
-        found: The backup.
+        backup: The backup.
         known: Cache of erased records by bank.
     """
     number = 0
-    for part in found.manifest.banks:
+    for part in backup.manifest.banks:
         if part.bank not in known:
             known[part.bank] = {
-                name: gone
+                name: record
                 for erased, key in catalogue.lists.of(part.bank)
-                if key == found.key
-                for name, gone in erased.records.items()
+                if key == backup.key
+                for name, record in erased.records.items()
             }
-        number += len(held_by(part, known[part.bank]))
+        number += len(held_records(part, known[part.bank]))
     return number
 
 
-def _closed(catalogue: Catalogue) -> list[str]:
+def _undecrypted_note(catalogue: Catalogue) -> list[str]:
     number = len(catalogue.closed)
-    said = (
+    note = (
         f"{number} encrypted backups were kept, since no identity here decrypts them: pass "
         "--identity"
     )
-    return [said] if number else []
+    return [note] if number else []
 
 
-def _candidate(found: StoredBackup) -> Candidate:
+def _candidate(backup: StoredBackup) -> Candidate:
     return Candidate(
-        id=found.id,
-        at=datetime.fromisoformat(found.manifest.at),
-        verified=found.verified is not None,
-        holds=frozenset(_held(found)),
+        id=backup.id,
+        at=datetime.fromisoformat(backup.manifest.at),
+        verified=backup.verified is not None,
+        holds=frozenset(_contents(backup)),
     )
 
 
-def _held(found: StoredBackup) -> Iterator[str]:
+def _contents(backup: StoredBackup) -> Iterator[str]:
     """Yield the contents of a backup as unique names."""
-    yield from (part.bank for part in found.manifest.banks)
-    yield from (f"agent {part.id}" for part in found.manifest.agents)
+    yield from (part.bank for part in backup.manifest.banks)
+    yield from (f"agent {part.id}" for part in backup.manifest.agents)
 
 
-def _require_there(catalogue: Catalogue, kept: list[StoredBackup]) -> None:
+def _require_intact(catalogue: Catalogue, retained: list[StoredBackup]) -> None:
     """Require that the packs of the newest verified backup exist before older ones are removed.
 
     Raises:
         VerificationError: If one is missing; the backup loses its mark.
     """
-    sound = [one for one in kept if one.verified]
+    sound = [backup for backup in retained if backup.verified]
     if not sound:
         raise VerificationError("no backup could be verified, so none is removed")
     packs = catalogue.packs(sound[-1])

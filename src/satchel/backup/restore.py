@@ -27,9 +27,9 @@ from satchel.backup.destinations import (
     is_trusted_signer,
     open_catalogue,
     require_trusted,
-    source_said,
+    source_destination,
 )
-from satchel.backup.health import account_of, end_of, kept_receipts, numbers
+from satchel.backup.health import backup_end, nonzero_counts, receipt_body, store_receipts
 from satchel.backup.manifests import BEFORE_RESTORE, AgentBackup, BankBackup
 from satchel.backup.options import BackupOptions, RestoreOptions
 from satchel.backup.restore_targets import (
@@ -39,7 +39,7 @@ from satchel.backup.restore_targets import (
     RestoreResult,
     SessionRestore,
     authorize_replacement,
-    put_back,
+    restore_bank,
 )
 from satchel.backup.run import run_backup
 from satchel.bank.connections import is_same, local_path, store_exists, temporary_store
@@ -100,9 +100,9 @@ def restore_backup(
         TargetError, StoreError: If something cannot be read or written.
     """
     require_owner(settings, "backup")
-    where = source_said(settings, path_text(options.destination))
+    destination = source_destination(settings, path_text(options.destination))
     decide = owners or partial(signers_of, settings, options)
-    with open_catalogue(settings, where) as catalogue:
+    with open_catalogue(settings, destination) as catalogue:
         try:
             return RestoreTask(settings, catalogue, options, decide).done()
         except VerificationError as error:
@@ -128,18 +128,18 @@ class RestoreTask:
         self,
         settings: Settings,
         catalogue: Catalogue,
-        asked: RestoreOptions,
+        options: RestoreOptions,
         owners: Callable[[], Owners],
     ) -> None:
-        into = path_text(asked.into)
-        self._settings = settings if into is None else settings.at(into)
-        self._owners, self._keys = owners, texts(asked.trusted_keys)
-        self._banks, self._agents_named = texts(asked.banks), texts(asked.agents)
+        address = path_text(options.into)
+        self._settings = settings if address is None else settings.at(address)
+        self._owners, self._keys = owners, texts(options.trusted_keys)
+        self._banks, self._agent_names = texts(options.banks), texts(options.agents)
         self._in_use, self._default = settings.store, default_bank(settings)
-        self._catalogue, self._asked = catalogue, asked
+        self._catalogue, self._options = catalogue, options
         self._target = self._settings.store
         # With accept_loss, the target store is the one to use from now on.
-        self._beside = not asked.accept_loss and not is_same(self._target, settings.store)
+        self._beside = not options.accept_loss and not is_same(self._target, settings.store)
         self._safety: str | None = None
         self._recipients = tuple[str, ...]()
         self._done = self._total = 0
@@ -147,36 +147,38 @@ class RestoreTask:
 
     def done(self) -> RestoreResult:
         """Perform the restore."""
-        found, notes = self._chosen()
-        require_trusted(self._settings, found, self._keys)
-        require_lists(self._catalogue, found)
-        self._recipients = tuple(found.manifest.recipients)
-        parts = self._parts(found)
+        backup, notes = self._chosen()
+        require_trusted(self._settings, backup, self._keys)
+        require_lists(self._catalogue, backup)
+        self._recipients = tuple(backup.manifest.recipients)
+        parts = self._parts(backup)
         self._total = 3 * sum(part.size for part in parts)
-        if self._asked.session is not None:
-            return self._session(found, parts, notes)
+        if self._options.session is not None:
+            return self._session(backup, parts, notes)
         wants_files = self._wants_files
         if wants_files:
-            self._require_room(found)
-        agents = self._agents(found)
-        if self._asked.at is not None and (agents or (wants_files and found.manifest.files)):
-            notes.append(f"files are restored as of {found.manifest.at}, when the backup was made")
+            self._require_room(backup)
+        agents = self._agents(backup)
+        if self._options.at is not None and (agents or (wants_files and backup.manifest.files)):
+            notes.append(f"files are restored as of {backup.manifest.at}, when the backup was made")
         accounts = list[ReceiptBody]()
         with temporary_store() as store:
-            made = [one for part in parts if (one := self._made(store, found, part)) is not None]
+            staged = [
+                bank for part in parts if (bank := self._stage(store, backup, part)) is not None
+            ]
             # All checks come before anything is written.
-            banks = [self._put(store, one, found, dry_run=True) for one in made]
-            if not self._asked.dry_run:
-                banks = [self._put(store, one, found, dry_run=False) for one in made]
-                self._keep_default([one.bank for one in made])
-                pairs = zip(made, banks, strict=True)
-                accounts = [self._account(store, found, one, bank) for one, bank in pairs]
+            banks = [self._put(store, bank, backup, dry_run=True) for bank in staged]
+            if not self._options.dry_run:
+                banks = [self._put(store, bank, backup, dry_run=False) for bank in staged]
+                self._keep_default([bank.bank for bank in staged])
+                pairs = zip(staged, banks, strict=True)
+                accounts = [self._account(store, backup, bank, result) for bank, result in pairs]
         return self._restored(
-            found,
-            [*notes, *(f"not in the backup: {one}" for one in found.manifest.missing)],
+            backup,
+            [*notes, *(f"not in the backup: {problem}" for problem in backup.manifest.missing)],
             accounts,
             banks=banks,
-            files=list(self._files(found)) if wants_files else [],
+            files=list(self._files(backup)) if wants_files else [],
             agents=list(agents.put()),
         )
 
@@ -188,37 +190,37 @@ class RestoreTask:
     @property
     def _wants_files(self) -> bool:
         """Whether memory files are restored: only with the whole backup, in place."""
-        asked = self._asked
-        return asked.files and not (asked.banks or asked.agents) and asked.into is None
+        options = self._options
+        return options.files and not (options.banks or options.agents) and options.into is None
 
-    def _agents(self, found: StoredBackup) -> AgentsRestore:
+    def _agents(self, backup: StoredBackup) -> AgentsRestore:
         """Return the agents whose files and settings are restored."""
-        asked, parts = self._asked, list[AgentBackup]()
-        is_here = asked.into is None or asked.workspace is not None
-        if asked.files and asked.agents and is_here:
-            parts = agents_in(found.manifest, self._agents_named)
+        options, parts = self._options, list[AgentBackup]()
+        is_here = options.into is None or options.workspace is not None
+        if options.files and options.agents and is_here:
+            parts = agents_in(backup.manifest, self._agent_names)
         elif self._wants_files:
-            parts = found.manifest.agents
-        return AgentsRestore(self._settings, parts, self._catalogue.packs(found), asked)
+            parts = backup.manifest.agents
+        return AgentsRestore(self._settings, parts, self._catalogue.packs(backup), options)
 
     def _restored(
-        self, found: StoredBackup, notes: list[str], accounts: list[ReceiptBody], **done: Any
+        self, backup: StoredBackup, notes: list[str], accounts: list[ReceiptBody], **done: Any
     ) -> RestoreResult:
-        receipts, problems = kept_receipts(self._settings, accounts)
+        receipts, problems = store_receipts(self._settings, accounts)
         return RestoreResult(
             source=shown_address(self._catalogue.name),
-            backup=found.id,
-            taken=found.manifest.at,
-            at=self._asked.at,
+            backup=backup.id,
+            taken=backup.manifest.at,
+            at=self._options.at,
             target=shown_address(self._target),
-            dry_run=self._asked.dry_run,
+            dry_run=self._options.dry_run,
             receipts=receipts,
             notes=[*notes, *problems],
             **done,
         )
 
     def _session(
-        self, found: StoredBackup, parts: list[BankBackup], notes: list[str]
+        self, backup: StoredBackup, parts: list[BankBackup], notes: list[str]
     ) -> RestoreResult:
         """Restore one conversation, without replacing anything."""
         if len(parts) != 1:
@@ -228,22 +230,22 @@ class RestoreTask:
                 hint="Use --bank NAME.",
             )
         with temporary_store() as store:
-            made = self._made(store, found, parts[0])
-            if made is None:
+            staged = self._stage(store, backup, parts[0])
+            if staged is None:
                 raise UsageError("the bank did not exist yet at that time", field="at")
-            back = SessionRestore(self._settings, store, parts[0], self._asked, self._owners)
-            end = end_of(found, parts[0])
-            done = back.done(f"restored from the backup {found.id}")
-            accounts = [] if self._asked.dry_run else [back.account(self._began, end, done)]
-        return self._restored(found, notes, accounts, banks=[], session=done)
+            task = SessionRestore(self._settings, store, parts[0], self._options, self._owners)
+            end = backup_end(backup, parts[0])
+            done = task.done(f"restored from the backup {backup.id}")
+            accounts = [] if self._options.dry_run else [task.account(self._began, end, done)]
+        return self._restored(backup, notes, accounts, banks=[], session=done)
 
     def _account(
-        self, store: Store, found: StoredBackup, made: StagedBank, bank: RestoredBank
+        self, store: Store, backup: StoredBackup, staged: StagedBank, bank: RestoredBank
     ) -> ReceiptBody:
         """Return the receipt body for one bank."""
         with store.reading() as reader:
-            counts = dict(sorted(reader.counts(made.bank).items()))
-        there = TransferEnd(
+            counts = dict(sorted(reader.counts(staged.bank).items()))
+        target = TransferEnd(
             name=receipt_text(bank.name or bank.bank),
             bank=bank.bank,
             store=receipt_text(shown_address(self._target)),
@@ -251,14 +253,16 @@ class RestoreTask:
             root=bank.root,
             records=bank.size,
         )
-        account = account_of("restore", self._began, (end_of(found, made.part), there), counts)
+        account = receipt_body(
+            "restore", self._began, (backup_end(backup, staged.part), target), counts
+        )
         return msgspec.structs.replace(
             account,
             unchanged=bank.relation is Relation.SAME,
-            done=numbers(
+            done=nonzero_counts(
                 carried=bank.carried, erased_again=bank.erased_again, given_up=bank.given_up
             ),
-            notes=[receipt_text(one) for one in (*bank.notes, *_safe(bank))],
+            notes=[receipt_text(note) for note in (*bank.notes, *_safe(bank))],
         )
 
     def _chosen(self) -> tuple[StoredBackup, list[str]]:
@@ -268,90 +272,97 @@ class RestoreTask:
         """
         every = self._catalogue.all()
         bank = self._banks[0] if len(self._banks) == 1 else None
-        at, wanted = self._asked.at, self._asked.backup
-        if at is None or wanted is not None:
-            agents = self._agents_named
-            found = chosen_backup(every, wanted, self._catalogue, bank=bank, agents=agents)
-            return found, [] if found.verified else ["this backup has never been fully verified"]
-        believed = [one for one in every if is_trusted_signer(self._settings, one.key, self._keys)]
-        later = [one for one in believed if one.verified and one.manifest.at >= at]
+        at, requested = self._options.at, self._options.backup
+        if at is None or requested is not None:
+            agents = self._agent_names
+            chosen = chosen_backup(every, requested, self._catalogue, bank=bank, agents=agents)
+            return chosen, [] if chosen.verified else ["this backup has never been fully verified"]
+        trusted = [
+            backup for backup in every if is_trusted_signer(self._settings, backup.key, self._keys)
+        ]
+        later = [backup for backup in trusted if backup.verified and backup.manifest.at >= at]
         if bank is not None:
-            later = [one for one in later if _named(one, bank)]
+            later = [backup for backup in later if _banks_called(backup, bank)]
         if later:
             return later[0], []
-        earlier = [one for one in believed if one.manifest.at <= at]
-        found = chosen_backup(earlier or every, None, self._catalogue, bank=bank)
-        return found, [f"no backup is newer than {at}; using the nearest"]
+        earlier = [backup for backup in trusted if backup.manifest.at <= at]
+        chosen = chosen_backup(earlier or every, None, self._catalogue, bank=bank)
+        return chosen, [f"no backup is newer than {at}; using the nearest"]
 
-    def _parts(self, found: StoredBackup) -> list[BankBackup]:
-        parts = found.manifest.banks
-        if not (self._banks or self._agents_named):
+    def _parts(self, backup: StoredBackup) -> list[BankBackup]:
+        parts = backup.manifest.banks
+        if not (self._banks or self._agent_names):
             return parts
-        agents = agents_in(found.manifest, self._agents_named)
-        names = [*self._banks, *(one.bank for one in agents if one.bank is not None)]
-        chosen = [_named(found, name) for name in names]
-        for name, some in zip(names, chosen, strict=True):
-            if len(some) != 1:
+        agents = agents_in(backup.manifest, self._agent_names)
+        names = [*self._banks, *(agent.bank for agent in agents if agent.bank is not None)]
+        chosen = [_banks_called(backup, name) for name in names]
+        for name, matching in zip(names, chosen, strict=True):
+            if len(matching) != 1:
                 raise UnknownBankError(
-                    f"the backup has no bank {name!r}" if not some else f"{name!r} means several",
-                    file=found.id,
+                    f"the backup has no bank {name!r}"
+                    if not matching
+                    else f"{name!r} means several",
+                    file=backup.id,
                     hint="See: satchel backup list.",
                 )
-        wanted = {part.bank for (part,) in chosen}
-        return [part for part in parts if part.bank in wanted]
+        ids = {part.bank for (part,) in chosen}
+        return [part for part in parts if part.bank in ids]
 
-    def _made(self, store: Store, found: StoredBackup, part: BankBackup) -> StagedBank | None:
+    def _stage(self, store: Store, backup: StoredBackup, part: BankBackup) -> StagedBank | None:
         """Build a bank in a temporary store, without what was erased since."""
-        at = self._asked.at
-        if not make_bank(self._settings, self._catalogue, found, part, at, store, self._tell):
+        at = self._options.at
+        if not make_bank(self._settings, self._catalogue, backup, part, at, store, self._tell):
             return None
         with self._newer() as stores:
             erased = erased_since(self._settings, self._catalogue, part.bank, stores, self._keys)
         erased += erased_here(self._settings, store, part.bank)
         # Only the conversation is copied from the bank.
-        is_put = self._asked.session is None
+        is_put = self._options.session is None
         given_up = is_put and authorize_replacement(
-            self._settings, store, part.bank, self._how(found, dry_run=self._asked.dry_run)
+            self._settings,
+            store,
+            part.bank,
+            self._bank_options(backup, dry_run=self._options.dry_run),
         )
         again = reapply_erasures(self._settings, store, part.bank, erased, self._owners)
         return StagedBank(part.bank, again, part, given_up=given_up)
 
-    def _how(self, found: StoredBackup, *, dry_run: bool) -> BankRestoreOptions:
+    def _bank_options(self, backup: StoredBackup, *, dry_run: bool) -> BankRestoreOptions:
         return BankRestoreOptions(
             address=self._target,
-            over=self._asked.overwrite,
+            overwrite=self._options.overwrite,
             beside=self._beside,
-            accept_loss=self._asked.accept_loss or self._asked.overwrite,
+            accept_loss=self._options.accept_loss or self._options.overwrite,
             owners=self._owners,
-            proposes=self._asked.propose is not None or self._asked.allow_unsigned,
-            safety=self._kept_safe,
-            reason=f"restored from the backup {found.id}",
+            proposes=self._options.propose is not None or self._options.allow_unsigned,
+            safety=self._safety_copy,
+            reason=f"restored from the backup {backup.id}",
             dry_run=dry_run,
         )
 
     def _put(
-        self, store: Store, made: StagedBank, found: StoredBackup, *, dry_run: bool
+        self, store: Store, staged: StagedBank, backup: StoredBackup, *, dry_run: bool
     ) -> RestoredBank:
-        asked = self._how(found, dry_run=dry_run)
+        options = self._bank_options(backup, dry_run=dry_run)
         path = local_path(self._target)
         if not dry_run and path is not None and path.parent == self._settings.home:
             private_folder(self._settings.home)
         with store.reading() as reader:
-            source = load_replica(reader, made.bank)
+            source = load_replica(reader, staged.bank)
             assert source is not None  # noqa: S101 - it was made just now
-            put = put_back(self._settings, source, asked, self._tell)
+            result = restore_bank(self._settings, source, options, self._tell)
             return RestoredBank(
-                bank=made.bank,
-                name=name_of(reader, made.bank),
+                bank=staged.bank,
+                name=name_of(reader, staged.bank),
                 size=source.size,
                 root=source.found.head.root,
-                relation=put.relation,
-                carried=put.carried,
-                erased_again=made.erased_again,
-                trust=put.trust,
-                given_up=made.given_up or put.given_up,
-                safety=put.safety,
-                notes=put.notes,
+                relation=result.relation,
+                carried=result.carried,
+                erased_again=staged.erased_again,
+                trust=result.trust,
+                given_up=staged.given_up or result.given_up,
+                safety=result.safety,
+                notes=result.notes,
             )
 
     @contextmanager
@@ -361,12 +372,12 @@ class RestoreTask:
             stores = list[Store]()
             for address in dict.fromkeys((self._target, self._in_use)):
                 if store_exists(address):
-                    one = opened_at(self._settings, address, read_only=True)
+                    opening = opened_at(self._settings, address, read_only=True)
                     with suppress(StoreError):  # the list at the destination has it, too
-                        stores.append(opened.enter_context(one))
+                        stores.append(opened.enter_context(opening))
             yield stores
 
-    def _kept_safe(self) -> str:
+    def _safety_copy(self) -> str:
         """Create a safety copy of the present store, once for all banks; return its location.
 
         It is another backup, or a copy of the file if the store cannot be backed up.
@@ -382,11 +393,11 @@ class RestoreTask:
                 # Next to an encrypted backup, nothing is stored unencrypted.
                 encrypt_to=self._catalogue.locking.recipients or self._recipients,
             )
-            made = run_backup.run(self._settings, options, reason=BEFORE_RESTORE).made[0]
-            self._safety = made.id if made.error is None else self._copied(made.error)
+            result = run_backup.run(self._settings, options, reason=BEFORE_RESTORE).made[0]
+            self._safety = result.id if result.error is None else self._copy_file(result.error)
         return self._safety or ""
 
-    def _copied(self, problem: str) -> str:
+    def _copy_file(self, problem: str) -> str:
         path = local_path(self._target)
         with opened_at(self._settings, self._target, read_only=True) as store:
             if path is None or not isinstance(store, RawCopyStore) or not store.traits.raw_copy:
@@ -399,10 +410,10 @@ class RestoreTask:
             store.copy_to(safe)
             return str(safe)
 
-    def _require_room(self, found: StoredBackup) -> None:
+    def _require_room(self, backup: StoredBackup) -> None:
         """Require that memory files can be restored in place."""
         folder = folder_of(namespace_of(self._settings).path("x"))
-        if folder is None and found.manifest.files:
+        if folder is None and backup.manifest.files:
             raise UsageError(
                 "memory files are configured in a location that backups cannot restore to",
                 field="files.storage_root",
@@ -410,24 +421,24 @@ class RestoreTask:
             )
         if folder is None:
             return
-        for part in found.manifest.files:
-            require_free(part, folder.parent, over=self._asked.overwrite)
+        for part in backup.manifest.files:
+            require_free(part, folder.parent, overwrite=self._options.overwrite)
 
-    def _files(self, found: StoredBackup) -> Iterator[RestoredFiles]:
+    def _files(self, backup: StoredBackup) -> Iterator[RestoredFiles]:
         folder = folder_of(namespace_of(self._settings).path("x"))
-        packs = self._catalogue.packs(found)
+        packs = self._catalogue.packs(backup)
         if folder is None:
             return
-        for part in found.manifest.files:
+        for part in backup.manifest.files:
             aside = None
-            if not self._asked.dry_run:
-                aside = put_files(part, packs, folder.parent, over=self._asked.overwrite)
+            if not self._options.dry_run:
+                aside = put_files(part, packs, folder.parent, overwrite=self._options.overwrite)
             yield RestoredFiles(key=part.key, aside=None if aside is None else str(aside))
 
     def _tell(self, records: int) -> None:
         self._done += records
-        if self._asked.progress is not None:
-            self._asked.progress(min(self._done, self._total), self._total)
+        if self._options.progress is not None:
+            self._options.progress(min(self._done, self._total), self._total)
 
 
 def _safe(bank: RestoredBank) -> Iterator[str]:
@@ -435,8 +446,8 @@ def _safe(bank: RestoredBank) -> Iterator[str]:
         yield f"the previous bank is in {bank.safety}"
 
 
-def _named(found: StoredBackup, name: str) -> list[BankBackup]:
-    parts = found.manifest.banks
+def _banks_called(backup: StoredBackup, name: str) -> list[BankBackup]:
+    parts = backup.manifest.banks
     return [part for part in parts if part.bank == name] or [
         part for part in parts if part.name == name
     ]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from satchel.backup.agents import RestoredAgent
-from satchel.backup.health import account_of, numbers
+from satchel.backup.health import nonzero_counts, receipt_body
 from satchel.backup.manifests import BankBackup
 from satchel.backup.options import RestoreOptions
 from satchel.bank.banks import create_bank_in
@@ -168,7 +168,7 @@ class BankRestoreOptions:
     """Options for restoring a bank."""
 
     address: str
-    over: bool
+    overwrite: bool
     beside: bool
     """Whether the target is not the store in use, which stays authoritative."""
 
@@ -216,7 +216,7 @@ class _SourceVerdict:
 
 
 def authorize_replacement(
-    settings: Settings, staging: Store, bank: str, asked: BankRestoreOptions
+    settings: Settings, staging: Store, bank: str, options: BankRestoreOptions
 ) -> bool:
     """Have an owner sign, in a bank that was just built, that it replaces what this machine saw.
 
@@ -228,21 +228,21 @@ def authorize_replacement(
         settings: Settings of the machine.
         staging: The temporary store with the bank.
         bank: The bank.
-        asked: Options of the restore.
+        options: Options of the restore.
 
     Returns:
         Whether records are lost.
 
     Raises:
-        RolledBackError, ForkedError, SigningKeyError, ThresholdError: As ``put_back``.
+        RolledBackError, ForkedError, SigningKeyError, ThresholdError: As ``restore_bank``.
     """
     with staging.reading() as reader:
         source = load_replica(reader, bank)
         assert source is not None  # noqa: S101 - it was made just now
-        judged = _judge_source(settings, source, asked)
+        judgment = _judge_source(settings, source, options)
     last = witness_of(settings).last(bank)
-    if judged.verdict is not None or asked.proposes or last is None:
-        return judged.verdict is None
+    if judgment.verdict is not None or options.proposes or last is None:
+        return judgment.verdict is None
     with tempfile.TemporaryDirectory(prefix="satchel-restore-") as folder:
         # Not the real witness, which would record a head that is in no store yet.
         witness = Witness(Path(folder) / "banks")
@@ -250,16 +250,16 @@ def authorize_replacement(
         KeyDecider(
             store=staging,
             bank=bank,
-            owner=judged.owners[0],
-            also=judged.owners[1:],
+            owner=judgment.owners[0],
+            also=judgment.owners[1:],
             writer=writer_key(settings),
             witness=witness,
-        ).accept_restore(asked.reason)
+        ).accept_restore(options.reason)
     return True
 
 
-def put_back(
-    settings: Settings, source: Replica, asked: BankRestoreOptions, tell: Tell
+def restore_bank(
+    settings: Settings, source: Replica, options: BankRestoreOptions, tell: Tell
 ) -> BankRestoreResult:
     """Restore a bank to a store; all checks come before anything is written.
 
@@ -268,7 +268,7 @@ def put_back(
     Args:
         settings: Settings of the machine.
         source: The bank, built from a backup.
-        asked: Options of the restore.
+        options: Options of the restore.
         tell: Called with the progress.
 
     Raises:
@@ -281,71 +281,73 @@ def put_back(
         StoreBusyError: If another process writes the bank there concurrently.
         StoreError: If the store cannot be written.
     """
-    judged = _judge_source(settings, source, asked)
-    there = _ExistingBank(Relation.NEW, None)
-    if store_exists(asked.address):
-        with opened_at(settings, asked.address, read_only=True) as store:
-            there = _read_existing(store, source)
-    gives_way = there.relation in (Relation.BEHIND, Relation.DIVERGED)
-    if gives_way and not asked.over:
-        raise _other(source, asked.address)
-    put = BankRestoreResult(relation=there.relation, given_up=judged.verdict is None)
-    put.notes += [there.note] if there.note else []
-    if judged.apart:
-        put.notes.append(
+    judgment = _judge_source(settings, source, options)
+    existing = _ExistingBank(Relation.NEW, None)
+    if store_exists(options.address):
+        with opened_at(settings, options.address, read_only=True) as store:
+            existing = _read_existing(store, source)
+    replaces = existing.relation in (Relation.BEHIND, Relation.DIVERGED)
+    if replaces and not options.overwrite:
+        raise _existing_records_error(source, options.address)
+    result = BankRestoreResult(relation=existing.relation, given_up=judgment.verdict is None)
+    result.notes += [existing.note] if existing.note else []
+    if judgment.apart:
+        result.notes.append(
             "the current store has a newer state, which is unchanged; this older state is "
             "tracked separately"
         )
-    if judged.verdict is not None:
-        put.trust = judged.verdict.standing
-        put.notes += judged.verdict.notes
-    if asked.dry_run:
-        return put
-    if gives_way:
-        put.safety = asked.safety()
-    _write(settings, source, asked, there, judged, put, tell)
-    return put
+    if judgment.verdict is not None:
+        result.trust = judgment.verdict.standing
+        result.notes += judgment.verdict.notes
+    if options.dry_run:
+        return result
+    if replaces:
+        result.safety = options.safety()
+    _write(settings, source, options, existing, judgment, result, tell)
+    return result
 
 
 def _write(  # noqa: PLR0913 - what was found out before
     settings: Settings,
     source: Replica,
-    asked: BankRestoreOptions,
-    there: _ExistingBank,
-    judged: _SourceVerdict,
-    put: BankRestoreResult,
+    options: BankRestoreOptions,
+    existing: _ExistingBank,
+    judgment: _SourceVerdict,
+    result: BankRestoreResult,
     tell: Tell,
 ) -> None:
-    if judged.apart:
+    if judgment.apart:
         private_folder(settings.state)
         private_folder(witness_beside(settings).parent)
         private_folder(witness_beside(settings))
-    with opened_at(settings, asked.address, read_only=False) as store:
-        put.carried = _written(source, store, there, tell)
-        if there.relation is Relation.NEW:
+    with opened_at(settings, options.address, read_only=False) as store:
+        result.carried = _write_log(source, store, existing, tell)
+        if existing.relation is Relation.NEW:
             copy_side_data(source.reader, source.bank, store, SideDataCounts())
         with store.reading() as other:
             compare(source, other, tell)
-        if there.relation is Relation.NEW:
+        if existing.relation is Relation.NEW:
             store_head(source, store)
         finish_erasure(store, source.bank)
-        _believe(settings, store, source, judged, asked.reason)
-    if judged.verdict is None:
-        put.trust = BankStanding.OWN
+        _record_head(settings, store, source, judgment, options.reason)
+    if judgment.verdict is None:
+        result.trust = BankStanding.OWN
 
 
-def _judge_source(settings: Settings, source: Replica, asked: BankRestoreOptions) -> _SourceVerdict:
+def _judge_source(
+    settings: Settings, source: Replica, options: BankRestoreOptions
+) -> _SourceVerdict:
     witnessed = witness_of(settings).last(source.bank)
     seen = [] if witnessed is None else [SeenHead(witnessed.head, "this machine", witnessed=True)]
-    found, owners = source.found, known_owners(settings, source.bank)
+    head, owners = source.found, known_owners(settings, source.bank)
     try:
-        return _SourceVerdict(judge(found.head, found.authority, source.tree, seen, owners))
+        return _SourceVerdict(judge(head.head, head.authority, source.tree, seen, owners))
     except (RolledBackError, ForkedError) as error:
-        if asked.beside and not witness_beside(settings).is_dir():
+        if options.beside and not witness_beside(settings).is_dir():
             return _SourceVerdict(
-                judge(found.head, found.authority, source.tree, [], owners), apart=True
+                judge(head.head, head.authority, source.tree, [], owners), apart=True
             )
-        if not asked.accept_loss:
+        if not options.accept_loss:
             more = witnessed.head.size if witnessed is not None else 0
             raise type(error)(
                 f"the backup of the bank {source.bank} has {source.size:,} records, and this"
@@ -355,19 +357,19 @@ def _judge_source(settings: Settings, source: Replica, asked: BankRestoreOptions
                     "--accept-loss."
                 ),
             ) from error
-        return _SourceVerdict(None, _owners(source, asked))
+        return _SourceVerdict(None, _owners(source, options))
 
 
-def _owners(source: Replica, asked: BankRestoreOptions) -> Owners:
+def _owners(source: Replica, options: BankRestoreOptions) -> Owners:
     """Return the keys that sign the decision, before anything is written."""
     keys = source.found.authority.keys
-    given = () if asked.owners is None else asked.owners()
-    if not given or any(key.did not in keys.owners for key in given):
+    signers = () if options.owners is None else options.owners()
+    if not signers or any(key.did not in keys.owners for key in signers):
         raise SigningKeyError(
             "only an owner of the bank can accept the loss of records this machine has seen",
             hint=f"Pass the key with --signing-key. Owners: {', '.join(sorted(keys.owners))}.",
         )
-    if not asked.proposes and not keys.has_enough(frozenset(key.did for key in given)):
+    if not options.proposes and not keys.has_enough(frozenset(key.did for key in signers)):
         raise ThresholdError(
             f"{keys.threshold} of the {len(keys.owners)} owners of the bank must accept the "
             "loss of records this machine has seen",
@@ -377,7 +379,7 @@ def _owners(source: Replica, asked: BankRestoreOptions) -> Owners:
                 "other machines: --propose FILE."
             ),
         )
-    return given
+    return signers
 
 
 def _read_existing(store: Store, source: Replica) -> _ExistingBank:
@@ -394,29 +396,29 @@ def _read_existing(store: Store, source: Replica) -> _ExistingBank:
             return _ExistingBank(Relation.DIVERGED, stored, note)
 
 
-def _written(source: Replica, store: Store, there: _ExistingBank, tell: Tell) -> int:
+def _write_log(source: Replica, store: Store, existing: _ExistingBank, tell: Tell) -> int:
     bank = source.bank
-    if there.relation is Relation.NEW:
+    if existing.relation is Relation.NEW:
         return copy_log(source, store, tell).records
     with store.writing() as writing:
-        if writing.head(bank) != there.stored:
+        if writing.head(bank) != existing.stored:
             raise StoreBusyError(
                 "the bank was changed by another process", file=store.name, hint="Try again."
             )
         target, records = None, 0
-        if there.relation in (Relation.AHEAD, Relation.SAME):
+        if existing.relation in (Relation.AHEAD, Relation.SAME):
             target = load_replica(writing, bank)
         else:
             writing.remove(bank)
-        if there.relation is not Relation.SAME:
+        if existing.relation is not Relation.SAME:
             records = fast_forward(source, writing, target).records
             writing.put_side(bank, side_of(source.reader, bank))
-        copy_side_data(source.reader, bank, _Within(writing), SideDataCounts())  # type: ignore[arg-type]
+        copy_side_data(source.reader, bank, _OpenTransaction(writing), SideDataCounts())  # type: ignore[arg-type]
     tell(source.size)
     return records
 
 
-class _Within:
+class _OpenTransaction:
     """A store within an open transaction: everything in it is committed, or nothing."""
 
     def __init__(self, writing: Writer) -> None:
@@ -430,19 +432,19 @@ class _Within:
     reading = writing
 
 
-def _believe(
-    settings: Settings, store: Store, source: Replica, judged: _SourceVerdict, reason: str
+def _record_head(
+    settings: Settings, store: Store, source: Replica, judgment: _SourceVerdict, reason: str
 ) -> None:
     """Record the head in the witness, or have an owner sign the decision."""
-    if judged.verdict is None:
+    if judgment.verdict is None:
         writer = writer_key(settings)
-        decider(settings, store, source.bank, judged.owners, writer).accept_restore(reason)
-    elif judged.verdict.standing is BankStanding.OWN:
+        decider(settings, store, source.bank, judgment.owners, writer).accept_restore(reason)
+    elif judgment.verdict.standing is BankStanding.OWN:
         signed = msgspec.json.decode(source.found.stored.signed)
-        witness_of(settings).record(signed, given_up=judged.verdict.given_up)
+        witness_of(settings).record(signed, given_up=judgment.verdict.given_up)
 
 
-def _other(source: Replica, address: str) -> TargetExistsError:
+def _existing_records_error(source: Replica, address: str) -> TargetExistsError:
     return TargetExistsError(
         f"the bank {source.bank} already exists, with records that the backup lacks",
         file=shown_address(address),
@@ -486,11 +488,11 @@ class SessionRestore:
     settings: Settings
     """Settings with the target store."""
 
-    made: Store
+    staging: Store
     """Store with the bank of the backup, without what was erased since."""
 
     part: BankBackup
-    asked: RestoreOptions
+    options: RestoreOptions
     owners: Callable[[], Owners]
 
     def done(self, reason: str) -> RestoredSession:
@@ -507,23 +509,23 @@ class SessionRestore:
             StoreError: If the store cannot be written; nothing is added then.
         """
         trusted = known_owners(self.settings, self.part.bank)
-        with Ledger(self.made, self.part.bank, trusted=trusted).reading() as view:
-            talk = find_session(view, self.asked.session or "")
+        with Ledger(self.staging, self.part.bank, trusted=trusted).reading() as view:
+            conversation = find_session(view, self.options.session or "")
         if not has_store(self.settings):
-            return self._made(talk, None)
-        writes = not self.asked.dry_run
+            return self._create(conversation, None)
+        writes = not self.options.dry_run
         with configured_store(self.settings, read_only=not writes) as store:
             bank = self._bank_in(store)
             if bank is None:
-                return self._made(talk, store)
+                return self._create(conversation, store)
             return self._put(
-                talk, store, open_ledger(self.settings, store, bank, writes=writes), reason
+                conversation, store, open_ledger(self.settings, store, bank, writes=writes), reason
             )
 
     def account(self, began: str, source: TransferEnd, done: RestoredSession) -> ReceiptBody:
         """Return the counts for the receipt."""
         read = {_TYPE: done.added + done.returned + done.there}
-        there = TransferEnd(
+        target = TransferEnd(
             name=receipt_text(done.bank_name or done.bank or ""),
             bank=done.bank,
             store=receipt_text(shown_address(self.settings.store)),
@@ -531,10 +533,10 @@ class SessionRestore:
         )
         written = {_TYPE: done.added + done.returned}
         return msgspec.structs.replace(
-            account_of("restore", began, (source, there), read),
+            receipt_body("restore", began, (source, target), read),
             counts=combine_counts(read, written, written, written),
             unchanged=not written[_TYPE],
-            done=numbers(added=done.added, returned=done.returned, known=done.there),
+            done=nonzero_counts(added=done.added, returned=done.returned, known=done.there),
             notes=[f"the session {done.session}", *map(receipt_text, done.notes)],
         )
 
@@ -546,78 +548,78 @@ class SessionRestore:
         named = banks_called(store, self.part.name or "")
         return named[0] if len(named) == 1 else None
 
-    def _made(self, talk: SessionRecords, store: Store | None) -> RestoredSession:
+    def _create(self, conversation: SessionRecords, store: Store | None) -> RestoredSession:
         """Restore it to a new bank, created by the owner."""
         plan = RestoredSession(
-            session=talk.id,
-            name=talk.name,
+            session=conversation.id,
+            name=conversation.name,
             bank=None,
             bank_name=self.part.name,
             made=True,
-            messages=talk.messages,
-            added=len(talk.records),
+            messages=conversation.messages,
+            added=len(conversation.records),
         )
-        if self.asked.dry_run:
+        if self.options.dry_run:
             return plan
         owner = self.owners()[0]
         if store is None:
-            with configured_store(self.settings) as made:
-                return self._made(talk, made)
+            with configured_store(self.settings) as new_store:
+                return self._create(conversation, new_store)
         name = self.part.name or "restored"
         ledger = create_bank_in(self.settings, store, name, owner)
-        ledger.append(talk.records)
-        self._bring_blobs(talk, store, ledger.bank)
+        ledger.append(conversation.records)
+        self._copy_blobs(conversation, store, ledger.bank)
         return msgspec.structs.replace(plan, bank=ledger.bank)
 
     def _put(
-        self, talk: SessionRecords, store: Store, ledger: Ledger, reason: str
+        self, conversation: SessionRecords, store: Store, ledger: Ledger, reason: str
     ) -> RestoredSession:
         with ledger.reading() as view:
-            found = _session_state(view, talk)
+            state = _session_state(view, conversation)
         at = now()
-        again = [
-            seal(Status(target=one, state="restored", reason=reason, at=at))
-            for one in found.deleted
+        restored = [
+            seal(Status(target=identity, state="restored", reason=reason, at=at))
+            for identity in state.deleted
         ]
-        if not self.asked.dry_run:
-            self._bring_blobs(talk, store, ledger.bank)
-            ledger.append([*found.missing, *again])
+        if not self.options.dry_run:
+            self._copy_blobs(conversation, store, ledger.bank)
+            ledger.append([*state.missing, *restored])
         notes = list[str]()
-        if found.later:
+        if state.later:
             notes.append(
-                f"{found.later:,} later messages exist and are kept; to continue from before them:"
-                f" satchel session fork {talk.id[7:19]} --at {talk.messages}"
+                f"{state.later:,} later messages exist and are kept; to continue from before them:"
+                f" satchel session fork {conversation.id[7:19]} --at {conversation.messages}"
             )
         with store.reading() as reader:
-            name = name_of(reader, ledger.bank)
+            bank_name = name_of(reader, ledger.bank)
         return RestoredSession(
-            session=talk.id,
-            name=talk.name,
+            session=conversation.id,
+            name=conversation.name,
             bank=ledger.bank,
-            bank_name=name,
-            messages=talk.messages,
-            added=len(found.missing),
-            returned=len(found.deleted),
-            there=found.there,
-            later=found.later,
+            bank_name=bank_name,
+            messages=conversation.messages,
+            added=len(state.missing),
+            returned=len(state.deleted),
+            there=state.there,
+            later=state.later,
             notes=notes,
         )
 
-    def _bring_blobs(self, talk: SessionRecords, store: Store, bank: str) -> None:
+    def _copy_blobs(self, conversation: SessionRecords, store: Store, bank: str) -> None:
         """Copy the blobs that it names, before the records that name them."""
-        named = set[str]().union(*(blob_digests_in(record.body) for record in talk.records))
-        here = self.part.bank
-        with self.made.reading() as reader:
-            wanted = [one for one in sorted(named) if reader.blobs.has(here, one)]
-            for digest in wanted:
+        named = set[str]().union(*(blob_digests_in(record.body) for record in conversation.records))
+        source_bank = self.part.bank
+        with self.staging.reading() as reader:
+            available = [blob for blob in sorted(named) if reader.blobs.has(source_bank, blob)]
+            for digest in available:
                 with store.writing() as writing:
                     if not writing.blobs.has(bank, digest):
                         writing.blobs.put(
-                            bank, verified_pieces(reader.blobs.get(here, digest), digest)
+                            bank, verified_pieces(reader.blobs.get(source_bank, digest), digest)
                         )
 
 
-def find_session(view: View, wanted: str) -> SessionRecords:
+def find_session(view: View, requested: str) -> SessionRecords:
     """Return a conversation of a bank with its records.
 
     Raises:
@@ -625,8 +627,8 @@ def find_session(view: View, wanted: str) -> SessionRecords:
         UsageError: If several match.
         LimitError: If it is too long for one commit.
     """
-    start = lookup.find(view, wanted)
-    shown, records = lookup.session(view, start), dict[int, Sealed]()
+    start = lookup.find(view, requested)
+    session, records = lookup.session(view, start), dict[int, Sealed]()
     for above, step in lookup.lineage(view, start):
         records[above.seq] = above.record
         for logged in view.scan(of_session(key_of(above))):
@@ -638,7 +640,7 @@ def find_session(view: View, wanted: str) -> SessionRecords:
                 hint="Restore its bank into another store: --into ADDRESS --bank NAME.",
             )
     return SessionRecords(
-        start.record.id, shown.name, shown.messages, [records[seq] for seq in sorted(records)]
+        start.record.id, session.name, session.messages, [records[seq] for seq in sorted(records)]
     )
 
 
@@ -650,28 +652,28 @@ def _belongs(logged: VerifiedRecord, step: int) -> bool:
     return step < 0 or event == "about" or count_in(logged.model, "step") <= step
 
 
-def _session_state(view: View, talk: SessionRecords) -> _SessionState:
-    missing, deleted, there = list[Sealed](), list[str](), 0
-    records = iter(talk.records)
-    while some := list(islice(records, _TOGETHER)):
-        known = view.get([record.id for record in some])
-        for record in some:
+def _session_state(view: View, conversation: SessionRecords) -> _SessionState:
+    missing, deleted, present = list[Sealed](), list[str](), 0
+    records = iter(conversation.records)
+    while batch := list(islice(records, _TOGETHER)):
+        known = view.get([record.id for record in batch])
+        for record in batch:
             logged = known.get(record.id)
             if logged is None and view.erasure(record.id) is None:
                 missing.append(record)
             elif logged is not None and view.retirement(logged.row) is not None:
                 deleted.append(record.id)
             else:
-                there += 1
-    return _SessionState(missing, deleted, there, _later(view, talk))
+                present += 1
+    return _SessionState(missing, deleted, present, _later(view, conversation))
 
 
-def _later(view: View, talk: SessionRecords) -> int:
+def _later(view: View, conversation: SessionRecords) -> int:
     """Return the number of later messages of the conversation in the target."""
-    known = {record.id for record in talk.records}
-    start = view.get([talk.id]).get(talk.id)
-    found = () if start is None else _messages(view, start)
-    return sum(1 for logged in found if logged.record.id not in known)
+    known = {record.id for record in conversation.records}
+    start = view.get([conversation.id]).get(conversation.id)
+    messages = () if start is None else _messages(view, start)
+    return sum(1 for logged in messages if logged.record.id not in known)
 
 
 def _messages(view: View, start: VerifiedRecord) -> Iterator[VerifiedRecord]:

@@ -19,9 +19,9 @@ from satchel.backup.contents import (
     PreviousBackup,
     VerificationCounts,
     keys_in,
-    prove,
     put_log,
     take_files,
+    verify_contents,
 )
 from satchel.backup.destinations import backup_lock, destinations, open_catalogue, series_of
 from satchel.backup.health import failed, succeeded
@@ -105,7 +105,7 @@ def take_bank(reader: Reader, bank: str, before: PreviousBackup | None, packs: P
 
 
 def _blobs(source: Replica, before: PreviousBackup | None, packs: Packs) -> Iterator[BackupBlob]:
-    known = {one.digest: one for one in before.index.blobs} if before is not None else {}
+    known = {blob.digest: blob for blob in before.index.blobs} if before is not None else {}
     reader, bank = source.reader, source.bank
     for digest, size in blobs_of(reader, bank):
         if digest in known:
@@ -117,15 +117,15 @@ def _blobs(source: Replica, before: PreviousBackup | None, packs: Packs) -> Iter
 
 def put_stream(pieces: Iterator[bytes], packs: Packs) -> list[Ref]:
     """Write a stream of bytes as packs."""
-    found, held = list[Ref](), bytearray()
+    refs, buffer = list[Ref](), bytearray()
     for piece in pieces:
-        held += piece
-        while len(held) >= PIECE_BYTES:
-            found.append(packs.put(bytes(held[:PIECE_BYTES])))
-            del held[:PIECE_BYTES]
-    if held:
-        found.append(packs.put(bytes(held)))
-    return found
+        buffer += piece
+        while len(buffer) >= PIECE_BYTES:
+            refs.append(packs.put(bytes(buffer[:PIECE_BYTES])))
+            del buffer[:PIECE_BYTES]
+    if buffer:
+        refs.append(packs.put(bytes(buffer)))
+    return refs
 
 
 def _side(source: Replica, packs: Packs) -> Iterator[Ref]:
@@ -223,14 +223,14 @@ def run_backup(
         UnknownAgentError: If a given agent is not configured.
     """
     require_owner(settings, "backup")
-    where = destinations(settings, texts(options.destinations))
-    made = list[DestinationResult]()
-    for destination in where:
+    addresses = destinations(settings, texts(options.destinations))
+    results = list[DestinationResult]()
+    for destination in addresses:
         try:
             with backup_lock(settings, destination, "backup"):
-                made.append(_Run(settings, destination, options, reason, moment).done())
+                results.append(_Run(settings, destination, options, reason, moment).done())
         except SatchelError as error:
-            made.append(
+            results.append(
                 DestinationResult(
                     destination=shown_address(destination),
                     error=str(error).replace(destination, shown_address(destination)),
@@ -238,8 +238,8 @@ def run_backup(
                     exit_status=error.exit_status,
                 )
             )
-        _tell(settings, destination, made[-1])
-    return BackupRun(store=shown_address(settings.store), made=made)
+        _report(settings, destination, results[-1])
+    return BackupRun(store=shown_address(settings.store), made=results)
 
 
 def compression_setting(settings: Settings) -> Compression:
@@ -248,22 +248,22 @@ def compression_setting(settings: Settings) -> Compression:
     Raises:
         MissingExtraError: If its library is not installed.
     """
-    said = str(settings.options.backup.compress).lower()
-    how = Compression({"true": "gzip", "false": "none"}.get(said, said))
-    require_compression(how)
-    return how
+    setting = str(settings.options.backup.compress).lower()
+    compression = Compression({"true": "gzip", "false": "none"}.get(setting, setting))
+    require_compression(compression)
+    return compression
 
 
-def _tell(settings: Settings, destination: str, made: DestinationResult) -> None:
+def _report(settings: Settings, destination: str, result: DestinationResult) -> None:
     counts = {
-        name: getattr(made, name) for name in ("banks", "records", "files", "agents", "written")
+        name: getattr(result, name) for name in ("banks", "records", "files", "agents", "written")
     }
-    if made.error is None:
-        succeeded(settings, destination, made.id or "", made.at or now())
-        settings.hooks.tell("on_backup", ids=[made.id or ""], counts=counts)
+    if result.error is None:
+        succeeded(settings, destination, result.id or "", result.at or now())
+        settings.hooks.tell("on_backup", ids=[result.id or ""], counts=counts)
     else:
-        failed(settings, destination, made.error)
-        settings.hooks.tell("on_backup_failed", counts=counts, content=lambda: [made])
+        failed(settings, destination, result.error)
+        settings.hooks.tell("on_backup_failed", counts=counts, content=lambda: [result])
 
 
 @dataclass(slots=True)
@@ -281,32 +281,36 @@ class _Run:
         key, series = writer_key(self.settings), series_of(self.settings)
         with self._opened() as catalogue:
             catalogue.shelf.tidy()
-            self._require_meant(catalogue, series)
+            self._require_encryption(catalogue, series)
             before, known = ({}, set[Ref]()) if self.options.full else catalogue.before(series)
             packs = self._packs(catalogue, series, known)
-            found, notes = self._take_backup(catalogue, before, packs, key)
+            backup, notes = self._take_backup(catalogue, before, packs, key)
             try:
-                proved = prove(found.manifest, catalogue.packs(found), self.options.progress)
+                counts = verify_contents(
+                    backup.manifest, catalogue.packs(backup), self.options.progress
+                )
             except VerificationError as error:
-                catalogue.drop(found)
+                catalogue.drop(backup)
                 if not known:
                     raise
                 notes.append(
                     f"earlier backups failed verification, so everything was written again: {error}"
                 )
                 packs = self._packs(catalogue, series, set())
-                found, _ = self._take_backup(catalogue, {}, packs, key)
-                proved = prove(found.manifest, catalogue.packs(found), self.options.progress)
+                backup, _ = self._take_backup(catalogue, {}, packs, key)
+                counts = verify_contents(
+                    backup.manifest, catalogue.packs(backup), self.options.progress
+                )
             missing, dropped = (
-                found.manifest.missing,
+                backup.manifest.missing,
                 BackupPruneResult(destination=self.destination),
             )
             if not missing:
-                found = catalogue.mark(found, proved, key)
+                backup = catalogue.mark(backup, counts, key)
                 if self.options.prune:
                     moment = self.moment or datetime.now(UTC)
                     dropped = drop_old(self.settings, catalogue, moment)
-            return self._made(found, packs, proved, [*notes, *dropped.notes], dropped.dropped)
+            return self._result(backup, packs, counts, [*notes, *dropped.notes], dropped.dropped)
 
     def _packs(self, catalogue: Catalogue, series: str, known: set[Ref]) -> Packs:
         how = compression_setting(self.settings)
@@ -318,7 +322,7 @@ class _Run:
         to = texts(options.encrypt_to) if is_said else None
         return open_catalogue(self.settings, self.destination, create=True, recipients=to)
 
-    def _require_meant(self, catalogue: Catalogue, series: str) -> None:
+    def _require_encryption(self, catalogue: Catalogue, series: str) -> None:
         """Require ``unencrypted`` to write unencrypted backups next to encrypted ones.
 
         Raises:
@@ -326,8 +330,8 @@ class _Run:
         """
         if catalogue.locking.locks or self.options.unencrypted:
             return
-        found = catalogue.all(series)
-        if catalogue.closed or (found and found[-1].cover is not None):
+        backups = catalogue.all(series)
+        if catalogue.closed or (backups and backups[-1].cover is not None):
             raise ConfigError(
                 "existing backups there are encrypted, but no recipient is given for this one",
                 field="backup.encrypt_to",
@@ -337,15 +341,15 @@ class _Run:
                 ),
             )
 
-    def _made(
+    def _result(
         self,
-        found: StoredBackup,
+        backup: StoredBackup,
         packs: Packs,
-        proved: VerificationCounts,
+        counts: VerificationCounts,
         notes: list[str],
         dropped: list[str],
     ) -> DestinationResult:
-        manifest = found.manifest
+        manifest = backup.manifest
         missing = manifest.missing
         return DestinationResult(
             destination=shown_address(self.destination),
@@ -355,12 +359,12 @@ class _Run:
             records=sum(part.size for part in manifest.banks),
             files=len(manifest.files),
             agents=len(manifest.agents),
-            packs=proved.packs,
-            unopened=proved.unopened,
-            encrypted=found.cover is not None,
+            packs=counts.packs,
+            unopened=counts.unopened,
+            encrypted=backup.cover is not None,
             written=packs.written,
             bytes_written=packs.bytes_written,
-            verified=found.verified,
+            verified=backup.verified,
             missing=missing,
             notes=notes,
             dropped=dropped,
@@ -377,11 +381,11 @@ class _Run:
         banks, missing, notes = list[BankBackup](), list[str](), list[str]()
 
         def take_banks() -> None:
-            for found in (banks, missing, notes):
-                found.clear()
+            for collected in (banks, missing, notes):
+                collected.clear()
             with store.reading() as reader:
                 for bank in self._banks(store, reader):
-                    notes.extend(self._suspicions(store, bank))
+                    notes.extend(self._bank_notes(store, bank))
                     try:
                         self._note_erased(catalogue, reader, bank, key)
                         banks.append(take_bank(reader, bank, before.get(bank), packs))
@@ -394,8 +398,8 @@ class _Run:
         files, agents = list[FilesBackup](), list[AgentBackup]()
         if self._takes_files:
             files += self._files(packs, missing, notes)
-            meant = selected_agents(self.settings, *self._named())
-            agents += take_agents(self.settings, meant, banks, packs, missing, notes)
+            selected = selected_agents(self.settings, *self._named())
+            agents += take_agents(self.settings, selected, banks, packs, missing, notes)
         if not (banks or files or agents or missing):
             raise EmptyInputError("there is nothing to back up", file=self.settings.store)
         manifest = Manifest(
@@ -423,19 +427,19 @@ class _Run:
 
     def _banks(self, store: Store, reader: Reader) -> list[str]:
         names, agents = self._named()
-        names = (*names, *(agent_called(self.settings, one).bank for one in agents))
+        names = (*names, *(agent_called(self.settings, agent).bank for agent in agents))
         if names:
             return list(dict.fromkeys(find_bank(store, name) for name in names))
         return reader.banks()
 
-    def _suspicions(self, store: Store, bank: str) -> list[str]:
+    def _bank_notes(self, store: Store, bank: str) -> list[str]:
         """Return notes of this machine on a bank.
 
         A bank that was rolled back is still backed up: what it lacks is in earlier backups.
         """
         try:
             with open_ledger(self.settings, store, bank).reading() as view:
-                return [f"{bank}: {one}" for one in view.notes]
+                return [f"{bank}: {note}" for note in view.notes]
         except SatchelError as error:
             return [f"{bank}: {error.message}"]
 
@@ -448,15 +452,15 @@ class _Run:
 
     @property
     def _takes_files(self) -> bool:
-        wanted = self.options.files
-        return self.settings.options.backup.files if wanted is None else wanted
+        requested = self.options.files
+        return self.settings.options.backup.files if requested is None else requested
 
     def _files(self, packs: Packs, missing: list[str], notes: list[str]) -> Iterator[FilesBackup]:
-        where = namespace_of(self.settings).path("x")
-        folder = folder_of(where)
+        storage_path = namespace_of(self.settings).path("x")
+        folder = folder_of(storage_path)
         if folder is None:  # elsewhere: backing it up is the task of that place
-            place = shown_address(where.rpartition("/")[0])
-            notes.append(f"memory files are in {place}, which is not backed up")
+            location = shown_address(storage_path.rpartition("/")[0])
+            notes.append(f"memory files are in {location}, which is not backed up")
             return
         for key in keys_in(folder.parent):
             try:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 import msgspec
 
 from satchel.backup.destinations import destinations
-from satchel.backup.health import standing_of
+from satchel.backup.health import read_status
 from satchel.backup.options import BackupOptions
 from satchel.backup.run import BackupRun, DestinationResult, run_backup
 from satchel.bank.owner_rights import require_owner
@@ -153,11 +153,11 @@ def launchd_plist(schedule: str, command: Sequence[str], unit: Unit = BACKUP) ->
 
 
 def _on_calendar(schedule: str) -> Iterator[str]:
-    found = _plain(schedule)
-    time = f"{_listed(found.hours, 24)}:{_listed(found.minutes, 60)}:00"
-    months = _listed(found.months, 12, first=1)
-    days, weekdays = _listed(found.days, 31, first=1), _week(found.weekdays)
-    if found.day_and:
+    fields = _plain(schedule)
+    time = f"{_listed(fields.hours, 24)}:{_listed(fields.minutes, 60)}:00"
+    months = _listed(fields.months, 12, first=1)
+    days, weekdays = _listed(fields.days, 31, first=1), _week(fields.weekdays)
+    if fields.day_and:
         yield f"{weekdays}*-{months}-{days} {time}"
         return
     yield f"*-{months}-{days} {time}"  # cron matches either of the two
@@ -178,21 +178,23 @@ def _week(numbers: set[int]) -> str:
 
 
 def _intervals(schedule: str) -> Iterator[dict[str, int]]:
-    found = _plain(schedule)
+    fields = _plain(schedule)
     names = {
-        "Minute": (found.minutes, range(60)),
-        "Hour": (found.hours, range(24)),
-        "Month": (found.months, range(1, 13)),
+        "Minute": (fields.minutes, range(60)),
+        "Hour": (fields.hours, range(24)),
+        "Month": (fields.months, range(1, 13)),
     }
     chosen = {
         name: sorted(numbers) for name, (numbers, every) in names.items() if numbers < set(every)
     }
-    days = {"Day": sorted(found.days)} if found.days < set(range(1, 32)) else {}
-    week = sorted({number % 7 for number in found.weekdays})
+    days = {"Day": sorted(fields.days)} if fields.days < set(range(1, 32)) else {}
+    week = sorted({number % 7 for number in fields.weekdays})
     weekdays = {"Weekday": week} if len(week) < len(_DAYS) else {}
-    sets = [chosen | days | weekdays] if found.day_and else [chosen | days, chosen | weekdays]
+    sets = [chosen | days | weekdays] if fields.day_and else [chosen | days, chosen | weekdays]
     times = [
-        dict(zip(one, numbers, strict=True)) for one in sets for numbers in product(*one.values())
+        dict(zip(values, numbers, strict=True))
+        for values in sets
+        for numbers in product(*values.values())
     ]
     if len(times) > _MOST_TIMES:
         raise _wrong(schedule, f"this is {len(times):,} times for launchd")
@@ -206,11 +208,11 @@ def _plain(schedule: str) -> Any:
         ConfigError: If it uses more: a last day, an n-th weekday.
     """
     require_schedule(schedule)
-    found = _simulated(schedule, datetime(2026, 1, 1))  # noqa: DTZ001 - a wall clock
-    every = [*found.days, *found.weekdays]
-    if not all(isinstance(one, int) and one >= 0 for one in every):
+    fields = _simulated(schedule, datetime(2026, 1, 1))  # noqa: DTZ001 - a wall clock
+    every = [*fields.days, *fields.weekdays]
+    if not all(isinstance(number, int) and number >= 0 for number in every):
         raise _wrong(schedule, "only cron can express this")
-    return found
+    return fields
 
 
 def _quoted(word: str) -> str:
@@ -291,7 +293,7 @@ def schedule_backups(
     settings: Settings,
     options: ScheduleOptions,
     *,
-    told: OnRun | None = None,
+    on_run: OnRun | None = None,
     waiting: OnWait | None = None,
 ) -> ScheduleResult | Timer:
     """Run backups when they are due, until interrupted; or print a timer that does.
@@ -301,7 +303,7 @@ def schedule_backups(
     Args:
         settings: Settings of the machine.
         options: Whether to print a timer.
-        told: Called with each run.
+        on_run: Called with each run.
         waiting: Called with the time of the next run.
 
     Raises:
@@ -309,7 +311,7 @@ def schedule_backups(
             destination.
     """
     if options.print is None:
-        return ScheduleResult(exit_status=keep_schedule(settings, told=told, waiting=waiting))
+        return ScheduleResult(exit_status=keep_schedule(settings, on_run=on_run, waiting=waiting))
     text = schedule_for(settings, options.print, ["backup", "run"])
     return Timer(kind=options.print, text=text, missing=secret_variables(settings))
 
@@ -319,7 +321,7 @@ def keep_schedule(
     *,
     clock: Clock | None = None,
     runs: int | None = None,
-    told: OnRun | None = None,
+    on_run: OnRun | None = None,
     waiting: OnWait | None = None,
 ) -> int:
     """Run a backup whenever one is due, until the program ends.
@@ -330,7 +332,7 @@ def keep_schedule(
         settings: Settings of the machine.
         clock: The clock; by default that of the machine.
         runs: Number of runs after which to end; None for no limit.
-        told: Called with each run.
+        on_run: Called with each run.
         waiting: Called with the time of the next run.
 
     Returns:
@@ -341,27 +343,27 @@ def keep_schedule(
             destination.
     """
     require_owner(settings, "backup")
-    wanted = settings.options.backup
-    if not wanted.enabled:
+    configured = settings.options.backup
+    if not configured.enabled:
         raise ConfigError(
             "backups are not enabled",
             field="backup.enabled",
             hint="Set it: [backup] enabled = true",
         )
-    where, time = destinations(settings), clock or SystemClock()
-    due, status = _first(settings, where, time.now()), 0
+    addresses, time = destinations(settings), clock or SystemClock()
+    due, status = _first(settings, addresses, time.now()), 0
     while runs is None or runs > 0:
         if waiting is not None:
             waiting(due)
         while time.now() < due:
             time.wait(due)
         moment = time.now()
-        run = _run_due(settings, where, moment)
+        run = _run_due(settings, addresses, moment)
         status = run.exit_status
-        if told is not None:
-            told(run)
+        if on_run is not None:
+            on_run(run)
         runs = None if runs is None else runs - 1
-        due = next_run(wanted.schedule, moment)
+        due = next_run(configured.schedule, moment)
     return status
 
 
@@ -384,30 +386,30 @@ def schedule_for(
     return timer_for(kind, wanted, invocation(settings, arguments))
 
 
-def _first(settings: Settings, where: Sequence[str], moment: datetime) -> datetime:
+def _first(settings: Settings, addresses: Sequence[str], moment: datetime) -> datetime:
     """Return when the first backup is due: now, if one was missed."""
     schedule = settings.options.backup.schedule
     due = next_run(schedule, moment)
-    for destination in where:
-        at = standing_of(settings, destination).at
+    for destination in addresses:
+        at = read_status(settings, destination).at
         if at is None:
             return moment
         due = min(due, next_run(schedule, datetime.fromisoformat(at)))
     return due
 
 
-def _run_due(settings: Settings, where: Sequence[str], moment: datetime) -> BackupRun:
+def _run_due(settings: Settings, addresses: Sequence[str], moment: datetime) -> BackupRun:
     """Run a backup; if it cannot start, all destinations are reported as failed."""
     try:
         return run_backup.run(settings, BackupOptions(), moment=moment)
     except SatchelError as error:
-        made = [
+        results = [
             DestinationResult(
-                destination=shown_address(one),
+                destination=shown_address(destination),
                 error=str(error),
                 code=error.code,
                 exit_status=error.exit_status,
             )
-            for one in where
+            for destination in addresses
         ]
-        return BackupRun(store=shown_address(settings.store), made=made)
+        return BackupRun(store=shown_address(settings.store), made=results)

@@ -162,7 +162,7 @@ def create_bank_in(
         return ledger
 
 
-def rename_bank(settings: Settings, wanted: str, name: str, *owners: SigningKey) -> BankLine:
+def rename_bank(settings: Settings, reference: str, name: str, *owners: SigningKey) -> BankLine:
     """Rename a bank as its owners. Its ID stays.
 
     Raises:
@@ -173,7 +173,7 @@ def rename_bank(settings: Settings, wanted: str, name: str, *owners: SigningKey)
     """
     require_owner(settings, "banks")
     with configured_store(settings) as store:
-        bank = find_bank(store, wanted)
+        bank = find_bank(store, reference)
         _require_free(settings, store, name, but=bank)
         _require_no_own_store(settings, name)
         _decider(settings, store, bank, owners).rename(name)
@@ -199,31 +199,31 @@ def list_banks(settings: Settings) -> list[BankLine]:
 
 
 def adopt_bank(
-    settings: Settings, wanted: str, owner: SigningKey, reason: str | None, *, with_loss: bool
+    settings: Settings, reference: str, owner: SigningKey, reason: str | None, *, with_loss: bool
 ) -> EpochDecision:
     """Continue a bank whose owners' keys are lost, under a new owner; see ``Decider.adopt``."""
     require_owner(settings, "banks")
     with configured_store(settings) as store:
-        decider = _decider(settings, store, find_bank(store, wanted), (owner,))
+        decider = _decider(settings, store, find_bank(store, reference), (owner,))
         return decider.adopt(reason, with_loss=with_loss)
 
 
 def accept_loss(
-    settings: Settings, wanted: str, owners: Owners, reason: str | None
+    settings: Settings, reference: str, owners: Owners, reason: str | None
 ) -> EpochDecision | None:
     """Accept that records this machine has seen are lost; see ``Decider.accept_rollback``."""
     require_owner(settings, "banks")
     with configured_store(settings) as store:
-        decider = _decider(settings, store, find_bank(store, wanted), owners)
+        decider = _decider(settings, store, find_bank(store, reference), owners)
         return decider.accept_rollback(reason)
 
 
-def admit_writer(settings: Settings, wanted: str, owners: Owners, key: str | None = None) -> str:
+def admit_writer(settings: Settings, reference: str, owners: Owners, key: str | None = None) -> str:
     """Admit a writer key to a bank, by default this machine's, and return the key."""
     require_owner(settings, "banks")
     admitted = key or writer_key(settings).did
     with configured_store(settings) as store:
-        _decider(settings, store, find_bank(store, wanted), owners).admit(admitted)
+        _decider(settings, store, find_bank(store, reference), owners).admit(admitted)
     return admitted
 
 

@@ -89,7 +89,7 @@ class MemoryChange(Memory, frozen=True, kw_only=True, omit_defaults=True):
 
 def update(
     bank: OpenBank,
-    wanted: str,
+    reference: str,
     edit: MemoryEdit,
     *,
     reason: str | None = None,
@@ -102,7 +102,7 @@ def update(
 
     Args:
         bank: The bank.
-        wanted: ID or ID prefix of the current version.
+        reference: ID or ID prefix of the current version.
         edit: The changes.
         reason: Reason, for the history.
         actor: Author of the change, such as ``agent:planner``.
@@ -114,12 +114,12 @@ def update(
         EmptyInputError, UsageError, ValueRefusedError, LimitError: As for ``sealed_of``.
     """
     permitted = bank.asked("update")
-    return _retried(lambda: _revise(permitted, wanted, edit, reason, actor, correction=False))
+    return _retried(lambda: _revise(permitted, reference, edit, reason, actor, correction=False))
 
 
 def correct(
     bank: OpenBank,
-    wanted: str,
+    reference: str,
     edit: MemoryEdit,
     *,
     reason: str | None = None,
@@ -135,12 +135,12 @@ def correct(
         SatchelError: As for ``update``.
     """
     permitted, why = bank.asked("correct"), f"{CORRECTION}: {reason}" if reason else CORRECTION
-    return _retried(lambda: _revise(permitted, wanted, edit, why, actor, correction=True))
+    return _retried(lambda: _revise(permitted, reference, edit, why, actor, correction=True))
 
 
 def forget(
     bank: OpenBank,
-    wanted: Sequence[str],
+    references: Sequence[str],
     *,
     reason: str | None = None,
     actor: str | None = None,
@@ -152,7 +152,7 @@ def forget(
 
     Args:
         bank: The bank.
-        wanted: IDs or ID prefixes.
+        references: IDs or ID prefixes.
         reason: Reason, for the history.
         actor: Author of the change.
         dry_run: Report what would change, and write nothing.
@@ -169,12 +169,14 @@ def forget(
             raise not_current(view, each)
         return None
 
-    return change_states(bank.asked("forget"), wanted, next_state, reason, actor, dry_run=dry_run)
+    return change_states(
+        bank.asked("forget"), references, next_state, reason, actor, dry_run=dry_run
+    )
 
 
 def restore(
     bank: OpenBank,
-    wanted: Sequence[str],
+    references: Sequence[str],
     *,
     reason: str | None = None,
     actor: str | None = None,
@@ -187,7 +189,7 @@ def restore(
     """
     permitted = bank.asked("restore")
     with permitted.ledger.reading() as view:
-        ids = [find_memory(view, name, forgotten=True).record.id for name in wanted]
+        ids = [find_memory(view, name, forgotten=True).record.id for name in references]
 
     def next_state(view: View, each: VerifiedRecord) -> State | None:
         if each.row.retired is None:
@@ -201,7 +203,7 @@ def restore(
 
 def change_states(
     bank: OpenBank,
-    wanted: Sequence[str],
+    references: Sequence[str],
     next_state: Callable[[View, VerifiedRecord], State | None],
     reason: str | None = None,
     actor: str | None = None,
@@ -214,13 +216,13 @@ def change_states(
 
     Args:
         bank: The bank, as ``OpenBank.asked`` returned it.
-        wanted: IDs or ID prefixes.
+        references: IDs or ID prefixes.
         next_state: Returns the new state of a memory; None for no change.
         reason: Reason, for the history.
         actor: Author of the change.
         dry_run: Report what would change, and write nothing.
     """
-    return _retried(lambda: _change(bank, wanted, next_state, reason, actor, dry_run=dry_run))
+    return _retried(lambda: _change(bank, references, next_state, reason, actor, dry_run=dry_run))
 
 
 def _retried(attempt: Callable[[], _Result]) -> _Result:
@@ -235,7 +237,7 @@ def _retried(attempt: Callable[[], _Result]) -> _Result:
 
 def _revise(
     bank: OpenBank,
-    wanted: str,
+    reference: str,
     edit: MemoryEdit,
     reason: str | None,
     actor: str | None,
@@ -244,7 +246,7 @@ def _revise(
 ) -> MemoryUpdate:
     limits = bank.settings.options.limits
     with bank.ledger.reading() as view:
-        old = current_memory(view, wanted)
+        old = current_memory(view, reference)
         members = _edited(view, old, edit)
         fields = differing(old.record.value, sealed_of(members, limits).value)
         if not fields:
@@ -337,17 +339,19 @@ def _limit_trust(bank: OpenBank, view: View, old: VerifiedRecord, members: dict[
 
 def _change(
     bank: OpenBank,
-    wanted: Sequence[str],
+    references: Sequence[str],
     next_state: Callable[[View, VerifiedRecord], State | None],
     reason: str | None,
     actor: str | None,
     *,
     dry_run: bool,
 ) -> list[MemoryChange]:
-    if not wanted:
+    if not references:
         raise UsageError("no memory given", field="id")
     with bank.ledger.reading() as view:
-        targets = {each.record.id: each for each in (find_memory(view, name) for name in wanted)}
+        targets = {
+            each.record.id: each for each in (find_memory(view, name) for name in references)
+        }
         states = {identity: next_state(view, each) for identity, each in targets.items()}
         versions = {
             version.seq: version for each in targets.values() for version in versions_of(view, each)
@@ -679,14 +683,14 @@ def _says_the_same(record: Sealed, existing: VerifiedRecord) -> bool:
     return new == old and not existing.row.hold
 
 
-def parents_of(view: View, wanted: Sequence[str]) -> list[str]:
+def parents_of(view: View, references: Sequence[str]) -> list[str]:
     """Return the IDs of parents, each once.
 
     Raises:
         UnknownMemoryError: If one is not in the bank.
         RetiredMemoryError: If one is quarantined: a memory derived from it would not be.
     """
-    parents = [find_memory(view, each, "parent_ids") for each in wanted]
+    parents = [find_memory(view, each, "parent_ids") for each in references]
     if any(each.row.hold for each in parents):
         raise RetiredMemoryError(
             "a parent is quarantined", field="parent_ids", hint="Release it first."

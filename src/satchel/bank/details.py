@@ -113,18 +113,18 @@ class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"History(versions={self.versions!r})"
 
 
-def show(bank: OpenBank, wanted: str) -> MemoryDetails:
+def show(bank: OpenBank, reference: str) -> MemoryDetails:
     """Return a record of any type, with its state, versions and proof.
 
     Args:
         bank: The bank.
-        wanted: The record, as for ``find_record``.
+        reference: The record, as for ``find_record``.
 
     Raises:
         UnknownMemoryError: If there is no such record.
     """
     with bank.asked("show").ledger.reading() as view:
-        logged = find_record(view, wanted)
+        logged = find_record(view, reference)
         moment, head = now(), view.head
         versions = [each.record.id for each in versions_of(view, logged)]
         view.require_columns(LINKS)
@@ -153,21 +153,21 @@ def show(bank: OpenBank, wanted: str) -> MemoryDetails:
         )
 
 
-def raw(bank: OpenBank, wanted: str) -> bytes:
+def raw(bank: OpenBank, reference: str) -> bytes:
     """Return the canonical bytes of a record of any type, whose hash is its ID.
 
     Args and Raises: as for ``show``.
     """
     with bank.asked("show").ledger.reading() as view:
-        return find_record(view, wanted).record.body
+        return find_record(view, reference).record.body
 
 
-def history(bank: OpenBank, wanted: str, *, limit: int = 100) -> History:
+def history(bank: OpenBank, reference: str, *, limit: int = 100) -> History:
     """Return the versions of a memory: those linked by updates, and all others of its key.
 
     Args:
         bank: The bank.
-        wanted: Any version, as for ``find_record``.
+        reference: Any version, as for ``find_record``.
         limit: Maximum number of versions; the newest are returned.
 
     Raises:
@@ -177,7 +177,7 @@ def history(bank: OpenBank, wanted: str, *, limit: int = 100) -> History:
     if limit < 1:
         raise UsageError("the limit must be at least 1 version", field="limit")
     with bank.asked("history").ledger.reading() as view:
-        logged = find_memory(view, wanted)
+        logged = find_memory(view, reference)
         seen, ids = set[int](), sorted(view.versions(logged.record.id))
         linked = nlargest(limit + 1, _linked_versions(view, ids, seen), key=_position)
         erased = len(ids) - len(seen)

@@ -229,13 +229,13 @@ _REPORT_AFTER = 500
 """Records between two progress reports while an import is reverted."""
 
 
-def side_name(place: int) -> str:
+def side_name(position: int) -> str:
     """Return the name of the side value with the fingerprints of an import.
 
     Args:
-        place: Log position of its source record.
+        position: Log position of its source record.
     """
-    return f"{FINGERPRINTS}{place}"
+    return f"{FINGERPRINTS}{position}"
 
 
 def revert_import(

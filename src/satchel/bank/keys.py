@@ -459,23 +459,23 @@ Place = tuple[Store, str]
 
 def add_owner(
     settings: Settings,
-    place: Place,
+    location: Place,
     owners: Owners,
     key: str,
     newcomer: SigningKey | None = None,
 ) -> OwnerList:
     """Make a key an owner of a bank of an open store; see ``KeyDecider.add_owner``."""
     require_owner(settings, "banks")
-    store, bank = place
+    store, bank = location
     added = named_key(settings, key)
     decider(settings, store, bank, owners, writer_key(settings)).add_owner(added, newcomer)
     return owners_in(settings, store, bank)
 
 
-def set_threshold(settings: Settings, place: Place, owners: Owners, threshold: int) -> OwnerList:
+def set_threshold(settings: Settings, location: Place, owners: Owners, threshold: int) -> OwnerList:
     """Set how many owners of a bank must sign; see ``KeyDecider.set_threshold``."""
     require_owner(settings, "banks")
-    store, bank = place
+    store, bank = location
     decider(settings, store, bank, owners, writer_key(settings)).set_threshold(threshold)
     return owners_in(settings, store, bank)
 

@@ -110,7 +110,7 @@ class LinkPaths(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def links(  # noqa: PLR0913 - as the operation declares them
     bank: OpenBank,
-    wanted: str,
+    reference: str,
     *,
     types: Collection[str] = (),
     direction: Way = "both",
@@ -122,7 +122,7 @@ def links(  # noqa: PLR0913 - as the operation declares them
 
     Args:
         bank: The bank.
-        wanted: The record, as for ``find_record``, or the name of a placeholder.
+        reference: The record, as for ``find_record``, or the name of a placeholder.
         types: Types of links; all if empty.
         direction: ``out`` along the links, ``in`` against them, or ``both``.
         hops: Maximum steps, 1 to 100.
@@ -137,7 +137,7 @@ def links(  # noqa: PLR0913 - as the operation declares them
     along = _checked(direction, hops, budget)
     with bank.asked("links").ledger.reading() as view:
         view.require_columns(LINKS)
-        start = _resolve(view, wanted, "id")
+        start = _resolve(view, reference, "id")
         reader = _link_reader(view, types)
         result = walk(reader, start, hops=hops, budget=budget, direction=along)
         names = [start, *(each.name for each in result.reached)]
@@ -226,15 +226,15 @@ def _link_reader(view: View, types: Collection[str]) -> LinkReader:
     return read
 
 
-def _resolve(view: View, wanted: str, field: str) -> str:
+def _resolve(view: View, reference: str, field: str) -> str:
     """Return the ID of a record, else the name of a placeholder at which links end."""
     try:
-        return find_record(view, wanted, field).record.id
+        return find_record(view, reference, field).record.id
     except (UnknownMemoryError, UsageError):
-        if _is_text(wanted) and any(
-            view.links([wanted], incoming=incoming, limit=1) for incoming in (False, True)
+        if _is_text(reference) and any(
+            view.links([reference], incoming=incoming, limit=1) for incoming in (False, True)
         ):
-            return wanted
+            return reference
         raise
 
 
@@ -250,9 +250,9 @@ def _linked_items(
     view: View, names: Iterable[str], *, everything: bool = False
 ) -> dict[str, LinkedItem]:
     """Return the records and placeholders of names, each once."""
-    wanted, moment, items = list(dict.fromkeys(names)), now(), dict[str, LinkedItem]()
-    for first in range(0, len(wanted), _BATCH):
-        batch = wanted[first : first + _BATCH]
+    unique, moment, items = list(dict.fromkeys(names)), now(), dict[str, LinkedItem]()
+    for first in range(0, len(unique), _BATCH):
+        batch = unique[first : first + _BATCH]
         records, positions = view.get(batch), view.places(batch)
         for name in batch:
             logged = records.get(name)
@@ -261,14 +261,14 @@ def _linked_items(
                 items[name] = LinkedItem(id=name, state=state)
                 continue
             state = HELD if logged.row.hold else state_of(view, logged, moment=moment)
-            shown = isinstance(logged.model, Entry) and (
+            is_visible = isinstance(logged.model, Entry) and (
                 state == CURRENT or (everything and state != HELD)
             )
             items[name] = LinkedItem(
                 id=name,
                 state=state,
                 type=logged.record.type,
-                memory=memory_of(view, logged, moment=moment) if shown else None,
+                memory=memory_of(view, logged, moment=moment) if is_visible else None,
             )
     return items
 

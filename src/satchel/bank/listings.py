@@ -116,47 +116,47 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def list_memories(
-    bank: OpenBank, wanted: ListRequest, *, progress: Progress | None = None
+    bank: OpenBank, request: ListRequest, *, progress: Progress | None = None
 ) -> Listing:
     """Return a page of memories, each verified to be in the log.
 
     Args:
         bank: The bank.
-        wanted: Which memories.
+        request: Which memories.
         progress: Called as the log is read.
 
     Raises:
         UsageError: If a time or a type is not valid, or a number is out of range.
     """
     bank = bank.asked("list")
-    _filter(wanted)  # refuse invalid requests before reading
+    _filter(request)  # refuse invalid requests before reading
     with bank.ledger.reading() as view:
-        size, moment, notes = _size(view, wanted), moment_of(view, wanted.as_of), notes_of(view)
-        chosen = choose_memories(view, wanted, progress=progress)
+        size, moment, notes = _size(view, request), moment_of(view, request.as_of), notes_of(view)
+        chosen = choose_memories(view, request, progress=progress)
         memories = [
-            memory_of(view, logged, moment=moment, as_of=wanted.as_of)
-            for logged in chosen[: wanted.limit]
+            memory_of(view, logged, moment=moment, as_of=request.as_of)
+            for logged in chosen[: request.limit]
         ]
         memories = with_retracted(view, memories)
-    has_more = len(chosen) > wanted.limit
+    has_more = len(chosen) > request.limit
     next_position = memories[-1].position if has_more else None
     return Listing(memories=memories, next=next_position, size=size, notes=notes)
 
 
 def choose_memories(
-    view: View, wanted: ListRequest, *, progress: Progress | None = None
+    view: View, request: ListRequest, *, progress: Progress | None = None
 ) -> list[VerifiedRecord]:
     """Return the records of a page of memories, plus one if there is another page.
 
     Raises:
         UsageError: As for ``list_memories``.
     """
-    columns = _filter(wanted)
-    choice = _Choice(wanted, moment_of(view, wanted.as_of))
-    if wanted.sort == CREATED:
-        return _by_moment(view, wanted, columns, choice)
-    read = _forwards if wanted.oldest_first else _backwards
-    return read(view, columns, choice, wanted.limit + 1, _size(view, wanted), progress)
+    columns = _filter(request)
+    choice = _Choice(request, moment_of(view, request.as_of))
+    if request.sort == CREATED:
+        return _by_moment(view, request, columns, choice)
+    read = _forwards if request.oldest_first else _backwards
+    return read(view, columns, choice, request.limit + 1, _size(view, request), progress)
 
 
 def _size(view: View, wanted: ListRequest) -> int:
@@ -166,11 +166,11 @@ def _size(view: View, wanted: ListRequest) -> int:
 class _Choice:
     """The part of a request that a store cannot evaluate."""
 
-    def __init__(self, wanted: ListRequest, moment: str) -> None:
-        self.after = wanted.after
-        self._wanted = wanted
+    def __init__(self, request: ListRequest, moment: str) -> None:
+        self.after = request.after
+        self._wanted = request
         self._moment = moment
-        texts = [*wanted.tags, *([wanted.key] if wanted.key is not None else [])]
+        texts = [*request.tags, *([request.key] if request.key is not None else [])]
         self._texts = [_canonical_text(text) for text in texts]
 
     @property
@@ -180,14 +180,14 @@ class _Choice:
         return (lambda body: all(text in body for text in texts)) if texts else None
 
     def takes(self, logged: VerifiedRecord) -> bool:
-        wanted, entry = self._wanted, logged.model
+        request, entry = self._wanted, logged.model
         if not isinstance(entry, Entry):
             return False
-        if wanted.key is not None and key_of(entry) != wanted.key:
+        if request.key is not None and key_of(entry) != request.key:
             return False
-        if not set(wanted.tags) <= set(entry.tags):
+        if not set(request.tags) <= set(entry.tags):
             return False
-        return wanted.everything or not has_expired(logged, self._moment)
+        return request.everything or not has_expired(logged, self._moment)
 
 
 def _canonical_text(text: str) -> bytes:
@@ -198,26 +198,26 @@ def _canonical_text(text: str) -> bytes:
         return b"\0"
 
 
-def _filter(wanted: ListRequest) -> Filter:
-    for type_ in wanted.types:
+def _filter(request: ListRequest) -> Filter:
+    for type_ in request.types:
         if type_ not in set(Component):
             raise UsageError(f"the type must be one of {', '.join(Component)}", field="type")
-    if not 1 <= wanted.limit <= MOST:
+    if not 1 <= request.limit <= MOST:
         raise UsageError(f"the limit must be 1 to {MOST:,} memories", field="limit")
-    if wanted.as_of is not None and wanted.as_of < 0:
+    if request.as_of is not None and request.as_of < 0:
         raise UsageError("the number of records must not be negative", field="as_of")
     return Filter(
-        types=frozenset(wanted.types or Component),
-        kinds=None if wanted.kind is None else frozenset({wanted.kind}),
-        user=wanted.user,
-        agent=wanted.agent,
-        run=wanted.run,
-        app=wanted.app,
-        since=None if wanted.since is None else parse_moment(wanted.since, "since"),
-        until=None if wanted.until is None else parse_moment(wanted.until, "until"),
-        as_of=wanted.as_of,
-        retired=wanted.everything,
-        held=wanted.everything,
+        types=frozenset(request.types or Component),
+        kinds=None if request.kind is None else frozenset({request.kind}),
+        user=request.user,
+        agent=request.agent,
+        run=request.run,
+        app=request.app,
+        since=None if request.since is None else parse_moment(request.since, "since"),
+        until=None if request.until is None else parse_moment(request.until, "until"),
+        as_of=request.as_of,
+        retired=request.everything,
+        held=request.everything,
     )
 
 
@@ -241,12 +241,12 @@ def _forwards(
 
 
 def _by_moment(
-    view: View, wanted: ListRequest, columns: Filter, choice: _Choice
+    view: View, request: ListRequest, columns: Filter, choice: _Choice
 ) -> list[VerifiedRecord]:
     records = view.by_moment(
-        columns, oldest_first=wanted.oldest_first, after=wanted.after, likely=choice.likely
+        columns, oldest_first=request.oldest_first, after=request.after, likely=choice.likely
     )
-    return list(islice(filter(choice.takes, records), wanted.limit + 1))
+    return list(islice(filter(choice.takes, records), request.limit + 1))
 
 
 def _newest(

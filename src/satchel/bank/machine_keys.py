@@ -98,19 +98,20 @@ def signing_key(
         key = key_from_text(env[KEY_VARIABLE])
         _trust_own(settings, key, "environment")
         return key, False
-    wanted = name or settings.options.keys.name
-    if name is None and wanted not in settings.keyring.names():
-        return create_key(settings, wanted, passphrase=passphrase), True
-    if settings.keyring.read(wanted).role != "owner":
+    key_name = name or settings.options.keys.name
+    if name is None and key_name not in settings.keyring.names():
+        return create_key(settings, key_name, passphrase=passphrase), True
+    if settings.keyring.read(key_name).role != "owner":
         raise SigningKeyError(
-            f"{wanted!r} is a writer key, which signs log heads only",
+            f"{key_name!r} is a writer key, which signs log heads only",
             hint="Use an owner key: satchel key create NAME",
         )
-    key = settings.keyring.load(wanted, passphrase=passphrase)
+    key = settings.keyring.load(key_name, passphrase=passphrase)
     known = settings.registry.find(key.did)
     if known is not None and known.state != "trusted":
         raise SigningKeyError(
-            f"the key {wanted!r} was {known.state}", hint="Create another: satchel key create NAME"
+            f"the key {key_name!r} was {known.state}",
+            hint="Create another: satchel key create NAME",
         )
     return key, False
 

@@ -259,13 +259,13 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
     def __repr__(self) -> str:
         text = " ".join(self.text.split())
-        shown = {
+        fields = {
             "text": text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…",
             "tags": self.tags,
             "score": self.score,
             "state": None if self.state == CURRENT else self.state,
         }
-        more = "".join(f", {name}={value!r}" for name, value in shown.items() if value)
+        more = "".join(f", {name}={value!r}" for name, value in fields.items() if value)
         return f"{type(self).__name__}(id={self.id[:_SHOWN_DIGITS]!r}{more})"
 
 

@@ -33,14 +33,14 @@ _DIGITS = frozenset("0123456789abcdef")
 
 
 def find_record(
-    view: View, wanted: str, field: str = "id", *, forgotten: bool = False
+    view: View, reference: str, field: str = "id", *, forgotten: bool = False
 ) -> VerifiedRecord:
     """Return a record of any type, by ID, ID prefix or text.
 
     Args:
         view: A view of the bank.
-        wanted: Its ID, or at least the first six digits of it; or the text of a current memory, or
-            a part of the text that no other current memory has.
+        reference: Its ID, or at least the first six digits of it; or the text of a current memory,
+            or a part of the text that no other current memory has.
         field: Name of the argument in errors.
         forgotten: Whether a text names a forgotten memory instead of a current one.
 
@@ -48,23 +48,23 @@ def find_record(
         UnknownMemoryError: If there is no such record.
         UsageError: If several match, or it is neither an ID nor a text.
     """
-    if not isinstance(wanted, str):
+    if not isinstance(reference, str):
         raise UsageError(
-            f"an ID must be a string, not {type(wanted).__name__}",
+            f"an ID must be a string, not {type(reference).__name__}",
             field=field,
             hint="Pass several IDs as several arguments: forget(*ids).",
         )
-    if len(wanted) == _ID_LENGTH and is_id(wanted):
-        matches = list(view.get([wanted]).values())
+    if len(reference) == _ID_LENGTH and is_id(reference):
+        matches = list(view.get([reference]).values())
         if not matches:  # an index alone cannot prove absence
             view.require_columns("id")
-    elif (quoted := _quoted(view, wanted, field, forgotten=forgotten)) is not None:
+    elif (quoted := _quoted(view, reference, field, forgotten=forgotten)) is not None:
         return quoted
     else:
-        digits = wanted.removeprefix(_PREFIX).lower()
+        digits = reference.removeprefix(_PREFIX).lower()
         if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
             raise UsageError(
-                f"not a memory ID: {_shown(wanted)!r}",
+                f"not a memory ID: {_shown(reference)!r}",
                 field=field,
                 hint=(
                     f"Pass its ID, a prefix of at least {_LEAST_DIGITS} digits, or two or more "
@@ -74,26 +74,26 @@ def find_record(
         matches = view.with_prefix(digits, limit=_MOST_SHOWN)
     if not matches:
         raise UnknownMemoryError(
-            f"there is no memory {_shown(wanted)!r} in this bank",
+            f"there is no memory {_shown(reference)!r} in this bank",
             field=field,
             hint="See: satchel list. To use another bank: --bank NAME.",
         )
     if len(matches) > 1:
         ids = ", ".join(sorted(logged.record.id for logged in matches))
         raise UsageError(
-            f"several IDs start with {wanted!r}", field=field, hint=f"Choose one: {ids}"
+            f"several IDs start with {reference!r}", field=field, hint=f"Choose one: {ids}"
         )
     return matches[0]
 
 
-def _quoted(view: View, wanted: str, field: str, *, forgotten: bool) -> VerifiedRecord | None:
+def _quoted(view: View, reference: str, field: str, *, forgotten: bool) -> VerifiedRecord | None:
     """Return the current or forgotten memory that contains a text; None if it is not words.
 
     Raises:
         UnknownMemoryError: If no such memory contains it.
         UsageError: If several do; the hint lists their IDs.
     """
-    words = " ".join(wanted.split()).casefold()
+    words = " ".join(reference.split()).casefold()
     if len(words) < _LEAST_QUOTED or " " not in words:
         return None
     containing = list[tuple[str, VerifiedRecord]]()
@@ -104,7 +104,7 @@ def _quoted(view: View, wanted: str, field: str, *, forgotten: bool) -> Verified
     state, command = ("forgotten", "list --all") if forgotten else ("current", "list")
     if not containing:
         raise UnknownMemoryError(
-            f"no {state} memory contains {_shown(wanted)!r}",
+            f"no {state} memory contains {_shown(reference)!r}",
             field=field,
             hint=f"See: satchel {command}.",
         )
@@ -113,7 +113,7 @@ def _quoted(view: View, wanted: str, field: str, *, forgotten: bool) -> Verified
     if len(matches) > 1:
         ids = ", ".join(each.record.id[:_ID_SHOWN] for each in matches[:_MOST_SHOWN])
         raise UsageError(
-            f"{len(matches)} {state} memories contain {_shown(wanted)!r}",
+            f"{len(matches)} {state} memories contain {_shown(reference)!r}",
             field=field,
             hint=f"Choose one: {ids}",
         )
@@ -129,14 +129,14 @@ def _is_forgotten(view: View, logged: VerifiedRecord) -> bool:
 
 
 def find_memory(
-    view: View, wanted: str, field: str = "id", *, forgotten: bool = False
+    view: View, reference: str, field: str = "id", *, forgotten: bool = False
 ) -> VerifiedRecord:
     """Return a memory; see ``find_record``.
 
     Raises:
         UnknownMemoryError: Also if it is a record of another type.
     """
-    logged = find_record(view, wanted, field, forgotten=forgotten)
+    logged = find_record(view, reference, field, forgotten=forgotten)
     if not isinstance(logged.model, Entry):
         raise UnknownMemoryError(
             f"this is the id of a {logged.record.type} record, not of a memory",
@@ -149,13 +149,13 @@ def find_memory(
 _TYPE_HINTS = {"bank": "See: satchel bank list."}
 
 
-def current_memory(view: View, wanted: str) -> VerifiedRecord:
+def current_memory(view: View, reference: str) -> VerifiedRecord:
     """Return a current memory; see ``find_record``.
 
     Raises:
         RetiredMemoryError: If it has a newer version, was forgotten, or is quarantined.
     """
-    logged = find_memory(view, wanted)
+    logged = find_memory(view, reference)
     if logged.row.retired is not None:
         raise not_current(view, logged)
     if logged.row.hold:
@@ -199,8 +199,8 @@ def newest_of(view: View, logged: VerifiedRecord) -> VerifiedRecord | None:
     return current[-1] if current else None
 
 
-def _shown(wanted: str) -> str:
-    return wanted if len(wanted) <= _ID_LENGTH else wanted[:32] + "…"
+def _shown(reference: str) -> str:
+    return reference if len(reference) <= _ID_LENGTH else reference[:32] + "…"
 
 
 MemoryFields = Mapping[str, Any]
@@ -225,22 +225,22 @@ def sealed_of(members: MemoryFields, limits: Limits) -> Sealed:
         ValueRefusedError: If a member has the wrong shape, or no canonical form.
         LimitError: If the record is too large.
     """
-    given = {name: part for name, part in members.items() if part is not None}
-    for name in sorted(GIVEN & given.keys()):
+    values = {name: part for name, part in members.items() if part is not None}
+    for name in sorted(GIVEN & values.keys()):
         raise UsageError("this member is set automatically", field=name)
-    component = given.pop("type", Component.SEMANTIC)
+    component = values.pop("type", Component.SEMANTIC)
     if not isinstance(component, str) or component not in set(Component):
         raise UsageError(f"the type must be one of {', '.join(Component)}", field="type")
-    if not any(_has_content(part) for name, part in given.items() if name not in _NOT_CONTENT):
+    if not any(_has_content(part) for name, part in values.items() if name not in _NOT_CONTENT):
         raise EmptyInputError("the memory is empty", field="text")
     for name in TIMES:
-        if name in given:
-            given[name] = parse_moment(given[name], name)
-    if "tags" in given:
-        given["tags"] = unique_tags(given["tags"])
+        if name in values:
+            values[name] = parse_moment(values[name], name)
+    if "tags" in values:
+        values["tags"] = unique_tags(values["tags"])
     known = known_members(component)
-    fields = {name: part for name, part in given.items() if name in known}
-    unknown = {name: part for name, part in given.items() if name not in known}
+    fields = {name: part for name, part in values.items() if name in known}
+    unknown = {name: part for name, part in values.items() if name not in known}
     return seal(_entry(Component(component), fields), unknown=unknown, limits=limits)
 
 

@@ -335,14 +335,14 @@ class OpenBank:
 
 @contextmanager
 def open_bank(
-    settings: Settings, wanted: str | None = None, *, writes: bool = False
+    settings: Settings, reference: str | None = None, *, writes: bool = False
 ) -> Iterator[OpenBank]:
     """Open the configured store and one of its banks, and close the store at the end.
 
     Args:
         settings: Settings with the store and the keys.
-        wanted: The bank, as for ``find_bank``; None for the one of the setting ``store.bank``, else
-            the default bank.
+        reference: The bank, as for ``find_bank``; None for the one of the setting ``store.bank``,
+            else the default bank.
         writes: Whether records will be appended.
 
     Raises:
@@ -352,37 +352,37 @@ def open_bank(
     """
     if not has_store(settings):
         missing = UnknownBankError("there is no store yet", hint="Create one: satchel init")
-        raise missing if settings.token is not None else _elsewhere(settings, wanted, missing)
+        raise missing if settings.token is not None else _elsewhere(settings, reference, missing)
     with configured_store(settings, read_only=not writes, for_holder=True) as store:
-        yield open_bank_in(settings, store, wanted, writes=writes)
+        yield open_bank_in(settings, store, reference, writes=writes)
 
 
 def open_bank_in(
-    settings: Settings, store: Store, wanted: str | None = None, *, writes: bool = False
+    settings: Settings, store: Store, reference: str | None = None, *, writes: bool = False
 ) -> OpenBank:
     """Return one bank of an open store; see ``open_bank``.
 
     With a token, it is the bank of the token, and nothing can be read before ``OpenBank.asked``.
     """
     if settings.token is not None:
-        return _held_bank(settings, store, wanted, writes=writes)
-    bank = chosen_bank(settings, store, wanted)
+        return _held_bank(settings, store, reference, writes=writes)
+    bank = chosen_bank(settings, store, reference)
     ledger = open_ledger(settings, store, bank, writes=writes)
     with store.reading() as reader:
         name = name_of(reader, bank)
-        is_only = not wanted and not settings.options.store.bank
+        is_only = not reference and not settings.options.store.bank
         require_not_missing(settings, reader, None if is_only else name, bank)
     return OpenBank(settings=settings, store=store, ledger=ledger, name=name)
 
 
-def is_still_meant(bank: OpenBank, wanted: str) -> bool:
+def still_matches(bank: OpenBank, reference: str) -> bool:
     """Check whether an open bank still has a name or ID, and still verifies.
 
     It may have been renamed or removed since it was opened.
 
     Args:
         bank: The bank.
-        wanted: The name or ID, as for ``find_bank``.
+        reference: The name or ID, as for ``find_bank``.
     """
     ledger = bank.ledger if bank.bearer is None else bank.bearer.whole(bank.ledger)
     try:
@@ -390,12 +390,14 @@ def is_still_meant(bank: OpenBank, wanted: str) -> bool:
             name = view.authority.name
     except (VerificationError, UnknownBankError):
         return False
-    digits = wanted.removeprefix(_PREFIX)
+    digits = reference.removeprefix(_PREFIX)
     is_id = len(digits) >= _LEAST_DIGITS and bank.id.startswith(_PREFIX + digits)
-    return name == bank.name and (wanted == name or is_id)
+    return name == bank.name and (reference == name or is_id)
 
 
-def _held_bank(settings: Settings, store: Store, wanted: str | None, *, writes: bool) -> OpenBank:
+def _held_bank(
+    settings: Settings, store: Store, reference: str | None, *, writes: bool
+) -> OpenBank:
     """Return the bank of the presented token, without a word about other banks."""
     from satchel.bank.permissions import load_bearer
 
@@ -405,25 +407,25 @@ def _held_bank(settings: Settings, store: Store, wanted: str | None, *, writes: 
         exists = bank_exists(reader, bank)
         if exists:
             name = name_of(reader, bank)
-    digits = (wanted or bank).removeprefix(_PREFIX)
+    digits = (reference or bank).removeprefix(_PREFIX)
     is_meant = len(digits) >= _LEAST_DIGITS and bank.startswith(_PREFIX + digits)
-    if not exists or not (is_meant or wanted == name):
+    if not exists or not (is_meant or reference == name):
         raise TokenError("the token is not for this bank", field="bank")
     ledger = bearer.unasked(open_ledger(settings, store, bank, writes=writes))
     return OpenBank(settings=settings, store=store, ledger=ledger, name=name, bearer=bearer)
 
 
-def chosen_bank(settings: Settings, store: Store, wanted: str | None) -> str:
+def chosen_bank(settings: Settings, store: Store, reference: str | None) -> str:
     """Return the ID of the bank to open in a store; see ``open_bank``."""
-    wanted = wanted or settings.options.store.bank or None
-    if wanted is not None:
+    reference = reference or settings.options.store.bank or None
+    if reference is not None:
         try:
-            return find_bank(store, wanted)
+            return find_bank(store, reference)
         except UnknownBankError as error:
-            _require_unseen(settings, store, wanted)
+            _require_unseen(settings, store, reference)
             with store.reading() as reader:
-                require_not_missing(settings, reader, wanted, "")
-            raise _elsewhere(settings, wanted, error) from None
+                require_not_missing(settings, reader, reference, "")
+            raise _elsewhere(settings, reference, error) from None
     default = default_bank(settings)
     with store.reading() as reader:
         if default is not None and bank_exists(reader, default):
@@ -495,7 +497,7 @@ def _several(reader: Reader, banks: Sequence[str]) -> UsageError:
     )
 
 
-def _require_unseen(settings: Settings, store: Store, wanted: str) -> None:
+def _require_unseen(settings: Settings, store: Store, reference: str) -> None:
     """Refuse a bank that this machine has seen in the store and that is missing from it.
 
     A bank whose copy to this store is incomplete is not missing.
@@ -503,7 +505,7 @@ def _require_unseen(settings: Settings, store: Store, wanted: str) -> None:
     Raises:
         RolledBackError: If this machine has seen the bank.
     """
-    digits, witness = wanted.removeprefix(_PREFIX), witness_of(settings)
+    digits, witness = reference.removeprefix(_PREFIX), witness_of(settings)
     if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
         return
     here = {seen.bank for seen in witness.seen_here()} | set(witness.banks_without_store())
@@ -517,33 +519,33 @@ def _require_unseen(settings: Settings, store: Store, wanted: str) -> None:
             raise missing_bank_error(bank, last.head, store.name)
 
 
-def find_bank(store: Store, wanted: str) -> str:
+def find_bank(store: Store, reference: str) -> str:
     """Return the ID of a bank by name, ID or ID prefix.
 
     Args:
         store: The store.
-        wanted: Its name, its ID, or at least the first six digits of the ID.
+        reference: Its name, its ID, or at least the first six digits of the ID.
 
     Raises:
         UnknownBankError: If there is no such bank.
         UsageError: If several banks match.
     """
     with store.reading() as reader:
-        if bank_exists(reader, wanted):
-            return wanted
-        digits = wanted.removeprefix(_PREFIX)
-        matches = find_by_name(reader, wanted)
+        if bank_exists(reader, reference):
+            return reference
+        digits = reference.removeprefix(_PREFIX)
+        matches = find_by_name(reader, reference)
         if not matches and len(digits) >= _LEAST_DIGITS:
             matches = find_by_prefix(reader, digits)
-        is_incomplete = not matches and is_partial_copy(reader, wanted)
+        is_incomplete = not matches and is_partial_copy(reader, reference)
     if not matches:
         hint = "See: satchel bank list. Or create it: satchel bank create NAME."
         if is_incomplete:
             hint = "A copy of it to this store is incomplete; resume it: satchel store copy."
-        raise UnknownBankError(f"there is no bank {wanted!r} here", file=store.name, hint=hint)
+        raise UnknownBankError(f"there is no bank {reference!r} here", file=store.name, hint=hint)
     if len(matches) > 1:
         raise UsageError(
-            f"{len(matches)} banks are named {wanted!r}",
+            f"{len(matches)} banks are named {reference!r}",
             hint=f"Choose one: {', '.join(matches)}",
         )
     return matches[0]

@@ -484,7 +484,7 @@ def list_memories(bank: OpenBank, options: ListOptions) -> Listing:
     Raises:
         UsageError: If a time is not valid.
     """
-    wanted = ListRequest(
+    request = ListRequest(
         types=texts(options.type),
         tags=texts(options.tags),
         everything=options.all,
@@ -496,7 +496,7 @@ def list_memories(bank: OpenBank, options: ListOptions) -> Listing:
             )
         },
     )
-    return listings.list_memories(bank, wanted, progress=options.progress)
+    return listings.list_memories(bank, request, progress=options.progress)
 
 
 @operation(

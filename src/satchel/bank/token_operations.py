@@ -224,14 +224,14 @@ def audience_from_elsewhere(settings: Settings, text: str) -> str:
     Raises:
         MalformedError: If it is none of them.
     """
-    found = _named_key(settings, text) or stated_key(text)
-    if found is None:
+    key = _named_key(settings, text) or stated_key(text)
+    if key is None:
         raise MalformedError(
             "neither a public key nor the name of a known key",
             field="audience",
             hint="Give a did:key or 64 hex digits.",
         )
-    return found
+    return key
 
 
 def _named_key(settings: Settings, text: str) -> str | None:
@@ -477,25 +477,25 @@ def _state(token: SignedToken, seq: int, view: View, at: str) -> str:
     return "not yet valid" if token.payload.not_before > at else "active"
 
 
-def _resolve_token(view: View, wanted: str) -> str:
+def _resolve_token(view: View, reference: str) -> str:
     """Return the ID of a token by ID, ID prefix, file or JSON."""
-    if is_whole_id(wanted):
-        return wanted
-    digits = wanted.removeprefix(_PREFIX)
+    if is_whole_id(reference):
+        return reference
+    digits = reference.removeprefix(_PREFIX)
     if len(digits) >= _LEAST_DIGITS:
         matches = [token.id for token, _ in _issued(view) if token.id.startswith(_PREFIX + digits)]
         if len(matches) == 1:
             return matches[0]
         if matches:
-            raise UsageError(f"several tokens start with {wanted!r}", field="token")
-    is_file = not wanted.startswith(_PREFIX) and Path(wanted).is_file()
-    if not wanted.lstrip().startswith("{") and not is_file:
+            raise UsageError(f"several tokens start with {reference!r}", field="token")
+    is_file = not reference.startswith(_PREFIX) and Path(reference).is_file()
+    if not reference.lstrip().startswith("{") and not is_file:
         raise UsageError(
             "no token of this bank has this ID, and no such file exists",
             field="token",
             hint="See: satchel token list --all.",
         )
-    chain = read_chain(wanted)
+    chain = read_chain(reference)
     if chain.bank != view.head.bank:
         raise UsageError("the token is for another bank", field="token")
     return chain.leaf.id

@@ -106,8 +106,8 @@ class ProgressLine:
             self._is_drawn = False
             _write_to_terminal(_CLEARED)
 
-    def _wait(self, what: str, seconds: float) -> None:
-        self._waited = what, seconds, monotonic()
+    def _wait(self, cause: str, seconds: float) -> None:
+        self._waited = cause, seconds, monotonic()
         self._draw()
 
     def _draw(self) -> None:
@@ -121,16 +121,16 @@ class ProgressLine:
             width = shutil.get_terminal_size().columns
             encoding = sys.stderr.encoding or "ascii"
             line = self._line(now, is_plain=not encoding.lower().startswith("utf"))
-            shown = line if len(line) < width else line[: width - 1]
-            _write_to_terminal(_CLEARED + shown.encode(encoding, "replace"))
+            fitted = line if len(line) < width else line[: width - 1]
+            _write_to_terminal(_CLEARED + fitted.encode(encoding, "replace"))
             self._is_drawn, self._drawn_at = True, now
         finally:
             self._is_drawing = False
 
     def _line(self, now: float, *, is_plain: bool) -> str:
-        what, seconds, heard_at = self._waited
-        if what and now - heard_at < _STILL_WAITING:
-            return f"waiting {_clock(seconds)} for {what}"
+        cause, seconds, heard_at = self._waited
+        if cause and now - heard_at < _STILL_WAITING:
+            return f"waiting {_clock(seconds)} for {cause}"
         full, rest = ("#", "-") if is_plain else ("━", "─")
         elapsed = now - self._began
         done = min(self._done, self._total)
@@ -269,7 +269,7 @@ class GlobalOptions:
 
             from satchel.config.settings import load_settings
 
-            found = load_settings(
+            settings = load_settings(
                 home=self.home,
                 config=self.config,
                 store=self.store,
@@ -277,11 +277,11 @@ class GlobalOptions:
                 token=self.token,
             )
             unlocking = replace(
-                found.unlocking,
+                settings.unlocking,
                 files=self.identities,
                 passphrase=file_passphrase(self.passphrase_file),
             )
-            self._settings.append(changed(found, unlocking=unlocking))
+            self._settings.append(changed(settings, unlocking=unlocking))
         return self._settings[0]
 
     def present(self, token: str) -> None:
@@ -310,11 +310,11 @@ def safe(text: object) -> "Text":
 
 
 def _visible(text: object) -> str:
-    said = str(text)
-    if said.isprintable():
-        return said
+    plain = str(text)
+    if plain.isprintable():
+        return plain
     return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in said
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in plain
     )
 
 
@@ -361,14 +361,14 @@ def wrapped(indent: str, text: object, style: str = "") -> None:
     if not sys.stdout.isatty():
         line(indent, text, style=style)
         return
-    shown = safe(text)
-    said = shown.plain.lstrip(" ")
-    inner = indent + " " * (len(shown.plain) - len(said))
+    printable = safe(text)
+    content = printable.plain.lstrip(" ")
+    inner = indent + " " * (len(printable.plain) - len(content))
     room = _width() - len(inner)
     if room < _LEAST_ROOM:
-        line(inner, said, style=style)
+        line(inner, content, style=style)
         return
-    for row in safe(said).wrap(_console(stderr=False), room):
+    for row in safe(content).wrap(_console(stderr=False), room):
         line(inner, row.plain.rstrip(), style=style)
 
 
@@ -424,10 +424,10 @@ def table(columns: list[str], rows: Iterable[list[object]], *, cut: bool = False
         _print_plain(stream, columns, rows)
         return
     head = [[Text(column, style="dim") for column in columns]] if columns else []
-    shown = [*head, *([_cell(cell) for cell in row] for row in rows)]
-    widths = [max(cell.cell_len for cell in column) for column in zip(*shown, strict=True)]
+    cells = [*head, *([_cell(cell) for cell in row] for row in rows)]
+    widths = [max(cell.cell_len for cell in column) for column in zip(*cells, strict=True)]
     console = _console(stderr=state.data_on_stdout)
-    for row in shown:
+    for row in cells:
         whole = Text()
         for cell, width in zip(row, widths, strict=True):
             whole.append_text(cell)
@@ -443,12 +443,12 @@ def _print_plain(stream: TextIO, columns: list[str], rows: Iterable[list[object]
     from rich.cells import cell_len
     from rich.text import Text
 
-    shown = [columns] if columns else []
-    shown += (
+    text_rows = [columns] if columns else []
+    text_rows += (
         [cell.plain if isinstance(cell, Text) else _visible(cell) for cell in row] for row in rows
     )
-    widths = [max(map(cell_len, column)) for column in zip(*shown, strict=True)]
-    for row in shown:
+    widths = [max(map(cell_len, column)) for column in zip(*text_rows, strict=True)]
+    for row in text_rows:
         padded = (
             cell + " " * (width - cell_len(cell) + 2)
             for cell, width in zip(row, widths, strict=True)
@@ -487,9 +487,9 @@ def _labelled(label: str, style: str, text: str) -> None:
 
 def dim(text: str) -> "Text":
     """Return untrusted text, dimmed."""
-    shown = safe(text)
-    shown.stylize("dim")
-    return shown
+    dimmed = safe(text)
+    dimmed.stylize("dim")
+    return dimmed
 
 
 def excerpt(text: str) -> str:

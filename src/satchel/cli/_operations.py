@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_origin
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -16,6 +16,9 @@ from satchel.cli._tree import BANK, JSON, TYPE_NAMES, Command, Group, Parameter
 from satchel.crypto.json_reader import JsonReader
 from satchel.errors import UsageError
 from satchel.ports.operations import Field, Operation, declared, texts
+
+if TYPE_CHECKING:
+    from satchel.bank.open_bank import OpenBank
 
 _R = TypeVar("_R")
 
@@ -74,30 +77,30 @@ def command(
     reports = label is not None and any(field.name == "progress" for field in operation.fields)
 
     def run(**values: Any) -> int:
-        as_json, wanted_bank = values.pop(JSON.name), values.pop(BANK.name, None)
-        given = _given(offered, values)
-        more = () if extra is None else (extra(**_given(more_fields, values)),)
+        as_json, bank_name = values.pop(JSON.name), values.pop(BANK.name, None)
+        arguments = _passed_options(offered, values)
+        extras = () if extra is None else (extra(**_passed_options(more_fields, values)),)
         with ExitStack() as state.held:
             held = state.held
             if prepare is not None:
-                prepare(given, *more)
-            output = given.get("output")
-            if given.get("propose") is not None:
-                held.enter_context(_proposed(given["propose"], as_json=as_json))
+                prepare(arguments, *extras)
+            output = arguments.get("output")
+            if arguments.get("propose") is not None:
+                held.enter_context(_proposed(arguments["propose"], as_json=as_json))
             if output is not None:
-                given["output"] = held.enter_context(_output(output))
+                arguments["output"] = held.enter_context(_output(output))
             if label is not None and not as_json:
-                tell = held.enter_context(activity.shown(label or operation.name, unit))
-                given |= {"progress": tell} if reports else {}
-            options = operation.options(**given)
-            supplied_here = _internal(operation, options, internal)
-            there = held.enter_context(_opened(bank, context, wanted_bank, (options, *more)))
-            options = options if choose is None else choose(there, options)
-            result = operation.run(there, options, **supplied_here)
+                progress = held.enter_context(activity.shown(label or operation.name, unit))
+                arguments |= {"progress": progress} if reports else {}
+            options = operation.options(**arguments)
+            internal_arguments = _internal(operation, options, internal)
+            target = held.enter_context(_opened(bank, context, bank_name, (options, *extras)))
+            options = options if choose is None else choose(target, options)
+            result = operation.run(target, options, **internal_arguments)
         if output == _STDOUT:
             result = _on_stdout(result)
-        shown = _print(operation.json(result)) if as_json else views(result, *more)
-        return (shown or 0) if status is None else status(result)
+        exit_status = _print(operation.json(result)) if as_json else views(result, *extras)
+        return (exit_status or 0) if status is None else status(result)
 
     general = (JSON,) if bank is None else (dataclasses.replace(BANK, help=bank_help), JSON)
     named = [field for field in more_fields if field.option.argument and field.is_required]
@@ -109,11 +112,27 @@ def command(
 
 
 def _opened(
-    bank: Opens | None, context: Opens | None, wanted: str | None, options: tuple[Any, ...]
+    bank: Opens | None, context: Opens | None, bank_name: str | None, options: tuple[Any, ...]
 ) -> AbstractContextManager[Any]:
     if bank is not None:
-        return bank(wanted, *options)
+        return bank(bank_name, *options)
     return nullcontext(state.settings) if context is None else context(*options)
+
+
+def open_to_read(bank: str | None, *_: object) -> "AbstractContextManager[OpenBank]":
+    """Open the bank of a command that only reads."""
+    from satchel.bank.open_bank import open_bank
+
+    return open_bank(state.settings, bank)
+
+
+def open_to_write(
+    bank: str | None, options: object, *_: object
+) -> "AbstractContextManager[OpenBank]":
+    """Open the bank of a command that writes, for reading if it is a dry run."""
+    from satchel.bank.open_bank import open_bank
+
+    return open_bank(state.settings, bank, writes=not getattr(options, "dry_run", False))
 
 
 def _on_stdout(result: Any) -> Any:
@@ -131,10 +150,10 @@ def _print(value: Any) -> int:
     return 0
 
 
-def _given(fields: Sequence[Field], values: Mapping[str, Any]) -> dict[str, Any]:
+def _passed_options(fields: Sequence[Field], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that were given, as the operation takes them."""
-    given = [field for field in fields if values[field.name] is not None]
-    return {field.name: _value(field, values[field.name]) for field in given}
+    passed = [field for field in fields if values[field.name] is not None]
+    return {field.name: _value(field, values[field.name]) for field in passed}
 
 
 def _internal(
@@ -143,19 +162,21 @@ def _internal(
     internal: Callable[[Any], Mapping[str, Any]] | None,
 ) -> dict[str, Any]:
     """Return the arguments of an operation besides its options, such as keys of owners."""
-    found = dict[str, Any]()
+    arguments = dict[str, Any]()
     if operation.internal & {"owner", "owners"}:
         from satchel.cli._options import owner_key, owner_keys
 
-        found["owner"] = partial(owner_key, getattr(options, "signing_key", None))
+        arguments["owner"] = partial(owner_key, getattr(options, "signing_key", None))
         if "owners" in operation.internal:
-            found["owners"] = partial(owner_keys, options.signing_key, texts(options.co_signers))
+            arguments["owners"] = partial(
+                owner_keys, options.signing_key, texts(options.co_signers)
+            )
     if "permission" in operation.internal:
         from satchel.config.options import OWN
 
-        found["permission"] = OWN
-    found |= {} if internal is None else internal(options)
-    return {name: each for name, each in found.items() if name in operation.internal}
+        arguments["permission"] = OWN
+    arguments |= {} if internal is None else internal(options)
+    return {name: each for name, each in arguments.items() if name in operation.internal}
 
 
 def _proposed(path: str, *, as_json: bool) -> AbstractContextManager[None]:
@@ -184,10 +205,10 @@ def _value(field: Field, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _mapping(field: Field, given: list[str]) -> dict[str, Any]:
+def _mapping(field: Field, pairs: list[str]) -> dict[str, Any]:
     """Return NAME=TEXT pairs and JSON objects as one object."""
     result = dict[str, Any]()
-    for each in given:
+    for each in pairs:
         value: Any
         if each.lstrip().startswith("{"):
             result |= _json(each, field.flag)

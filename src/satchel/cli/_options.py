@@ -53,10 +53,10 @@ class Encryption(Options):
     ] = False
 
 
-def read_passphrase(given: dict[str, Any], encryption: Encryption) -> None:
+def read_passphrase(values: dict[str, Any], encryption: Encryption) -> None:
     """Read the passphrase for a file to encrypt into the options of an operation."""
     if encryption.encrypt_passphrase:
-        given["file_passphrase"] = new_file_passphrase()
+        values["file_passphrase"] = new_file_passphrase()
 
 
 def owner_key(name: str | None) -> SigningKey:
@@ -64,13 +64,15 @@ def owner_key(name: str | None) -> SigningKey:
     settings = state.settings
     if settings.token is not None:
         return signing_key(settings)[0]
-    wanted = name or settings.options.keys.name
-    there = wanted in settings.keyring.names()
-    needed = there and settings.keyring.read(wanted).protected
-    passphrase = key_passphrase() if needed else None
-    key, made = signing_key(settings, name, passphrase=passphrase)
-    if made:
-        message(f"created the signing key {wanted!r}. Keep a copy elsewhere: {export_of(wanted)}")
+    key_name = name or settings.options.keys.name
+    exists = key_name in settings.keyring.names()
+    is_protected = exists and settings.keyring.read(key_name).protected
+    passphrase = key_passphrase() if is_protected else None
+    key, is_new = signing_key(settings, name, passphrase=passphrase)
+    if is_new:
+        message(
+            f"created the signing key {key_name!r}. Keep a copy elsewhere: {export_of(key_name)}"
+        )
     return key
 
 
@@ -79,16 +81,16 @@ def export_of(name: str) -> str:
     return shlex.join(["satchel", "key", "export", name, "--secret", "-o", f"{name}.key.json"])
 
 
-def owner_keys(name: str | None, also: Sequence[str] | None) -> tuple[SigningKey, ...]:
+def owner_keys(name: str | None, co_signers: Sequence[str] | None) -> tuple[SigningKey, ...]:
     """Return an owner's key, and the keys of the co-signers."""
-    return (owner_key(name), *(owner_key(one) for one in also or ()))
+    return (owner_key(name), *(owner_key(co_signer) for co_signer in co_signers or ()))
 
 
 def report_refused(refused: Sequence[RefusedRecord]) -> None:
     """Print the first malformed records that were skipped."""
-    for one in refused[:_SHOWN]:
-        place = f"line {one.line}" if one.line is not None else f"record {one.field}"
-        message(f"  {place}: {one.message}")
+    for record in refused[:_SHOWN]:
+        location = f"line {record.line}" if record.line is not None else f"record {record.field}"
+        message(f"  {location}: {record.message}")
     if len(refused) > _SHOWN:
         message("  more: --json")
 
@@ -134,13 +136,13 @@ def show_plan(plan: TransferPlan) -> None:
     print_text(plan_page(plan))
 
 
-def report_secrets(found: Mapping[str, int], kept: int) -> None:
+def report_secrets(secrets: Mapping[str, int], retained: int) -> None:
     """Report the kinds of secrets that were found, never their values."""
-    if not found:
+    if not secrets:
         return
-    what = ", ".join(f"{number:,} {kind}" for kind, number in found.items())
-    done = "kept as they are; --scrub-secrets replaces them" if kept else "replaced"
-    message(f"secrets: {what}; {done}")
+    kinds = ", ".join(f"{number:,} {kind}" for kind, number in secrets.items())
+    treatment = "kept as they are; --scrub-secrets replaces them" if retained else "replaced"
+    message(f"secrets: {kinds}; {treatment}")
 
 
 _NEXT = "Each owner signs it: satchel bank owner sign FILE. Then: satchel bank owner enact FILE"
@@ -171,13 +173,13 @@ def tell_proposal(path: str) -> None:
 
 def show_matters(matters: Sequence[ProposedAction]) -> None:
     """Print proposals in words, and their signatures."""
-    for one in matters:
-        line(_WORDS.get(one.action, one.action))
-        for name, value in one.about.items():
+    for matter in matters:
+        line(_WORDS.get(matter.action, matter.action))
+        for name, value in matter.about.items():
             line(f"  {name}: {value}")
-        line(f"  bank: {one.bank}")
-        line(f"  {count(len(one.signed_by), 'signature')}")
-        for key in one.signed_by:
+        line(f"  bank: {matter.bank}")
+        line(f"  {count(len(matter.signed_by), 'signature')}")
+        for key in matter.signed_by:
             line(f"    {key}")
 
 

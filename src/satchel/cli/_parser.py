@@ -181,9 +181,9 @@ class _Branch(_Help, click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        found = self.get_command(ctx, name)
+        subcommand = self.get_command(ctx, name)
         state.is_hook = self.words == _HOOK
-        if found is None and not ctx.resilient_parsing and not name.startswith("-"):
+        if subcommand is None and not ctx.resilient_parsing and not name.startswith("-"):
             words = " ".join(("satchel", *self.words))
             raise UsageError(
                 f"{words} has no command {name!r}",
@@ -230,10 +230,10 @@ def _command(name: str) -> click.Command:
     record, words = index()[name], tuple(name.split())
     if not record.is_group:
         return leaf(words, record, lambda: _imported(words, record))
-    made = _Branch(words[-1], no_args_is_help=True)
-    made.words, made.record = words, record
-    made.context_settings = _SETTINGS
-    return made
+    branch = _Branch(words[-1], no_args_is_help=True)
+    branch.words, branch.record = words, record
+    branch.context_settings = _SETTINGS
+    return branch
 
 
 def leaf(words: Sequence[str], record: Specification, load: Callable[[], Command]) -> click.Command:
@@ -251,18 +251,20 @@ def leaf(words: Sequence[str], record: Specification, load: Callable[[], Command
 
         if state.json and JSON.name in values:
             values[JSON.name] = True
-        given = {
+        arguments = {
             name: (list(value) or None) if name in many else value for name, value in values.items()
         }
         command = load()
-        return command.run(**command.convert(given))
+        return command.run(**command.convert(arguments))
 
-    made = _Leaf(words[-1], callback=run)
-    made.params = [_parameter(each) for each in record.parameters]
-    taken = {flag for each in record.parameters for flag in (*each.flags, *each.off)}
-    made.params += [_global(each, hidden=True) for each in GLOBAL if taken.isdisjoint(each.flags)]
-    made.record, made.context_settings = record, _SETTINGS
-    return made
+    leaf_command = _Leaf(words[-1], callback=run)
+    leaf_command.params = [_parameter(each) for each in record.parameters]
+    used_flags = {flag for each in record.parameters for flag in (*each.flags, *each.off)}
+    leaf_command.params += [
+        _global(each, hidden=True) for each in GLOBAL if used_flags.isdisjoint(each.flags)
+    ]
+    leaf_command.record, leaf_command.context_settings = record, _SETTINGS
+    return leaf_command
 
 
 def _imported(words: Sequence[str], record: Specification) -> Command:
@@ -291,7 +293,7 @@ def _parameter(record: Parameter) -> click.Parameter:
     complete = _completion(record.values)
     default: dict[str, Any] = {} if record.default is None else {"default": record.default}
     if not record.flags:
-        made = _Argument(
+        argument = _Argument(
             [record.name],
             type=kind,
             required=record.is_required,
@@ -301,9 +303,9 @@ def _parameter(record: Parameter) -> click.Parameter:
         )
         name = record.metavar or record.name.upper()
         dots = "..." if record.is_many else ""
-        made.metavar = f"{name if record.is_required else f'[{name}]'}{dots}"
-        made.described = record.help
-        return made
+        argument.metavar = f"{name if record.is_required else f'[{name}]'}{dots}"
+        argument.described = record.help
+        return argument
     is_switch = record.type == "switch"
     names = list(record.flags)
     if record.off:
@@ -377,11 +379,12 @@ _AFTER = "global_"
 
 
 def _global(record: Parameter, *, hidden: bool = False) -> click.Parameter:
-    made = _parameter(record)
-    if isinstance(made, click.Option) and hidden:
-        made.hidden, made.expose_value, made.callback = True, False, _set_later
-        made.name = f"{_AFTER}{record.name}"  # an argument of the command may have the same name
-    return made
+    parameter = _parameter(record)
+    if isinstance(parameter, click.Option) and hidden:
+        parameter.hidden, parameter.expose_value, parameter.callback = True, False, _set_later
+        # An argument of the command may have the same name.
+        parameter.name = f"{_AFTER}{record.name}"
+    return parameter
 
 
 def _set_later(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -437,9 +440,9 @@ verification, 4 malformed or unreadable input, 5 target failed, 130 interrupted.
 
 
 def _root() -> click.Command:
-    made = _Branch("satchel", callback=_set_state, no_args_is_help=True)
-    made.params = [_global(each) for each in GLOBAL]
-    made.params += [
+    root = _Branch("satchel", callback=_set_state, no_args_is_help=True)
+    root.params = [_global(each) for each in GLOBAL]
+    root.params += [
         click.Option(["--json"], is_flag=True, hidden=True, expose_value=False),
         click.Option(
             ["--version"],
@@ -450,9 +453,9 @@ def _root() -> click.Command:
             help="Print versions.",
         ),
     ]
-    made.record = Specification(help=_ROOT_HELP, is_group=True)
-    made.context_settings = _SETTINGS
-    return made
+    root.record = Specification(help=_ROOT_HELP, is_group=True)
+    root.context_settings = _SETTINGS
+    return root
 
 
 def run_command(arguments: Sequence[str]) -> Any:

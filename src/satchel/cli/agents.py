@@ -50,37 +50,40 @@ def show_agent(result: Agent) -> None:
 
 def show_exported(done: AgentExportResult) -> int:
     """Print what an export wrote and skipped."""
-    told = done.export
-    would = "would write " if told.dry_run else ""
-    line(f"{done.agent} -> {told.format}: {would}", count(told.entries, "memory"))
+    export = done.export
+    would = "would write " if export.dry_run else ""
+    line(f"{done.agent} -> {export.format}: {would}", count(export.entries, "memory"))
     print_facts(
         [
             ("messages", f"{done.messages:,} of {done.messages_there:,}"),
             ("files", f"{done.texts:,} with text, {done.binaries:,} others"),
         ]
     )
-    if told.output_bytes is not None:
-        written = f"{told.output}  {size(told.output_bytes)}  {told.output_digest}"
+    if export.output_bytes is not None:
+        written = f"{export.output}  {size(export.output_bytes)}  {export.output_digest}"
         print_facts([("written", written)])
-    if told.signed_by:
-        print_facts([("signed by", told.signed_by)])
+    if export.signed_by:
+        print_facts([("signed by", export.signed_by)])
     if done.lossless:
         message("The file includes the whole agent.")
-    for one in done.report["omittedSections"]:
-        if one["count"]:
-            message(f"not included: {one['count']:,} of {one['section']}: ", one["reason"])
-    for one in done.report["truncations"]:
-        what = one["section"].rpartition(".")[2]
+    for omitted in done.report["omittedSections"]:
+        if omitted["count"]:
+            message(
+                f"not included: {omitted['count']:,} of {omitted['section']}: ", omitted["reason"]
+            )
+    for cut in done.report["truncations"]:
+        section = cut["section"].rpartition(".")[2]
         message(
-            f"cut: the last {one['kept']:,} of {one['original']:,} {what}; --full includes them all"
+            f"cut: the last {cut['kept']:,} of {cut['original']:,} {section};"
+            " --full includes them all"
         )
     for file in done.left_out[:_SHOWN]:
         message("  ", file.path, ": ", file.reason)
-    report_secrets(told.secrets, told.secrets_kept)
-    for note in told.notes:
+    report_secrets(export.secrets, export.secrets_kept)
+    for note in export.notes:
         message("note: ", note)
-    show_losses(told.losses, dry_run=told.dry_run)
-    return report_receipt(told.receipt, told.receipt_problem, told.unaccepted)
+    show_losses(export.losses, dry_run=export.dry_run)
+    return report_receipt(export.receipt, export.receipt_problem, export.unaccepted)
 
 
 _CONFLICTS = {
@@ -111,25 +114,29 @@ def show_imported(done: AgentImportResult) -> int:
         message(f"binary files without their contents: {len(done.files.not_in_file):,}")
     if done.lossless is False:
         message("The file does not include the whole agent: see its exportMetadata.")
-    told = done.memory
-    for note in [*done.notes, *(told.notes if told is not None else ())]:
+    memory = done.memory
+    for note in [*done.notes, *(memory.notes if memory is not None else ())]:
         message("note: ", note)
-    if told is not None:
-        show_losses(told.losses)
-        report_secrets(told.secrets, told.secrets_kept)
-    return 0 if told is None else report_receipts(told.receipts, told.unaccepted)
+    if memory is not None:
+        show_losses(memory.losses)
+        report_secrets(memory.secrets, memory.secrets_kept)
+    return 0 if memory is None else report_receipts(memory.receipts, memory.unaccepted)
 
 
 def _rows_of(done: AgentImportResult) -> list[tuple[str, object]]:
-    told, files = done.memory, done.files
+    memory, files = done.memory, done.files
     rows: list[tuple[str, object]] = [("bank", done.bank)]
-    banks = told.banks if told is not None else []
-    rows.append(("memory", f"{sum(one.done.added + one.done.others for one in banks):,} records"))
+    banks = memory.banks if memory is not None else []
+    rows.append(
+        ("memory", f"{sum(bank.done.added + bank.done.others for bank in banks):,} records")
+    )
     for name, words in _CONFLICTS.items():
-        count = sum(getattr(one.done, name) + getattr(one.done, f"others_{name}") for one in banks)
+        count = sum(
+            getattr(bank.done, name) + getattr(bank.done, f"others_{name}") for bank in banks
+        )
         if count:
             rows.append(("", f"{count:,} {words}"))
-    near = sum(one.done.near for one in banks)
+    near = sum(bank.done.near for bank in banks)
     if near:
         rows.append(("", f"{near:,} skipped: others are nearly the same; see --near-duplicates"))
     if files.folder:
@@ -155,9 +162,9 @@ def _asking(_: object) -> dict[str, Any]:
     return {"ask": _ask if can_ask else None}
 
 
-def _ask(wanted: str) -> OnAgent:
+def _ask(agent: str) -> OnAgent:
     choices = [each.value for each in OnAgent if each is not OnAgent.PROMPT]
-    question = f"There is an agent {wanted} already: {', '.join(choices)}?"
+    question = f"There is an agent {agent} already: {', '.join(choices)}?"
     answer = click.prompt(question, default="fail", err=True)
     return OnAgent(answer) if answer in choices else OnAgent.FAIL
 

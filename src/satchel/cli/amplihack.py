@@ -104,8 +104,8 @@ def _branch(is_last: bool) -> str:
 def show_cleaned(result: CleanResult) -> None:
     """Print which sessions were forgotten, or would be."""
     line(f"Found {count(len(result.matched), 'session')} matching '{result.pattern}'")
-    for one in result.matched:
-        line(f"  {one.session_id} ({one.memory_count} memories)")
+    for matched in result.matched:
+        line(f"  {matched.session_id} ({matched.memory_count} memories)")
     if result.dry_run:
         line("Dry-run mode: No sessions were deleted.")
         return
@@ -116,43 +116,43 @@ def show_cleaned(result: CleanResult) -> None:
     line(f"Cleanup complete: {len(result.deleted)} deleted, {len(result.failed)} errors")
 
 
-def show_exported(found: ExportResult) -> int:
+def show_exported(result: ExportResult) -> int:
     """Print the result of an export."""
-    line(f"Exported memory for agent '{found.agent_name}'")
-    line(f"  Format: {found.format}")
-    line(f"  Output: {found.output_path}")
-    if found.file_size_bytes is not None:
-        line(f"  Size: {size(found.file_size_bytes)}")
-    _show_statistics(found.statistics)
-    for note in found.notes:
+    line(f"Exported memory for agent '{result.agent_name}'")
+    line(f"  Format: {result.format}")
+    line(f"  Output: {result.output_path}")
+    if result.file_size_bytes is not None:
+        line(f"  Size: {size(result.file_size_bytes)}")
+    _show_statistics(result.statistics)
+    for note in result.notes:
         message("note: ", note)
-    show_losses(found.failed)
-    return report_receipts([found.receipt] if found.receipt else [], found.unaccepted)
+    show_losses(result.failed)
+    return report_receipts([result.receipt] if result.receipt else [], result.unaccepted)
 
 
-def show_imported(found: ImportResult) -> int:
+def show_imported(result: ImportResult) -> int:
     """Print the result of an import."""
-    line("Would import memory into agent" if found.dry_run else "Imported memory into agent")
-    line(f"  Agent: {found.agent_name}")
-    line(f"  Format: {found.format}")
-    if found.source_agent is not None:
-        line(f"  Source agent: {found.source_agent}")
-    line(f"  Merge mode: {found.merge}")
-    _show_statistics(found.statistics)
-    if found.conflicts:
-        message(f"other versions of what the agent had: {found.conflicts:,}")
-    for one in found.conflict_examples:
-        message("  ", one)
-    for loss in found.losses:
+    line("Would import memory into agent" if result.dry_run else "Imported memory into agent")
+    line(f"  Agent: {result.agent_name}")
+    line(f"  Format: {result.format}")
+    if result.source_agent is not None:
+        line(f"  Source agent: {result.source_agent}")
+    line(f"  Merge mode: {result.merge}")
+    _show_statistics(result.statistics)
+    if result.conflicts:
+        message(f"other versions of what the agent had: {result.conflicts:,}")
+    for example in result.conflict_examples:
+        message("  ", example)
+    for loss in result.losses:
         message(f"lost: {loss.name}, {loss.count:,}: {loss.reason}")
-    report_refused(found.failed)
-    for note in found.notes:
+    report_refused(result.failed)
+    for note in result.notes:
         message("note: ", note)
-    return report_receipts(found.receipts, found.unaccepted)
+    return report_receipts(result.receipts, result.unaccepted)
 
 
-def _show_statistics(found: list[tuple[str, str]]) -> None:
-    for name, number in found:
+def _show_statistics(statistics: list[tuple[str, str]]) -> None:
+    for name, number in statistics:
         line(f"  {name}: {number}")
 
 
@@ -198,10 +198,10 @@ def _asking(_: object) -> dict[str, Any]:
     return {"agree": _agree if can_ask else None}
 
 
-def _agree(found: Sequence[SessionSummary]) -> bool:
-    for each in found:
-        message(f"  {each.session_id} ({each.memory_count} memories)")
-    message(f"Forget {count(len(found), 'session')}? [y/N] ")
+def _agree(sessions: Sequence[SessionSummary]) -> bool:
+    for session in sessions:
+        message(f"  {session.session_id} ({session.memory_count} memories)")
+    message(f"Forget {count(len(sessions), 'session')}? [y/N] ")
     with activity.hidden():
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 

@@ -48,89 +48,89 @@ def show_setup(setup: BackupSetup) -> None:
     message("Then: satchel backup run, and satchel backup schedule")
 
 
-def show_run(found: BackupRun) -> None:
+def show_run(run: BackupRun) -> None:
     """Print the result of a backup at each destination."""
-    for one in found.made:
-        if one.id is not None:
-            line(_sentence(one))
-        for note in one.notes:
-            message(f"{one.destination}: note: ", note)
-        for name in one.missing:
-            message(f"{one.destination}: missing: ", name)
-        if one.error is not None:
-            message(f"{one.destination}: failed: ", one.error, style="bold red")
+    for copy in run.made:
+        if copy.id is not None:
+            line(_sentence(copy))
+        for note in copy.notes:
+            message(f"{copy.destination}: note: ", note)
+        for name in copy.missing:
+            message(f"{copy.destination}: missing: ", name)
+        if copy.error is not None:
+            message(f"{copy.destination}: failed: ", copy.error, style="bold red")
 
 
-def _sentence(one: DestinationResult) -> str:
-    parts = [count(one.banks, "bank"), count(one.records, "record")]
-    parts += [f"files of {count(one.files, 'key')}"] if one.files else []
-    parts += [count(one.agents, "agent")] if one.agents else []
-    new = f"{one.written:,} of {one.packs:,} packs new, {one.bytes_written:,} bytes"
-    done = "incomplete"
-    if one.verified:
-        done = "verified"
-    if one.verified and one.unopened:
-        done = f"verified; {count(one.unopened, 'encrypted pack')} by hash only"
-    gone = f"; {count(len(one.dropped), 'older backup')} removed" if one.dropped else ""
-    return f"{one.id}: {', '.join(parts)}; {new}; {done}{gone}"
+def _sentence(copy: DestinationResult) -> str:
+    parts = [count(copy.banks, "bank"), count(copy.records, "record")]
+    parts += [f"files of {count(copy.files, 'key')}"] if copy.files else []
+    parts += [count(copy.agents, "agent")] if copy.agents else []
+    new = f"{copy.written:,} of {copy.packs:,} packs new, {copy.bytes_written:,} bytes"
+    status = "incomplete"
+    if copy.verified:
+        status = "verified"
+    if copy.verified and copy.unopened:
+        status = f"verified; {count(copy.unopened, 'encrypted pack')} by hash only"
+    removed = f"; {count(len(copy.dropped), 'older backup')} removed" if copy.dropped else ""
+    return f"{copy.id}: {', '.join(parts)}; {new}; {status}{removed}"
 
 
-def listed(one: BackupLine) -> Iterator[str]:
+def listed(backup: BackupLine) -> Iterator[str]:
     """Yield the notes on a backup in a listing."""
-    if one.reason:
-        yield one.reason
-    if one.agents:
-        yield f"agents {', '.join(one.agents)}"
-    if one.encrypted:
-        yield "encrypted, no identity here decrypts it" if one.closed else "encrypted"
-    if not one.own:
+    if backup.reason:
+        yield backup.reason
+    if backup.agents:
+        yield f"agents {', '.join(backup.agents)}"
+    if backup.encrypted:
+        yield "encrypted, no identity here decrypts it" if backup.closed else "encrypted"
+    if not backup.own:
         yield "of another store"
-    if not one.believed:
+    if not backup.believed:
         yield "untrusted signer"
-    if one.holds_erased:
-        yield f"holds {count(one.holds_erased, 'erased record')}"
+    if backup.holds_erased:
+        yield f"holds {count(backup.holds_erased, 'erased record')}"
 
 
-def show_restored(found: RestoreResult) -> None:
+def show_restored(result: RestoreResult) -> None:
     """Print the result of a restore."""
-    for one in found.banks:
-        line(f"{one.name or one.bank}: {_restored(one, dry_run=found.dry_run)}")
-        _notes(one.name or one.bank, one.notes)
-        if one.safety:
-            message(f"what was replaced is in the backup {one.safety}")
-    if found.session is not None:
-        line(f"session {found.session.name or found.session.session}: {_session(found.session)}")
-        _notes("session", found.session.notes)
-    for part in found.files:
-        line(f"files of {part.key}: {'would be restored' if found.dry_run else 'restored'}")
+    for bank in result.banks:
+        line(f"{bank.name or bank.bank}: {_restored(bank, dry_run=result.dry_run)}")
+        _notes(bank.name or bank.bank, bank.notes)
+        if bank.safety:
+            message(f"what was replaced is in the backup {bank.safety}")
+    if result.session is not None:
+        line(f"session {result.session.name or result.session.session}: {_session(result.session)}")
+        _notes("session", result.session.notes)
+    for part in result.files:
+        line(f"files of {part.key}: {'would be restored' if result.dry_run else 'restored'}")
         if part.aside:
             message(f"what was replaced is in {part.aside}")
-    for agent in found.agents:
-        line(f"agent {agent.id}: {_agent(agent, dry_run=found.dry_run)}")
+    for agent in result.agents:
+        line(f"agent {agent.id}: {_agent(agent, dry_run=result.dry_run)}")
         _notes(agent.id, agent.notes)
         if agent.aside:
             message(f"what was replaced is in {agent.aside}")
-    _notes("backup", found.notes)
-    line(f"{found.backup} of {found.taken} -> {found.target}")
-    report_receipts(found.receipts, 0)
+    _notes("backup", result.notes)
+    line(f"{result.backup} of {result.taken} -> {result.target}")
+    report_receipts(result.receipts, 0)
 
 
-def _agent(one: RestoredAgent, *, dry_run: bool) -> str:
+def _agent(agent: RestoredAgent, *, dry_run: bool) -> str:
     what = "would be restored" if dry_run else "restored"
-    parts = ["no files"] if not one.folder else []
-    if one.folder:
-        did = "unchanged" if one.same else what
-        parts.append(f"{count(one.files, 'file')} {did}, in {one.folder}")
-    parts += ["added to the configuration"] if one.configured and not dry_run else []
+    parts = ["no files"] if not agent.folder else []
+    if agent.folder:
+        did = "unchanged" if agent.same else what
+        parts.append(f"{count(agent.files, 'file')} {did}, in {agent.folder}")
+    parts += ["added to the configuration"] if agent.configured and not dry_run else []
     return "; ".join(parts)
 
 
-def _session(one: RestoredSession) -> str:
-    parts = [count(one.messages, "message"), f"{count(one.added, 'record')} added"]
-    parts += [f"{count(one.returned, 'deleted record')} restored"] if one.returned else []
-    parts += [f"{one.there:,} unchanged"] if one.there else []
-    where = one.bank_name or one.bank or "a new bank"
-    return f"{', '.join(parts)}, in {where}{' (created)' if one.made else ''}"
+def _session(session: RestoredSession) -> str:
+    parts = [count(session.messages, "message"), f"{count(session.added, 'record')} added"]
+    parts += [f"{count(session.returned, 'deleted record')} restored"] if session.returned else []
+    parts += [f"{session.there:,} unchanged"] if session.there else []
+    where = session.bank_name or session.bank or "a new bank"
+    return f"{', '.join(parts)}, in {where}{' (created)' if session.made else ''}"
 
 
 _STANDS = {
@@ -142,39 +142,39 @@ _STANDS = {
 }
 
 
-def _restored(one: RestoredBank, *, dry_run: bool) -> str:
-    parts = [count(one.size, "record")]
-    parts.append(_STANDS[one.relation] if dry_run else f"{one.carried:,} restored")
-    parts += [f"{one.erased_again:,} erased again"] if one.erased_again else []
-    parts += ["newer records that this machine has seen are given up"] if one.given_up else []
+def _restored(bank: RestoredBank, *, dry_run: bool) -> str:
+    parts = [count(bank.size, "record")]
+    parts.append(_STANDS[bank.relation] if dry_run else f"{bank.carried:,} restored")
+    parts += [f"{bank.erased_again:,} erased again"] if bank.erased_again else []
+    parts += ["newer records that this machine has seen are given up"] if bank.given_up else []
     return ", ".join(parts)
 
 
-def show_drill(found: Drill) -> None:
+def show_drill(drill: Drill) -> None:
     """Print the result of a test restore."""
-    for one in found.banks:
-        line(f"{one.name or one.bank}: {_drilled(one)}")
-        _notes(one.name or one.bank, one.notes)
-        for problem in one.problems:
-            message(f"{one.name or one.bank}: ", problem, style="bold red")
-    for agent in found.agents:
+    for bank in drill.banks:
+        line(f"{bank.name or bank.bank}: {_drilled(bank)}")
+        _notes(bank.name or bank.bank, bank.notes)
+        for problem in bank.problems:
+            message(f"{bank.name or bank.bank}: ", problem, style="bold red")
+    for agent in drill.agents:
         since = f", {agent.changed:,} changed since" if agent.changed else ""
         line(f"agent {agent.agent}: {count(agent.files, 'file')}{since}")
         for problem in agent.problems:
             message(f"agent {agent.agent}: ", problem, style="bold red")
-    for name in found.missing:
+    for name in drill.missing:
         message("missing from the backup: ", name, style="bold red")
-    line(f"{found.backup}: {'restorable' if found.is_good else 'NOT restorable'}")
-    _notes("drill", found.notes)
-    report_receipts(found.receipts, 0)
+    line(f"{drill.backup}: {'restorable' if drill.is_good else 'NOT restorable'}")
+    _notes("drill", drill.notes)
+    report_receipts(drill.receipts, 0)
 
 
-def _drilled(one: DrilledBank) -> str:
-    parts = [count(one.size, "record")]
-    parts += [f"{one.behind:,} added since"] if one.behind else []
-    parts += [f"{one.erased_again:,} erased again"] if one.erased_again else []
-    if one.questions:
-        parts.append(f"{one.same_answers:,} of {one.questions:,} queries with the same results")
+def _drilled(bank: DrilledBank) -> str:
+    parts = [count(bank.size, "record")]
+    parts += [f"{bank.behind:,} added since"] if bank.behind else []
+    parts += [f"{bank.erased_again:,} erased again"] if bank.erased_again else []
+    if bank.questions:
+        parts.append(f"{bank.same_answers:,} of {bank.questions:,} queries with the same results")
     return ", ".join(parts)
 
 
@@ -265,7 +265,7 @@ def _report(_: Any) -> dict[str, Callable[[Any], None]]:
     def waiting(due: datetime) -> None:
         message(f"the next backup is due at {due.astimezone():%Y-%m-%d %H:%M}")
 
-    return {"told": print_json if state.json else show_run, "waiting": waiting}
+    return {"on_run": print_json if state.json else show_run, "waiting": waiting}
 
 
 def _show_scheduled(result: ScheduleResult | Timer) -> None:

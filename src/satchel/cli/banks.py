@@ -19,7 +19,7 @@ from satchel.bank import key_operations
 from satchel.bank.connections import configured_store, shown_address
 from satchel.bank.key_operations import OwnedBank
 from satchel.bank.keys import OwnerList, ProposedAction
-from satchel.bank.listings import LogOptions, LogPage, log
+from satchel.bank.listings import LogPage, log
 from satchel.bank.open_bank import OpenBank, find_bank, open_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.cli._console import (
@@ -33,7 +33,7 @@ from satchel.cli._console import (
     state,
     table,
 )
-from satchel.cli._operations import command
+from satchel.cli._operations import command, open_to_read
 from satchel.cli._options import owner_key, show_matters
 from satchel.cli._streams import NAME
 from satchel.cli._tree import Group
@@ -77,12 +77,12 @@ def _newcomer_key(_: Any) -> Mapping[str, Any]:
     return {"newcomer": owner_key}
 
 
-def _show_owners(found: OwnerList, _: OwnedBankOptions) -> None:
+def _show_owners(owners: OwnerList, _: OwnedBankOptions) -> None:
     table(
         ["name", "secret key", "key"],
-        [[each.name or "", "here" if each.signs else "", each.key] for each in found.owners],
+        [[each.name or "", "here" if each.signs else "", each.key] for each in owners.owners],
     )
-    number = f"{found.threshold} of {len(found.owners)}"
+    number = f"{owners.threshold} of {len(owners.owners)}"
     line(f"{number} must sign a decision about the bank")
 
 
@@ -117,17 +117,17 @@ command(owners, key_operations.enact_proposal, _show_enacted)
 bank_config = Group(help="Manage the configuration of one bank.")
 
 
-def _config_to_read(_: Any, of: OwnedBankOptions) -> AbstractContextManager[OpenBank]:
+def _open_config(_: Any, of: OwnedBankOptions) -> AbstractContextManager[OpenBank]:
     return open_bank(state.settings, of.bank)
 
 
-def _config_to_write(_: Any, of: OwnedBankOptions) -> AbstractContextManager[OpenBank]:
+def _open_config_to_write(_: Any, of: OwnedBankOptions) -> AbstractContextManager[OpenBank]:
     return open_bank(state.settings, of.bank, writes=True)
 
 
-def _read_values(given: dict[str, Any], _: OwnedBankOptions) -> None:
+def _read_values(values: dict[str, Any], _: OwnedBankOptions) -> None:
     """Parse values that are JSON; an empty one removes the setting."""
-    given["values"] = {name: _config_value(text) for name, text in given["values"].items()}
+    values["values"] = {name: _config_value(text) for name, text in values["values"].items()}
 
 
 def _config_value(text: Any) -> Any:
@@ -139,37 +139,37 @@ def _config_value(text: Any) -> Any:
         return text
 
 
-def _show_config(found: BankConfigReport, _: OwnedBankOptions) -> None:
-    if not found.settings:
+def _show_config(report: BankConfigReport, _: OwnedBankOptions) -> None:
+    if not report.settings:
         message("Only defaults. To change one: satchel bank config set")
         return
     print_facts(
-        (name, f"{json.dumps(value, ensure_ascii=False)}  ({found.origins.get(name, 'file')})")
-        for name, value in sorted(found.settings.items())
+        (name, f"{json.dumps(value, ensure_ascii=False)}  ({report.origins.get(name, 'file')})")
+        for name, value in sorted(report.settings.items())
     )
 
 
-def _show_config_export(found: BankConfigReport) -> None:
-    if found.output != NAME:
-        message(f"written to {found.output}")
+def _show_config_export(result: BankConfigReport) -> None:
+    if result.output != NAME:
+        message(f"written to {result.output}")
 
 
-def _show_config_import(found: BankConfigReport) -> None:
-    message("imported" if found.is_changed else "unchanged")
+def _show_config_import(result: BankConfigReport) -> None:
+    message("imported" if result.is_changed else "unchanged")
 
 
 command(
     bank_config,
     operations.show_config,
     _show_config,
-    context=_config_to_read,
+    context=_open_config,
     extra=OwnedBankOptions,
 )
 command(
     bank_config,
     operations.set_config,
     _show_config,
-    context=_config_to_write,
+    context=_open_config_to_write,
     extra=OwnedBankOptions,
     prepare=_read_values,
 )
@@ -185,8 +185,8 @@ banks = Group(help="Manage banks: each is the memory of one agent.")
 def add_to(app: Group) -> None:
     """Add the commands of this module."""
     command(banks, actions.use_bank, _show_default)
-    command(banks, log, _show_log, bank=_to_read)
-    command(banks, list_imports, show_imports, bank=_to_read)
+    command(banks, log, _show_log, bank=open_to_read)
+    command(banks, list_imports, show_imports, bank=open_to_read)
     app.add(banks, name="bank")
 
 
@@ -196,10 +196,6 @@ banks.add(owners, name="owner")
 
 def _show_default(bank: actions.BankLine) -> None:
     message(f"{bank.name or bank.id} is the default bank of {shown_address(state.settings.store)}")
-
-
-def _to_read(bank: str | None, _: LogOptions) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
 
 
 def _show_log(page: LogPage) -> None:
@@ -233,15 +229,15 @@ class BankConfirmOptions(Options):
     yes: Annotated[bool, Option("Do not ask for confirmation.")] = False
 
 
-def _confirm(given: dict[str, Any], confirmation: BankConfirmOptions) -> None:
+def _confirm(values: dict[str, Any], confirmation: BankConfirmOptions) -> None:
     """Ask for confirmation to delete a bank; without a terminal, refuse it."""
-    if confirmation.yes or given.get("dry_run"):
+    if confirmation.yes or values.get("dry_run"):
         return
     if state.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
             "deleting a bank needs a confirmation", hint="Add --yes, or see --dry-run."
         )
-    planned = delete_bank(state.settings, given["bank"], dry_run=True)
+    planned = delete_bank(state.settings, values["bank"], dry_run=True)
     message(f"{planned.name or planned.id}, {_size(planned)}, {planned.id}")
     message("Delete it for good? Type yes:")
     with activity.hidden():

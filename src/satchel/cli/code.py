@@ -1,12 +1,9 @@
 """``satchel code``."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import Any
 
-from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.cli._console import count, excerpt, line, message, print_facts, short, state, table
-from satchel.cli._operations import command
+from satchel.cli._console import count, excerpt, line, message, print_facts, short, table
+from satchel.cli._operations import command, open_to_read, open_to_write
 from satchel.cli._tree import Group
 from satchel.code_graph import operations as code_graph_operations
 from satchel.code_graph.operations import (
@@ -24,7 +21,7 @@ _MOST_SHOWN = 10
 def show_symbols(result: Sequence[SymbolDetails]) -> None:
     """Print symbols, member by member."""
     for each in result:
-        _tell_symbol(each)
+        _show_symbol(each)
 
 
 def show_trees(result: Sequence[CodeTree]) -> None:
@@ -74,19 +71,19 @@ def show_index(done: CodeIndexResult) -> None:
         message(f"and {len(done.findings) - _MOST_SHOWN:,} more: --json")
 
 
-def show_answer(found: CodeQueryResult) -> None:
+def show_answer(result: CodeQueryResult) -> None:
     """Print symbols and relations."""
-    if len(found.meant) > 1:
-        message(f"several match: {', '.join(each.id for each in found.meant)}")
-    if found.symbols:
-        table(["kind", "name", "place", "signature"], map(_symbol, found.symbols))
-    if found.edges:
-        table(["relation", "symbol", "place", "how", "target"], map(_edge, found.edges))
-    if not found.symbols and not found.edges:
+    if len(result.meant) > 1:
+        message(f"several match: {', '.join(each.id for each in result.meant)}")
+    if result.symbols:
+        table(["kind", "name", "place", "signature"], map(_symbol, result.symbols))
+    if result.edges:
+        table(["relation", "symbol", "place", "how", "target"], map(_edge, result.edges))
+    if not result.symbols and not result.edges:
         message("nothing found")
-    if found.more:
-        message(f"There are {found.more:,} more: --limit")
-    if not found.complete:
+    if result.more:
+        message(f"There are {result.more:,} more: --limit")
+    if not result.complete:
         message("Not everything was considered: a name is in too many files.")
 
 
@@ -105,8 +102,8 @@ def _edge(edge: CodeEdge) -> list[object]:
     return [edge.kind, of.name, f"{of.path}:{edge.line or of.line}", how, excerpt(of.signature)]
 
 
-def _tell_symbol(shown: SymbolDetails) -> None:
-    code = shown.code
+def _show_symbol(details: SymbolDetails) -> None:
+    code = details.code
     line(code.signature or code.name, style="bold")
     rows: list[tuple[str, object]] = [
         ("id", code.id),
@@ -118,15 +115,17 @@ def _tell_symbol(shown: SymbolDetails) -> None:
     rows += [("says", each) for each in code.doc.splitlines()]
     rows += [
         (edge.kind, f"{edge.name}  {_ends(edge)}")
-        for edge in shown.edges
+        for edge in details.edges
         if edge.kind != "DEFINED_IN"
     ]
-    rows += [("method", f"{each.signature or each.name}  :{each.line}") for each in shown.methods]
-    rows += [("inherited by", f"{edge.source}{_perhaps(edge)}") for edge in shown.heirs]
-    rows += [("called by", f"{edge.source}:{edge.line}{_perhaps(edge)}") for edge in shown.callers]
-    if shown.more_callers:
-        rows.append(("called by", f"{shown.more_callers:,} more: --limit"))
-    rows += [("memory", f"{short(each.id)}  {excerpt(each.text)}") for each in shown.memories]
+    rows += [("method", f"{each.signature or each.name}  :{each.line}") for each in details.methods]
+    rows += [("inherited by", f"{edge.source}{_perhaps(edge)}") for edge in details.heirs]
+    rows += [
+        ("called by", f"{edge.source}:{edge.line}{_perhaps(edge)}") for edge in details.callers
+    ]
+    if details.more_callers:
+        rows.append(("called by", f"{details.more_callers:,} more: --limit"))
+    rows += [("memory", f"{short(each.id)}  {excerpt(each.text)}") for each in details.memories]
     print_facts(rows)
 
 
@@ -150,22 +149,14 @@ def add_to(app: Group) -> None:
     app.add(code, name="code")
 
 
-def _to_read(bank: str | None, _: object) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
-
-
-def _to_write(bank: str | None, options: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank, writes=not getattr(options, "dry_run", False))
-
-
 command(
     code,
     code_graph_operations.index_code,
     show_index,
-    bank=_to_write,
+    bank=open_to_write,
     label="reading code",
 )
-command(code, code_graph_operations.query_code, show_answer, bank=_to_read)
-command(code, code_graph_operations.show_code, show_symbols, bank=_to_read)
-command(code, code_graph_operations.code_trees, show_trees, bank=_to_read)
-command(code, code_graph_operations.drop_code, show_dropped, bank=_to_write)
+command(code, code_graph_operations.query_code, show_answer, bank=open_to_read)
+command(code, code_graph_operations.show_code, show_symbols, bank=open_to_read)
+command(code, code_graph_operations.code_trees, show_trees, bank=open_to_read)
+command(code, code_graph_operations.drop_code, show_dropped, bank=open_to_write)

@@ -120,66 +120,66 @@ def _show_conversion(done: Conversion, _: Encryption) -> int:
     return report_receipt(done.receipt, done.receipt_problem, done.unaccepted)
 
 
-def _show_ignored(found: Overview) -> None:
-    for loss in found.losses:
+def _show_ignored(overview: Overview) -> None:
+    for loss in overview.losses:
         message(f"not read: {loss.name}, {loss.count:,}: {loss.reason}")
-    for note in found.notes:
+    for note in overview.notes:
         message("note: ", note)
 
 
-def _show_overview(found: Overview) -> None:
-    line(f"{found.title} ({found.format}), {size(found.bytes)}")
-    rows: list[tuple[str, object]] = [("records", _tally(found.records))]
+def _show_overview(overview: Overview) -> None:
+    line(f"{overview.title} ({overview.format}), {size(overview.bytes)}")
+    rows: list[tuple[str, object]] = [("records", _tally(overview.records))]
     for name, tally in (
-        ("users", found.users),
-        ("agents", found.agents),
-        ("tags", found.tags),
-        ("kept as is", found.kept_as_written),
+        ("users", overview.users),
+        ("agents", overview.agents),
+        ("tags", overview.tags),
+        ("kept as is", overview.kept_as_written),
     ):
         if tally:
             rows.append((name, _tally(tally)))
-    if found.runs:
-        rows.append(("runs", f"{found.runs:,}"))
-    if found.earliest:
-        rows.append(("created", f"{found.earliest} to {found.latest}"))
-    if found.undated:
-        rows.append(("undated", f"{found.undated:,}"))
-    if found.expired:
-        rows.append(("expired", f"{found.expired:,}"))
-    if found.secrets:
-        rows.append(("secrets", Text(_tally(found.secrets), "yellow")))
-    if found.outcome:
+    if overview.runs:
+        rows.append(("runs", f"{overview.runs:,}"))
+    if overview.earliest:
+        rows.append(("created", f"{overview.earliest} to {overview.latest}"))
+    if overview.undated:
+        rows.append(("undated", f"{overview.undated:,}"))
+    if overview.expired:
+        rows.append(("expired", f"{overview.expired:,}"))
+    if overview.secrets:
+        rows.append(("secrets", Text(_tally(overview.secrets), "yellow")))
+    if overview.outcome:
         rows.append(
-            ("verdict", Text(found.outcome, _STYLE.get(Outcome(found.outcome), "bold red")))
+            ("verdict", Text(overview.outcome, _STYLE.get(Outcome(overview.outcome), "bold red")))
         )
     print_facts(rows)
-    if found.outcome not in (None, Outcome.GOOD):
-        message(f"for details: satchel verify {found.file}")
-    _show_ignored(found)
+    if overview.outcome not in (None, Outcome.GOOD):
+        message(f"for details: satchel verify {overview.file}")
+    _show_ignored(overview)
 
 
 def _tally(tally: dict[str, int]) -> str:
     return ", ".join(f"{name} {number:,}" for name, number in tally.items())
 
 
-def _show_verification(found: Verification) -> None:
-    also = [outcome.value for outcome in found.outcomes[1:]]
+def _show_verification(verification: Verification) -> None:
+    also = [outcome.value for outcome in verification.outcomes[1:]]
     line(
-        Text(found.outcome.value, _STYLE.get(found.outcome, "bold red")),
+        Text(verification.outcome.value, _STYLE.get(verification.outcome, "bold red")),
         f" (also {', '.join(also)})" if also else "",
-        f"  {found.file}",
+        f"  {verification.file}",
     )
     table(
         ["no.", "step", "result", "details"],
-        [[step.number, step.name, _MARK[step.state], step.detail] for step in found.steps],
+        [[step.number, step.name, _MARK[step.state], step.detail] for step in verification.steps],
     )
-    for signer in found.signers:
+    for signer in verification.signers:
         verdict = f"invalid: {signer.problem}"
         if signer.valid:
             verdict = f"valid, by {KEY_TRUST_TEXTS[signer.trust]}"
         name = f"{signer.name} " if signer.name else ""
         line(f"signature  {name}{signer.key}  {verdict}")
-    for finding in found.findings:
+    for finding in verification.findings:
         where = "".join(
             f", {name} {value}"
             for name, value in (
@@ -191,12 +191,12 @@ def _show_verification(found: Verification) -> None:
             if value is not None
         )
         line(Text(f"{finding.outcome.value}: ", "red"), safe(finding.message), where)
-    for note in found.notes:
+    for note in verification.notes:
         message("note: ", note)
-    if found.chain:
+    if verification.chain:
         table(
             ["entry", "state", "parents"],
-            [[link.id, link.state, len(link.parents)] for link in found.chain],
+            [[link.id, link.state, len(link.parents)] for link in verification.chain],
         )
-    if hint := trust_hint(found):
+    if hint := trust_hint(verification):
         message(hint)

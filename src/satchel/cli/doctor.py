@@ -39,9 +39,9 @@ class Length(Options):
     long: Annotated[bool, Option("Show versions and what each format cannot hold.")] = False
 
 
-def _show_formats(found: list[dict[str, Any]], length: Length) -> None:
-    if length.long or len(found) == 1:
-        for each in found:
+def _show_formats(formats: list[dict[str, Any]], length: Length) -> None:
+    if length.long or len(formats) == 1:
+        for each in formats:
             line(f"{each['name']}: {each['title']}")
             print_facts(
                 (label.replace("_", " "), value if isinstance(value, str) else _plain(value))
@@ -51,7 +51,7 @@ def _show_formats(found: list[dict[str, Any]], length: Length) -> None:
         return
     table(
         ["name", "direction", "streams", "lossless", "compared", "title"],
-        [[each["name"], *_row(each)] for each in found],
+        [[each["name"], *_row(each)] for each in formats],
     )
     message("Versions, and what each format cannot hold: satchel formats --long")
 
@@ -97,14 +97,14 @@ def print_completion(_: Settings, options: CompletionOptions) -> Completion:
     return Completion(shell=options.shell, script=script)
 
 
-def _row(found: dict[str, Any]) -> list[object]:
-    lossless = found["writes"] and not found["lost_on_writing"]
+def _row(description: dict[str, Any]) -> list[object]:
+    lossless = description["writes"] and not description["lost_on_writing"]
     return [
-        "read, write" if found["writes"] else "read",
-        "yes" if found["streams"] else "",
+        "read, write" if description["writes"] else "read",
+        "yes" if description["streams"] else "",
         "yes" if lossless else "",
-        found["checked"],
-        found["title"],
+        description["checked"],
+        description["title"],
     ]
 
 
@@ -130,13 +130,14 @@ def _status(checks: Sequence[Check]) -> int:
     return _PROBLEM if any(check.state == "problem" for check in checks) else 0
 
 
-def _show_config(found: Configuration) -> None:
-    message(f"file: {found.file}{'' if Path(found.file).exists() else ' (there is none)'}")
-    for note in found.notes:
+def _show_config(configuration: Configuration) -> None:
+    missing = "" if Path(configuration.file).exists() else " (there is none)"
+    message(f"file: {configuration.file}{missing}")
+    for note in configuration.notes:
         message("note: ", note)
     table(
         ["setting", "value", "from", "variable"],
-        [[each.name, each.value, each.origin, each.variable] for each in found.values],
+        [[each.name, each.value, each.origin, each.variable] for each in configuration.values],
     )
 
 

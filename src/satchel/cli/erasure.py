@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -10,13 +10,13 @@ import click
 
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.cli._console import activity, count, line, message, short, size, state
-from satchel.cli._operations import command
+from satchel.cli._operations import command, open_to_read, open_to_write
 from satchel.cli._streams import NAME
 from satchel.cli._tree import Group
 from satchel.erasure.erase import ErasureResult, erase
 from satchel.erasure.prune import MemoryPruneResult, prune_memories
 from satchel.erasure.report import PersonReport, report_everything
-from satchel.erasure.selection import EraseOptions, PruneMemoryOptions
+from satchel.erasure.selection import EraseOptions
 from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options
 
@@ -29,19 +29,19 @@ def add_to(app: Group) -> None:
         app,
         erase,
         _show,
-        bank=_to_erase,
+        bank=_open_to_erase,
         label="erasing",
         extra=EraseConfirmOptions,
         status=_status,
     )
-    command(app, prune_memories, _show_pruned, bank=_to_prune, label="pruning")
+    command(app, prune_memories, _show_pruned, bank=open_to_write, label="pruning")
     command(
         app,
         report_everything,
         _show_everything,
-        bank=_to_read,
+        bank=open_to_read,
         label="reading",
-        prepare=_to_standard_output,
+        prepare=_default_to_stdout,
     )
 
 
@@ -53,7 +53,7 @@ class EraseConfirmOptions(Options):
 
 
 @contextmanager
-def _to_erase(
+def _open_to_erase(
     bank: str | None, options: EraseOptions, confirmation: EraseConfirmOptions
 ) -> Iterator[OpenBank]:
     """Open a bank, show what would be erased, and ask for confirmation."""
@@ -103,22 +103,22 @@ def _show_plan(plan: ErasureResult) -> None:
     _show_arriving(plan)
 
 
-def _show_kinds(found: ErasureResult) -> None:
+def _show_kinds(result: ErasureResult) -> None:
     reasons = {
         "version": "other versions",
         "joins": "links to it",
         "derived": "derived from it, or part of it",
     }
-    for why, number in found.with_them.items():
+    for why, number in result.with_them.items():
         line(f"  {number:,} {reasons[why]}")
-    for name, number in found.types.items():
+    for name, number in result.types.items():
         line(f"  {number:,} {name}")
 
 
-def _show_arriving(found: ErasureResult) -> None:
-    if found.arriving:
+def _show_arriving(result: ErasureResult) -> None:
+    if result.arriving:
         message(
-            f"{count(found.arriving, 'record')} of incomplete imports cannot be erased:"
+            f"{count(result.arriving, 'record')} of incomplete imports cannot be erased:"
             " resume or undo these imports first",
             style="yellow",
         )
@@ -131,14 +131,14 @@ def _show_erased(done: ErasureResult) -> None:
         line(f"  {number:,} in {name}")
     _show_arriving(done)
     if done.scanned:
-        looked = size(sum(one.bytes for one in done.scanned))
-        line(f"searched {looked} in {count(len(done.scanned), 'place')}: {_result(done)}")
-    for one in [each for each in done.scanned if each.found][:_SHOWN]:
-        message(f"  {one.found:,} in {one.name}", style="yellow")
+        searched = size(sum(location.bytes for location in done.scanned))
+        line(f"searched {searched} in {count(len(done.scanned), 'place')}: {_result(done)}")
+    for location in [each for each in done.scanned if each.found][:_SHOWN]:
+        message(f"  {location.found:,} in {location.name}", style="yellow")
     if done.still_said:
         message(f"{done.still_said:,} or more remaining records contain some of the same text:")
-        for said in done.still_said_examples[:_SHOWN]:
-            bank, _, identity = said.partition(" ")
+        for example in done.still_said_examples[:_SHOWN]:
+            bank, _, identity = example.partition(" ")
             message(f"  {short(identity)} in bank {short(bank)}")
     if done.derived_left:
         message(
@@ -156,12 +156,6 @@ def _result(done: ErasureResult) -> str:
     return f"{done.found:,} REMNANTS FOUND" if done.found else "no remnants"
 
 
-def _to_prune(
-    bank: str | None, options: PruneMemoryOptions, *_: Any
-) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank, writes=not options.dry_run)
-
-
 def _show_pruned(done: MemoryPruneResult) -> None:
     verb = "would be erased" if done.dry_run else "erased"
     line(f"{count(done.erased, 'record')} {verb}, {size(done.bytes)}")
@@ -175,12 +169,8 @@ def _show_pruned(done: MemoryPruneResult) -> None:
         message("note: ", note)
 
 
-def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
-
-
-def _to_standard_output(given: dict[str, Any]) -> None:
-    given.setdefault("output", NAME)
+def _default_to_stdout(values: dict[str, Any]) -> None:
+    values.setdefault("output", NAME)
 
 
 def _show_everything(done: PersonReport) -> None:

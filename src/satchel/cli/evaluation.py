@@ -29,16 +29,18 @@ def show_recall(result: "Evaluation") -> None:
     """Print the measures of recall."""
     rows: list[list[object]] = []
     groups = {"what counts": result.main, "all": result.all, **result.kinds}
-    for name, one in groups.items():
-        budgets = [f"{one.budget[key]:.3f}" for key in ("1024", "4096")]
-        at = [f"{one.recall[key]:.3f}" for key in ("5", "10", "20")]
-        gain = [f"{one.ndcg['10']:.3f}", f"{one.hit['10']:.3f}"]
-        rows.append([name, one.questions, *at, *gain, *budgets, f"{one.session_hit_1:.3f}"])
+    for name, measures in groups.items():
+        budgets = [f"{measures.budget[key]:.3f}" for key in ("1024", "4096")]
+        at = [f"{measures.recall[key]:.3f}" for key in ("5", "10", "20")]
+        gain = [f"{measures.ndcg['10']:.3f}", f"{measures.hit['10']:.3f}"]
+        rows.append(
+            [name, measures.questions, *at, *gain, *budgets, f"{measures.session_hit_1:.3f}"]
+        )
     columns = ["group", "questions", "R@5", "R@10", "R@20", "NDCG@10", "Hit@10"]
     table([*columns, "1,024 tokens", "4,096 tokens", "session Hit@1"], rows)
-    what = [count(result.conversations, "conversation"), count(result.turns, "turn")]
+    corpus = [count(result.conversations, "conversation"), count(result.turns, "turn")]
     again = f"; reranked by {result.reranker}" if result.reranker else ""
-    message(f"{', '.join(what)}; vectors: {result.vectors or 'none'}{again}")
+    message(f"{', '.join(corpus)}; vectors: {result.vectors or 'none'}{again}")
     if result.left_out:
         message(f"skipped: {count(result.left_out, 'question')} whose turns are missing")
     _notes(result.notes)
@@ -107,13 +109,13 @@ def _notes(notes: list[str]) -> None:
         message("note: ", note)
 
 
-def _show(found: Table, *, titled: bool = False) -> None:
+def _show(result: Table, *, titled: bool = False) -> None:
     """Print a table, with its note."""
     if titled:
-        line(found.title, style="bold")
-    table(found.columns, [[cell_text(cell) for cell in row] for row in found.rows])
-    if found.note:
-        message(found.note)
+        line(result.title, style="bold")
+    table(result.columns, [[cell_text(cell) for cell in row] for row in result.rows])
+    if result.note:
+        message(result.note)
     if titled:
         line()
 

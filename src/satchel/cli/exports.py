@@ -1,14 +1,12 @@
 """``satchel export``, ``disclose`` and ``diff``."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from contextlib import contextmanager
 
 from rich.text import Text
 
-from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.cli._console import count, line, message, print_facts, safe, size, state
-from satchel.cli._operations import command
+from satchel.cli._operations import command, open_to_read
 from satchel.cli._options import (
     Encryption,
     owner_key,
@@ -52,7 +50,7 @@ def add_to(app: Group) -> None:
         app,
         disclose_memories,
         _show_disclosure,
-        bank=_bank_to_read,
+        bank=open_to_read,
         extra=Encryption,
         prepare=read_passphrase,
         status=lambda done: int(bool(done.unaccepted)),
@@ -109,45 +107,41 @@ def _show_export(done: Export, _: Encryption) -> int:
     return report_receipt(done.receipt, done.receipt_problem, done.unaccepted)
 
 
-def _show_comparison(found: Comparison) -> None:
+def _show_comparison(comparison: Comparison) -> None:
     line(
-        "no differences: " if found.is_same else "different: ",
-        f"{found.same:,} the same, {found.only_a:,} only in A, {found.only_b:,} only in B, ",
-        f"{found.changed:,} changed",
+        "no differences: " if comparison.is_same else "different: ",
+        f"{comparison.same:,} the same, {comparison.only_a:,} only in A, ",
+        f"{comparison.only_b:,} only in B, {comparison.changed:,} changed",
     )
     print_facts(
         [
-            ("A", f"{found.a}  {count(found.a_entries, 'memory')}"),
-            ("B", f"{found.b}  {count(found.b_entries, 'memory')}"),
+            ("A", f"{comparison.a}  {count(comparison.a_entries, 'memory')}"),
+            ("B", f"{comparison.b}  {count(comparison.b_entries, 'memory')}"),
         ]
     )
-    for one in found.first_only_a:
-        line(Text("- ", "red"), _shown(one))
-    _more(found.only_a, len(found.first_only_a), "only in A")
-    for one in found.first_only_b:
-        line(Text("+ ", "green"), _shown(one))
-    _more(found.only_b, len(found.first_only_b), "only in B")
-    for pair in found.first_changed:
+    for memory in comparison.first_only_a:
+        line(Text("- ", "red"), _unpaired(memory))
+    _more(comparison.only_a, len(comparison.first_only_a), "only in A")
+    for memory in comparison.first_only_b:
+        line(Text("+ ", "green"), _unpaired(memory))
+    _more(comparison.only_b, len(comparison.first_only_b), "only in B")
+    for pair in comparison.first_changed:
         line(Text("~ ", "yellow"), ", ".join(pair.fields))
-        line(Text("  - ", "red"), _shown(pair.a))
-        line(Text("  + ", "green"), _shown(pair.b))
-    _more(found.changed, len(found.first_changed), "changed")
-    for note in found.notes:
+        line(Text("  - ", "red"), _unpaired(pair.a))
+        line(Text("  + ", "green"), _unpaired(pair.b))
+    _more(comparison.changed, len(comparison.first_changed), "changed")
+    for note in comparison.notes:
         message("note: ", note)
 
 
-def _more(number: int, shown: int, what: str) -> None:
-    if number > shown:
-        message(f"  and {number - shown:,} more {what}: --limit")
+def _more(number: int, printed: int, noun: str) -> None:
+    if number > printed:
+        message(f"  and {number - printed:,} more {noun}: --limit")
 
 
-def _shown(one: UnpairedEntry) -> Text:
-    named = f"  [{one.origin}]" if one.origin else ""
-    return safe(f"{one.id[7:19]} {one.type}{named}  {one.text or ''}".rstrip())
-
-
-def _bank_to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
+def _unpaired(entry: UnpairedEntry) -> Text:
+    named = f"  [{entry.origin}]" if entry.origin else ""
+    return safe(f"{entry.id[7:19]} {entry.type}{named}  {entry.text or ''}".rstrip())
 
 
 def _show_disclosure(done: Export, _: Encryption) -> None:

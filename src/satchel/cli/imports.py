@@ -1,15 +1,14 @@
 """``satchel import``, ``undo`` and ``job``."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from satchel.agents.imports import UndoOptions, undo
+from satchel.agents.imports import undo
 from satchel.bank.jobs import Job
-from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.cli._console import activity, count, excerpt, line, message, print_facts, state, table
-from satchel.cli._operations import command
+from satchel.cli._operations import command, open_to_write
 from satchel.cli._options import (
     owner_key,
     report_receipts,
@@ -80,7 +79,7 @@ def add_to(app: Group) -> None:
         prepare=_prepare,
         status=lambda result: int(bool(result.unaccepted)),
     )
-    command(app, undo, _show_undone, bank=_to_undo, label="undoing")
+    command(app, undo, _show_undone, bank=open_to_write, label="undoing")
     app.add(jobs, name="job")
 
 
@@ -91,12 +90,8 @@ class Input(Options):
     input: Annotated[PathText | None, Option("File to read, as an option.", metavar="FILE")] = None
 
 
-def _to_undo(bank: str | None, options: UndoOptions) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank, writes=not options.dry_run)
-
-
-def _prepare(given: dict[str, Any], other: Input) -> None:
-    given["path"] = other.input or given["path"]
+def _prepare(values: dict[str, Any], other: Input) -> None:
+    values["path"] = other.input or values["path"]
 
 
 @contextmanager
@@ -111,68 +106,70 @@ def _target(bank: str | None, *_: ImportRequest | Input) -> Iterator[ImportTarge
     )
 
 
-def show_import(found: ImportSummary, _: Input | None = None) -> int:
+def show_import(summary: ImportSummary, _: Input | None = None) -> int:
     """Print the result of an import, and return its exit status."""
-    would = "would import" if found.dry_run else "imported" if found.changed else "read"
-    read = sum(one.done.read for one in found.banks)
-    line(f"{would} {count(read, 'record')} from {found.input} ({found.source_format})")
-    for one in found.banks:
-        _show_bank(one)
-    created = sum(one.made for one in found.banks)
+    would = "would import" if summary.dry_run else "imported" if summary.changed else "read"
+    read = sum(bank.done.read for bank in summary.banks)
+    line(f"{would} {count(read, 'record')} from {summary.input} ({summary.source_format})")
+    for bank in summary.banks:
+        _show_bank(bank)
+    created = sum(bank.made for bank in summary.banks)
     if created > 1:
         message(
             f"created {created:,} banks; the default bank is unchanged. To change it: satchel bank"
             " use NAME"
         )
-    for loss in found.losses:
+    for loss in summary.losses:
         message(f"lost: {loss.name}, {loss.count:,}: {loss.reason}")
-    report_refused(found.refused)
-    _show_near(found)
-    report_secrets(found.secrets, found.secrets_kept)
-    for note in found.notes:
+    report_refused(summary.refused)
+    _show_near(summary)
+    report_secrets(summary.secrets, summary.secrets_kept)
+    for note in summary.notes:
         message("note: ", note)
-    if found.advice is not None:
-        message(found.advice)
-    if found.plan is not None:
-        show_plan(found.plan)
-    elif not found.changed:
+    if summary.advice is not None:
+        message(summary.advice)
+    if summary.plan is not None:
+        show_plan(summary.plan)
+    elif not summary.changed:
         line("nothing changed")
-    return report_receipts(found.receipts, found.unaccepted)
+    return report_receipts(summary.receipts, summary.unaccepted)
 
 
-def _show_near(found: ImportSummary) -> None:
-    if found.near_found:
-        message(f"{count(found.near_found, 'memory')} the bank has in other words:")
-    for pair in found.near[:_PAIRS]:
+def _show_near(summary: ImportSummary) -> None:
+    if summary.near_found:
+        message(f"{count(summary.near_found, 'memory')} the bank has in other words:")
+    for pair in summary.near[:_PAIRS]:
         message(
             f"  {pair.similarity:.3f}  ", excerpt(pair.text), "  like  ", excerpt(pair.like_text)
         )
-    if len(found.near) > _PAIRS:
+    if len(summary.near) > _PAIRS:
         message("  and more: --json has them")
 
 
-def _show_bank(one: BankImportResult) -> None:
-    made = " (new)" if one.made or one.bank is None else ""
-    rows: list[tuple[str, object]] = [("bank", f"{one.name or one.bank}{made}")]
+def _show_bank(bank: BankImportResult) -> None:
+    new = " (new)" if bank.made or bank.bank is None else ""
+    rows: list[tuple[str, object]] = [("bank", f"{bank.name or bank.bank}{new}")]
     for name, words in _WORDS.items():
-        number = getattr(one.done, name)
+        number = getattr(bank.done, name)
         if number:
             rows.append(("", words.format(count(number, "memory"))))
     for name, (noun, words) in _OF_OTHERS.items():
-        number = getattr(one.done, name)
+        number = getattr(bank.done, name)
         if number:
             rows.append(("", f"{count(number, noun)} {words}"))
-    for name, number in one.done.left.items():
+    for name, number in bank.done.left.items():
         rows.append(("", f"{count(number, name + ' record')} ignored: part of the other log"))
-    if one.resumed:
-        rows.append(("", f"resumed: {count(one.resumed, 'record')} had been logged before"))
-    if one.reused is not None and one.reused.reused:
-        rows.append(("vectors", f"{one.reused.reused:,} included ({one.reused.model})"))
-    if one.embedded is not None:
-        told = one.embedded
-        rows.append(("vectors", f"{told.made:,} made, {told.kept:,} unchanged ({told.model})"))
-    if one.source is not None:
-        rows.append(("undo", f"satchel undo {one.source[:23]}"))
+    if bank.resumed:
+        rows.append(("", f"resumed: {count(bank.resumed, 'record')} had been logged before"))
+    if bank.reused is not None and bank.reused.reused:
+        rows.append(("vectors", f"{bank.reused.reused:,} included ({bank.reused.model})"))
+    if bank.embedded is not None:
+        embedded = bank.embedded
+        rows.append(
+            ("vectors", f"{embedded.made:,} made, {embedded.kept:,} unchanged ({embedded.model})")
+        )
+    if bank.source is not None:
+        rows.append(("undo", f"satchel undo {bank.source[:23]}"))
     print_facts(rows)
 
 
@@ -210,12 +207,12 @@ def _job_target(_: JobResumeOptions) -> Iterator[ImportTarget]:
     yield ImportTarget(settings=state.settings, bank=None, owner=owner_key, on_reading=reading)
 
 
-def _show_jobs(found: list[Job]) -> None:
-    if not found:
+def _show_jobs(jobs: list[Job]) -> None:
+    if not jobs:
         message("No import is running, and none was interrupted.")
         return
     rows: list[list[object]] = [
-        [one.id, one.at[:19], one.state, *_job_columns(one)] for one in found
+        [job.id, job.at[:19], job.state, *_job_columns(job)] for job in jobs
     ]
     table(["job", "began", "state", "logged", "into", "from"], rows)
 

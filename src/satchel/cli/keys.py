@@ -50,13 +50,13 @@ def _unlocked(name: str) -> str | None:
     return key_passphrase(needed=state.settings.keyring.read(name).protected)
 
 
-def _other_owner(name: str | None, but: str) -> SigningKey | None:
+def _other_owner(name: str | None, excluded: str) -> SigningKey | None:
     """Return the key of an owner who signs a decision about another key; None if there is none."""
     settings = state.settings
-    wanted = name or settings.options.keys.name
-    if name is None and (wanted == but or wanted not in settings.keyring.names()):
+    key_name = name or settings.options.keys.name
+    if name is None and (key_name == excluded or key_name not in settings.keyring.names()):
         return None
-    return owner_key(wanted)
+    return owner_key(key_name)
 
 
 def _signers(options: Any, but: str) -> tuple[SigningKey, ...]:

@@ -112,10 +112,10 @@ def _serve_streams(settings: Settings, bank: str | None, toolsets: tuple[str, ..
 
     with open_store(Satchel, settings, bank=bank) as satchel:
         asker = ToolCaller(satchel=satchel, settings=settings, bank=bank)
-        made = for_streams(lambda: _server(asker, toolsets))
+        server = for_streams(lambda: _server(asker, toolsets))
         gc.freeze()
         gc.enable()
-        made.run("stdio")
+        server.run("stdio")
 
 
 def _server(asker: Any, toolsets: tuple[str, ...]) -> Any:
@@ -130,9 +130,9 @@ def _serve_http(settings: Settings, bank: str | None, port: int) -> None:
     require_gateway()
     from satchel.http.server import ServerOptions, address_of, open_sockets, serve
 
-    asked = ServerOptions(port=port, only_mcp=True, bank=bank)
-    sockets = open_sockets(asked)
-    line(f"{address_of(asked, sockets)}mcp")
+    options = ServerOptions(port=port, only_mcp=True, bank=bank)
+    sockets = open_sockets(options)
+    line(f"{address_of(options, sockets)}mcp")
     message("Press Ctrl-C to stop.")
     sys.stdout.flush()  # a reader may wait for it
-    serve(settings, asked, sockets)
+    serve(settings, options, sockets)

@@ -36,7 +36,7 @@ from satchel.cli._console import (
     state,
     table,
 )
-from satchel.cli._operations import command
+from satchel.cli._operations import command, open_to_read
 from satchel.cli._options import InBank, Json, owner_key, report_secrets
 from satchel.cli._tree import Argument, CommandOption, Group
 from satchel.config.options import file_to_read
@@ -77,9 +77,9 @@ def read_new(values: dict[str, Any], source: MemorySourceOptions) -> None:
         UsageError: If there is none.
         SatchelError: As ``read_source``.
     """
-    given = ("text", "data", "members")
+    inputs = ("text", "data", "members")
     is_given = source.file is not None or source.record is not None
-    if not is_given and not any(name in values for name in given):
+    if not is_given and not any(name in values for name in inputs):
         if sys.stdin.isatty():
             raise UsageError("no text given", field="TEXT", hint='Use: satchel remember "..."')
         values["text"] = _decoded(_stdin(), "stdin")
@@ -98,8 +98,8 @@ def read_source(values: dict[str, Any], source: MemorySourceOptions) -> None:
         LimitError: If it is larger than a record may be.
     """
     text, file, record = values.get("text"), source.file, source.record
-    given = [str(each) for each in (text, file, record) if each is not None]
-    if given.count(_STDIN) > 1 or (text is not None and file is not None):
+    inputs = [str(each) for each in (text, file, record) if each is not None]
+    if inputs.count(_STDIN) > 1 or (text is not None and file is not None):
         raise UsageError("the text is given twice", field="TEXT", hint="Give it once.")
     if _STDIN in (text, file):
         values["text"] = _decoded(_stdin(), "stdin")
@@ -309,13 +309,13 @@ def _notes(notes: list[str]) -> None:
 def _row(memory: Memory) -> list[object]:
     """Return the columns of a memory in a listing, the longest last."""
     marks = [f"#{tag}" for tag in memory.tags]
-    said = safe(excerpt(memory.text))
+    text = safe(excerpt(memory.text))
     if marks:
-        said.append("  ").append_text(dim(excerpt(" ".join(marks))))
+        text.append("  ").append_text(dim(excerpt(" ".join(marks))))
     if memory.redacted is not None:
-        said.append("  ").append_text(dim(excerpt("redacted")))
+        text.append("  ").append_text(dim(excerpt("redacted")))
     when = memory.text_of_date
-    return [short(memory.id), when[:16].replace("T", " "), memory.type, said]
+    return [short(memory.id), when[:16].replace("T", " "), memory.type, text]
 
 
 def _members(record: dict[str, Any]) -> Iterator[tuple[str, object]]:
@@ -339,7 +339,7 @@ def _show_version(version: MemoryVersion) -> None:
         style="bold",
     )
     for name, (was, now) in version.differs.items():
-        line(f"  {name}: ", _shown(was), " -> ", _shown(now))
+        line(f"  {name}: ", _excerpt_of(was), " -> ", _excerpt_of(now))
     if not version.differs:
         line("  ", excerpt(version.text))
     if version.redacted is not None:
@@ -352,42 +352,42 @@ def _show_version(version: MemoryVersion) -> None:
         line("  current", style="green")
 
 
-def _shown(part: Any) -> str:
+def _excerpt_of(part: Any) -> str:
     if part is None:
         return "nothing"
     return excerpt(part if isinstance(part, str) else gist_of({"data": part}))
 
 
-def _numbers(found: Stats) -> Iterator[tuple[str, object]]:
-    yield "bank", f"{found.name or ''}  {found.id}"
-    yield "memories", f"{found.memories:,} current"
+def _numbers(stats: Stats) -> Iterator[tuple[str, object]]:
+    yield "bank", f"{stats.name or ''}  {stats.id}"
+    yield "memories", f"{stats.memories:,} current"
     for name, counted in (
-        ("types", found.types),
-        ("users", found.users),
-        ("from", found.providers),
-        ("tags", found.tags),
-        ("states", found.states),
+        ("types", stats.types),
+        ("users", stats.users),
+        ("from", stats.providers),
+        ("tags", stats.tags),
+        ("states", stats.states),
     ):
         if counted:
             yield name, _most(counted)
-    if found.held:
-        yield "quarantined", found.held
-    if found.oldest is not None and found.newest is not None:
-        yield "dates", f"{found.oldest[:10]} to {found.newest[:10]}"
-    if found.vectors is not None:
-        made = found.vectors
-        yield "vectors", f"{made.model}: {made.count:,}, {made.missing:,} missing"
-    yield "log", f"{count(found.records, 'record')}: {_most(found.logged)}"
-    yield "imports", found.imports
-    stored = "" if found.store_bytes is None else f", the store's files {size(found.store_bytes)}"
-    yield "size", f"{size(found.bytes)}{stored}"
+    if stats.held:
+        yield "quarantined", stats.held
+    if stats.oldest is not None and stats.newest is not None:
+        yield "dates", f"{stats.oldest[:10]} to {stats.newest[:10]}"
+    if stats.vectors is not None:
+        vectors = stats.vectors
+        yield "vectors", f"{vectors.model}: {vectors.count:,}, {vectors.missing:,} missing"
+    yield "log", f"{count(stats.records, 'record')}: {_most(stats.logged)}"
+    yield "imports", stats.imports
+    stored = "" if stats.store_bytes is None else f", the store's files {size(stats.store_bytes)}"
+    yield "size", f"{size(stats.bytes)}{stored}"
 
 
 def _most(counted: dict[str, int]) -> str:
-    shown = list(counted.items())[:_MOST_COUNTED]
-    rest = len(counted) - len(shown)
-    said = ", ".join(f"{excerpt(name)} {number:,}" for name, number in shown)
-    return f"{said}, and {rest:,} more" if rest else said
+    most = list(counted.items())[:_MOST_COUNTED]
+    rest = len(counted) - len(most)
+    text = ", ".join(f"{excerpt(name)} {number:,}" for name, number in most)
+    return f"{text}, and {rest:,} more" if rest else text
 
 
 def _how(step: LinkStep, end: str) -> str:
@@ -414,39 +414,37 @@ def add_to(app: Group) -> None:
         app,
         operations.remember,
         show_remembered,
-        bank=_to_fill,
+        bank=_open_to_fill,
         extra=MemorySourceOptions,
         prepare=read_new,
     )
-    command(app, operations.list_memories, show_listing, bank=_to_read, label="searching")
+    command(app, operations.list_memories, show_listing, bank=open_to_read, label="searching")
     app.command("show")(show_command)
-    command(app, operations.history, show_history, bank=_to_read)
-    command(app, statistics.show_stats, show_stats, bank=_to_read, label="counting")
+    command(app, operations.history, show_history, bank=open_to_read)
+    command(app, statistics.show_stats, show_stats, bank=open_to_read, label="counting")
     for operation in (operations.update, operations.correct):
         command(
             app,
             operation,
             show_revised,
-            bank=_to_write,
+            bank=_open_to_write,
             extra=ChangeSourceOptions,
             prepare=read_changes,
         )
-    command(app, operations.forget, show_forgotten, bank=_to_write)
-    command(app, operations.restore, show_memories_restored, bank=_to_write)
-    command(app, operations.links, show_links, bank=_to_read)
-    command(app, operations.path, show_paths, bank=_to_read)
+    command(app, operations.forget, show_forgotten, bank=_open_to_write)
+    command(app, operations.restore, show_memories_restored, bank=_open_to_write)
+    command(app, operations.links, show_links, bank=open_to_read)
+    command(app, operations.path, show_paths, bank=open_to_read)
 
 
-def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
-
-
-def _to_write(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
+def _open_to_write(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
     return open_bank(state.settings, bank, writes=True)
 
 
-def _to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return init.opened_to_fill(state.settings, bank, lambda: owner_key(None), _report_created)
+def _open_to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
+    return init.open_bank_for_writing(
+        state.settings, bank, lambda: owner_key(None), _report_created
+    )
 
 
 def _report_created(done: init.InitResult) -> None:
@@ -479,11 +477,11 @@ def show_command(
 
     Example: `satchel show 0f3c12`
     """
-    with open_bank(state.settings, bank) as there:
+    with open_bank(state.settings, bank) as opened:
         if raw:
-            print_raw(bank_details.raw(there, memory))
+            print_raw(bank_details.raw(opened, memory))
             return
-        result = operations.show(there, memory)
+        result = operations.show(opened, memory)
     if as_json:
         print_json(result)
     else:

@@ -11,7 +11,7 @@ from satchel.files.catch_up import is_behind
 from satchel.recall import search as actions
 from satchel.recall.operations import RecallOptions, recall_in
 from satchel.recall.query import SearchPlan
-from satchel.recall.vector_updates import opened_to_ask
+from satchel.recall.vector_updates import open_bank_for_query
 
 _SHOWN_DIGITS = len("blake3:") + 8
 _SHOWN_TEXT = 2000
@@ -24,14 +24,14 @@ def add_to(group: Group) -> None:
 
 def _opened(bank: str | None, options: RecallOptions) -> AbstractContextManager[OpenBank]:
     """Open the bank that is searched."""
-    return opened_to_ask(state.settings, bank, options.text, also=is_behind)
+    return open_bank_for_query(state.settings, bank, options.text, also=is_behind)
 
 
 def show_answer(answer: actions.Answer) -> None:
     """Print the results, best first."""
-    _tell_time(answer.plan)
+    _show_time(answer.plan)
     if any(memory.why is not None for memory in answer.memories):
-        _tell_plan(answer.plan)
+        _show_search_plan(answer.plan)
     for memory in answer.memories:
         day = memory.text_of_date[:10]
         score = "" if memory.score is None else f"{memory.score:.2f}"
@@ -39,10 +39,10 @@ def show_answer(answer: actions.Answer) -> None:
         about = [memory.type, day, memory.trust, memory.id[:_SHOWN_DIGITS], score, other]
         line("  ".join(part for part in about if part), style="dim")
         _show_text(memory.text)
-        _tell_versions(memory)
-        _tell_code(memory)
+        _show_versions(memory)
+        _show_code(memory)
         if memory.why is not None:
-            _tell_why(memory.why, memory.terms)
+            _show_why(memory.why, memory.terms)
     for passage in answer.files:
         _show_passage(passage)
     for note in answer.notes:
@@ -54,10 +54,10 @@ def show_answer(answer: actions.Answer) -> None:
         message(
             f"nothing found; excluded: {_excluded(answer.plan)}" if excluded else "nothing found"
         )
-    _tell_left_out(answer)
+    _show_omitted(answer)
 
 
-def _tell_left_out(answer: actions.Answer) -> None:
+def _show_omitted(answer: actions.Answer) -> None:
     if answer.over_budget:
         left_out = count(answer.over_budget, "memory").replace("memorys", "memories")
         message(f"{left_out} omitted: over the token budget")
@@ -85,7 +85,7 @@ def _show_passage(passage: actions.FilePassage) -> None:
         line("  changed since", style="yellow")
 
 
-def _tell_time(plan: SearchPlan) -> None:
+def _show_time(plan: SearchPlan) -> None:
     if plan.time and plan.time_dropped:
         message(f"no memories from {plan.time!r}: the time was ignored")
     elif plan.time:
@@ -94,7 +94,7 @@ def _tell_time(plan: SearchPlan) -> None:
         message(f"ranked higher: {span} ({plan.time!r}); to ignore the time: --any-time")
 
 
-def _tell_plan(plan: SearchPlan) -> None:
+def _show_search_plan(plan: SearchPlan) -> None:
     message(f"searched for: {', '.join(plan.terms) or 'the newest'}")
     message(f"vectors: {plan.vectors or plan.note or 'none; to compute them: satchel embed'}")
     if plan.reranker is not None:
@@ -112,13 +112,13 @@ def _excluded(plan: SearchPlan) -> str:
     return ", ".join(f"{number:,} by {name}" for name, number in plan.excluded.items())
 
 
-def _tell_code(memory: Memory) -> None:
+def _show_code(memory: Memory) -> None:
     for context in memory.code:
         for row in context.lines():
             wrapped("    | ", row, style="dim")
 
 
-def _tell_versions(memory: Memory) -> None:
+def _show_versions(memory: Memory) -> None:
     if memory.superseded_by is not None:
         line(f"  superseded since by {memory.superseded_by[:_SHOWN_DIGITS]}", style="yellow")
     for other in memory.conflicts_with:
@@ -130,13 +130,13 @@ def _tell_versions(memory: Memory) -> None:
 _PARTS = ("words", "meaning", "thread", "speaker", "dated", "time", "phrase", "reranked")
 
 
-def _tell_why(why: ScoreParts, terms: list[str]) -> None:
+def _show_why(why: ScoreParts, terms: list[str]) -> None:
     parts = {name: getattr(why, name) for name in _PARTS}
-    told = [f"{name} {part:.2f}" for name, part in parts.items() if part]
+    shares = [f"{name} {part:.2f}" for name, part in parts.items() if part]
     if why.linked_to is not None:
-        told.append(f"linked with {why.linked_to[:_SHOWN_DIGITS]} {why.linked:.2f}")
+        shares.append(f"linked with {why.linked_to[:_SHOWN_DIGITS]} {why.linked:.2f}")
     words = f" ({', '.join(terms)})" if terms else ""
-    wrapped("  ", f"why: {', '.join(told)}{words}", style="dim")
+    wrapped("  ", f"why: {', '.join(shares)}{words}", style="dim")
 
 
 def _cut(text: str) -> str:

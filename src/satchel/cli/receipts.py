@@ -13,7 +13,7 @@ from satchel.receipts.archive import (
 from satchel.receipts.page import other_page, page_of
 from satchel.transfer.verification import how_to_trust
 
-_SAID = {
+_SIGNATURES = {
     "good": "Signed by a trusted key",
     "untrusted": "SIGNED BY AN UNTRUSTED KEY",
     "unsigned": "NOT SIGNED",
@@ -30,38 +30,48 @@ def add_to(app: Group) -> None:
     app.add(receipt, name="receipt")
 
 
-def _show_list(found: list[ReceiptLine]) -> None:
-    if not found:
+def _show_list(receipts: list[ReceiptLine]) -> None:
+    if not receipts:
         message("No receipts yet. Each import, export and conversion writes one.")
         return
     rows: list[list[object]] = []
-    for one in found:
-        result = "nothing new" if one.unchanged else count(one.records, "record")
-        lost = f"{one.lost:,}" if one.lost else ""
-        rows.append([short(one.id), one.at[:19], one.kind, result, lost, one.input, one.output])
+    for receipt in receipts:
+        result = "nothing new" if receipt.unchanged else count(receipt.records, "record")
+        lost = f"{receipt.lost:,}" if receipt.lost else ""
+        rows.append(
+            [
+                short(receipt.id),
+                receipt.at[:19],
+                receipt.kind,
+                result,
+                lost,
+                receipt.input,
+                receipt.output,
+            ]
+        )
     table(["receipt", "when", "kind", "result", "lost", "from", "to"], rows)
 
 
-def _show_pages(found: StoredReceipt) -> None:
-    print_text("\n".join(map(_page, (found, *found.others))))
+def _show_pages(receipt: StoredReceipt) -> None:
+    print_text("\n".join(map(_page, (receipt, *receipt.others))))
 
 
-def _show_verified(found: StoredReceipt) -> None:
-    for one in (found, *found.others):
-        line(f"{one.outcome}  {one.id}  {', '.join(one.signed_by)}")
-        if one.problem:
-            message(one.problem)
-        if one.outcome == "untrusted":
-            message(how_to_trust(one.signed_by[0]))
+def _show_verified(verified: StoredReceipt) -> None:
+    for receipt in (verified, *verified.others):
+        line(f"{receipt.outcome}  {receipt.id}  {', '.join(receipt.signed_by)}")
+        if receipt.problem:
+            message(receipt.problem)
+        if receipt.outcome == "untrusted":
+            message(how_to_trust(receipt.signed_by[0]))
 
 
-def _page(one: StoredReceipt) -> str:
-    who = f": {', '.join(one.signed_by)}" if one.signed_by else ""
-    why = f" ({one.problem})" if one.problem else ""
-    signed = f"{_SAID[one.outcome]}{who}{why}"
-    if one.account is None:
-        return other_page(one.record, identity=one.id, signed=signed)
-    return page_of(one.account, identity=one.id, signed=signed)
+def _page(receipt: StoredReceipt) -> str:
+    signers = f": {', '.join(receipt.signed_by)}" if receipt.signed_by else ""
+    why = f" ({receipt.problem})" if receipt.problem else ""
+    signed = f"{_SIGNATURES[receipt.outcome]}{signers}{why}"
+    if receipt.account is None:
+        return other_page(receipt.record, identity=receipt.id, signed=signed)
+    return page_of(receipt.account, identity=receipt.id, signed=signed)
 
 
 command(receipt, list_receipts, _show_list)

@@ -1,15 +1,15 @@
 """``satchel rehydrate``, ``satchel quarantine`` and ``satchel promote``."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from satchel.bank.changes import MemoryChange
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.cli._console import count, excerpt, line, message, print_json, short, state
-from satchel.cli._operations import command
+from satchel.cli._operations import command, open_to_read, open_to_write
 from satchel.cli._tree import Group
 from satchel.config.options import TrustedKeys, UnsafeAccept
 from satchel.errors import UsageError
@@ -113,8 +113,8 @@ def show_context(result: RehydrateResult, *, explain: bool) -> None:
     if explain:
         for number, stage in enumerate(result.stages, 1):
             message(f"{number} {stage.name}: {stage.detail} ({stage.entries:,} left)")
-        for one in result.entries[:_MOST_EXPLAINED]:
-            message(_why(one))
+        for memory in result.entries[:_MOST_EXPLAINED]:
+            message(_why(memory))
     message(result.notice)
     for held in result.quarantined[:_MOST_WITHHELD]:
         message(f"withheld: {short(held.id)} {held.type}, {held.trust}: {'; '.join(held.reasons)}")
@@ -124,16 +124,17 @@ def show_context(result: RehydrateResult, *, explain: bool) -> None:
         message("Not every memory was considered: give a longer task, or narrow the filters.")
 
 
-def _why(one: ContextMemory) -> str:
-    parts = one.parts
-    told = f"  {short(one.id)} {one.type} {one.score:.2f} {one.form}"
+def _why(memory: ContextMemory) -> str:
+    parts = memory.parts
+    summary = f"  {short(memory.id)} {memory.type} {memory.score:.2f} {memory.form}"
     if parts is None:
-        return told
+        return summary
     similar = "-" if parts.similarity is None else f"{parts.similarity:.2f}"
     penalty = f" x{parts.penalty:g}" if parts.penalty < 1 else ""
     return (
-        f"{told}: recency {parts.recency:.2f}, salience {parts.salience:.2f},"
-        f" similarity {similar}, depth {parts.depth:.2f}{penalty}; {one.trust}, {one.tokens} tokens"
+        f"{summary}: recency {parts.recency:.2f}, salience {parts.salience:.2f},"
+        f" similarity {similar}, depth {parts.depth:.2f}{penalty}; {memory.trust},"
+        f" {memory.tokens} tokens"
     )
 
 
@@ -164,7 +165,7 @@ def add_to(app: Group) -> None:
     """Add the commands of this module."""
     command(app, rehydrate_memories, _show, bank=_source, extra=ContextOptions)
     app.add(quarantine, name="quarantine")
-    command(app, promoting.promote, show_promoted, bank=_to_change)
+    command(app, promoting.promote, show_promoted, bank=open_to_write)
 
 
 @contextmanager
@@ -187,17 +188,9 @@ def _show(result: RehydrateResult, extra: ContextOptions) -> None:
         print_json(result.messages[extra.messages])
 
 
-def _to_read(bank: str | None, _: object) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
-
-
-def _to_change(bank: str | None, options: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank, writes=not options.dry_run)
-
-
-command(quarantine, quarantining.list_quarantine, show_quarantine, bank=_to_read)
-command(quarantine, quarantining.show_held, show_held, bank=_to_read)
-command(quarantine, quarantining.screen_bank, show_scan, bank=_to_change, label="scanning")
-command(quarantine, quarantining.quarantine, show_added, bank=_to_change)
-command(quarantine, quarantining.release, show_released, bank=_to_change)
-command(quarantine, quarantining.reject, show_rejected, bank=_to_change)
+command(quarantine, quarantining.list_quarantine, show_quarantine, bank=open_to_read)
+command(quarantine, quarantining.show_held, show_held, bank=open_to_read)
+command(quarantine, quarantining.screen_bank, show_scan, bank=open_to_write, label="scanning")
+command(quarantine, quarantining.quarantine, show_added, bank=open_to_write)
+command(quarantine, quarantining.release, show_released, bank=open_to_write)
+command(quarantine, quarantining.reject, show_rejected, bank=open_to_write)

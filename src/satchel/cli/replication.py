@@ -61,57 +61,57 @@ def add_to(app: Group) -> None:
     app.add(store, name="store")
 
 
-def _exchange_status(found: Exchange) -> int:
-    return _OPEN if found.is_open else 0
+def _exchange_status(exchange: Exchange) -> int:
+    return _OPEN if exchange.is_open else 0
 
 
-def _show_exchange(found: Exchange, where: tuple[str, str]) -> None:
+def _show_exchange(exchange: Exchange, where: tuple[str, str]) -> None:
     source, target = where
-    line(f"{found.name or found.bank}: ", _exchange_sentence(found, source, target))
-    print_facts([("from", found.source), ("to", found.target)])
-    if found.merged is not None:
-        _show_merge(found.merged, target)
-    if found.emptied:
-        message(f"{count(found.emptied, 'record')} emptied: erased {source}")
-    if found.trust == "untrusted":
+    line(f"{exchange.name or exchange.bank}: ", _exchange_sentence(exchange, source, target))
+    print_facts([("from", exchange.source), ("to", exchange.target)])
+    if exchange.merged is not None:
+        _show_merge(exchange.merged, target)
+    if exchange.emptied:
+        message(f"{count(exchange.emptied, 'record')} emptied: erased {source}")
+    if exchange.trust == "untrusted":
         message(
             "the bank's owner is untrusted on this machine, so it is read-only; see: satchel bank"
             " admit, satchel bank adopt"
         )
-    if found.is_open:
+    if exchange.is_open:
         message(f"nothing was changed; to merge what is new {source}: --merge", style="yellow")
-    for note in found.notes:
+    for note in exchange.notes:
         message("note: ", note)
 
 
-def _exchange_sentence(found: Exchange, source: str, target: str) -> str:
-    size, beyond = found.source_size, found.source_size - found.common
-    would = "would be " if found.dry_run else ""
-    if found.relation is Relation.SAME:
+def _exchange_sentence(exchange: Exchange, source: str, target: str) -> str:
+    size, beyond = exchange.source_size, exchange.source_size - exchange.common
+    would = "would be " if exchange.dry_run else ""
+    if exchange.relation is Relation.SAME:
         return f"the copies are the same, {count(size, 'record')}"
-    if found.relation is Relation.BEHIND:
-        more = found.target_size - found.common
+    if exchange.relation is Relation.BEHIND:
+        more = exchange.target_size - exchange.common
         return f"nothing new {source}; {count(more, 'record')} only {target}"
-    if found.relation is Relation.NEW:
+    if exchange.relation is Relation.NEW:
         return f"{would}copied, {count(size, 'record')}"
-    if found.relation is Relation.AHEAD:
-        return f"{would}copied, {count(beyond, 'record')} from {found.common:,} on"
-    here = count(found.target_size - found.common, "record")
+    if exchange.relation is Relation.AHEAD:
+        return f"{would}copied, {count(beyond, 'record')} from {exchange.common:,} on"
+    here = count(exchange.target_size - exchange.common, "record")
     only = f"{here} only {target}, {beyond:,} only {source}"
-    new = found.new if found.merged is None else found.merged.records
-    verb = "not merged" if found.merged is None else "merged"
-    return f"diverged at {found.common:,}: {only}; {new:,} of them {verb}"
+    new = exchange.new if exchange.merged is None else exchange.merged.records
+    verb = "not merged" if exchange.merged is None else "merged"
+    return f"diverged at {exchange.common:,}: {only}; {new:,} of them {verb}"
 
 
-def _show_merge(done: MergeResult, target: str) -> None:
-    taken = ", ".join(f"{number:,} {name}" for name, number in sorted(done.taken.items()))
-    rows: list[tuple[str, object]] = [("merged", taken or "nothing")]
-    if done.known:
-        rows.append((f"{target} already", f"{done.known:,}"))
-    if done.conflicts:
-        rows.append(("changed in both", f"{done.conflicts:,}"))
+def _show_merge(merge: MergeResult, target: str) -> None:
+    counts = ", ".join(f"{number:,} {name}" for name, number in sorted(merge.taken.items()))
+    rows: list[tuple[str, object]] = [("merged", counts or "nothing")]
+    if merge.known:
+        rows.append((f"{target} already", f"{merge.known:,}"))
+    if merge.conflicts:
+        rows.append(("changed in both", f"{merge.conflicts:,}"))
     print_facts(rows)
-    for conflict in done.first_conflicts:
+    for conflict in merge.first_conflicts:
         line(f"  {conflict.kept[7:19]} stays, {conflict.superseded[7:19]} is superseded")
 
 
@@ -127,14 +127,14 @@ class BankNamesOptions(Options):
     ] = None
 
 
-def _prepare_migration(given: dict[str, Any], listed: BankNamesOptions) -> None:
+def _prepare_migration(values: dict[str, Any], listed: BankNamesOptions) -> None:
     if state.store is not None:
         raise UsageError(
             "a migration has two stores", field="store", hint="Use: satchel migrate FROM TO"
         )
     names = (listed.banks_listed or "").split(",")
-    given["banks"] = (*given.get("banks", ()), *(name.strip() for name in names if name.strip()))
-    given |= {"home": state.home, "config": state.config, "told": _print_migrated}
+    values["banks"] = (*values.get("banks", ()), *(name.strip() for name in names if name.strip()))
+    values |= {"home": state.home, "config": state.config, "told": _print_migrated}
 
 
 def _print_migrated(done: MigratedBank) -> None:
@@ -142,60 +142,63 @@ def _print_migrated(done: MigratedBank) -> None:
         message(f"{done.name or done.bank}: ", "verified" if done.verified else "compared")
 
 
-def _show_migration(found: MigrationResult, _: BankNamesOptions) -> None:
-    for one in found.banks:
-        name = one.name or one.bank
-        if one.problem is not None:
-            line(f"{name}: failed: ", one.problem)
-            for loss in one.losses:
+def _show_migration(result: MigrationResult, _: BankNamesOptions) -> None:
+    for bank in result.banks:
+        name = bank.name or bank.bank
+        if bank.problem is not None:
+            line(f"{name}: failed: ", bank.problem)
+            for loss in bank.losses:
                 message(f"{name}: lost: {loss.name}, {loss.count:,}: {loss.reason}")
             continue
-        size, would = count(one.size, "record"), "would be " if found.dry_run else ""
-        now = f"{one.carried:,} {would}copied" if not found.dry_run else f"to do: {one.relation}"
-        line(f"{name}: {size}, {now}" + (", verified" if one.verified else ""))
-        for note in one.notes:
+        size, would = count(bank.size, "record"), "would be " if result.dry_run else ""
+        now = f"{bank.carried:,} {would}copied" if not result.dry_run else f"to do: {bank.relation}"
+        line(f"{name}: {size}, {now}" + (", verified" if bank.verified else ""))
+        for note in bank.notes:
             message(f"{name}: note: ", note)
-    done = len(found.banks) - len(found.failed)
+    done = len(result.banks) - len(result.failed)
     line(
-        f"{done} of {count(len(found.banks), 'bank')} " + ("compared" if found.dry_run else "done")
+        f"{done} of {count(len(result.banks), 'bank')} "
+        + ("compared" if result.dry_run else "done")
     )
-    if found.left:
-        message(f"not migrated, and not in {found.target}: {', '.join(found.left)}", style="yellow")
-    _show_switch(found)
-    report_default_bank([one.name or one.bank for one in found.banks if one.default])
-    for note in found.notes:
+    if result.left:
+        message(
+            f"not migrated, and not in {result.target}: {', '.join(result.left)}", style="yellow"
+        )
+    _show_switch(result)
+    report_default_bank([bank.name or bank.bank for bank in result.banks if bank.default])
+    for note in result.notes:
         message("note: ", note)
-    report_receipts([one.receipt for one in found.banks if one.receipt], 0)
+    report_receipts([bank.receipt for bank in result.banks if bank.receipt], 0)
 
 
-def _show_switch(found: MigrationResult) -> None:
-    if found.switched is not None:
-        was = "" if found.switched.changed else " (unchanged)"
-        line(f"switched: {found.switched.file}{was}")
-        if found.switched.kept is not None:
-            message("the previous configuration is kept in ", found.switched.kept)
-    elif (found.failed or found.left) and found.switch_wanted and not found.dry_run:
-        hint = "" if found.failed else ": migrate the others as well, or use --leave-others"
+def _show_switch(result: MigrationResult) -> None:
+    if result.switched is not None:
+        was = "" if result.switched.changed else " (unchanged)"
+        line(f"switched: {result.switched.file}{was}")
+        if result.switched.kept is not None:
+            message("the previous configuration is kept in ", result.switched.kept)
+    elif (result.failed or result.left) and result.switch_wanted and not result.dry_run:
+        hint = "" if result.failed else ": migrate the others as well, or use --leave-others"
         message(f"the configuration is unchanged{hint}", style="yellow")
-    elif not found.dry_run and found.target.partition("://")[0] in STORES:
-        message("to use it: ", f"satchel --store {found.target}")
+    elif not result.dry_run and result.target.partition("://")[0] in STORES:
+        message("to use it: ", f"satchel --store {result.target}")
 
 
 sink = Group(help="Copy the logs of banks to a database or files, for analysis.")
 
 
-def _show_sinks(found: list[SinkResult]) -> None:
-    for one in found:
-        line(f"{one.name or one.bank}: {count(one.rows, 'row')}, up to position {one.seq}")
-        if one.waiting:
+def _show_sinks(results: list[SinkResult]) -> None:
+    for bank in results:
+        line(f"{bank.name or bank.bank}: {count(bank.rows, 'row')}, up to position {bank.seq}")
+        if bank.waiting:
             message(
-                f"{count(one.waiting, 'record')} wait for an import to be complete: run it again,"
+                f"{count(bank.waiting, 'record')} wait for an import to be complete: run it again,"
                 " or satchel undo"
             )
 
 
-def _print_sink(one: SinkResult) -> None:
-    message(f"{one.name or one.bank}: {count(one.rows, 'row')}, up to position {one.seq}")
+def _print_sink(bank: SinkResult) -> None:
+    message(f"{bank.name or bank.bank}: {count(bank.rows, 'row')}, up to position {bank.seq}")
 
 
 command(
@@ -210,30 +213,30 @@ command(
 store = Group(help="Manage whole stores, with all of their banks.")
 
 
-def _show_store_copy(found: StoreCopy) -> None:
-    for one in found.banks:
-        name = one.name or one.bank
-        line(f"{name}: {_copy_sentence(one, dry_run=found.dry_run)}")
-        for note in one.notes:
+def _show_store_copy(copy: StoreCopy) -> None:
+    for bank in copy.banks:
+        name = bank.name or bank.bank
+        line(f"{name}: {_copy_sentence(bank, dry_run=copy.dry_run)}")
+        for note in bank.notes:
             message(f"{name}: note: ", note)
-    did = "compared" if found.dry_run else "copied and compared"
-    line(f"{count(len(found.banks), 'bank')} {did}: {found.source} -> {found.target}")
-    report_default_bank([one.name or one.bank for one in found.banks if one.default])
-    for note in found.notes:
+    did = "compared" if copy.dry_run else "copied and compared"
+    line(f"{count(len(copy.banks), 'bank')} {did}: {copy.source} -> {copy.target}")
+    report_default_bank([bank.name or bank.bank for bank in copy.banks if bank.default])
+    for note in copy.notes:
         message("note: ", note)
-    report_receipts([one.receipt for one in found.banks if one.receipt], 0)
+    report_receipts([bank.receipt for bank in copy.banks if bank.receipt], 0)
 
 
-def _copy_sentence(one: CopiedBank, *, dry_run: bool) -> str:
-    size = count(one.size, "record")
+def _copy_sentence(bank: CopiedBank, *, dry_run: bool) -> str:
+    size = count(bank.size, "record")
     if dry_run:
-        left = one.size - one.earlier
+        left = bank.size - bank.earlier
         return f"{size}, the same there" if not left else f"{size}, {left:,} to copy"
-    if one.relation is Relation.SAME:
+    if bank.relation is Relation.SAME:
         return f"{size}, the same before and now"
-    parts = [f"{one.carried:,} copied now"]
-    parts += [f"{one.vectors:,} vectors"] if one.vectors else []
-    parts += [count(one.blobs, "blob")] if one.blobs else []
+    parts = [f"{bank.carried:,} copied now"]
+    parts += [f"{bank.vectors:,} vectors"] if bank.vectors else []
+    parts += [count(bank.blobs, "blob")] if bank.blobs else []
     return f"{size}, {', '.join(parts)}; all read again, the same"
 
 
@@ -254,9 +257,9 @@ def _show_decrypted(done: StoreEncryption) -> None:
     line(f"{done.store}: not encrypted")
 
 
-def _read_store_passphrase(given: dict[str, Any], encryption: Encryption) -> None:
+def _read_store_passphrase(values: dict[str, Any], encryption: Encryption) -> None:
     if encryption.encrypt_passphrase:
-        given["passphrase"] = new_file_passphrase()
+        values["passphrase"] = new_file_passphrase()
 
 
 command(store, copy_store, _show_store_copy, label="copying")

@@ -85,7 +85,7 @@ def serve(settings: Settings, options: ServeOptions) -> Mapping[str, Any] | None
     from satchel.http.server import ServerOptions, address_of, open_gateway, open_sockets
     from satchel.http.server import serve as run
 
-    asked = ServerOptions(
+    server_options = ServerOptions(
         host=options.host,
         port=options.port,
         workers=options.workers,
@@ -102,12 +102,12 @@ def serve(settings: Settings, options: ServeOptions) -> Mapping[str, Any] | None
     if options.openapi:
         from satchel.http.app import application
 
-        gateway = open_gateway(open_store(Satchel, settings), settings, asked)
+        gateway = open_gateway(open_store(Satchel, settings), settings, server_options)
         document: dict[str, Any] = application(gateway).openapi()
         gateway.close()
         return document
-    sockets = open_sockets(asked)
-    address = address_of(asked, sockets)
+    sockets = open_sockets(server_options)
+    address = address_of(server_options, sockets)
     if state.json:
         port = sockets[0].getsockname()[1]
         print_json({"host": options.host, "port": port, "address": address})
@@ -115,7 +115,7 @@ def serve(settings: Settings, options: ServeOptions) -> Mapping[str, Any] | None
         line(address)
         message("Press Ctrl-C to stop.")
     sys.stdout.flush()  # a reader may wait for it
-    run(settings, asked, sockets)
+    run(settings, server_options, sockets)
     return None
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import click
 
-from satchel.bank.open_bank import OpenBank, open_bank
+from satchel.bank.open_bank import OpenBank
 from satchel.cli._console import (
     activity,
     count,
@@ -23,7 +23,7 @@ from satchel.cli._console import (
     state,
     table,
 )
-from satchel.cli._operations import command
+from satchel.cli._operations import command, open_to_read, open_to_write
 from satchel.cli._options import owner_key, report_secrets
 from satchel.cli._streams import stdin_as_file
 from satchel.cli._tree import Group
@@ -150,7 +150,7 @@ def show_tree(sessions: list[SessionInfo]) -> None:
     """
     from rich.cells import cell_len
 
-    rows = [_row(one) for one in sessions]
+    rows = [_row(session) for session in sessions]
     head = ["session", "name", "messages", "from message", "about", "last"]
     width = shutil.get_terminal_size((_COLUMNS, 1)).columns
     widths = [max(cell_len(row[at]) for row in [head, *rows]) + 2 for at in range(len(head))]
@@ -159,29 +159,28 @@ def show_tree(sessions: list[SessionInfo]) -> None:
         head, rows = head[:-1], [row[:-1] for row in rows]
         widths[-2:] = [widths[-2] - 2]
     room = max(_LEAST_NAME, width - sum(widths) + widths[1] - 2)
-    shown = [[one[0], _fitted(one[1], room), one[2], *map(dim, one[3:])] for one in rows]
-    table(head, shown)
+    table(head, [[row[0], _fitted(row[1], room), row[2], *map(dim, row[3:])] for row in rows])
 
 
-def _row(one: SessionInfo) -> list[str]:
-    depth = one.depth - 1
+def _row(session: SessionInfo) -> list[str]:
+    depth = session.depth - 1
     indent = "  " * min(depth, _DEEPEST) + (f"+{depth - _DEEPEST}" if depth > _DEEPEST else "")
     marks = [
-        "archived" if one.archived else "",
-        "as-of" if one.memories == "as-of" else "",
-        count(one.checkpoints, "point") if one.checkpoints else "",
-        one.provider or "",
+        "archived" if session.archived else "",
+        "as-of" if session.memories == "as-of" else "",
+        count(session.checkpoints, "point") if session.checkpoints else "",
+        session.provider or "",
     ]
-    begins, origin = "", one.origin
+    begins, origin = "", session.origin
     if origin is not None:
         begins = f"{origin.number:,}" + (" (checkpoint)" if origin.checkpoint else "")
     return [
-        (indent + "└ " if one.depth else "") + short(one.id),
-        excerpt(one.name or ""),
-        f"{one.messages:,}",
+        (indent + "└ " if session.depth else "") + short(session.id),
+        excerpt(session.name or ""),
+        f"{session.messages:,}",
         begins,
         ", ".join(mark for mark in marks if mark),
-        (one.last_at or "")[:16].replace("T", " "),
+        (session.last_at or "")[:16].replace("T", " "),
     ]
 
 
@@ -193,13 +192,13 @@ def _fitted(text: str, room: int) -> str:
     return whole if cell_len(whole) <= room else set_cell_size(whole, room - 1).rstrip() + "…"
 
 
-def from_of(one: SessionInfo) -> str:
+def from_of(session: SessionInfo) -> str:
     """Return the point of a fork in words; empty for other sessions."""
-    if one.origin is None:
+    if session.origin is None:
         return ""
-    at = f"message {one.origin.number:,}" if one.origin.number else "its beginning"
-    mark = "checkpoint, " if one.origin.checkpoint else ""
-    return f"{short(one.origin.session)} at {mark}{at}"
+    at = f"message {session.origin.number:,}" if session.origin.number else "its beginning"
+    mark = "checkpoint, " if session.origin.checkpoint else ""
+    return f"{short(session.origin.session)} at {mark}{at}"
 
 
 def show_messages(messages: list[MessageInfo]) -> None:
@@ -207,21 +206,26 @@ def show_messages(messages: list[MessageInfo]) -> None:
     table(
         ["number", "role", "message", "id"],
         [
-            [dim(f"{one.number:,}"), one.role or "", safe(excerpt(said(one))), dim(short(one.id))]
-            for one in messages
+            [
+                dim(f"{message.number:,}"),
+                message.role or "",
+                safe(excerpt(message_text(message))),
+                dim(short(message.id)),
+            ]
+            for message in messages
         ],
     )
 
 
-def said(one: MessageInfo) -> str:
+def message_text(message: MessageInfo) -> str:
     """Return the text of a message, or a description of its content."""
-    content = one.content
+    content = message.content
     if content is None:
-        return f"({', '.join(sorted(one.more))})" if one.more else ""
+        return f"({', '.join(sorted(message.more))})" if message.more else ""
     if isinstance(content, str):
         return content
-    parts = [one.text or "", *(f"[{name}]" for name in one.attachments)]
-    is_plain = bool(one.attachments) or spoken_text(content) is not None
+    parts = [message.text or "", *(f"[{name}]" for name in message.attachments)]
+    is_plain = bool(message.attachments) or spoken_text(content) is not None
     return " ".join(filter(None, parts)) if is_plain else json_of(content)
 
 
@@ -244,21 +248,21 @@ def show_checkpoints(checkpoints: list[CheckpointInfo]) -> None:
         ["checkpoint", "name", "at", "why", "made"],
         [
             [
-                short(one.id),
-                excerpt(one.name or ""),
-                f"message {one.number:,}",
-                why_of(one),
-                dim((one.created_at or "")[:16].replace("T", " ")),
+                short(checkpoint.id),
+                excerpt(checkpoint.name or ""),
+                f"message {checkpoint.number:,}",
+                why_of(checkpoint),
+                dim((checkpoint.created_at or "")[:16].replace("T", " ")),
             ]
-            for one in checkpoints
+            for checkpoint in checkpoints
         ],
     )
 
 
-def why_of(one: CheckpointInfo) -> str:
+def why_of(checkpoint: CheckpointInfo) -> str:
     """Return why a checkpoint was created, in words."""
-    number = (one.distillation or {}).get("number")
-    return f"distillation {number}" if one.distillation is not None else one.why
+    number = (checkpoint.distillation or {}).get("number")
+    return f"distillation {number}" if checkpoint.distillation is not None else checkpoint.why
 
 
 def json_of(value: Json) -> str:
@@ -280,15 +284,16 @@ def picked_session(bank: OpenBank) -> str:
         raise UsageError(
             "no conversation given", field="session", hint="See: satchel session list."
         )
-    found = list_sessions(bank, limit=_MOST)
-    if not found:
+    sessions = list_sessions(bank, limit=_MOST)
+    if not sessions:
         raise UsageError("no conversations yet", hint="Record one: satchel session record FILE.")
-    newest = sorted(found, key=lambda one: one.last_at or "", reverse=True)
-    rows = [
-        (one.id, f"{one.name or short(one.id)}, {count(one.messages, 'message')}  {from_of(one)}")
-        for one in newest
-    ]
-    return _picked("Which conversation?", rows)
+    newest = sorted(sessions, key=lambda session: session.last_at or "", reverse=True)
+    return _picked("Which conversation?", [(each.id, _choice(each)) for each in newest])
+
+
+def _choice(session: SessionInfo) -> str:
+    name = session.name or short(session.id)
+    return f"{name}, {count(session.messages, 'message')}  {from_of(session)}"
 
 
 def picked_point(bank: OpenBank, session: str) -> str | None:
@@ -298,13 +303,13 @@ def picked_point(bank: OpenBank, session: str) -> str | None:
         click.Abort: If nothing was chosen.
     """
     rows = [
-        (one.id, f"message {one.number:,}  {one.name or why_of(one)}")
-        for one in list_checkpoints(bank, session)
+        (checkpoint.id, f"message {checkpoint.number:,}  {checkpoint.name or why_of(checkpoint)}")
+        for checkpoint in list_checkpoints(bank, session)
     ]
-    found = _picked(
+    point = _picked(
         "Which point? A number from the list, m50 for message 50, or e for the end.", rows
     )
-    return None if found == _END else found
+    return None if point == _END else point
 
 
 def _picked(question: str, rows: list[tuple[str, str]]) -> str:
@@ -340,16 +345,8 @@ def add_to(root: Group) -> None:
     session.add(checkpoint, name="checkpoint")
 
 
-def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
-
-
-def _to_write(bank: str | None, options: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank, writes=not getattr(options, "dry_run", False))
-
-
-def _to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return init.opened_to_fill(state.settings, bank, lambda: owner_key(None))
+def _open_to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
+    return init.open_bank_for_writing(state.settings, bank, lambda: owner_key(None))
 
 
 def _read_messages(values: dict[str, Any], source: SourceOptions) -> None:
@@ -358,7 +355,7 @@ def _read_messages(values: dict[str, Any], source: SourceOptions) -> None:
     opened = state.held.enter_context(file_to_read(state.settings, file))
     messages = MessagesFile(opened, state.settings.options.limits)
     messages.check()
-    values["spoken"] = messages
+    values["items"] = messages
 
 
 def _choose(bank: OpenBank, options: ForkOptions) -> ForkOptions:
@@ -374,23 +371,23 @@ command(
     session,
     operations.record_session,
     show_recorded,
-    bank=_to_fill,
+    bank=_open_to_fill,
     extra=SourceOptions,
     prepare=_read_messages,
 )
-command(session, operations.set_state, show_recorded, bank=_to_write)
-command(session, sessions_queries.list_sessions, show_list, bank=_to_read)
-command(session, sessions_queries.show_session, show_conversation, bank=_to_read)
+command(session, operations.set_state, show_recorded, bank=open_to_write)
+command(session, sessions_queries.list_sessions, show_list, bank=open_to_read)
+command(session, sessions_queries.show_session, show_conversation, bank=open_to_read)
 command(
     session,
     sessions_queries.diff_sessions,
     show_diff,
-    bank=_to_read,
+    bank=open_to_read,
     status=lambda result: int(not result.is_same),
 )
-command(session, branches.rename_session, show_changed, bank=_to_write)
-command(session, branches.archive_session, show_changed, bank=_to_write)
-command(session, branches.fork, show_fork, bank=_to_write, choose=_choose)
-command(session, distillation.distill, show_distillation, bank=_to_write)
-command(checkpoint, branches.create_checkpoint, show_checkpoint, bank=_to_write)
-command(checkpoint, sessions_queries.list_checkpoints, show_checkpoints, bank=_to_read)
+command(session, branches.rename_session, show_changed, bank=open_to_write)
+command(session, branches.archive_session, show_changed, bank=open_to_write)
+command(session, branches.fork, show_fork, bank=open_to_write, choose=_choose)
+command(session, distillation.distill, show_distillation, bank=open_to_write)
+command(checkpoint, branches.create_checkpoint, show_checkpoint, bank=open_to_write)
+command(checkpoint, sessions_queries.list_checkpoints, show_checkpoints, bank=open_to_read)

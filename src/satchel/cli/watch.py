@@ -25,32 +25,32 @@ def _report(_: Any) -> Mapping[str, Any]:
     return {"on_capture": print_json if state.json else _show_captured}
 
 
-def _show(found: WatchResult) -> None:
-    if found.timer is not None:
-        show_timer(found.timer)
+def _show(result: WatchResult) -> None:
+    if result.timer is not None:
+        show_timer(result.timer)
     else:
-        _show_captured(found)
+        _show_captured(result)
 
 
-def _show_captured(found: WatchResult) -> None:
-    verb = "would read" if found.dry_run else "captured from"
+def _show_captured(result: WatchResult) -> None:
+    verb = "would read" if result.dry_run else "captured from"
     line(
-        f"{verb} {count(len(found.captured), 'file')}, {found.unchanged:,} unchanged;"
-        f" into the bank {found.bank}"
+        f"{verb} {count(len(result.captured), 'file')}, {result.unchanged:,} unchanged;"
+        f" into the bank {result.bank}"
     )
-    for each in found.captured:
-        new = "" if found.dry_run else f"{count(each.added, 'new record')}  "
+    for each in result.captured:
+        new = "" if result.dry_run else f"{count(each.added, 'new record')}  "
         line(f"  {new}{each.file}")
-    if found.gone:
-        line(f"  {found.gone:,} deleted by the host, still stored here")
-    if found.empty:
-        message(f"without a message so far: {found.empty:,}")
-    for file in found.unknown:
+    if result.gone:
+        line(f"  {result.gone:,} deleted by the host, still stored here")
+    if result.empty:
+        message(f"without a message so far: {result.empty:,}")
+    for file in result.unknown:
         message(f"unknown format: {file}")
-    for loss in found.losses:
+    for loss in result.losses:
         message(f"skipped: {loss.name}, {loss.count:,}: {loss.reason}")
-    if found.secrets:
-        kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(found.secrets.items()))
+    if result.secrets:
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(result.secrets.items()))
         message(f"secrets replaced: {kinds}")
-    for missed in found.missed:
+    for missed in result.missed:
         message(f"not captured: {missed.file}: {missed.message}")

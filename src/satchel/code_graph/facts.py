@@ -161,8 +161,8 @@ def names_of(path: str, facts: Facts, stems: frozenset[str]) -> tuple[set[str], 
     defined = {symbol.name for symbol in facts.symbols}
     defined |= {path.rpartition("/")[2], stem_of(path)} | stems
     used = {last_of(use.text) for use in facts.uses}
-    for one in facts.imports:
-        used |= {one.name, last_module(one.module)}
+    for imported in facts.imports:
+        used |= {imported.name, last_module(imported.module)}
     for symbol in facts.symbols:
         used |= {last_of(base) for base in symbol.bases}
     return defined, used - {"", "?", "*"}

@@ -35,8 +35,8 @@ class Pattern(NamedTuple):
 def patterns_of(text: str) -> list[Pattern]:
     """Return the patterns of an ignore file, in order."""
     lines = text[:MOST_BYTES].splitlines()
-    found = (_pattern(line) for line in lines[:MOST_PATTERNS] if len(line) <= LONGEST)
-    return [pattern for pattern in found if pattern is not None]
+    parsed = (_pattern(line) for line in lines[:MOST_PATTERNS] if len(line) <= LONGEST)
+    return [pattern for pattern in parsed if pattern is not None]
 
 
 def _pattern(line: str) -> Pattern | None:
@@ -52,8 +52,10 @@ def _pattern(line: str) -> Pattern | None:
         return None
     if not rooted:
         parts.insert(0, _ANY)
-    kept = [part for at, part in enumerate(parts) if part != _ANY or parts[at - 1 : at] != [_ANY]]
-    return Pattern(tuple(kept), negated, folders_only)
+    content = [
+        part for at, part in enumerate(parts) if part != _ANY or parts[at - 1 : at] != [_ANY]
+    ]
+    return Pattern(tuple(content), negated, folders_only)
 
 
 def _without_spaces(line: str) -> str:
@@ -100,19 +102,19 @@ class IgnoreRules(NamedTuple):
 
 def _matches(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
     """Return whether a path matches, backtracking to the last ``**`` only."""
-    at, place = 0, 0
+    at, position = 0, 0
     back: tuple[int, int] | None = None
-    while place < len(path):
+    while position < len(path):
         if at < len(pattern) and pattern[at] == _ANY:
             if at + 1 == len(pattern):
                 return True  # everything inside
-            back = (at + 1, place)
+            back = (at + 1, position)
             at += 1
-        elif at < len(pattern) and part_matches(pattern[at], path[place]):
-            at, place = at + 1, place + 1
+        elif at < len(pattern) and part_matches(pattern[at], path[position]):
+            at, position = at + 1, position + 1
         elif back is not None:
             back = (back[0], back[1] + 1)
-            at, place = back
+            at, position = back
         else:
             return False
     return at == len(pattern)
@@ -121,23 +123,23 @@ def _matches(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
 @lru_cache(maxsize=4096)
 def _tokens(pattern: str) -> tuple[str, ...]:
     """Return a pattern as tokens: ``*`` and ``?`` are special, sets are ``[...``."""
-    found, at = list[str](), 0
+    tokens, at = list[str](), 0
     while at < len(pattern):
         char = pattern[at]
         if char == "\\" and at + 1 < len(pattern):
-            found.append("\\" + pattern[at + 1])
+            tokens.append("\\" + pattern[at + 1])
             at += 2
             continue
         if char == "[":
             end = _end_of_set(pattern, at)
             if end is not None:
-                found.append(pattern[at : end + 1])
+                tokens.append(pattern[at : end + 1])
                 at = end + 1
                 continue
-        if char != "*" or found[-1:] != ["*"]:
-            found.append(char)
+        if char != "*" or tokens[-1:] != ["*"]:
+            tokens.append(char)
         at += 1
-    return tuple(found)
+    return tuple(tokens)
 
 
 def _end_of_set(pattern: str, start: int) -> int | None:
@@ -155,43 +157,43 @@ def _end_of_set(pattern: str, start: int) -> int | None:
 def part_matches(pattern: str, name: str) -> bool:
     """Return whether one name matches a pattern with ``*``, ``?``, ``[a-z]`` and backslashes."""
     tokens = _tokens(pattern)
-    at, place, star, kept = 0, 0, -1, 0
-    while place < len(name):
+    at, position, star, retry = 0, 0, -1, 0
+    while position < len(name):
         if at < len(tokens) and tokens[at] == "*":
-            star, kept = at, place
+            star, retry = at, position
             at += 1
-        elif at < len(tokens) and _is_one(tokens[at], name[place]):
-            at, place = at + 1, place + 1
+        elif at < len(tokens) and _matches_char(tokens[at], name[position]):
+            at, position = at + 1, position + 1
         elif star >= 0:
-            kept += 1
-            at, place = star + 1, kept
+            retry += 1
+            at, position = star + 1, retry
         else:
             return False
     return all(each == "*" for each in tokens[at:])
 
 
-def _is_one(wanted: str, char: str) -> bool:
-    if wanted == "?":
+def _matches_char(element: str, char: str) -> bool:
+    if element == "?":
         return True
-    if wanted[0] == "[" and len(wanted) > 1:
-        return _is_in_set(wanted[1:-1], char)
-    return wanted[-1] == char if wanted[0] == "\\" else wanted == char
+    if element[0] == "[" and len(element) > 1:
+        return _is_in_set(element[1:-1], char)
+    return element[-1] == char if element[0] == "\\" else element == char
 
 
 def _is_in_set(members: str, char: str) -> bool:
     negated = members[:1] in {"!", "^"}
-    members, at, found = members[negated:], 0, False
+    members, at, is_member = members[negated:], 0, False
     while at < len(members):
         at += members[at] == "\\" and at + 1 < len(members)
         low = members[at]
         if members[at + 1 : at + 2] == "-" and at + 2 < len(members):
             at += 2
             at += members[at] == "\\" and at + 1 < len(members)
-            found = found or low <= char <= members[at]
+            is_member = is_member or low <= char <= members[at]
         else:
-            found = found or low == char
+            is_member = is_member or low == char
         at += 1
-    return found != negated
+    return is_member != negated
 
 
 LARGEST_FILE = 1 << 20
@@ -280,12 +282,12 @@ class _Walk:
         self, handle: int, parts: tuple[str, ...], rules: IgnoreRules
     ) -> Iterator[SourceFile]:
         """Yield the files of a folder, given by its descriptor."""
-        shown = "/".join(parts) or "."
+        path = "/".join(parts) or "."
         try:
-            with os.scandir(handle) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
+            with os.scandir(handle) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
         except OSError as error:
-            self._seen.find(shown, f"cannot be listed: {error.strerror}")
+            self._seen.find(path, f"cannot be listed: {error.strerror}")
             return
         names = {entry.name for entry in entries}
         if _VENV in names and parts:
@@ -306,14 +308,14 @@ class _Walk:
     def _inside(
         self, handle: int, parts: tuple[str, ...], rules: IgnoreRules
     ) -> Iterator[SourceFile]:
-        shown = "/".join(parts)
+        path = "/".join(parts)
         if len(parts) > DEEPEST:
-            self._seen.find(shown, f"more than {DEEPEST} folders deep")
+            self._seen.find(path, f"more than {DEEPEST} folders deep")
             return
         try:
-            inner = files.open_folder(Path(shown), within=handle)
+            inner = files.open_folder(Path(path), within=handle)
         except (OSError, PathRefusedError) as error:
-            self._seen.find(shown, f"cannot be opened: {error}")
+            self._seen.find(path, f"cannot be opened: {error}")
             return
         try:
             yield from self.through(inner, parts, rules.below())
@@ -345,17 +347,17 @@ class _Walk:
             return
         try:
             path.encode()
-            found = entry.stat(follow_symlinks=False)
+            status = entry.stat(follow_symlinks=False)
         except UnicodeEncodeError:
             self._seen.find(ascii(path), "its name is not Unicode")
             return
         except OSError as error:
             self._seen.find(path, f"cannot be read: {error.strerror}")
             return
-        if found.st_size > LARGEST_FILE:
+        if status.st_size > LARGEST_FILE:
             self._seen.find(path, f"larger than {LARGEST_FILE:,} bytes")
             return
-        yield SourceFile(path, language.name, stable_stamp(found))
+        yield SourceFile(path, language.name, stable_stamp(status))
 
     def _with_own(self, handle: int, names: set[str], rules: IgnoreRules) -> IgnoreRules:
         for name in IGNORE_FILES:

@@ -89,14 +89,14 @@ def stored_heads(side: Side, *, damaged: bool = False) -> list[TreeHead]:
     Raises:
         StoreError: If a head is damaged.
     """
-    found = list[TreeHead]()
+    heads = list[TreeHead]()
     for value in side(HEADS).values():
         try:
-            found.append(_decoded(value, TreeHead, msgspec.json))
+            heads.append(_decoded(value, TreeHead, msgspec.json))
         except StoreError:
             if not damaged:
                 raise
-    return sorted(found, key=lambda head: head.name)
+    return sorted(heads, key=lambda head: head.name)
 
 
 def head_name(number: int) -> str:
@@ -111,10 +111,10 @@ def part_name(sort: str, number: int, part: int) -> str:
 
 def all_names(side: Side, number: int) -> list[str]:
     """Return the names of all values of a tree."""
-    found = [head_name(number)]
+    names = [head_name(number)]
     for sort in (FILES, FACTS, NAMES):
-        found += side(f"code/{sort}/{number:04x}/")
-    return found
+        names += side(f"code/{sort}/{number:04x}/")
+    return names
 
 
 def part_of(text: str, parts: int) -> int:
@@ -124,37 +124,36 @@ def part_of(text: str, parts: int) -> int:
 
 def parts_for(files: int) -> int:
     """Return the number of parts for a number of files."""
-    wanted = max(1, files // FILES_A_PART)
-    return min(MOST_PARTS, 1 << (wanted - 1).bit_length())
+    least = max(1, files // FILES_A_PART)
+    return min(MOST_PARTS, 1 << (least - 1).bit_length())
 
 
 def files_of(side: Side, head: TreeHead) -> dict[str, IndexedFile]:
     """Return all indexed files of a tree, by path."""
-    found = dict[str, IndexedFile]()
+    files = dict[str, IndexedFile]()
     for value in side(f"code/{FILES}/{head.number:04x}/").values():
-        found |= _decoded(value, dict[str, IndexedFile])
-    return found
+        files |= _decoded(value, dict[str, IndexedFile])
+    return files
 
 
 def known_in(side: Side, head: TreeHead, part: int) -> dict[str, IndexedFile]:
     """Return the indexed files of one part, by path."""
-    found: dict[str, IndexedFile] = _one(
-        side, part_name(FILES, head.number, part), dict[str, IndexedFile]
-    )
-    return found
+    name = part_name(FILES, head.number, part)
+    files: dict[str, IndexedFile] = _part_value(side, name, dict[str, IndexedFile])
+    return files
 
 
 def raw_facts(side: Side, head: TreeHead, part: int) -> dict[str, msgspec.Raw]:
     """Return the encoded facts of the files of a part, by path."""
     name = part_name(FACTS, head.number, part)
-    found: dict[str, msgspec.Raw] = _one(side, name, dict[str, msgspec.Raw])
-    return found
+    facts: dict[str, msgspec.Raw] = _part_value(side, name, dict[str, msgspec.Raw])
+    return facts
 
 
 def names_in(side: Side, head: TreeHead, part: int) -> Names:
     """Return one part of the names."""
-    found: Names = _one(side, part_name(NAMES, head.number, part), Names)
-    return found
+    names: Names = _part_value(side, part_name(NAMES, head.number, part), Names)
+    return names
 
 
 def every_name(side: Side, head: TreeHead) -> Iterator[tuple[str, tuple[list[int], list[int]]]]:
@@ -182,20 +181,20 @@ def encoded_head(head: TreeHead) -> bytes:
     return msgspec.json.encode(head)
 
 
-def _one(side: Side, name: str, kind: Any) -> Any:
+def _part_value(side: Side, name: str, kind: Any) -> Any:
     value = side(name).get(name)
     return {} if value is None else _decoded(value, kind)
 
 
 def _decoded(value: bytes, kind: type[_T], form: Any = msgspec.msgpack) -> _T:
     try:
-        found: _T = form.decode(value, type=resolved(kind))
+        decoded: _T = form.decode(value, type=resolved(kind))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise StoreError(
             "the stored code index is damaged; memories are not affected",
             hint="Rebuild it: satchel code index PATH --rebuild",
         ) from error
-    return found
+    return decoded
 
 
 _TOGETHER = 4 << 20
@@ -235,7 +234,7 @@ def index(
     head: TreeHead,
     *,
     rebuild: bool = False,
-    told: Progress | None = None,
+    progress: Progress | None = None,
 ) -> TreeIndexResult:
     """Update the stored index of a tree.
 
@@ -245,7 +244,7 @@ def index(
         source: The present tree.
         head: Its stored head, or a new one. The name identifies the tree.
         rebuild: Read all files again.
-        told: Called with the progress.
+        progress: Called with the progress.
 
     Raises:
         ChangedError: If other processes keep indexing the same tree.
@@ -254,7 +253,7 @@ def index(
     """
     for turn in range(_MOST_TRIES):
         try:
-            return _Round(store, ledger, source, rebuild, told).run(head)
+            return _UpdateAttempt(store, ledger, source, rebuild, progress).run(head)
         except ChangedError:
             if turn == _MOST_TRIES - 1:
                 raise
@@ -268,7 +267,7 @@ def remove(store: Store, ledger: Ledger, head: TreeHead) -> None:
         writing.put_side(ledger.bank, dict.fromkeys(all_names(side, head.number)))
 
 
-class _Round:
+class _UpdateAttempt:
     """One attempt of an update."""
 
     def __init__(
@@ -276,14 +275,14 @@ class _Round:
         store: Store,
         ledger: Ledger,
         source: CodeSource,
-        rebuild: bool,  # noqa: FBT001 - from the one who has it by name
-        told: Progress | None,
+        rebuild: bool,  # noqa: FBT001 - index() passes it by name
+        progress: Progress | None,
     ) -> None:
         self._store = store
         self._ledger = ledger
         self._source = source
         self._rebuild = rebuild
-        self._told = told
+        self._progress = progress
         self._head: TreeHead
         self._seen: TreeHead | None = None
         self._fresh = self._was_whole = True
@@ -295,25 +294,25 @@ class _Round:
         self._files = dict[str, IndexedFile]()
         self._changed = 0
 
-    def run(self, wanted: TreeHead) -> TreeIndexResult:
+    def run(self, requested: TreeHead) -> TreeIndexResult:
         """Compare, read what changed, write."""
         with self._ledger.reading() as view:
             heads = stored_heads(view.side, damaged=True)
-            there = next((head for head in heads if head.name == wanted.name), None)
-            head = there or msgspec.structs.replace(wanted, number=_free(heads))
-            fresh = self._rebuild or there is None or head.make != MAKE
+            existing = next((head for head in heads if head.name == requested.name), None)
+            head = existing or msgspec.structs.replace(requested, number=_free(heads))
+            fresh = self._rebuild or existing is None or head.make != MAKE
             old = {} if fresh else files_of(view.side, head)
         offers = {offer.path: offer for offer in self._source.offers()}
         parts = parts_for(len(offers))
-        if not head.parts / 4 <= parts <= 2 * head.parts or there is None:
+        if not head.parts / 4 <= parts <= 2 * head.parts or existing is None:
             fresh = True  # the number of parts changed
         else:
             parts = head.parts
         head = msgspec.structs.replace(
-            head, parts=parts, make=MAKE, root=wanted.root, kind=wanted.kind
+            head, parts=parts, make=MAKE, root=requested.root, kind=requested.kind
         )
-        self._head, self._seen, self._fresh = head, there, fresh
-        self._was_whole = there is None or there.whole
+        self._head, self._seen, self._fresh = head, existing, fresh
+        self._was_whole = existing is None or existing.whole
         done = TreeIndexResult(head)
         changes = self._compared({} if fresh else old, offers, done)
         done.removed = len(old.keys() - offers.keys())
@@ -380,8 +379,8 @@ class _Round:
         done: TreeIndexResult,
     ) -> None:
         self._changed -= 1
-        if self._told is not None:
-            self._told(done.read, done.read + self._changed)
+        if self._progress is not None:
+            self._progress(done.read, done.read + self._changed)
         old, raw = was
         try:
             digest = self._source.digest(offer)
@@ -390,7 +389,7 @@ class _Round:
                 facts[offer.path] = raw
                 done.unchanged += 1
                 return
-            said = self._source.facts(offer)
+            extracted = self._source.facts(offer)
         except MissingExtraError as error:
             done.needs[offer.language] = done.needs.get(offer.language, 0) + 1
             done.hint = error.hint or ""
@@ -400,9 +399,9 @@ class _Round:
             return
         done.read += 1
         known[offer.path] = IndexedFile(
-            offer.stamp, digest, offer.language, len(said.symbols), said.finding
+            offer.stamp, digest, offer.language, len(extracted.symbols), extracted.finding
         )
-        facts[offer.path] = msgspec.Raw(msgspec.msgpack.encode(said))
+        facts[offer.path] = msgspec.Raw(msgspec.msgpack.encode(extracted))
 
     def _note(self, names: set[str], part: int, is_defined: bool, *, present: bool) -> None:  # noqa: FBT001 - from a loop over both
         mark = part << _BITS | (_DEFINED * is_defined) | (_PRESENT * present)
@@ -421,10 +420,10 @@ class _Round:
         with self._store.writing() as writing:
             self._require_seen(writing)
             side = partial(writing.side, self._ledger.bank)
-            gone = dict.fromkeys(all_names(side, self._head.number))
+            removed = dict.fromkeys(all_names(side, self._head.number))
             head = msgspec.structs.replace(self._head, whole=False, round=self._head.round + 1)
-            gone.pop(head_name(head.number))
-            values = {**gone, head_name(head.number): encoded_head(head)}
+            removed.pop(head_name(head.number))
+            values = {**removed, head_name(head.number): encoded_head(head)}
             writing.put_side(self._ledger.bank, values)
         self._head = self._seen = head
 
@@ -453,27 +452,27 @@ class _Round:
         if self._was_whole or self._fresh:
             self._write_names()
         else:
-            self._make_names_again()
+            self._rebuild_names()
         symbols = sum(known.symbols for known in self._files.values())
         self._write(
             msgspec.structs.replace(
                 self._head, whole=True, files=len(self._files), symbols=symbols, at=now()
             )
         )
-        found = [(path, known.finding) for path, known in self._files.items() if known.finding]
-        done.findings = sorted([*found, *(self._source.seen.findings or [])])
+        findings = [(path, known.finding) for path, known in self._files.items() if known.finding]
+        done.findings = sorted([*findings, *(self._source.seen.findings or [])])
         done.head = self._head
         return done
 
-    def _make_names_again(self) -> None:
+    def _rebuild_names(self) -> None:
         """Rebuild all names from the facts, after an interrupted update."""
         self._write(msgspec.structs.replace(self._head, whole=False))
         self._names.clear()
         with self._ledger.reading() as view:
             for number in range(self._head.parts):
                 names = _names_in(raw_facts(view.side, self._head, number))
-                for is_defined, some in zip((True, False), names, strict=True):
-                    self._note(some, number, is_defined, present=True)
+                for is_defined, part_names in zip((True, False), names, strict=True):
+                    self._note(part_names, number, is_defined, present=True)
         for number in range(self._head.parts):
             self._put({part_name(NAMES, self._head.number, number): None})
         self._fresh = True
@@ -483,29 +482,29 @@ class _Round:
         by_part = dict[int, list[str]]()
         for name in self._names:
             by_part.setdefault(self._part_of(name), []).append(name)
-        for number, some in sorted(by_part.items()):
-            kept: Names = {}
+        for number, changed in sorted(by_part.items()):
+            stored: Names = {}
             if not self._fresh:
                 with self._ledger.reading() as view:
-                    kept = names_in(view.side, self._head, number)
-            for name in some:
-                self._patch(kept, name)
+                    stored = names_in(view.side, self._head, number)
+            for name in changed:
+                self._patch(stored, name)
             name = part_name(NAMES, self._head.number, number)
-            self._put({name: encoded(kept)})
+            self._put({name: encoded(stored)})
 
-    def _patch(self, kept: Names, name: str) -> None:
-        sets = [set(parts) for parts in kept.pop(name, ([], []))]
+    def _patch(self, stored: Names, name: str) -> None:
+        sets = [set(parts) for parts in stored.pop(name, ([], []))]
         for mark in self._names[name]:
             parts = sets[not mark & _DEFINED]
             (parts.add if mark & _PRESENT else parts.discard)(mark >> _BITS)
         defined, used = sets
         if defined or used:
-            kept[name] = (sorted(defined), sorted(used))
+            stored[name] = (sorted(defined), sorted(used))
 
 
 def _free(heads: list[TreeHead]) -> int:
-    taken = {head.number for head in heads}
-    return next(number for number in count() if number not in taken)
+    used = {head.number for head in heads}
+    return next(number for number in count() if number not in used)
 
 
 def _round_of(value: bytes | None) -> int | None:
@@ -527,10 +526,12 @@ def _names_in(facts: dict[str, msgspec.Raw]) -> tuple[set[str], set[str]]:
     """Return the names that the files of a part define, and those that they use."""
     defined, used = set[str](), set[str]()
     for path, raw in facts.items():
-        said: Facts = facts_from(raw)
-        one, other = names_of(path, said, language_called(said.language).stems(path))
-        defined |= one
-        used |= other
+        facts_of_file: Facts = facts_from(raw)
+        file_defines, file_uses = names_of(
+            path, facts_of_file, language_called(facts_of_file.language).stems(path)
+        )
+        defined |= file_defines
+        used |= file_uses
     return defined, used
 
 
@@ -571,15 +572,15 @@ class SourceTree:
 
     def defined(self, name: str) -> list[CodeNode]:
         """Return the symbols of a name, by path and line."""
-        found = self._defined.get(name)
-        if found is None:
-            found = self._defined[name] = [
+        nodes = self._defined.get(name)
+        if nodes is None:
+            nodes = self._defined[name] = [
                 CodeNode(self.name, path, facts, number)
                 for path, facts in self._with(name, 0)
                 for number, symbol in enumerate(facts.symbols)
                 if symbol.name == name
             ]
-        return found
+        return nodes
 
     def using(self, name: str) -> Iterator[tuple[str, Facts]]:
         """Yield the files that use a name, also those that only import it."""
@@ -587,13 +588,13 @@ class SourceTree:
 
     def files_called(self, key: str) -> list[tuple[str, Facts]]:
         """Return the files of a name (``config.py``), or of a stem (``/config``)."""
-        found = list[tuple[str, Facts]]()
+        matching = list[tuple[str, Facts]]()
         for part in self._parts(key, 0):
             for path in self._paths_in(part):
                 facts = self._read(part, path)
                 if facts is not None and _is_called(path, facts, key):
-                    found.append((path, facts))
-        return found
+                    matching.append((path, facts))
+        return matching
 
     def all_names(self) -> Iterator[str]:
         """Yield every name that is defined."""

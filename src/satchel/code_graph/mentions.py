@@ -34,8 +34,8 @@ one without a space."""
 
 _EDGES = "-.:/#>+@"
 _LINE = re.compile(r"(?::\d+)+$")
-_KINDS = "function functions method methods class classes struct interface trait enum type"
-_SAID = frozenset(_KINDS.split())
+_SYMBOL_KINDS = "function functions method methods class classes struct interface trait enum type"
+_KIND_WORDS = frozenset(_SYMBOL_KINDS.split())
 _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|[A-Za-z][0-9]")
 
 FILE, QUALIFIED, CODE, PLAIN = "file", "qualified", "name", "word"
@@ -68,44 +68,44 @@ class CodeMention(NamedTuple):
 
 def words_of(text: str) -> list[Word]:
     """Return the words of a text that may refer to code, each once, the clearest first."""
-    found = dict[str, Word]()
+    words = dict[str, Word]()
     spoken = False
     text = text[:LONGEST_TEXT]
     for match in _WORD.finditer(text):
-        if len(found) >= MOST_WORDS:
+        if len(words) >= MOST_WORDS:
             break
         after, before = (
             text[match.end() : match.end() + 1],
             text[max(0, match.start() - 1) : match.start()],
         )
-        if _goes_on(after) or _goes_on(before):
+        if _is_foreign_letter(after) or _is_foreign_letter(before):
             continue
         marked = spoken or after == "(" or (before == "`" and after == "`")
         for word in _words(match[0], marked=marked):
-            there = found.get(word.text)
-            if there is None or _ORDER[word.how] < _ORDER[there.how]:
-                found[word.text] = word
-        was = found.get(match[0])
-        if match[0].lower() in _SAID:
-            _mark(found, text, match.start())
-        spoken = match[0].lower() in _SAID and (was is None or was.how == PLAIN)
+            earlier = words.get(word.text)
+            if earlier is None or _ORDER[word.how] < _ORDER[earlier.how]:
+                words[word.text] = word
+        was = words.get(match[0])
+        if match[0].lower() in _KIND_WORDS:
+            _mark(words, text, match.start())
+        spoken = match[0].lower() in _KIND_WORDS and (was is None or was.how == PLAIN)
     if not text.isascii():
         for match in _OTHER_WORD.finditer(text):
-            if len(found) < MOST_WORDS and not match[0].isascii():
-                found.setdefault(match[0], Word(match[0], PLAIN))
-    return sorted(found.values(), key=lambda word: _ORDER[word.how])
+            if len(words) < MOST_WORDS and not match[0].isascii():
+                words.setdefault(match[0], Word(match[0], PLAIN))
+    return sorted(words.values(), key=lambda word: _ORDER[word.how])
 
 
-def _goes_on(char: str) -> bool:
+def _is_foreign_letter(char: str) -> bool:
     return not char.isascii() and char.isalpha() and ord(char) < _ALPHABETS_END
 
 
-def _mark(found: dict[str, Word], text: str, at: int) -> None:
+def _mark(words: dict[str, Word], text: str, at: int) -> None:
     """Mark the word before ``function`` and the like as a name: the ``retry`` function."""
     before = text[max(0, at - 80) : at].rstrip(" `\n").rpartition(" ")[2].strip("`'\"(")
-    word = found.get(before)
+    word = words.get(before)
     if word is not None and word.how == PLAIN:
-        found[before] = Word(before, CODE)
+        words[before] = Word(before, CODE)
 
 
 def _words(run: str, *, marked: bool) -> Iterator[Word]:
@@ -135,16 +135,16 @@ def mentions(graph: CodeGraph, text: str, most: int) -> list[CodeMention]:
         text: The text of a memory.
         most: The maximum number.
     """
-    found = dict[tuple[str, str], CodeMention]()
+    by_key = dict[tuple[str, str], CodeMention]()
     for word in words_of(text):
-        if len(found) >= most:
+        if len(by_key) >= most:
             break
-        for mention in _meant(graph, word):
-            found.setdefault(mention.key, mention)
-    return list(found.values())[:most]
+        for mention in _mentions_of(graph, word):
+            by_key.setdefault(mention.key, mention)
+    return list(by_key.values())[:most]
 
 
-def _meant(graph: CodeGraph, word: Word) -> Iterator[CodeMention]:
+def _mentions_of(graph: CodeGraph, word: Word) -> Iterator[CodeMention]:
     trees = {tree.name: tree for tree in graph.trees}
     if word.how == FILE:
         for _, (tree, path) in zip(range(MOST_OF_NAME), graph.files(word.text), strict=False):
@@ -158,14 +158,16 @@ def _symbols(graph: CodeGraph, word: Word) -> list[CodeNode]:
     if word.how == PLAIN:
         if len(word.text) < _LEAST_PLAIN:
             return []
-        found = [node for node in graph.symbols(word.text) if node.symbol.kind in CALLED | TYPES]
-        return found if len(found) <= MOST_OF_PLAIN else []
+        candidates = [
+            node for node in graph.symbols(word.text) if node.symbol.kind in CALLED | TYPES
+        ]
+        return candidates if len(candidates) <= MOST_OF_PLAIN else []
     parts = word.text.split(".")
-    found = [node for tree in graph.trees for node in tree.defined(parts[-1])]
-    meant = [node for node in found if matches_name(node, parts)]
-    if not meant and len(parts) > 1 and _looks_like_code(parts[-1]):
-        meant = found  # client.fetch_rows(): the type of a variable is unknown
-    return meant[:MOST_OF_NAME]
+    candidates = [node for tree in graph.trees for node in tree.defined(parts[-1])]
+    matching = [node for node in candidates if matches_name(node, parts)]
+    if not matching and len(parts) > 1 and _looks_like_code(parts[-1]):
+        matching = candidates  # client.fetch_rows(): the type of a variable is unknown
+    return matching[:MOST_OF_NAME]
 
 
 MOST_SHOWN = 5
@@ -183,8 +185,10 @@ _DOC = 160
 def contexts(graph: CodeGraph, text: str, most: int = MOST_SHOWN) -> list[CodeContext]:
     """Return the code that a text mentions, as it is shown, the clearest first."""
     return [
-        _of_file(graph, one) if one.node is None else _of_symbol(graph, one, one.node)
-        for one in mentions(graph, text, most)
+        _of_file(graph, mention)
+        if mention.node is None
+        else _of_symbol(graph, mention, mention.node)
+        for mention in mentions(graph, text, most)
     ]
 
 

@@ -234,8 +234,8 @@ def show_code(bank: OpenBank, options: CodeShowOptions) -> list[SymbolDetails]:
     require_owner(bank.settings, "code")
     with bank.ledger.reading() as view:
         graph = _graph(view)
-        found = _meant(graph, options.symbol)
-        return [_shown(view, graph, node, options.limit) for node in found]
+        nodes = _find_symbols(graph, options.symbol)
+        return [_details(view, graph, node, options.limit) for node in nodes]
 
 
 def _graph(view: View) -> CodeGraph:
@@ -247,14 +247,14 @@ def _graph(view: View) -> CodeGraph:
     return graph
 
 
-def _meant(graph: CodeGraph, said: str) -> list[CodeNode]:
-    found = graph.find(said)
-    if not found:
+def _find_symbols(graph: CodeGraph, text: str) -> list[CodeNode]:
+    nodes = graph.find(text)
+    if not nodes:
         raise UnknownCodeError(
-            f"no symbol {said[:200]!r} in the code of this bank",
+            f"no symbol {text[:200]!r} in the code of this bank",
             hint="Search for it: satchel code query --name '*PART*'",
         )
-    return found
+    return nodes
 
 
 def _symbols(graph: CodeGraph, options: CodeQueryOptions) -> CodeQueryResult:
@@ -264,56 +264,56 @@ def _symbols(graph: CodeGraph, options: CodeQueryOptions) -> CodeQueryResult:
         for tree, path in graph.files(options.file):
             files.append(f"{tree.name}/{path}")
             nodes += graph.in_file(tree, path)
-        found: Iterable[CodeNode] = nodes
+        candidates: Iterable[CodeNode] = nodes
         if options.name is not None:
             named = {node.id for node in graph.symbols(options.name)}
-            found = (node for node in nodes if node.id in named)
+            candidates = (node for node in nodes if node.id in named)
     else:
-        found = graph.symbols(options.name or "*")
-    kept = (node for node in found if options.kind in {None, node.symbol.kind})
-    some = islice(kept, MOST_LOOKED_AT)
-    shown, more = _cut(sorted(some, key=_by_place), options.limit)
+        candidates = graph.symbols(options.name or "*")
+    selected = (node for node in candidates if options.kind in {None, node.symbol.kind})
+    scanned = islice(selected, MOST_LOOKED_AT)
+    page, more = _cut(sorted(scanned, key=_by_location), options.limit)
     return CodeQueryResult(
-        symbols=[code_of(node) for node in shown],
+        symbols=[code_of(node) for node in page],
         files=files[: options.limit],
         more=more,
         complete=graph.complete,
     )
 
 
-def _by_place(node: CodeNode) -> tuple[str, str, int]:
+def _by_location(node: CodeNode) -> tuple[str, str, int]:
     return node.tree, node.path, node.number
 
 
 def _cut(some: Iterable[_Some], limit: int) -> tuple[list[_Some], int]:
-    found = list(islice(some, MOST_LOOKED_AT))
-    return found[:limit], max(0, len(found) - limit)
+    scanned = list(islice(some, MOST_LOOKED_AT))
+    return scanned[:limit], max(0, len(scanned) - limit)
 
 
 def _edges(
-    graph: CodeGraph, meant: list[CodeNode], edges: Iterator[CodeEdge], options: CodeQueryOptions
+    graph: CodeGraph, nodes: list[CodeNode], edges: Iterator[CodeEdge], options: CodeQueryOptions
 ) -> CodeQueryResult:
-    kept = (edge for edge in edges if _is_kept(edge, options))
-    shown, more = _cut(certain_first(islice(kept, MOST_LOOKED_AT)), options.limit)
+    selected = (edge for edge in edges if _has_kind(edge, options))
+    page, more = _cut(certain_first(islice(selected, MOST_LOOKED_AT)), options.limit)
     return CodeQueryResult(
-        meant=[code_of(node) for node in meant], edges=shown, more=more, complete=graph.complete
+        meant=[code_of(node) for node in nodes], edges=page, more=more, complete=graph.complete
     )
 
 
-def _is_kept(edge: CodeEdge, options: CodeQueryOptions) -> bool:
+def _has_kind(edge: CodeEdge, options: CodeQueryOptions) -> bool:
     return options.kind is None or (edge.of is not None and edge.of.kind == options.kind)
 
 
-def _callers(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeQueryResult:
-    meant = _meant(graph, said)
-    edges = (call_of(call, of=call.caller) for node in meant for call in graph.callers(node))
-    return _edges(graph, meant, edges, options)
+def _callers(graph: CodeGraph, text: str, options: CodeQueryOptions) -> CodeQueryResult:
+    nodes = _find_symbols(graph, text)
+    edges = (call_of(call, of=call.caller) for node in nodes for call in graph.callers(node))
+    return _edges(graph, nodes, edges, options)
 
 
-def _callees(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeQueryResult:
-    meant = _meant(graph, said)
-    edges = (_callee(call) for node in meant for call in graph.callees(node))
-    return _edges(graph, meant, edges, options)
+def _callees(graph: CodeGraph, text: str, options: CodeQueryOptions) -> CodeQueryResult:
+    nodes = _find_symbols(graph, text)
+    edges = (_callee(call) for node in nodes for call in graph.callees(node))
+    return _edges(graph, nodes, edges, options)
 
 
 def _callee(call: CallSite) -> CodeEdge:
@@ -321,26 +321,26 @@ def _callee(call: CallSite) -> CodeEdge:
     return call_of(call, of=nodes[0] if len(nodes) == 1 and call.meaning.is_certain else None)
 
 
-def _methods(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeQueryResult:
-    meant = [node for node in _meant(graph, said) if is_type(node)]
-    if not meant:
-        raise UnknownCodeError(f"{said[:200]!r} is not a type, so it has no methods")
+def _methods(graph: CodeGraph, text: str, options: CodeQueryOptions) -> CodeQueryResult:
+    types = [node for node in _find_symbols(graph, text) if is_type(node)]
+    if not types:
+        raise UnknownCodeError(f"{text[:200]!r} is not a type, so it has no methods")
     edges = (
-        belonging("METHOD_OF", method, node.id) for node in meant for method in graph.methods(node)
+        belonging("METHOD_OF", method, node.id) for node in types for method in graph.methods(node)
     )
-    return _edges(graph, meant, edges, options)
+    return _edges(graph, types, edges, options)
 
 
-def _heirs(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeQueryResult:
-    meant = _meant(graph, said)
-    edges = (inheritance_of(one, of=one.node) for node in meant for one in graph.heirs(node))
-    return _edges(graph, meant, edges, options)
+def _heirs(graph: CodeGraph, text: str, options: CodeQueryOptions) -> CodeQueryResult:
+    nodes = _find_symbols(graph, text)
+    edges = (inheritance_of(heir, of=heir.node) for node in nodes for heir in graph.heirs(node))
+    return _edges(graph, nodes, edges, options)
 
 
-def _importing(graph: CodeGraph, said: str, options: CodeQueryOptions) -> CodeQueryResult:
-    if language_of_file(said) is not None and not any(True for _ in graph.files(said)):
-        raise UnknownCodeError(f"no file {said[:200]!r} in the code of this bank")
-    return _edges(graph, [], (import_of(one) for one in graph.importing(said)), options)
+def _importing(graph: CodeGraph, text: str, options: CodeQueryOptions) -> CodeQueryResult:
+    if language_of_file(text) is not None and not any(True for _ in graph.files(text)):
+        raise UnknownCodeError(f"no file {text[:200]!r} in the code of this bank")
+    return _edges(graph, [], (import_of(resolved) for resolved in graph.importing(text)), options)
 
 
 _RELATIONS: dict[str, Callable[[CodeGraph, str, CodeQueryOptions], CodeQueryResult]] = {
@@ -352,13 +352,13 @@ _RELATIONS: dict[str, Callable[[CodeGraph, str, CodeQueryOptions], CodeQueryResu
 }
 
 
-def _shown(view: View, graph: CodeGraph, node: CodeNode, limit: int) -> SymbolDetails:
+def _details(view: View, graph: CodeGraph, node: CodeNode, limit: int) -> SymbolDetails:
     owner = graph.owner(node)
     edges = [belonging("DEFINED_IN", node, f"{node.tree}/{node.path}")]
     if owner is not None and is_type(owner):
         edges.append(belonging("METHOD_OF", node, owner.id))
     edges = [msgspec.structs.replace(edge, of=None) for edge in edges]
-    edges += [inheritance_of(one, of=None) for one in graph.bases(node)]
+    edges += [inheritance_of(inheritance, of=None) for inheritance in graph.bases(node)]
     edges += [call_of(call, of=None) for call in graph.callees(node)]
     callers = certain_first(
         call_of(call, of=call.caller) for call in islice(graph.callers(node), MOST_LOOKED_AT)
@@ -369,7 +369,9 @@ def _shown(view: View, graph: CodeGraph, node: CodeNode, limit: int) -> SymbolDe
         callers=callers[:limit],
         more_callers=max(0, len(callers) - limit),
         methods=[code_of(each) for each in graph.methods(node)] if is_type(node) else [],
-        heirs=[inheritance_of(one, of=one.node) for one in graph.heirs(node)]
+        heirs=[
+            inheritance_of(inheritance, of=inheritance.node) for inheritance in graph.heirs(node)
+        ]
         if is_type(node)
         else [],
         memories=_memories(view, graph, node),
@@ -378,15 +380,15 @@ def _shown(view: View, graph: CodeGraph, node: CodeNode, limit: int) -> SymbolDe
 
 def _memories(view: View, graph: CodeGraph, node: CodeNode) -> list[MentioningMemory]:
     """Return the memories that mention a symbol: its words nominate them, its name decides."""
-    found = list[MentioningMemory]()
+    memories = list[MentioningMemory]()
     for logged, _ in view.candidates(node.symbol.name, limit=_NOMINATED):
-        if len(found) >= _MOST_MEMORIES or not isinstance(logged.model, Entry):
+        if len(memories) >= _MOST_MEMORIES or not isinstance(logged.model, Entry):
             continue
         text = memory_text(logged.model)
-        named = mentions(graph, text, _MENTIONS)
-        if any(one.node is not None and one.node.id == node.id for one in named):
-            found.append(MentioningMemory(id=logged.record.id, text=text[:_GIST]))
-    return found
+        mentioned = mentions(graph, text, _MENTIONS)
+        if any(mention.node is not None and mention.node.id == node.id for mention in mentioned):
+            memories.append(MentioningMemory(id=logged.record.id, text=text[:_GIST]))
+    return memories
 
 
 MOST_TREES = 1000
@@ -487,7 +489,12 @@ def index_code(
     with _opened(bank, str(options.path), permission or options.permission) as source:
         head = _head(bank, source, options.name)
         done = index.index(
-            bank.store, bank.ledger, source, head, rebuild=options.rebuild, told=options.progress
+            bank.store,
+            bank.ledger,
+            source,
+            head,
+            rebuild=options.rebuild,
+            progress=options.progress,
         )
         seen = source.seen
     if not done.head.files:
@@ -536,14 +543,14 @@ def drop_code(bank: OpenBank, options: CodeDropOptions) -> CodeDropResult:
     """
     require_owner(bank.settings, "code")
     with bank.ledger.reading() as view:
-        there = {head.name: head for head in index.stored_heads(view.side)}
+        heads = {head.name: head for head in index.stored_heads(view.side)}
     name, dry_run = options.name, options.dry_run
-    if name not in there:
-        hint = f"Choose from: {', '.join(sorted(there))}." if there else None
+    if name not in heads:
+        hint = f"Choose from: {', '.join(sorted(heads))}." if heads else None
         raise UnknownCodeError(f"no source tree {name!r} in this bank", hint=hint)
     if not dry_run:
-        index.remove(bank.store, bank.ledger, there[name])
-    return CodeDropResult(tree=_tree(there[name]), dry_run=dry_run)
+        index.remove(bank.store, bank.ledger, heads[name])
+    return CodeDropResult(tree=_tree(heads[name]), dry_run=dry_run)
 
 
 @contextmanager
@@ -563,12 +570,12 @@ def _head(bank: OpenBank, source: CodeSource, name: str | None) -> TreeHead:
     same = [head for head in heads if (head.root, head.kind) == (source.root, source.kind)]
     if name is None and same:
         return same[0]
-    wanted = _named(source, name)
+    tree_name = _named(source, name)
     for head in heads:
-        if head.name == wanted:
+        if head.name == tree_name:
             if (head.root, head.kind) != (source.root, source.kind) and name is None:
                 raise UsageError(
-                    f"a source tree named {wanted!r} already exists, of {head.root}",
+                    f"a source tree named {tree_name!r} already exists, of {head.root}",
                     field="name",
                     hint="Choose another name, or pass the same one to replace it: --name NAME",
                 )
@@ -576,7 +583,7 @@ def _head(bank: OpenBank, source: CodeSource, name: str | None) -> TreeHead:
     if len(heads) >= MOST_TREES:
         raise UsageError(f"a bank can have at most {MOST_TREES:,} source trees", field="name")
     return TreeHead(
-        name=wanted,
+        name=tree_name,
         root=source.root,
         kind=source.kind,
         number=0,

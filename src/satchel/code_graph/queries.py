@@ -85,15 +85,21 @@ class CodeGraph:
         """Yield the symbols of a name, which may contain ``*``, ``?`` and ``[a-z]``."""
         for tree in self.trees:
             if _WILD & set(name):
-                names = sorted({one for one in tree.all_names() if part_matches(name, one)})
+                names = sorted(
+                    {
+                        symbol_name
+                        for symbol_name in tree.all_names()
+                        if part_matches(name, symbol_name)
+                    }
+                )
             else:
                 names = [name]
-            for one in names:
-                yield from tree.defined(one)
+            for symbol_name in names:
+                yield from tree.defined(symbol_name)
 
-    def files(self, wanted: str) -> Iterator[tuple[SourceTree, str]]:
+    def files(self, text: str) -> Iterator[tuple[SourceTree, str]]:
         """Yield the files whose path equals, ends with or matches a text."""
-        parts = [part for part in wanted.split("/") if part not in {"", "."}]
+        parts = [part for part in text.split("/") if part not in {"", "."}]
         for tree in self.trees:
             for path in self._paths(tree, parts):
                 yield tree, path
@@ -114,54 +120,54 @@ class CodeGraph:
             return []
         return [CodeNode(tree.name, path, facts, number) for number in range(len(facts.symbols))]
 
-    def find(self, said: str) -> list[CodeNode]:
+    def find(self, text: str) -> list[CodeNode]:
         """Return the symbols that a user's text refers to.
 
         Args:
-            said: An ID; ``path#Config.load``; or a name with any qualification: ``load``,
+            text: An ID; ``path#Config.load``; or a name with any qualification: ``load``,
                 ``Config.load``, ``app.config.Config.load``, ``Config::load``.
         """
-        path, sharp, rest = said.partition("#")
+        path, sharp, rest = text.partition("#")
         if sharp and language_of_file(path) is not None:
             return self._in_path(path, rest)
-        parts = parts_of_name(said)
+        parts = parts_of_name(text)
         if not parts:
             return []
-        found = (node for tree in self.trees for node in tree.defined(parts[-1]))
-        return list(islice((node for node in found if matches_name(node, parts)), MOST_MEANT))
+        nodes = (node for tree in self.trees for node in tree.defined(parts[-1]))
+        return list(islice((node for node in nodes if matches_name(node, parts)), MOST_MEANT))
 
     def _in_path(self, path: str, rest: str) -> list[CodeNode]:
-        found = list[CodeNode]()
-        for tree, there in self.files(path):
-            for node in self.in_file(tree, there):
+        nodes = list[CodeNode]()
+        for tree, file in self.files(path):
+            for node in self.in_file(tree, file):
                 qualified = node.symbol.qualified
                 if rest in {
                     node.id.rpartition("#")[2],
                     qualified,
                     f"{qualified}:{node.symbol.kind}",
                 }:
-                    found.append(node)
-        return found[:MOST_MEANT]
+                    nodes.append(node)
+        return nodes[:MOST_MEANT]
 
     def callers(self, node: CodeNode) -> Iterator[CallSite]:
         """Yield the references to a symbol, certain ones and candidates."""
         tree, resolver = self._by_name[node.tree], self._resolvers[node.tree]
-        name, wanted = node.symbol.name, node.id
+        name, identity = node.symbol.name, node.id
         for path, facts in tree.using(name):
             file = SourceContext(path, facts)
-            bound = {one.binds for one in facts.imports if one.name == name} | {name}
+            bound = {imported.binds for imported in facts.imports if imported.name == name} | {name}
             for use in facts.uses:
                 if last_of(use.text) not in bound:
                     continue
                 meaning = resolver.meaning(file, use)
-                if any(found.id == wanted for found in meaning.nodes):
+                if any(target.id == identity for target in meaning.nodes):
                     yield CallSite(tree.name, path, facts, use, meaning)
 
     def callees(self, node: CodeNode) -> Iterator[CallSite]:
         """Yield the references in a symbol, in text order."""
         file, resolver = SourceContext(node.path, node.facts), self._resolvers[node.tree]
         uses = [use for use in node.facts.uses if use.by == node.number]
-        for use in sorted(uses, key=lambda one: one.line):
+        for use in sorted(uses, key=lambda each: each.line):
             yield CallSite(*node[:3], use, resolver.meaning(file, use))
 
     def methods(self, node: CodeNode) -> list[CodeNode]:
@@ -183,9 +189,9 @@ class CodeGraph:
 
     def heirs(self, node: CodeNode) -> Iterator[Inheritance]:
         """Yield the direct subtypes of a type, certain ones and candidates."""
-        tree, name, wanted = self._by_name[node.tree], node.symbol.name, node.id
+        tree, name, identity = self._by_name[node.tree], node.symbol.name, node.id
         for path, facts in tree.using(name):
-            bound = {one.binds for one in facts.imports if one.name == name} | {name}
+            bound = {imported.binds for imported in facts.imports if imported.name == name} | {name}
             for number, symbol in enumerate(facts.symbols):
                 for text in symbol.bases:
                     if last_of(text) not in bound:
@@ -194,7 +200,7 @@ class CodeGraph:
                     meaning = self._resolvers[tree.name].base(
                         SourceContext(path, facts), number, text
                     )
-                    if any(found.id == wanted for found in meaning.nodes):
+                    if any(target.id == identity for target in meaning.nodes):
                         yield Inheritance(heir, text, meaning)
 
     def imports(self, tree: SourceTree, path: str) -> list[ResolvedImport]:
@@ -204,28 +210,30 @@ class CodeGraph:
             return []
         file = SourceContext(path, facts)
         return [
-            ResolvedImport(tree.name, path, one, tuple(resolver.files(file, one)))
-            for one in facts.imports
+            ResolvedImport(tree.name, path, imported, tuple(resolver.files(file, imported)))
+            for imported in facts.imports
         ]
 
-    def importing(self, said: str) -> Iterator[ResolvedImport]:
+    def importing(self, text: str) -> Iterator[ResolvedImport]:
         """Yield the imports of a module, of a name in it, or of a file."""
-        wanted = list(self.files(said)) if language_of_file(said) is not None else []
+        targets = list(self.files(text)) if language_of_file(text) is not None else []
         for tree in self.trees:
-            paths = {path for one, path in wanted if one is tree}
-            for path, facts in self._that_import(tree, said, paths):
-                for one in facts.imports:
-                    if not paths and not _names(one, said):
+            paths = {path for owner, path in targets if owner is tree}
+            for path, facts in self._files_importing(tree, text, paths):
+                for imported in facts.imports:
+                    if not paths and not _names(imported, text):
                         continue
-                    files = tuple(self._resolvers[tree.name].files(SourceContext(path, facts), one))
+                    files = tuple(
+                        self._resolvers[tree.name].files(SourceContext(path, facts), imported)
+                    )
                     if not paths or paths & set(files):
-                        yield ResolvedImport(tree.name, path, one, files)
+                        yield ResolvedImport(tree.name, path, imported, files)
 
-    def _that_import(
-        self, tree: SourceTree, said: str, paths: set[str]
+    def _files_importing(
+        self, tree: SourceTree, text: str, paths: set[str]
     ) -> Iterator[tuple[str, Facts]]:
         """Yield the files that use the last part of a module or of a name in it."""
-        seen, names = set[str](), {last_module(said.replace("::", "."))}
+        seen, names = set[str](), {last_module(text.replace("::", "."))}
         for path in paths:
             facts = tree.facts(path)
             symbols = () if facts is None else facts.symbols
@@ -238,9 +246,9 @@ class CodeGraph:
                     yield path, facts
 
 
-def parts_of_name(said: str) -> list[str]:
+def parts_of_name(text: str) -> list[str]:
     """Return the parts of a name with any separators; none for an invalid name."""
-    plain = said.strip().removesuffix("()").replace("::", ".").replace("#", ".").replace("->", ".")
+    plain = text.strip().removesuffix("()").replace("::", ".").replace("#", ".").replace("->", ".")
     parts = plain.split(".")
     return parts if all(map(_is_name, parts)) else []
 
@@ -257,11 +265,11 @@ def matches_name(node: CodeNode, parts: list[str]) -> bool:
     if parts[len(parts) - len(own) :] != own:
         return False
     before = parts[: len(parts) - len(own)]
-    there = [node.tree, *without_ending(node.path)]
-    there = there[:-1] if there[-1] in _HIDDEN else there
-    if before[-1] not in there:
+    modules = [node.tree, *without_ending(node.path)]
+    modules = modules[:-1] if modules[-1] in _HIDDEN else modules
+    if before[-1] not in modules:
         return False
-    rest = iter(there)
+    rest = iter(modules)
     return all(any(each == part for each in rest) for part in before)
 
 
@@ -270,9 +278,9 @@ def _path_ends(path: list[str], parts: list[str]) -> bool:
     return len(tail) == len(parts) and all(map(part_matches, parts, tail))
 
 
-def _names(imported: ImportStatement, said: str) -> bool:
+def _names(imported: ImportStatement, text: str) -> bool:
     """Return whether an import refers to a module, or to a name in it."""
-    plain = said.replace("::", ".").strip("/.")
+    plain = text.replace("::", ".").strip("/.")
     module = imported.module.lstrip("./@~")
     whole = f"{module}.{imported.name}".strip(".")
     return any(
@@ -384,32 +392,32 @@ def call_of(call: CallSite, *, of: CodeNode | None) -> CodeEdge:
     )
 
 
-def inheritance_of(one: Inheritance, *, of: CodeNode | None) -> CodeEdge:
+def inheritance_of(inheritance: Inheritance, *, of: CodeNode | None) -> CodeEdge:
     """Return an inheritance as it is shown."""
-    ids = [node.id for node in one.meaning.nodes]
-    certain = one.meaning.is_certain
+    ids = [node.id for node in inheritance.meaning.nodes]
+    certain = inheritance.meaning.is_certain
     return CodeEdge(
         kind="INHERITS",
-        source=one.node.id,
-        name=one.text,
+        source=inheritance.node.id,
+        name=inheritance.text,
         targets=ids if certain else [],
         candidates=[] if certain else ids,
-        how=one.meaning.how,
-        line=one.node.symbol.first,
+        how=inheritance.meaning.how,
+        line=inheritance.node.symbol.first,
         of=None if of is None else code_of(of),
     )
 
 
-def import_of(one: ResolvedImport) -> CodeEdge:
+def import_of(resolved: ResolvedImport) -> CodeEdge:
     """Return an import as it is shown; its targets are files."""
-    name = f"{one.imported.module} {one.imported.name}".strip()
+    name = f"{resolved.imported.module} {resolved.imported.name}".strip()
     return CodeEdge(
         kind="IMPORTS",
-        source=f"{one.tree}/{one.path}",
+        source=f"{resolved.tree}/{resolved.path}",
         name=name,
-        targets=[f"{one.tree}/{path}" for path in one.files],
-        how="import" if one.files else "outside",
-        line=one.imported.line,
+        targets=[f"{resolved.tree}/{path}" for path in resolved.files],
+        how="import" if resolved.files else "outside",
+        line=resolved.imported.line,
     )
 
 

@@ -31,11 +31,11 @@ def dots_before(module: str) -> int:
     return len(module) - len(module.lstrip("."))
 
 
-def are_kin(one: Facts, other: Facts) -> bool:
+def are_kin(facts: Facts, other: Facts) -> bool:
     """Return whether two files are in languages that share names."""
-    if one.language == other.language:
+    if facts.language == other.language:
         return True
-    first, second = language_of(one), language_of(other)
+    first, second = language_of(facts), language_of(other)
     return bool(first.family) and first.family == second.family
 
 
@@ -46,11 +46,11 @@ def sees_types_inside(facts: Facts) -> bool:
 
 def around(facts: Facts, number: int) -> list[int]:
     """Return the symbols around a place, the innermost first, the file itself last."""
-    found = list[int]()
-    while number != MODULE and len(found) < DEEPEST:
-        found.append(number)
+    symbols = list[int]()
+    while number != MODULE and len(symbols) < DEEPEST:
+        symbols.append(number)
         number = facts.symbols[number].owner
-    return [*found, MODULE]
+    return [*symbols, MODULE]
 
 
 def type_around(facts: Facts, number: int) -> int:
@@ -128,15 +128,15 @@ class Resolver:
             return self._bare(file, use.by, last, CALLED | TYPES)
         language = language_of(file.facts)
         if before in language.receivers:
-            found = self._of_receiver(file, use.by, before, last)
-            if found.nodes:
-                return found
+            resolution = self._of_receiver(file, use.by, before, last)
+            if resolution.nodes:
+                return resolution
         if use.type in language.outside:
             return _OUTSIDE
         if use.type:
-            found = self._members(self._type(file, use.by, use.type), last, _TYPE)
-            if found.nodes:
-                return found
+            resolution = self._members(self._type(file, use.by, use.type), last, _TYPE)
+            if resolution.nodes:
+                return resolution
         return self._dotted(file, use.by, before, last)
 
     def base(self, file: SourceContext, number: int, text: str) -> Resolution:
@@ -150,29 +150,29 @@ class Resolver:
     def methods(self, node: CodeNode) -> list[CodeNode]:
         """Return the members of a type, in it or declared elsewhere."""
         qualified = node.symbol.qualified
-        found = [
+        methods = [
             node._replace(number=number)
             for number, symbol in enumerate(node.facts.symbols)
             if symbol.kind == "method" and symbol.qualified.rpartition(".")[0] == qualified
         ]
         language = language_of(node.facts)
         if language.by_folder or language.name == "rust":
-            found += self._apart(node)
-        return found
+            methods += self._methods_elsewhere(node)
+        return methods
 
-    def _apart(self, node: CodeNode) -> list[CodeNode]:
+    def _methods_elsewhere(self, node: CodeNode) -> list[CodeNode]:
         """Return methods of a type in other files, which use the type's name."""
-        found = list[CodeNode]()
+        methods = list[CodeNode]()
         for path, facts in islice(self._tree.using(node.symbol.name), MOST_LOOKED_AT):
             if path != node.path and may_share(node, path):
-                found += [
+                methods += [
                     CodeNode(node.tree, path, facts, number)
                     for number, symbol in enumerate(facts.symbols)
                     if symbol.kind == "method"
                     and symbol.owner == MODULE
                     and symbol.qualified.rpartition(".")[0] == node.symbol.qualified
                 ]
-        return found
+        return methods
 
     def files(self, file: SourceContext, imported: ImportStatement) -> list[str]:
         """Return the paths of the files that an import refers to."""
@@ -180,20 +180,20 @@ class Resolver:
         stems = {last_module(imported.module), imported.name} - {"", "*", "default"}
         folder = file.path.rpartition("/")[0].rpartition("/")[2]
         stems |= {folder} if not last_module(imported.module) else set()
-        found = set[str]()
+        paths = set[str]()
         for stem in stems:
             for path, facts in self._tree.files_called("/" + stem.partition("/")[0]):
                 kin = path != file.path and are_kin(file.facts, facts)
                 if kin and leads_to(imported, file.path, path):
-                    found.add(path)
-        return sorted(found)
+                    paths.add(path)
+        return sorted(paths)
 
     def _by_key(self, text: str, key: str) -> Resolution:
         nodes = self._all(last_of(text), lambda node: node.symbol.key == key)
         return Resolution(_KEY, tuple(nodes)) if nodes else _OUTSIDE
 
-    def _all(self, name: str, wanted: Callable[[CodeNode], bool]) -> list[CodeNode]:
-        return [node for node in self._tree.defined(name)[:MOST_LOOKED_AT] if wanted(node)]
+    def _all(self, name: str, accepts: Callable[[CodeNode], bool]) -> list[CodeNode]:
+        return [node for node in self._tree.defined(name)[:MOST_LOOKED_AT] if accepts(node)]
 
     def _bare(self, file: SourceContext, by: int, name: str, kinds: frozenset[str]) -> Resolution:
         """Resolve a name in the scopes of the language: around it, file, imports, folder."""
@@ -203,20 +203,20 @@ class Resolver:
             named = owner != MODULE and file.facts.symbols[owner].name == name
             if owner != MODULE and "method" in kinds and not named:  # Java: new Cart() in a Cart
                 own = CodeNode(self._tree.name, file.path, file.facts, owner)
-                found = self._members([own], name, _SELF)
-                if found.nodes:
-                    return found
+                resolution = self._members([own], name, _SELF)
+                if resolution.nodes:
+                    return resolution
         local = self._local(file, by, name, kinds)
         if local:
             return Resolution(_LOCAL, tuple(local))
         for imported in file.facts.imports:
             if imported.binds == name and imported.name:
                 return self._imported(file, imported, kinds)
-        found = self._starred(file, name, kinds)
-        if not found.nodes and language.by_folder:
-            found = self._in_folder(file, name, kinds)
-        if found.nodes:
-            return found
+        resolution = self._starred(file, name, kinds)
+        if not resolution.nodes and language.by_folder:
+            resolution = self._in_folder(file, name, kinds)
+        if resolution.nodes:
+            return resolution
         if name in language.outside:
             return _OUTSIDE
         return self._by_name(file, name, kinds - {"method"})
@@ -233,7 +233,7 @@ class Resolver:
                 and not sees_types_inside(file.facts)
             ):
                 continue  # members of a class are not visible by name in its methods
-            found = [
+            nodes = [
                 CodeNode(self._tree.name, file.path, file.facts, number)
                 for number, symbol in enumerate(symbols)
                 if symbol.name == name
@@ -241,8 +241,8 @@ class Resolver:
                 and symbol.kind in kinds - {"method"}
                 and (owner != MODULE or symbol.qualified == name)
             ]
-            if found:
-                return found
+            if nodes:
+                return nodes
         return []
 
     def _imported(
@@ -251,8 +251,8 @@ class Resolver:
         """Resolve an imported name."""
         if imported.name == "default":
             return self._default(file, imported, kinds)
-        found = self._reached(file, imported, imported.name, kinds)
-        return found or self._missing(file, imported)
+        resolution = self._reached(file, imported, imported.name, kinds)
+        return resolution or self._missing(file, imported)
 
     def _missing(self, file: SourceContext, imported: ImportStatement) -> Resolution:
         """Return the result for an imported name that no file of the tree defines."""
@@ -262,17 +262,17 @@ class Resolver:
         self, file: SourceContext, imported: ImportStatement, kinds: frozenset[str]
     ) -> Resolution:
         """Return the default export of a JavaScript file."""
-        found = list[CodeNode]()
+        exported = list[CodeNode]()
         for path in self.files(file, imported):
             facts = self._tree.facts(path)
-            found += [
+            exported += [
                 CodeNode(self._tree.name, path, facts, number)
                 for number, symbol in enumerate(facts.symbols if facts is not None else ())
                 if facts is not None
                 and symbol.signature.startswith("export default")
                 and symbol.kind in kinds
             ]
-        return Resolution(_IMPORT, tuple(found)) if found else self._missing(file, imported)
+        return Resolution(_IMPORT, tuple(exported)) if exported else self._missing(file, imported)
 
     def _reached(
         self, file: SourceContext, imported: ImportStatement, name: str, kinds: frozenset[str]
@@ -290,11 +290,11 @@ class Resolver:
                 and (inside or (top and symbol.kind != "method"))
             )
 
-        there = self._all(name, fits)
-        exact = [node for node in there if language.leads_to(imported, file.path, node.path)]
+        candidates = self._all(name, fits)
+        exact = [node for node in candidates if language.leads_to(imported, file.path, node.path)]
         if exact:
             return Resolution(_IMPORT, tuple(exact))
-        below = [node for node in there if self._is_below(file, imported, node)]
+        below = [node for node in candidates if self._is_below(file, imported, node)]
         # A package re-exports names of its files; of several, which one is unknown.
         if below:
             return Resolution(_PACKAGE if len({n.path for n in below}) == 1 else NAME, tuple(below))
@@ -310,9 +310,9 @@ class Resolver:
     def _starred(self, file: SourceContext, name: str, kinds: frozenset[str]) -> Resolution:
         for imported in file.facts.imports:
             if imported.name == "*":
-                found = self._reached(file, imported, name, kinds)
-                if found is not None and found.is_certain:
-                    return found
+                resolution = self._reached(file, imported, name, kinds)
+                if resolution is not None and resolution.is_certain:
+                    return resolution
         return _UNKNOWN
 
     def _in_folder(self, file: SourceContext, name: str, kinds: frozenset[str]) -> Resolution:
@@ -334,15 +334,13 @@ class Resolver:
                 return self._through(file, imported, rest, last)
         types = self._type(file, by, before)
         if types:
-            found = self._members(types, last, _TYPE)
-            return found if found.nodes else _UNKNOWN
+            resolution = self._members(types, last, _TYPE)
+            return resolution if resolution.nodes else _UNKNOWN
         language = language_of(file.facts)
         if language.name == "rust":
-            found_there = self._reached(
-                file, ImportStatement(before, "", "", 0), last, CALLED | TYPES
-            )
-            if found_there is not None:
-                return found_there
+            reached = self._reached(file, ImportStatement(before, "", "", 0), last, CALLED | TYPES)
+            if reached is not None:
+                return reached
         if first in language.outside and not rest:
             return _OUTSIDE
         return self._by_name(file, last, frozenset({"method"}))
@@ -362,12 +360,14 @@ class Resolver:
         if rest and not imported.name and module.partition(".")[0] == imported.binds:
             module = f"{imported.binds}.{rest}"  # import a.b; a.b.f()
         elif rest:
-            found = self._reached(file, ImportStatement(module, "", "", 0), last_of(rest), TYPES)
-            if found is not None:
-                return self._members(list(found.nodes), last, _IMPORT)
+            types_inside = self._reached(
+                file, ImportStatement(module, "", "", 0), last_of(rest), TYPES
+            )
+            if types_inside is not None:
+                return self._members(list(types_inside.nodes), last, _IMPORT)
             module = f"{module}.{rest}"
-        there = self._reached(file, ImportStatement(module, "", "", 0), last, CALLED | TYPES)
-        return there or self._missing(file, imported)
+        resolution = self._reached(file, ImportStatement(module, "", "", 0), last, CALLED | TYPES)
+        return resolution or self._missing(file, imported)
 
     def _of_receiver(self, file: SourceContext, by: int, word: str, name: str) -> Resolution:
         owner = type_around(file.facts, by)
@@ -382,9 +382,9 @@ class Resolver:
         """Search a method in types, then in their bases."""
         level, seen = list(types), set[str]()
         for _ in range(_DEEPEST):
-            found = [node for type_ in level for node in self._own(type_, name)]
-            if found:
-                return Resolution(how, tuple(found))
+            members = [node for type_ in level for node in self._own(type_, name)]
+            if members:
+                return Resolution(how, tuple(members))
             seen |= {node.id for node in level}
             above = [base for type_ in level for base in self._bases(type_)]
             level = [node for node in above if node.id not in seen]
@@ -393,11 +393,11 @@ class Resolver:
         return _UNKNOWN
 
     def _own(self, type_: CodeNode, name: str) -> list[CodeNode]:
-        wanted = f"{type_.symbol.qualified}.{name}"
+        qualified = f"{type_.symbol.qualified}.{name}"
         return self._all(
             name,
             lambda node: (
-                node.symbol.qualified == wanted
+                node.symbol.qualified == qualified
                 and node.symbol.kind in CALLED | TYPES
                 and (node.path == type_.path or may_share(type_, node.path))
             ),
@@ -405,11 +405,11 @@ class Resolver:
 
     def _bases(self, node: CodeNode) -> list[CodeNode]:
         file = SourceContext(node.path, node.facts)
-        found = list[CodeNode]()
+        bases = list[CodeNode]()
         for text in node.symbol.bases:
             meaning = self.base(file, node.number, text)
-            found += meaning.nodes if meaning.is_certain else ()
-        return found
+            bases += meaning.nodes if meaning.is_certain else ()
+        return bases
 
     def _type(self, file: SourceContext, by: int, text: str) -> list[CodeNode]:
         meaning = self._type_meaning(file, by, text)

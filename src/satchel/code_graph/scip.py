@@ -65,19 +65,19 @@ class ScipSymbol(NamedTuple):
         """Its owner."""
         return ScipSymbol(self.parts[:-1])
 
-    def kind(self, said: int) -> str:
+    def kind(self, code: int) -> str:
         """Return the kind of a symbol; empty for symbols that are not in the graph.
 
         Args:
-            said: ``SymbolInformation.kind``; 0 for none.
+            code: ``SymbolInformation.kind``; 0 for none.
         """
         sign = self.parts[-1][1]
         if sign == _TYPE:
-            return "type" if said in _ALIASES else _TYPE_KINDS.get(said, "class")
+            return "type" if code in _ALIASES else _TYPE_KINDS.get(code, "class")
         inside = len(self.parts) > 1 and self.parts[-2][1] == _TYPE
         if sign == _METHOD:
             return "method" if inside else "function"
-        return "function" if sign == _MACRO or said in _FUNCTIONS else ""
+        return "function" if sign == _MACRO or code in _FUNCTIONS else ""
 
     @property
     def is_called(self) -> bool:
@@ -101,10 +101,10 @@ def parse_symbol(symbol: str) -> ScipSymbol | None:
             return None
     parts = list[tuple[str, str]]()
     while at < len(symbol) and len(parts) < _DEEPEST:
-        found = _part(symbol, at)
-        if found is None:
+        part = _part(symbol, at)
+        if part is None:
             return None
-        name, sign, at = found
+        name, sign, at = part
         if sign:
             parts.append((name, sign))
     return ScipSymbol(tuple(parts)) if parts and at == len(symbol) else None
@@ -125,14 +125,14 @@ def _behind_space(symbol: str, at: int) -> int:
 def _part(symbol: str, at: int) -> tuple[str, str, int] | None:
     """Return a name, its sign (empty for parameters), and the offset after both."""
     if symbol[at] in "[(":
-        found = _name(symbol, at + 1)
-        if found is None or symbol[found[1] : found[1] + 1] not in {"]", ")"}:
+        named = _name(symbol, at + 1)
+        if named is None or symbol[named[1] : named[1] + 1] not in {"]", ")"}:
             return None
-        return found[0], "", found[1] + 1
-    found = _name(symbol, at)
-    if found is None:
+        return named[0], "", named[1] + 1
+    named = _name(symbol, at)
+    if named is None:
         return None
-    name, at = found
+    name, at = named
     sign = symbol[at : at + 1]
     if sign == "(":
         end = symbol.find(").", at)
@@ -221,12 +221,12 @@ def numbers(field: WireField) -> Iterator[int]:
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
     value = 0
-    for place in range(_LONGEST_VARINT):
+    for group in range(_LONGEST_VARINT):
         if at >= len(data):
             raise MalformedError("not protobuf: truncated in a number", byte=at)
         byte = data[at]
         at += 1
-        value |= (byte & ~_MORE) << (_BITS * place)
+        value |= (byte & ~_MORE) << (_BITS * group)
         if not byte & _MORE:
             return value, at
     raise MalformedError("not protobuf: a number is too long", byte=at)
@@ -314,7 +314,7 @@ _FENCE = "```"
 _DIGEST = 16
 
 
-class _Place(NamedTuple):
+class _Occurrence(NamedTuple):
     symbol: str
     line: int
     roles: int
@@ -322,7 +322,7 @@ class _Place(NamedTuple):
     """First and last line of the definition."""
 
 
-class _Occurrence(NamedTuple):
+class _SymbolInformation(NamedTuple):
     doc: str
     signature: str
     kind: int
@@ -330,7 +330,7 @@ class _Occurrence(NamedTuple):
     implements: tuple[str, ...]
 
 
-_UNSAID = _Occurrence("", "", 0, "", ())
+_NO_INFORMATION = _SymbolInformation("", "", 0, "", ())
 
 
 class ScipIndex:
@@ -363,21 +363,21 @@ class ScipIndex:
                 raise LimitError(f"more than {MOST_FILES:,} documents", file=self.root)
         if not self._documents:
             raise MalformedError("not a SCIP index: it contains no document", file=self.root)
-        self._places: dict[str, list[FilePart]] = {}
+        self._parts: dict[str, list[FilePart]] = {}
 
     def offers(self) -> Iterator[SourceFile]:
         """Yield the documents; parts of a document are joined."""
-        self._places, languages = {}, dict[str, str]()
+        self._parts, languages = {}, dict[str, str]()
         for piece in self._documents:
-            path, language = self._headed(self._read(piece))
+            path, language = self._header(self._read(piece))
             try:
                 parts_of(path)
             except PathRefusedError as error:
                 self.seen.find(ascii(path[:LONGEST_NAME]), error.message)
                 continue
-            self._places.setdefault(path, []).append(piece)
+            self._parts.setdefault(path, []).append(piece)
             languages.setdefault(path, language)
-        for path, some in self._places.items():
+        for path, some in self._parts.items():
             hashed = blake3()
             for piece in some:
                 hashed.update(self._read(piece))
@@ -389,17 +389,17 @@ class ScipIndex:
 
     def facts(self, offer: SourceFile) -> Facts:
         """Return the facts of a document."""
-        places, said = list[_Place](), dict[str, _Occurrence]()
-        for piece in self._places[offer.path]:
+        occurrences, information = list[_Occurrence](), dict[str, _SymbolInformation]()
+        for piece in self._parts[offer.path]:
             for field in fields(memoryview(self._read(piece))):
                 if field.number == _OCCURRENCES:
-                    places.append(_place(field.data))
+                    occurrences.append(_occurrence(field.data))
                 elif field.number == _SYMBOLS:
-                    symbol, what = _symbol(field.data)
-                    said[symbol] = what
-                if len(places) > MOST_OCCURRENCES:
+                    symbol, described = _symbol(field.data)
+                    information[symbol] = described
+                if len(occurrences) > MOST_OCCURRENCES:
                     raise LimitError(f"more than {MOST_OCCURRENCES:,} places", file=offer.path)
-        return _Reading(places, said).facts(offer.language)
+        return _FactsBuilder(occurrences, information).facts(offer.language)
 
     def _read(self, piece: FilePart) -> bytes:
         self._stream.seek(piece.start)
@@ -408,7 +408,7 @@ class ScipIndex:
             raise MalformedError("the index was truncated while it was being read", file=self.root)
         return data
 
-    def _headed(self, data: bytes) -> tuple[str, str]:
+    def _header(self, data: bytes) -> tuple[str, str]:
         path = language = ""
         for field in fields(memoryview(data)):
             if field.number == _PATH:
@@ -428,7 +428,7 @@ class ScipIndex:
         return ""
 
 
-def _place(data: memoryview) -> _Place:
+def _occurrence(data: memoryview) -> _Occurrence:
     symbol, roles = "", 0
     spans: dict[int, list[int]] = {_RANGE: [], _ENCLOSING: []}
     for field in fields(data):
@@ -437,14 +437,14 @@ def _place(data: memoryview) -> _Place:
         elif field.number == _ROLES:
             roles = field.value
         elif field.number in spans:
-            spans[field.number] += _some(field)
+            spans[field.number] += _range_values(field)
     line = spans[_RANGE][0] + 1 if spans[_RANGE] else 1
     around = spans[_ENCLOSING]
     lines = None
     if len(around) in _RANGES:
         last = around[2] if len(around) == max(_RANGES) else around[0]
         lines = (around[0] + 1, last + 1)
-    return _Place(symbol, line, roles, lines)
+    return _Occurrence(symbol, line, roles, lines)
 
 
 _RANGES = (3, 4)
@@ -453,15 +453,15 @@ _RANGES = (3, 4)
 _LAST_LINE = 1 << 31
 
 
-def _some(field: WireField) -> list[int]:
-    found = list[int]()
+def _range_values(field: WireField) -> list[int]:
+    values = list[int]()
     for value in numbers(field):
-        if len(found) < max(_RANGES):
-            found.append(min(value, _LAST_LINE))
-    return found
+        if len(values) < max(_RANGES):
+            values.append(min(value, _LAST_LINE))
+    return values
 
 
-def _symbol(data: memoryview) -> tuple[str, _Occurrence]:
+def _symbol(data: memoryview) -> tuple[str, _SymbolInformation]:
     symbol, docs, signature, kind, display = "", list[str](), "", 0, ""
     implements = list[str]()
     for field in fields(data):
@@ -478,17 +478,17 @@ def _symbol(data: memoryview) -> tuple[str, _Occurrence]:
         elif field.number == _SIGNATURE:
             signature = _text_of(field.data)
     fenced, doc = _without_fences(docs)
-    return symbol, _Occurrence(doc, signature or fenced, kind, display, tuple(implements))
+    return symbol, _SymbolInformation(doc, signature or fenced, kind, display, tuple(implements))
 
 
 def _implemented(data: memoryview) -> list[str]:
-    symbol, wanted = "", False
+    symbol, is_implementation = "", False
     for field in fields(data):
         if field.number == _NAME:
             symbol = texts(field.data)
         elif field.number == _IS_IMPLEMENTATION:
-            wanted = bool(field.value)
-    return [symbol] if wanted else []
+            is_implementation = bool(field.value)
+    return [symbol] if is_implementation else []
 
 
 def _text_of(data: memoryview) -> str:
@@ -500,88 +500,90 @@ def _text_of(data: memoryview) -> str:
 
 def _without_fences(docs: list[str]) -> tuple[str, str]:
     """Return the code in documentation, where tools put signatures, and the other text."""
-    signature, said = "", list[str]()
+    signature, prose = "", list[str]()
     for doc in docs:
         if not doc.lstrip().startswith(_FENCE):
-            said.append(doc)
+            prose.append(doc)
             continue
         code, _, rest = doc.lstrip()[len(_FENCE) :].partition(_FENCE)
         signature = signature or code.partition("\n")[2]
-        said.append(rest)
-    return signature, "\n".join(part.strip() for part in said if part.strip())
+        prose.append(rest)
+    return signature, "\n".join(part.strip() for part in prose if part.strip())
 
 
-class _Reading:
+class _FactsBuilder:
     """Builds facts of the occurrences and symbols of a document."""
 
-    def __init__(self, places: list[_Place], said: dict[str, _Occurrence]) -> None:
-        self._said = said
-        self._places = places
-        defined = dict[str, tuple[_Place, ScipSymbol, str]]()
-        for place in sorted(places, key=lambda one: (one.line, one.symbol)):
-            what = parse_symbol(place.symbol) if place.roles & _DEFINITION else None
-            if what is None or place.symbol in defined or len(defined) >= MOST_SYMBOLS:
+    def __init__(
+        self, occurrences: list[_Occurrence], information: dict[str, _SymbolInformation]
+    ) -> None:
+        self._information = information
+        self._occurrences = occurrences
+        defined = dict[str, tuple[_Occurrence, ScipSymbol, str]]()
+        for occurrence in sorted(occurrences, key=lambda each: (each.line, each.symbol)):
+            parsed = parse_symbol(occurrence.symbol) if occurrence.roles & _DEFINITION else None
+            if parsed is None or occurrence.symbol in defined or len(defined) >= MOST_SYMBOLS:
                 continue
-            kind = what.kind(said.get(place.symbol, _UNSAID).kind)
+            kind = parsed.kind(information.get(occurrence.symbol, _NO_INFORMATION).kind)
             if kind:
-                defined[place.symbol] = (place, what, kind)
+                defined[occurrence.symbol] = (occurrence, parsed, kind)
         self._defined = defined
         self._numbers = {symbol: number for number, symbol in enumerate(defined)}
 
     def facts(self, language: str) -> Facts:
         symbols = tuple(self._symbols())
         uses = dict[tuple[int, str], list[int]]()
-        exact = any(place.enclosing for place, _, _ in self._defined.values())
-        around = _Around(symbols, exact=exact)
+        exact = any(occurrence.enclosing for occurrence, _, _ in self._defined.values())
+        around = _EnclosingSymbols(symbols, exact=exact)
         last, finding = 0, ""
-        for place in self._places:
-            last = max(last, place.line)
-            what = None if place.roles & _DEFINITION else parse_symbol(place.symbol)
-            if what is None or not what.is_known:
+        for occurrence in self._occurrences:
+            last = max(last, occurrence.line)
+            parsed = None if occurrence.roles & _DEFINITION else parse_symbol(occurrence.symbol)
+            if parsed is None or not parsed.is_known:
                 continue
-            key = (around.line(place.line), place.symbol)
+            key = (around.line(occurrence.line), occurrence.symbol)
             if key in uses:
-                uses[key][0] = min(uses[key][0], place.line)
+                uses[key][0] = min(uses[key][0], occurrence.line)
                 uses[key][1] += 1
             elif len(uses) < MOST_USES:
-                uses[key] = [place.line, 1]
+                uses[key] = [occurrence.line, 1]
             else:
                 finding = "limit per document exceeded"
         return Facts(language, last, symbols, tuple(_uses(uses)), (), finding)
 
     def _symbols(self) -> Iterator[Symbol]:
-        by_parts = {what.parts: self._numbers[s] for s, (_, what, _) in self._defined.items()}
+        by_parts = {parsed.parts: self._numbers[s] for s, (_, parsed, _) in self._defined.items()}
         times = dict[tuple[str, str], int]()
-        for symbol, (place, what, kind) in self._defined.items():
-            said = self._said.get(symbol, _UNSAID)
-            qualified = what.qualified[-4 * LONGEST_NAME :]
+        for symbol, (occurrence, parsed, kind) in self._defined.items():
+            information = self._information.get(symbol, _NO_INFORMATION)
+            qualified = parsed.qualified[-4 * LONGEST_NAME :]
             again = times[qualified, kind] = times.get((qualified, kind), 0) + 1
-            first, end = place.enclosing or (place.line, place.line)
-            bases = [(parse_symbol(one), one) for one in said.implements]
+            first, end = occurrence.enclosing or (occurrence.line, occurrence.line)
+            bases = [parse_symbol(base) for base in information.implements]
             yield Symbol(
-                (said.display or what.name)[:LONGEST_NAME],
+                (information.display or parsed.name)[:LONGEST_NAME],
                 qualified,
                 kind,
-                by_parts.get(what.above.parts, MODULE),
+                by_parts.get(parsed.above.parts, MODULE),
                 first,
                 max(first, end),
-                shown(said.signature, LONGEST_SIGNATURE),
-                shown(said.doc, LONGEST_DOC, lines=True),
+                shown(information.signature, LONGEST_SIGNATURE),
+                shown(information.doc, LONGEST_DOC, lines=True),
                 0,
-                tuple(one.qualified[-LONGEST_NAME:] for one, _ in bases if one is not None),
+                tuple(base.qualified[-LONGEST_NAME:] for base in bases if base is not None),
                 again,
                 symbol,
             )
 
 
-def _uses(found: dict[tuple[int, str], list[int]]) -> Iterator[Use]:
-    for (owner, symbol), (line, times) in found.items():
-        what = parse_symbol(symbol)
-        if what is not None:
-            yield Use(owner, what.qualified, line, times, "", what.is_called, symbol)
+def _uses(counts: dict[tuple[int, str], list[int]]) -> Iterator[Use]:
+    for (owner, symbol), (line, times) in counts.items():
+        parsed = parse_symbol(symbol)
+        if parsed is not None:
+            yield Use(owner, parsed.qualified, line, times, "", parsed.is_called, symbol)
 
 
-class _Around:
+class _EnclosingSymbols:
     """Finds the symbol of a line."""
 
     def __init__(self, symbols: tuple[Symbol, ...], *, exact: bool) -> None:

@@ -30,12 +30,12 @@ _KEY = re.compile(r"""^\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_.\s-])+?)\s*=""")
 _PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([A-Za-z0-9_-]+))\s*(?:\.|$)""")
 
 
-def line_of(text: str, wanted: str) -> int | None:
+def line_of(text: str, key_path: str) -> int | None:
     """Return the line, from 1, of the first occurrence of a key or table; None if it is unclear.
 
     Args:
         text: A valid TOML document.
-        wanted: The path of the key, such as ``banks.ada.profile``.
+        key_path: The path of the key, such as ``banks.ada.profile``.
     """
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -47,7 +47,7 @@ def line_of(text: str, wanted: str) -> int | None:
             if key is None:
                 continue
             path = ".".join(part for part in (table, _path(key[1])) if part)
-        if path == wanted or path.startswith(wanted + "."):
+        if path == key_path or path.startswith(key_path + "."):
             return number
     return None
 
@@ -136,12 +136,12 @@ def with_table(text: str, path: tuple[str, str], value: Mapping[str, Any] | None
     Raises:
         UsageError: If the table is written inside another one.
     """
-    wanted = tomllib.loads(text)
-    outer = wanted.setdefault(path[0], {})
+    expected = tomllib.loads(text)
+    outer = expected.setdefault(path[0], {})
     if value is None:
         outer.pop(path[1], None)
         if not outer:
-            del wanted[path[0]]
+            del expected[path[0]]
     else:
         outer[path[1]] = value
     edited = _without_table(text, path).rstrip("\n")
@@ -154,20 +154,20 @@ def with_table(text: str, path: tuple[str, str], value: Mapping[str, Any] | None
         parsed = {}
     if value is None and not parsed.get(path[0], True):
         del parsed[path[0]]
-    if parsed != wanted:
+    if parsed != expected:
         hint = f"Write it as a table of its own: [{path[0]}.{_name(path[1])}]."
         raise UsageError("this value cannot be edited in place", field=path[0], hint=hint)
     return edited
 
 
 def _without_table(text: str, path: tuple[str, str]) -> str:
-    lines, gone, start = list[str](), False, ".".join(path)
+    lines, skipped, start = list[str](), False, ".".join(path)
     for line in text.splitlines(keepends=True):
         heading = _TABLE.match(line)
         if heading is not None:
-            found = _path(heading[1])
-            gone = found == start or found.startswith(start + ".")
-        if not gone:
+            table = _path(heading[1])
+            skipped = table == start or table.startswith(start + ".")
+        if not skipped:
             lines.append(line)
     return "".join(lines)
 
@@ -250,7 +250,7 @@ def read_file(path: Path) -> ConfigFile:
         if is_yaml(path):
             config = _from_yaml(text, path)
         else:
-            config = ConfigFile(path, tomllib.loads(text), lambda wanted: line_of(text, wanted))
+            config = ConfigFile(path, tomllib.loads(text), lambda key: line_of(text, key))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         what = "YAML" if is_yaml(path) else "TOML"
         raise ConfigError(f"not {what}: {error}", file=str(path)) from None

@@ -84,8 +84,8 @@ def of_server(text: str) -> str:
     A ``Path`` collapses its slashes into one; a single name is then the database.
     """
     address = text.partition("+")[2] if "+" in text.partition(":")[0] else text
-    found = _collapsed(address)
-    if found is None:
+    match = _collapsed(address)
+    if match is None:
         return address
-    slashes = "//" if "/" in found[2].partition("?")[0] else "///"
-    return f"{found[1]}:{slashes}{found[2]}"
+    slashes = "//" if "/" in match[2].partition("?")[0] else "///"
+    return f"{match[1]}:{slashes}{match[2]}"

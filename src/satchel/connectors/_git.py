@@ -121,23 +121,23 @@ class Repository:
         Raises:
             InputError: If an object is missing, damaged or over a limit.
         """
-        found, seen, name = list[GitCommit](), set[str](), self.head
+        commits, seen, name = list[GitCommit](), set[str](), self.head
         while True:
             if name in seen or len(seen) >= _MOST_COMMITS:
                 raise LimitError(f"a history can have at most {_MOST_COMMITS:,} commits")
             seen.add(name)
-            said = self._object(name, "commit")
-            tree, made = _tree(said), _committed(said)
-            if tree is None or made is None:
+            data = self._object(name, "commit")
+            tree, committed = _tree(data), _committed(data)
+            if tree is None or committed is None:
                 raise MalformedError("a commit has no tree or no time")
             try:
-                time = format_time(datetime.fromtimestamp(int(made[1]), UTC))
+                time = format_time(datetime.fromtimestamp(int(committed[1]), UTC))
             except (ValueError, OverflowError, OSError):
                 raise MalformedError("a commit has no valid time") from None
-            found.append(GitCommit(time, self._files(tree[1].decode())))
-            before = _parent(said.partition(b"\n\n")[0])
+            commits.append(GitCommit(time, self._files(tree[1].decode())))
+            before = _parent(data.partition(b"\n\n")[0])
             if before is None:
-                return found[::-1]
+                return commits[::-1]
             name = before[1].decode()
 
     def blob(self, name: str) -> bytes:
@@ -155,20 +155,20 @@ class Repository:
             return known
         if depth >= _DEEPEST:
             raise LimitError(f"folders can be nested at most {_DEEPEST} deep")
-        found = dict[str, str]()
+        files = dict[str, str]()
         for mode, name, content in _entries(self._object(tree, "tree")):
             if mode == b"40000":
                 below = self._files(content, depth + 1)
-                found.update({f"{name}/{path}": one for path, one in below.items()})
+                files.update({f"{name}/{path}": digest for path, digest in below.items()})
             elif mode.startswith(b"100") and name.endswith(".md"):
-                found[name] = content
-        self._folders[tree] = found
-        self._spend(sum(map(len, found)))
-        return found
+                files[name] = content
+        self._folders[tree] = files
+        self._spend(sum(map(len, files)))
+        return files
 
     # -- objects ---------------------------------------------------------------------------
 
-    def _object(self, name: str, wanted: str) -> bytes:
+    def _object(self, name: str, expected: str) -> bytes:
         try:
             kind, data = self._loose(name) or self._packed(name, 0)
         except _BROKEN as error:
@@ -176,7 +176,7 @@ class Repository:
                 raise
             raise MalformedError(f"the object {name[:12]} is damaged: {error}") from None
         head = f"{kind} {len(data)}\0".encode()
-        if kind != wanted or hashlib.sha1(head + data, usedforsecurity=False).hexdigest() != name:
+        if kind != expected or hashlib.sha1(head + data, usedforsecurity=False).hexdigest() != name:
             raise MalformedError(f"the object {name[:12]} does not match its name")
         return data
 
@@ -208,11 +208,11 @@ class Repository:
                 return self._at(pack, place, depth)
         raise MalformedError(f"the object {name[:12]} is missing")
 
-    def _at(self, pack: "_Pack", place: int, depth: int) -> tuple[str, bytes]:
+    def _at(self, pack: "_Pack", offset: int, depth: int) -> tuple[str, bytes]:
         """Return an object of a pack, with its deltas applied to their base."""
         changes = list[bytes]()
         while True:
-            kind, size, place_of_base, base = pack.head_at(place)
+            kind, size, base_offset, base = pack.head_at(offset)
             data = pack.data(size)
             self._spend(size)
             if kind in _KINDS:
@@ -223,9 +223,9 @@ class Repository:
             if base is not None:
                 name, data = self._packed(base.hex(), depth + len(changes))
                 return name, self._changed(data, changes)
-            if not 0 < place_of_base < place:
+            if not 0 < base_offset < offset:
                 raise MalformedError("a delta against a later object")
-            place = place_of_base
+            offset = base_offset
         return _KINDS[kind], self._changed(data, changes)
 
     def _changed(self, data: bytes, changes: list[bytes]) -> bytes:
@@ -264,9 +264,9 @@ class _Pack:
             return place
         return int(struct.unpack_from(">Q", self._far, 8 * (place - _FAR))[0])
 
-    def head_at(self, place: int) -> tuple[int, int, int, bytes | None]:
+    def head_at(self, offset: int) -> tuple[int, int, int, bytes | None]:
         """Return the kind and size of the object at an offset, and its delta base."""
-        self._stream.seek(place)
+        self._stream.seek(offset)
         byte = self._byte()
         kind, size, shift = byte >> 4 & 7, byte & 15, 4
         while byte & 128:
@@ -281,9 +281,9 @@ class _Pack:
             while byte & 128:
                 byte = self._byte()
                 back = (back + 1) << 7 | byte & 127
-                if back > place:
+                if back > offset:
                     raise MalformedError("a delta against a missing object")
-            return kind, size, place - back, None
+            return kind, size, offset - back, None
         if kind == _REFERENCE:
             return kind, size, 0, self._stream.read(_HASH)
         if kind not in _KINDS:
@@ -344,7 +344,7 @@ def _applied(base: bytes, change: bytes) -> bytes:
         sizes.append(size)
     if sizes[0] != len(base) or sizes[1] > _MOST_OBJECT:
         raise MalformedError("a delta against another text")
-    made = bytearray()
+    result = bytearray()
     while at < len(change):
         code = change[at]
         at += 1
@@ -352,15 +352,15 @@ def _applied(base: bytes, change: bytes) -> bytes:
             start, count, at = _copied(change, code, at)
             if start + count > len(base):
                 raise MalformedError("a delta beyond the end of its base")
-            made += base[start : start + count]
+            result += base[start : start + count]
         else:
-            made += change[at : at + code]
+            result += change[at : at + code]
             at += code
-        if not code or len(made) > sizes[1]:
+        if not code or len(result) > sizes[1]:
             raise MalformedError("not a valid delta")
-    if len(made) != sizes[1]:
+    if len(result) != sizes[1]:
         raise MalformedError("a delta does not have its declared size")
-    return bytes(made)
+    return bytes(result)
 
 
 def _copied(change: bytes, code: int, at: int) -> tuple[int, int, int]:

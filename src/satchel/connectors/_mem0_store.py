@@ -87,15 +87,15 @@ def _dimensions(text: str | None) -> int | None:
 def chosen(folder: QdrantFolder, address: Mem0Address, *, writes: bool) -> str:
     """Return the name of the collection to use."""
     names = sorted(name for name in folder.collections if not _OTHERS.search(name))
-    wanted = address.collection
-    if wanted is not None:
-        if wanted not in folder.collections and not writes:
+    collection = address.collection
+    if collection is not None:
+        if collection not in folder.collections and not writes:
             raise UnreadableError(
-                f"no collection named {wanted!r}",
+                f"no collection named {collection!r}",
                 file=str(folder.path),
                 hint=f"Choose from: {', '.join(names)}." if names else "None exist.",
             )
-        return wanted
+        return collection
     if USUAL in names or not names:
         return USUAL
     if len(names) > 1:

@@ -183,13 +183,13 @@ class _Shown:
 
     def _key(self, key: Any) -> str:
         self._left -= 1
-        found = _leaf(key)
-        if isinstance(found, str):
-            return found
-        if isinstance(found, bool):
-            return str(found).lower()
-        if found is None or isinstance(found, int | float):
-            return str(found)
+        value = _leaf(key)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, bool):
+            return str(value).lower()
+        if value is None or isinstance(value, int | float):
+            return str(value)
         raise MalformedError("a member name of a point is not text")
 
 
@@ -343,12 +343,12 @@ def _read_meta(path: Path) -> dict[str, Any]:
     if len(data) > _META_BYTES:
         raise LimitError("too large", file=str(path))
     try:
-        found = msgspec.json.decode(data)
+        meta = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError(f"not JSON: {error}", file=str(path)) from error
-    if not isinstance(found, dict) or not isinstance(found.get("collections"), dict):
+    if not isinstance(meta, dict) or not isinstance(meta.get("collections"), dict):
         raise MalformedError("it lists no collections", file=str(path), field="collections")
-    return found
+    return meta
 
 
 def _locked(path: Path, *, writes: bool) -> int | None:
@@ -438,17 +438,17 @@ class Points:
         statement = (
             "SELECT rowid, point FROM points WHERE ? IS NULL OR rowid > ? ORDER BY rowid LIMIT ?"
         )
-        found = list(self._database.rows(statement, after, after, limit + 1))
+        rows = list(self._database.rows(statement, after, after, limit + 1))
         points = list[QdrantPoint]()
-        for place, data in found[:limit]:
-            if place not in self._outdated:
+        for position, data in rows[:limit]:
+            if position not in self._outdated:
                 try:
-                    points.append(self._point(place, data))
+                    points.append(self._point(position, data))
                 except InputError as error:
                     if refuse is None:
                         raise
                     refuse(error)
-        return points, found[limit - 1][0] if len(found) > limit else None
+        return points, rows[limit - 1][0] if len(rows) > limit else None
 
     def get(self, identity: Identity) -> QdrantPoint | None:
         """Return one point."""
@@ -471,21 +471,21 @@ class Points:
         """Close the file."""
         self._database.close()
 
-    def _point(self, place: int, data: Any) -> QdrantPoint:
+    def _point(self, position: int, data: Any) -> QdrantPoint:
         try:
-            found = unpickled(data) if isinstance(data, bytes) else None
-            if not isinstance(found, Model) or found.cls.name != "PointStruct":
+            point = unpickled(data) if isinstance(data, bytes) else None
+            if not isinstance(point, Model) or point.cls.name != "PointStruct":
                 raise MalformedError("not a point")
-            identity = as_json(found.members.get("id"))
+            identity = as_json(point.members.get("id"))
             if isinstance(identity, bool) or not isinstance(identity, str | int):
                 raise MalformedError("a point without an ID")
-            payload = as_json(found.members.get("payload") or {})
+            payload = as_json(point.members.get("payload") or {})
             if not isinstance(payload, dict):
                 raise MalformedError("a point without a payload")
         except SatchelError as error:
-            error.byte, error.field = None, f"points/{place}"
+            error.byte, error.field = None, f"points/{position}"
             raise error.located(file=str(self._database.path)) from error.__cause__
-        return QdrantPoint(place, identity, found.members.get("vector"), payload)
+        return QdrantPoint(position, identity, point.members.get("vector"), payload)
 
     def _replaced(self) -> Iterator[int]:
         """Yield the positions of points that were written again under another key.
@@ -493,13 +493,13 @@ class Points:
         Other versions spell the key of a row differently, and leave both rows.
         """
         others = dict[Identity, list[int]]()
-        for place, key in self._database.rows("SELECT rowid, id FROM points"):
+        for position, key in self._database.rows("SELECT rowid, id FROM points"):
             identity = _identity(key)
             if identity is not None and _key(identity) != key:
-                others.setdefault(identity, []).append(place)
-        for identity, places in others.items():
+                others.setdefault(identity, []).append(position)
+        for identity, positions in others.items():
             usual = self._database.rows("SELECT rowid FROM points WHERE id = ?", _key(identity))
-            yield from sorted([*places, *(place for (place,) in usual)])[:-1]
+            yield from sorted([*positions, *(position for (position,) in usual)])[:-1]
 
 
 def _key(identity: Identity) -> str:
@@ -508,9 +508,9 @@ def _key(identity: Identity) -> str:
 
 def _identity(key: Any) -> Identity | None:
     try:
-        found = as_json(unpickled(base64.b64decode(key, validate=True)))
+        value = as_json(unpickled(base64.b64decode(key, validate=True)))
     except (SatchelError, binascii.Error, TypeError, ValueError):
         return None  # the ID in the point decides
-    if isinstance(found, str):
-        return found.lower()
-    return found if isinstance(found, int) else None
+    if isinstance(value, str):
+        return value.lower()
+    return value if isinstance(value, int) else None

@@ -121,21 +121,21 @@ def _start(cursor: str | None) -> int:
 
 def _chosen(segments: Sequence[ChromaSegment], address: ChromaAddress) -> ChromaSegment:
     """Return the collection to read."""
-    names = sorted(one.name for one in segments)
-    wanted = address.collection
-    if wanted is None and len(segments) == 1:
+    names = sorted(segment.name for segment in segments)
+    collection = address.collection
+    if collection is None and len(segments) == 1:
         return segments[0]
-    if wanted is None and len(segments) > 1:
+    if collection is None and len(segments) > 1:
         raise UsageError(
             f"several collections exist: {', '.join(names)}",
             file=str(address.folder),
             hint=f"Choose one at the end of the address: ?collection={names[0]}",
         )
-    for one in segments:
-        if one.name == wanted:
-            return one
+    for segment in segments:
+        if segment.name == collection:
+            return segment
     raise UnreadableError(
-        "there is no collection" if wanted is None else f"no collection named {wanted!r}",
+        "there is no collection" if collection is None else f"no collection named {collection!r}",
         file=str(address.folder),
         hint=f"Choose from: {', '.join(names)}." if names else None,
     )

@@ -163,11 +163,11 @@ def item_of(row: Sequence[Any]) -> Row:
 
 def _packed(text: str) -> Any:
     """Return a vector as LangGraph's SQLite store has it; a bit vector as its text."""
-    found = _numbers(text)
+    numbers = _numbers(text)
     return (
         text
-        if found is None
-        else encode_foreign(array("f", map(float, found[1].split(","))).tobytes())
+        if numbers is None
+        else encode_foreign(array("f", map(float, numbers[1].split(","))).tobytes())
     )
 
 
@@ -265,11 +265,11 @@ def _put_item(
     return False
 
 
-def _same_end(there: Any, values: dict[str, Any]) -> bool:
-    wanted = values.get("expires_at")
-    if there is None or wanted is None:
-        return there is wanted
-    return read_time(there.isoformat()) == read_time(str(wanted))
+def _same_end(stored: Any, values: dict[str, Any]) -> bool:
+    planned = values.get("expires_at")
+    if stored is None or planned is None:
+        return stored is planned
+    return read_time(stored.isoformat()) == read_time(str(planned))
 
 
 def _put_vectors(
@@ -407,18 +407,18 @@ class LangGraphPostgres:
         schema, name = self.address.schema, self.address.name
         with translated(name):
             self._connection.execute(_SESSION.format(schema=schema))
-            found = Columns.of(self._connection, schema, name)
-            if found is None and makes:
+            columns = Columns.of(self._connection, schema, name)
+            if columns is None and makes:
                 with self._connection.transaction():
                     make_tables(self._connection, schema)
-                found = Columns.of(self._connection, schema, name)
-        if found is None and needs:
+                columns = Columns.of(self._connection, schema, name)
+        if columns is None and needs:
             raise UnreadableError(
                 f"no LangGraph store in the schema {schema!r}",
                 file=name,
                 hint="Set the schema: ?schema=NAME.",
             )
-        return found
+        return columns
 
     def page(self, cursor: str | None, report: Report) -> Page:
         """List items from ``cursor``."""
@@ -439,7 +439,7 @@ class LangGraphPostgres:
                 items.append(entry_of(self._item(row)))
             except InputError as error:
                 error.field = f"store/{row[0]}/{row[1]}/{error.field or ''}".rstrip("/")
-                refuse(error.located(file=name))  # type: ignore[arg-type]
+                refuse(error.located(file=name))
         if self._next is None:
             self._end()
         return Page(items, self._next)
@@ -466,15 +466,15 @@ class LangGraphPostgres:
 
     def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
         """Write items; durable when this returns."""
-        taken = list[WriteResult]()
+        results = list[WriteResult]()
         with translated(self.address.name):
             self._end()
             with self._connection.transaction(force_rollback=self._options.dry_run):
                 for record in batch:
-                    taken.append(self._taken(record, report))
-        return taken
+                    results.append(self._write_record(record, report))
+        return results
 
-    def _taken(self, record: Sealed, report: Report) -> WriteResult:
+    def _write_record(self, record: Sealed, report: Report) -> WriteResult:
         entry = record.model
         if not isinstance(entry, Entry) or (entry.text is None and entry.data is None):
             return WriteResult(record.id, None, "an item must be a text or data")
@@ -499,10 +499,10 @@ class LangGraphPostgres:
 
 def _after(cursor: str) -> tuple[str, str]:
     """Return the namespace and key of the item before a page."""
-    found: Any = None
+    parts: Any = None
     if cursor.startswith(_CURSOR):
         with suppress(ValueError, RecursionError):
-            found = json.loads(cursor.removeprefix(_CURSOR))
-    if type(found) is not list or [type(one) for one in found] != [str, str]:
+            parts = json.loads(cursor.removeprefix(_CURSOR))
+    if type(parts) is not list or [type(part) for part in parts] != [str, str]:
         raise MalformedError("no page starts at this cursor", field="cursor")
-    return found[0], found[1]
+    return parts[0], parts[1]

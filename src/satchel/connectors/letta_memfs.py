@@ -51,20 +51,20 @@ def entry_of(path: str, text: str, began: str | None, changed: str | None) -> En
     """
     front = split(text)
     values = values_in(front.raw) if front.is_there else {}
-    kept: dict[str, Any] = {name: values[name] for name in _said(values)}
+    members: dict[str, Any] = {name: values[name] for name in _said(values)}
     words = front.body.removesuffix("\n")
     end = "\n" if front.body.endswith("\n") else ""
-    if front.raw != _front(path, words, kept):
-        kept["front"] = front.raw
+    if front.raw != _front(path, words, members):
+        members["front"] = front.raw
     if end != "\n":
-        kept["end"] = end
-    made = _class_of(path)
-    return made(
+        members["end"] = end
+    memory_class = _class_of(path)
+    return memory_class(
         kind=BLOCK,
         text=words,
         created_at=began,
         updated_at=changed,
-        origin=Origin(provider=MEMFS, id=path, as_written=kept, trust=TrustClass.IMPORTED),
+        origin=Origin(provider=MEMFS, id=path, as_written=members, trust=TrustClass.IMPORTED),
     )
 
 
@@ -82,13 +82,15 @@ def _class_of(path: str) -> type[Semantic] | type[Identity] | type[Procedural]:
     return Identity if path.startswith("system/") and SELF.fullmatch(label) else Semantic
 
 
-def _front(path: str, words: str, kept: dict[str, Any]) -> str:
+def _front(path: str, words: str, members: dict[str, Any]) -> str:
     """Return front matter that Letta accepts: a description, and Letta's other members."""
     lines = ["---"]
-    if found := _is_skill(path):
-        lines.append(f"{_SKILL}: {spelled(kept.get(_SKILL) or found[1])}")
-    lines.append(f"{DESCRIPTION}: {spelled(kept.get(DESCRIPTION) or summary(words) or PERSONA)}")
-    lines += [f"{name}: {spelled(kept[name])}" for name in (_LIMIT, _READ_ONLY) if kept.get(name)]
+    if skill := _is_skill(path):
+        lines.append(f"{_SKILL}: {spelled(members.get(_SKILL) or skill[1])}")
+    lines.append(f"{DESCRIPTION}: {spelled(members.get(DESCRIPTION) or summary(words) or PERSONA)}")
+    lines += [
+        f"{name}: {spelled(members[name])}" for name in (_LIMIT, _READ_ONLY) if members.get(name)
+    ]
     return "\n".join((*lines, "---", "", ""))
 
 
@@ -123,13 +125,13 @@ def file_of(record: Sealed, entry: Entry, path: str, report: Report) -> str:
     """Return the file of a memory; fields that it cannot hold are counted as lost."""
     origin, words = entry.origin, entry.text or ""
     known = origin is not None and origin.provider in {MEMFS, NAME}
-    kept = origin.as_written if known and origin is not None else {}
-    front, end = _front(path, words, {name: kept[name] for name in _said(kept)}), "\n"
+    members = origin.as_written if known and origin is not None else {}
+    front, end = _front(path, words, {name: members[name] for name in _said(members)}), "\n"
     if origin is not None and origin.provider == MEMFS and origin.id == path:
-        raw = kept.get("front", front)
+        raw = members.get("front", front)
         again = split(f"{raw}{words}")
         if isinstance(raw, str) and (again.raw, again.body) == (raw, words):
-            front, end = raw, kept.get("end", "\n") or ""
+            front, end = raw, members.get("end", "\n") or ""
     _count(record, entry, path, report)
     return f"{front}{words}{end}"
 
@@ -307,7 +309,7 @@ class LettaMemfs:
                 entry, before = self._read(path, report)
             except InputError as error:
                 error.field = path
-                refuse(error.located(file=str(self.address.folder)))  # type: ignore[arg-type]
+                refuse(error.located(file=str(self.address.folder)))
                 continue
             past += before
             items += [entry] if entry is not None else []
@@ -357,12 +359,12 @@ class LettaMemfs:
                 texts[-1:] = [each._replace(gone=time) for each in texts[-1:]]
                 continue
             try:
-                said = self._decoded(self._blob(content))
+                text = self._decoded(self._blob(content))
             except InputError as error:
                 report.lost("history", error.message, example=path[:200])
                 continue
-            if not texts or texts[-1].text != said:
-                texts.append(_EarlierText(said, time))
+            if not texts or texts[-1].text != text:
+                texts.append(_EarlierText(text, time))
         return texts
 
     def _blob(self, name: str) -> bytes:
@@ -383,9 +385,9 @@ class LettaMemfs:
 
     def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
         """Write files, each of them atomically."""
-        return [self._taken(record, report) for record in batch]
+        return [self._write_record(record, report) for record in batch]
 
-    def _taken(self, record: Sealed, report: Report) -> WriteResult:
+    def _write_record(self, record: Sealed, report: Report) -> WriteResult:
         entry = record.model
         if not isinstance(entry, Entry) or entry.text is None:
             return WriteResult(record.id, None, "a Letta memory file must be text")
@@ -394,18 +396,18 @@ class LettaMemfs:
             path = usual_for(entry, record.id)
             report.lost("origin/id", "another memory has its path", example=record.id)
         text = file_of(record, entry, path, report)
-        there = None
+        existing = None
         if self._folder is not None:
             try:
-                there = self._there.read(path, limit=self._options.limits.entry_bytes)
+                existing = self._there.read(path, limit=self._options.limits.entry_bytes)
             except UnreadableError:
-                there = None
+                existing = None
             except InputError as error:
                 return WriteResult(record.id, None, error.message)
         self._given.add(path)
-        if there == text.encode():
+        if existing == text.encode():
             return WriteResult(record.id, path, known=True)
-        if there is not None and not self._options.overwrite:
+        if existing is not None and not self._options.overwrite:
             return WriteResult(record.id, None, _OTHER_VERSION)
         if not self._options.dry_run:
             if "/" in path:
@@ -425,14 +427,14 @@ class LettaMemfs:
 
 def _versions(history: Repository) -> dict[str, list[_Version]]:
     """Return the versions of each path, oldest first; a deleted one ends without content."""
-    found = dict[str, list[_Version]]()
+    versions = dict[str, list[_Version]]()
     before = dict[str, str]()
     for commit in history.commits():
         if commit.files is not before:
             for path in before.keys() - commit.files.keys():
-                found[path].append(("", commit.time))
+                versions[path].append(("", commit.time))
             for path, content in commit.files.items():
                 if before.get(path) != content:
-                    found.setdefault(path, []).append((content, commit.time))
+                    versions.setdefault(path, []).append((content, commit.time))
         before = commit.files
-    return found
+    return versions

@@ -159,18 +159,18 @@ def _keyed(database: Database) -> Iterator[tuple[str, int, bytes]]:
     names = ", ".join(_COLUMNS)
     # The order of Mem0's history().
     statement = f"SELECT {names} FROM history ORDER BY created_at, datetime(updated_at), rowid"  # noqa: S608 - names of ours
-    gone = 0
-    for place, values in enumerate(database.rows(statement)):
+    deletions = 0
+    for position, values in enumerate(database.rows(statement)):
         row = dict(zip(_COLUMNS, values, strict=True))
         if not isinstance(row["memory_id"], str) or any(
             part is not None and type(part) not in (str, int, float) for part in values
         ):
-            raise MalformedError("a row of the history is damaged", field=str(place))
-        yield f"memory {row['memory_id']}", place, msgspec.json.encode(row)
+            raise MalformedError("a row of the history is damaged", field=str(position))
+        yield f"memory {row['memory_id']}", position, msgspec.json.encode(row)
         if row["event"] == _DELETE:
             value = msgspec.json.encode((row["memory_id"], _text(row["updated_at"])))
-            yield _GONE, gone, value
-            gone += 1
+            yield _GONE, deletions, value
+            deletions += 1
 
 
 def _follow(versions: list[Mem0Version], row: Row, owner: Row) -> None:
@@ -247,16 +247,16 @@ def rows_of(memory: str, versions: Sequence[tuple[str, Entry]]) -> list[Row]:
         memory: Its ID at Mem0.
         versions: Our IDs of its versions and their contents, oldest first.
     """
-    rows, before, said_before = list[Row](), None, None
+    rows, before, history_before = list[Row](), None, None
     for name, version in versions:
         row = row_of(version)
-        said = None if version.origin is None else version.origin.as_written.get(HISTORY)
-        kept: list[Row] = [{"id": derived_id(memory, name)}]
-        if isinstance(said, list) and (not said or said != said_before):
-            kept = said
-        made = [_derived(memory, row, before), *([_ended(memory, row)] * len(kept))]
-        rows += [reproduce(base, part) for base, part in zip(made, kept, strict=False)]
-        before, said_before = version.text, said
+        history = None if version.origin is None else version.origin.as_written.get(HISTORY)
+        original: list[Row] = [{"id": derived_id(memory, name)}]
+        if isinstance(history, list) and (not history or history != history_before):
+            original = history
+        derived = [_derived(memory, row, before), *([_ended(memory, row)] * len(original))]
+        rows += [reproduce(base, part) for base, part in zip(derived, original, strict=False)]
+        before, history_before = version.text, history
     return rows
 
 
@@ -459,9 +459,9 @@ class Mem0Local:
         if history is not None:
             owner = {name: row[name] for name in _OWNERS if name in row}
             versions = history.of(row["id"], owner)
-        said: list[Row] = []
+        history_rows: list[Row] = []
         if versions and versions[-1].text == row.get("memory"):
-            said = versions.pop().rows
+            history_rows = versions.pop().rows
         try:
             entry = entry_of(row)
             if self._options.embeddings:
@@ -470,7 +470,7 @@ class Mem0Local:
             error.field = f"{row['id']}/{error.field}"
             raise error.located(file=str(self.address.folder)) from None
         if history is not None:
-            entry = _remembering(entry, said)
+            entry = _remembering(entry, history_rows)
         times = [*(_changed(one.row) for one in versions[1:]), _changed(row)]
         past = [
             PastVersion(_past(version), "superseded", at)
@@ -485,20 +485,20 @@ class Mem0Local:
         return "deleted/" if self._gone(None) else None
 
     def _deleted_page(self, after: int | None) -> Page:
-        if not self._options.include_deleted or (after is not None and not self._was_there(after)):
+        if not self._options.include_deleted or (after is not None and not self._existed(after)):
             raise MalformedError("no page starts at this cursor", field="cursor")
-        found = self._gone(after)
+        deleted = self._gone(after)
         past = list[PastVersion]()
-        for _, memory, at in found[:_TOGETHER]:
+        for _, memory, at in deleted[:_TOGETHER]:
             past += self._ended(memory, at)
-        more = len(found) > _TOGETHER
-        return Page([], f"deleted/{found[_TOGETHER - 1][0]}" if more else None, past)
+        more = len(deleted) > _TOGETHER
+        return Page([], f"deleted/{deleted[_TOGETHER - 1][0]}" if more else None, past)
 
     def _gone(self, after: int | None) -> list[tuple[int, str, str | None]]:
         history = self._read_history()
         return [] if history is None else history.deleted(after, _TOGETHER + 1)
 
-    def _was_there(self, place: int) -> bool:
+    def _existed(self, place: int) -> bool:
         found = self._gone(place - 1)
         return len(found) > 1 and found[0][0] == place
 
@@ -564,16 +564,16 @@ class Mem0Local:
         self, batch: Sequence[Sealed], older: Mapping[str, Sequence[Sealed]], report: Report
     ) -> Sequence[WriteResult]:
         """Write memories and their earlier versions; durable when this returns."""
-        taken, points, rows = list[WriteResult](), dict[Identity, tuple[Any, Any]](), list[Row]()
+        results, points, rows = list[WriteResult](), dict[Identity, tuple[Any, Any]](), list[Row]()
         for record in batch:
             versions = [*older.get(record.id, ()), record]
-            found = self._weighed(versions, points, report)
-            taken.append(found)
-            if found.there is None:
+            result = self._plan_write(versions, points, report)
+            results.append(result)
+            if result.there is None:
                 continue
             memory = _entry_of(record)
             name = point_id(memory, versions[0].id)[0]
-            rows += rows_of(str(name), [(one.id, _entry_of(one)) for one in versions])
+            rows += rows_of(str(name), [(version.id, _entry_of(version)) for version in versions])
         if points:
             self._make_collection()
         if self._written is not None and rows:
@@ -582,9 +582,9 @@ class Mem0Local:
             self._forget_history()
         if self._written is not None and self._points is not None and points:
             self._points.put([(name, *parts) for name, parts in points.items()])
-        return taken
+        return results
 
-    def _weighed(
+    def _plan_write(
         self,
         versions: Sequence[Sealed],
         points: dict[Identity, tuple[Any, Any]],
@@ -597,42 +597,44 @@ class Mem0Local:
             return WriteResult(record.id, None, "Mem0 has no such records")
         if entry.text is None:
             return WriteResult(record.id, None, _ONLY_TEXT)
-        name, kept = point_id(entry, versions[0].id)
+        name, keeps_id = point_id(entry, versions[0].id)
         row = row_of(entry)
         payload = payload_of_row(row, report, record.id)
-        there = None if self._points is None else self._points.get(name)
-        same = there is not None and _shown(there.payload) == _shown(payload)
-        if name in points or (there is not None and not same and not self._options.overwrite):
+        existing = None if self._points is None else self._points.get(name)
+        same = existing is not None and _shown(existing.payload) == _shown(payload)
+        if name in points or (existing is not None and not same and not self._options.overwrite):
             return WriteResult(record.id, None, _OTHER_VERSION)
-        vectors = self._vectors_for(record, entry, there, report)
-        if there is not None and same and vectors == there.vectors:
+        vectors = self._vectors_for(record, entry, existing, report)
+        if existing is not None and same and vectors == existing.vectors:
             return self._counted(record, row, report, WriteResult(record.id, str(name), known=True))
         points[name] = (vectors, payload)
-        if not kept:
+        if not keeps_id:
             report.lost("id", "IDs of Mem0's own store must be UUIDs", example=record.id)
         return self._counted(record, row, report, WriteResult(record.id, str(name)))
 
     def _vectors_for(
-        self, record: Sealed, entry: Entry, there: QdrantPoint | None, report: Report
+        self, record: Sealed, entry: Entry, existing: QdrantPoint | None, report: Report
     ) -> Any:
         """Return the vectors to write: its own, or existing ones of the same text."""
-        same_text = there is not None and there.payload.get("data") == entry.text
-        kept = there.vectors if there is not None and same_text else {}
+        same_text = existing is not None and existing.payload.get("data") == entry.text
+        vectors = existing.vectors if existing is not None and same_text else {}
         vector = vector_of(entry)
         if vector is None:
-            return kept
+            return vectors
         if not self._options.embeddings:
             report.note("vectors of memories were skipped (to include them: --include-embeddings)")
-            return kept
-        if default_vector(kept) is not None:
-            return kept
+            return vectors
+        if default_vector(vectors) is not None:
+            return vectors
         return vectors_to_write(vector, self._size(vector), report, record.id)
 
-    def _counted(self, record: Sealed, row: Row, report: Report, taken: WriteResult) -> WriteResult:
+    def _counted(
+        self, record: Sealed, row: Row, report: Report, result: WriteResult
+    ) -> WriteResult:
         """Count what a memory loses, except members that only this store can hold."""
         for name, reason in losses_of(record.value, row).items():
             report.lost(name, reason, example=record.id)
-        return taken
+        return result
 
     def close(self) -> None:
         """Close the files."""

@@ -62,16 +62,16 @@ def stored(vectors: Any, config: Row, report: Report, example: str) -> Any:
         example: The record's ID.
     """
     value = decode_foreign(vectors)
-    found = value if _is_named(value) else {} if value is None else {_ALONE: value}
-    kept = {}
-    for name, one in found.items():
-        place = _place(name, config)
-        if _fits(one, place):
-            kept[name] = _sparse(one) if isinstance(one, dict) else one
+    named = value if _is_named(value) else {} if value is None else {_ALONE: value}
+    fitting = {}
+    for name, vector in named.items():
+        declared = _place(name, config)
+        if _fits(vector, declared):
+            fitting[name] = _sparse(vector) if isinstance(vector, dict) else vector
         else:
             has = "the collection has no such vector"
             report.lost(f"vector/{name}" if name else "vector", has, example=example)
-    return kept
+    return fitting
 
 
 def _is_named(value: Any) -> bool:
@@ -90,13 +90,13 @@ def _place(name: str, config: Row) -> Any:
     return named.get(_SIZE) if isinstance(named, dict) else None
 
 
-def _fits(vector: Any, place: Any) -> bool:
+def _fits(vector: Any, declared: Any) -> bool:
     if isinstance(vector, dict):
-        return bool(place == _SPARSE)
-    if not isinstance(vector, list) or type(place) is not int:
+        return bool(declared == _SPARSE)
+    if not isinstance(vector, list) or type(declared) is not int:
         return False
     rows = vector if vector and isinstance(vector[0], list) else [vector]
-    return all(len(row) == place and _are_numbers(row) for row in rows)
+    return all(len(row) == declared and _are_numbers(row) for row in rows)
 
 
 def _are_numbers(row: Any) -> bool:
@@ -118,16 +118,20 @@ def kinds_of(config: Any) -> Row:
     vectors, sparse = config.get("vectors"), config.get("sparse_vectors")
     vectors = vectors if isinstance(vectors, dict) else {}
     dense = {_ALONE: vectors} if _SIZE in vectors else vectors
-    found = {
-        str(name): {key: part for key, part in one.items() if key in _COMPARED and part}
-        for name, one in dense.items()
-        if isinstance(one, dict)
+    kinds = {
+        str(name): {key: part for key, part in settings.items() if key in _COMPARED and part}
+        for name, settings in dense.items()
+        if isinstance(settings, dict)
     }
-    found = {name: one for name, one in found.items() if one not in ({}, {_DISTANCE: USUAL_VECTOR})}
-    for name, one in (sparse if isinstance(sparse, dict) else {}).items():
-        if isinstance(one, dict) and one.get("modifier"):
-            found[str(name)] = {"modifier": one["modifier"]}
-    return carried(found)
+    kinds = {
+        name: settings
+        for name, settings in kinds.items()
+        if settings not in ({}, {_DISTANCE: USUAL_VECTOR})
+    }
+    for name, settings in (sparse if isinstance(sparse, dict) else {}).items():
+        if isinstance(settings, dict) and settings.get("modifier"):
+            kinds[str(name)] = {"modifier": settings["modifier"]}
+    return carried(kinds)
 
 
 def carried(kinds: Row) -> Row:
@@ -144,19 +148,21 @@ def config_for(vectors: Any, distance: str | None, kinds: Any = None) -> Row:
         distance: The distance for all of them, if stated.
         kinds: The result of ``kinds_of`` for the collection that they are from.
     """
-    said = decode_foreign(kinds) if isinstance(kinds, dict) else {}
-    said = said if isinstance(said, dict) else {}
+    settings = decode_foreign(kinds) if isinstance(kinds, dict) else {}
+    settings = settings if isinstance(settings, dict) else {}
     value = decode_foreign(vectors)
     if value is None:
         return {"vectors": {}, "sparse_vectors": None}
-    found = value if _is_named(value) else {_ALONE: value}
+    named = value if _is_named(value) else {_ALONE: value}
     dense = {
-        name: {_SIZE: _size(one), **_compared(said.get(name), distance)}
-        for name, one in found.items()
-        if isinstance(one, list)
+        name: {_SIZE: _size(vector), **_compared(settings.get(name), distance)}
+        for name, vector in named.items()
+        if isinstance(vector, list)
     }
     words: Row = {
-        name: _modifier(said.get(name)) for name, one in found.items() if isinstance(one, dict)
+        name: _modifier(settings.get(name))
+        for name, vector in named.items()
+        if isinstance(vector, dict)
     }
     alone = dense.get(_ALONE)
     return {"vectors": alone if alone is not None else dense, "sparse_vectors": words or None}
@@ -299,19 +305,19 @@ class QdrantLocal:
                 items.append(entry_of(_row(point), self.collection, self._kinds))
             except MalformedError as error:
                 error.field = f"points/{point.place}/{error.field}"
-                refuse(error.located(file=str(self.address.folder)))  # type: ignore[arg-type]
+                refuse(error.located(file=str(self.address.folder)))
         return Page(items, None if following is None else f"points/{following}")
 
     def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
         """Write points; durable when this returns."""
-        taken, points = list[WriteResult](), dict[Identity, tuple[Any, Any]]()
+        results, points = list[WriteResult](), dict[Identity, tuple[Any, Any]]()
         for record in batch:
-            taken.append(self._weighed(record, points, report))
+            results.append(self._plan_write(record, points, report))
         if points and self._points is not None:
             self._points.put([(name, *parts) for name, parts in points.items()])
-        return taken
+        return results
 
-    def _weighed(
+    def _plan_write(
         self, record: Sealed, points: dict[Identity, tuple[Any, Any]], report: Report
     ) -> WriteResult:
         """Decide on a memory, and add it to what is written."""
@@ -320,12 +326,12 @@ class QdrantLocal:
             return WriteResult(record.id, None, "a Qdrant point must be a text or data")
         row = row_of(record, entry, report)
         name, payload = decode_foreign(row["id"]), decode_foreign(row.get("payload") or {})
-        there = None if self._points is None else self._points.get(name)
-        same = there is not None and _same(there.payload, payload)
-        if name in points or (there is not None and not same and not self._options.overwrite):
+        existing = None if self._points is None else self._points.get(name)
+        same = existing is not None and _same(existing.payload, payload)
+        if name in points or (existing is not None and not same and not self._options.overwrite):
             return WriteResult(record.id, None, _OTHER_VERSION)
-        kept = entry.origin.as_written.get(VECTOR) if entry.origin is not None else None
-        kinds = kept.get(KINDS) if isinstance(kept, dict) else None
+        origin_vector = entry.origin.as_written.get(VECTOR) if entry.origin is not None else None
+        kinds = origin_vector.get(KINDS) if isinstance(origin_vector, dict) else None
         config = self._config(row.get("vector"), kinds)
         if self._made is None and row.get("vector") is not None:
             compared = kinds_of(config)
@@ -333,9 +339,9 @@ class QdrantLocal:
                 reason = "the existing collection uses another distance"
                 report.lost("vector/distance", reason, example=record.id)
         vectors = stored(row.get("vector"), config, report, record.id)
-        if there is not None and not vectors:
-            vectors = there.vectors if same else {}
-        if there is not None and same and shown(vectors) == shown(there.vectors):
+        if existing is not None and not vectors:
+            vectors = existing.vectors if same else {}
+        if existing is not None and same and shown(vectors) == shown(existing.vectors):
             return WriteResult(record.id, str(name), known=True)
         points[name] = (vectors, payload)
         return WriteResult(record.id, str(name))
@@ -349,14 +355,14 @@ class QdrantLocal:
 
     def _config(self, vectors: Any, kinds: Any) -> dict[str, Any]:
         """Return the configuration of the collection; a new one is made for all vectors."""
-        found = None if self._folder is None else self._folder.collections.get(self.collection)
-        if isinstance(found, dict) and self._made is None:
-            return found
-        made = widened(self._made, config_for(vectors, self.address.distance, kinds))
-        if made != self._made and self._folder is not None and self._points is not None:
-            self._folder.make_with(self.collection, made)
-        self._made = made
-        return made
+        existing = None if self._folder is None else self._folder.collections.get(self.collection)
+        if isinstance(existing, dict) and self._made is None:
+            return existing
+        config = widened(self._made, config_for(vectors, self.address.distance, kinds))
+        if config != self._made and self._folder is not None and self._points is not None:
+            self._folder.make_with(self.collection, config)
+        self._made = config
+        return config
 
     def close(self) -> None:
         """Close the files."""
@@ -367,24 +373,26 @@ class QdrantLocal:
 
 def _chosen(folder: QdrantFolder, address: QdrantAddress, *, writes: bool) -> str:
     """Return the name of the collection to use."""
-    names, wanted = sorted(folder.collections), address.collection
+    names, collection = sorted(folder.collections), address.collection
     if writes:
-        return wanted or (names[0] if len(names) == 1 else USUAL)
-    if wanted is None and len(names) == 1:
+        return collection or (names[0] if len(names) == 1 else USUAL)
+    if collection is None and len(names) == 1:
         return names[0]
-    if wanted is None and len(names) > 1:
+    if collection is None and len(names) > 1:
         raise UsageError(
             f"several collections exist: {', '.join(names)}",
             file=str(folder.path),
             hint=f"Choose one: qdrant:///folder?collection={names[0]}",
         )
-    if wanted not in folder.collections:
+    if collection not in folder.collections:
         raise UnreadableError(
-            "there is no collection" if wanted is None else f"no collection named {wanted!r}",
+            "there is no collection"
+            if collection is None
+            else f"no collection named {collection!r}",
             file=str(folder.path),
             hint=f"Choose from: {', '.join(names)}." if names else None,
         )
-    return wanted
+    return collection
 
 
 def _row(point: QdrantPoint) -> dict[str, Any]:

@@ -353,17 +353,17 @@ class VerifiedTree:
 
     def _fetch_siblings(self, levels: list[dict[int, bytes]]) -> dict[int, bytes]:
         """Fetch the siblings on the ways from the found nodes to verified ones."""
-        wanted, here = list[int](), set[int]()
+        missing, here = list[int](), set[int]()
         for height, level in enumerate(levels):
             here |= level.keys()
             here = {index for index in here if (height, index) not in self._proved}
-            wanted += [
+            missing += [
                 position((height, index ^ 1))
                 for index in here
                 if index ^ 1 not in here and (height, index ^ 1) not in self._proved
             ]
             here = {index >> 1 for index in here}
-        return self.fetch(sorted(wanted)) if wanted else {}
+        return self.fetch(sorted(missing)) if missing else {}
 
 
 _Count = Annotated[int, Meta(ge=0)]

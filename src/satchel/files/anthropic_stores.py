@@ -40,15 +40,15 @@ def to_memories(
         store: The store.
         result: Receives the exported paths, and those that do not fit.
     """
-    told = FileTransferResult() if result is None else result
+    summary = FileTransferResult() if result is None else result
     for path in store.list_paths():
         data = store.read_bytes(path)
-        reason = _unfit(path, data, len(told.moved))
+        reason = _unfit(path, data, len(summary.moved))
         if data is None or reason is not None:
-            told.lost.append(f"{path}: {reason or 'it is missing'}")
+            summary.lost.append(f"{path}: {reason or 'it is missing'}")
             continue
         meta = store.get_meta(path)
-        told.moved.append(path)
+        summary.moved.append(path)
         yield {
             "type": "memory",
             "path": f"/{path}",
@@ -71,23 +71,23 @@ def from_memories(
         memories: As the API lists them, with their content.
         actor: Actor for the audit log.
     """
-    told = FileTransferResult()
+    result = FileTransferResult()
     for number, memory in enumerate(memories, 1):
         try:
             path, text = _said(memory)
             if store.current_sha(path) == hashlib.sha256(text.encode()).hexdigest():
-                told.unchanged.append(path)
+                result.unchanged.append(path)
                 continue
             reason = f"memory {memory.get('id') or number}"
             store.write_text(path, text, actor=actor, reason=reason[:200], expected_sha="")
         except ConcurrencyError as error:
-            told.lost.append(f"{error.path}: the path has other text")
+            result.lost.append(f"{error.path}: the path has other text")
             continue
         except MemoryStoreError as error:
-            told.lost.append(f"memory {number}: {error}")
+            result.lost.append(f"memory {number}: {error}")
             continue
-        told.moved.append(path)
-    return told
+        result.moved.append(path)
+    return result
 
 
 def _said(memory: Any) -> tuple[str, str]:
@@ -156,34 +156,34 @@ def export_memories(
         TargetExistsError: If the file exists, and may not be replaced.
         TargetError: If it cannot be written. No partial file remains.
     """
-    told = FileTransferResult()
+    result = FileTransferResult()
     with (
         file_to_write(settings, output) as outlet,
         outlet.writing(overwrite=overwrite) as sink,
     ):
         sink.write(b'{"data":[')
-        for number, memory in enumerate(to_memories(store, told)):
+        for number, memory in enumerate(to_memories(store, result)):
             sink.write((",\n" if number else "\n").encode() + json.dumps(memory).encode())
         sink.write(b"\n]}\n")
-    return told
+    return result
 
 
 def _memories(data: bytes, source: Path) -> list[Any]:
     try:
-        found = _parsed(data)
+        memories = _parsed(data)
     except (ValueError, RecursionError) as error:
         raise MalformedError(
             f"not JSON: {error}", file=str(source), hint="Or use one memory per line."
         ) from None
-    if isinstance(found, dict):
-        found = found["data"] if isinstance(found.get("data"), list) else [found]
-    if not isinstance(found, list) or not any(_is_memory(one) for one in found):
+    if isinstance(memories, dict):
+        memories = memories["data"] if isinstance(memories.get("data"), list) else [memories]
+    if not isinstance(memories, list) or not any(_is_memory(memory) for memory in memories):
         raise MalformedError(
             "no memories found: expected objects with path and content",
             file=str(source),
             hint="List them with view=full.",
         )
-    return found
+    return memories
 
 
 def _parsed(data: bytes) -> Any:

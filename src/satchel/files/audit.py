@@ -113,16 +113,16 @@ def tail(manifest: FilesManifest, tree: StoreFolder, number: int) -> list[dict[s
         if not rows.fact("policy_audit", 1):
             return []
         lines = rows.all("SELECT line FROM event ORDER BY seq DESC LIMIT ?", number)
-        found = deque(json.loads(line) for (line,) in lines)
+        events = deque(json.loads(line) for (line,) in lines)
         base = rows.fact("audit_base", 0)
-    found.reverse()
-    if len(found) < number and base:
+    events.reverse()
+    if len(events) < number and base:
         for line in _backwards(tree, base):
             if (event := _event(line)) is not None:
-                found.appendleft(event)
-                if len(found) == number:
+                events.appendleft(event)
+                if len(events) == number:
                     break
-    return list(found)
+    return list(events)
 
 
 def examine(manifest: FilesManifest, tree: StoreFolder) -> AuditResult:
@@ -156,8 +156,8 @@ def _examine_lines(
     count = 0
     for seq, line, ends in rows.all("SELECT seq, line, ends FROM event ORDER BY seq"):
         count += 1
-        said = json.loads(line)
-        if seq != count or said.get("seq") != seq or said.get("prev") != prev:
+        event = json.loads(line)
+        if seq != count or event.get("seq") != seq or event.get("prev") != prev:
             problems.append(f"event {seq} does not follow the one before it")
         data = line.encode() + b"\n"
         if os.pread(handle, len(data), ends - len(data)) != data:

@@ -227,12 +227,12 @@ def compare(bank: OpenBank, store: MemoryStore) -> FilesComparison:
             for record in (one.model for one in view.newest(_FILES))
             if isinstance(record, FileVersion) and record.metadata.get("store") == store.id
         }
-    there = {path: sha for path, sha in logged.items() if sha}
+    theirs = {path: sha for path, sha in logged.items() if sha}
     ours = {path: store.current_sha(path) for path in store.list_paths()}
     return FilesComparison(
-        tuple(sorted(ours.keys() - there.keys())),
-        tuple(sorted(path for path in ours.keys() & there.keys() if ours[path] != there[path])),
-        tuple(sorted(there.keys() - ours.keys())),
+        tuple(sorted(ours.keys() - theirs.keys())),
+        tuple(sorted(path for path in ours.keys() & theirs.keys() if ours[path] != theirs[path])),
+        tuple(sorted(theirs.keys() - ours.keys())),
     )
 
 
@@ -285,7 +285,7 @@ def _records(
     if before is not None and _number(before) >= version.version:
         return
     text = store.text_of_version(version)
-    said: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "store": store.id,
         "version": version.version,
         "sha256": version.sha,
@@ -293,8 +293,8 @@ def _records(
         "reason": version.reason,
     }
     if version.other:
-        said["other"] = version.other
-    made = FileVersion(
+        metadata["other"] = version.other
+    record = FileVersion(
         path=version.path,
         text=text,
         action=_ACTIONS.get(version.op, "modified" if version.sha else "deleted"),  # type: ignore[arg-type]  # one of these
@@ -302,13 +302,13 @@ def _records(
         actor=version.actor,
         created_at=version.at.replace("+00:00", "Z"),
         at=now(),
-        metadata={name: value for name, value in said.items() if value not in ("", None)},
+        metadata={name: value for name, value in metadata.items() if value not in ("", None)},
     )
-    shown = screening(made)
+    screened = screening(record)
     try:
-        sealed = seal(shown)
+        sealed = seal(screened)
     except LimitError:  # the text is in the store, under its sha
-        sealed = seal(FileVersion(**{name: getattr(made, name) for name in _WITHOUT_TEXT}))
+        sealed = seal(FileVersion(**{name: getattr(record, name) for name in _WITHOUT_TEXT}))
     yield sealed
     if before is not None:
         replaced.append(before)

@@ -48,12 +48,12 @@ def adopt_versions(rows: ManifestRows, tree: StoreFolder) -> list[str]:
         try:
             if path is None or check_public_path(path) != path:
                 raise MemoryStoreError("the name is not an encoded path")  # noqa: TRY301 - one way
-            found = _snapshots(tree, folder, events, repairs)
+            snapshots = _snapshots(tree, folder, events, repairs)
             state = tree.read(path)
         except MemoryStoreError as error:
             repairs.append(f"versions/{ascii(folder)[1:-1]} was not adopted: {error.message}")
             continue
-        _keep(rows, path, sorted(found), state)
+        _keep(rows, path, sorted(snapshots), state)
     return repairs
 
 
@@ -63,49 +63,53 @@ def _snapshots(
     events: dict[str, tuple[int, dict[str, Any]]],
     repairs: list[str],
 ) -> list[_Snapshot]:
-    found = []
+    snapshots = []
     for name in tree.names(f"versions/{folder}"):
-        place, matched = f"versions/{folder}/{name}", _NAME.fullmatch(name)
-        data = tree.read(place) if matched else None
+        location, matched = f"versions/{folder}/{name}", _NAME.fullmatch(name)
+        data = tree.read(location) if matched else None
         if matched is None or data is None or hashlib.sha256(data).hexdigest() != matched[6]:
-            repairs.append(f"{ascii(place)[1:-1]} was not adopted: not a version of a file")
+            repairs.append(f"{ascii(location)[1:-1]} was not adopted: not a version of a file")
             continue
-        number, event = events.get(place, (0, {}))
-        who, why = str(event.get("actor", "")), str(event.get("reason", ""))
+        number, event = events.get(location, (0, {}))
+        actor, reason = str(event.get("actor", "")), str(event.get("reason", ""))
         at = f"{matched[1]}:{matched[2]}:{matched[3]}{matched[4]}:{matched[5]}"
-        found.append(_Snapshot((number, name), at, matched[6], data, who[:1000], why[:10_000]))
-    return found
+        snapshots.append(
+            _Snapshot((number, name), at, matched[6], data, actor[:1000], reason[:10_000])
+        )
+    return snapshots
 
 
-def _keep(rows: ManifestRows, path: str, found: list[_Snapshot], state: bytes | None) -> None:
+def _keep(rows: ManifestRows, path: str, snapshots: list[_Snapshot], state: bytes | None) -> None:
     """Store the first versions of a path; the last one is its present state, if it exists."""
-    for number, one in enumerate(found, 1):
+    for number, snapshot in enumerate(snapshots, 1):
         revision = rows.fact("revision", 0) + 1
         rows.state("revision", revision)
         op = "create" if number == 1 else "update"
-        spoken = (one.at, one.actor, one.reason)
-        rows.keep(one.sha, one.data)
-        rows.add(StoredVersion(path, number, revision, op, one.sha, len(one.data), *spoken, ""))
-        if number == len(found) and state == one.data:
-            rows.put(FileRow(path, one.sha, len(state), number, revision, *spoken, 0))
+        spoken = (snapshot.at, snapshot.actor, snapshot.reason)
+        rows.keep(snapshot.sha, snapshot.data)
+        rows.add(
+            StoredVersion(path, number, revision, op, snapshot.sha, len(snapshot.data), *spoken, "")
+        )
+        if number == len(snapshots) and state == snapshot.data:
+            rows.put(FileRow(path, snapshot.sha, len(state), number, revision, *spoken, 0))
 
 
 def _events(tree: StoreFolder) -> dict[str, tuple[int, dict[str, Any]]]:
     """Return the audit events that name the file of a version, with their positions."""
-    found = dict[str, tuple[int, dict[str, Any]]]()
+    by_file = dict[str, tuple[int, dict[str, Any]]]()
     try:
         with tree.opened(LOG, os.O_RDONLY) as handle:
             data = os.pread(handle, _MOST_LOG, 0)
     except FileNotFoundError:
-        return found
+        return by_file
     for number, line in enumerate(data.splitlines(), 1):
         try:
             event = json.loads(line)
         except (ValueError, RecursionError):
             continue
         if isinstance(event, dict) and isinstance(event.get("version_file"), str):
-            found[event["version_file"]] = (number, event)
-    return found
+            by_file[event["version_file"]] = (number, event)
+    return by_file
 
 
 _MOST_TOGETHER = 256
@@ -263,10 +267,10 @@ class GroupCommit:
                 self._mark(rows.fact("revision", 0))
 
     def _attempted(
-        self, copy: Callable[..., None], rows: ManifestRows, what: str | StoredVersion
+        self, copy: Callable[..., None], rows: ManifestRows, item: str | StoredVersion
     ) -> bool:
         try:
-            copy(rows, self.tree, what)
+            copy(rows, self.tree, item)
         except (MemoryStoreError, OSError) as error:
             self._repaired(f"not copied to the folder yet: {error}")
             return False

@@ -193,13 +193,13 @@ class _Pass:
 
     def _listed(self, below: tuple[str, ...] = ()) -> dict[str, str]:
         """Return the SHA of each file in the folder."""
-        found: dict[str, str] = {}
+        shas: dict[str, str] = {}
         for name, kind in self._folder.listing(below):
             path = "/".join((*below, name))
             if name.startswith("."):
                 continue
             if kind == "folder":
-                found.update(self._listed((*below, name)))
+                shas.update(self._listed((*below, name)))
                 continue
             try:
                 if kind != "file":
@@ -210,13 +210,13 @@ class _Pass:
             except SatchelError as error:
                 self._leave_out(path, error.message)
                 continue
-            found[path] = hashlib.sha256(data).hexdigest()
-        return found
+            shas[path] = hashlib.sha256(data).hexdigest()
+        return shas
 
     def _leave_out(self, path: str, reason: str) -> None:
-        said = f"{ascii(path)[1:-1]}: {reason}"
-        if said not in self._done.left_out:
-            self._done.left_out.append(said)
+        line = f"{ascii(path)[1:-1]}: {reason}"
+        if line not in self._done.left_out:
+            self._done.left_out.append(line)
 
     def _read_marker(self) -> None:
         if MARKER not in {one.name for one in self._folder.listing()}:
@@ -240,8 +240,8 @@ class _Pass:
         self._base = base
 
     def _write_marker(self) -> None:
-        said = {"store": self._store.id, "prefix": self._prefix, "agreed": self._base}
-        self._folder.write(MARKER, json.dumps(said, indent=1, sort_keys=True).encode())
+        marker = {"store": self._store.id, "prefix": self._prefix, "agreed": self._base}
+        self._folder.write(MARKER, json.dumps(marker, indent=1, sort_keys=True).encode())
 
 
 def _beside(path: str, sha: str) -> str:

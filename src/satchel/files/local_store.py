@@ -91,26 +91,26 @@ class LocalFileStorage:
 
         A completed save of this working copy that a killed writer did not record is recorded first.
         """
-        there = GroupCommit(self._at, policy)
+        target = GroupCommit(self._at, policy)
         try:
-            for path in there.tree.files():
-                there.do(SyncFromDisk(said=path, actor="outside", trusted=True))
+            for path in target.tree.files():
+                target.do(SyncFromDisk(requested_path=path, actor="outside", trusted=True))
             with store.manifest.looking() as rows:
                 noted, own = json.loads(rows.fact(_ATTEMPT, "null")), rows.fact("store")
-            with there.manifest.looking() as rows:
+            with target.manifest.looking() as rows:
                 nonce, revision = json.loads(rows.fact(f"saved:{own}", "[null, 0]"))
             if noted is not None and noted["nonce"] == nonce:
                 store.do(_PulledChanges(noted["shas"], noted["until"], revision))
-            yield there
+            yield target
         finally:
-            there.close()
+            target.close()
 
     def bring(self, store: GroupCommit) -> None:
         """See ``Place``."""
         for path in store.tree.files():
-            store.do(SyncFromDisk(said=path, actor="outside", trusted=True))
+            store.do(SyncFromDisk(requested_path=path, actor="outside", trusted=True))
         nonce = secrets.token_hex(16)
-        with self._opened(store, store.policy) as there:
+        with self._opened(store, store.policy) as target:
             files = _texts(store)
             shas = {path: _sha(data) for path, data in files.items()}
             with store.manifest.committing() as rows:
@@ -121,21 +121,23 @@ class LocalFileStorage:
                     unsaved = {path: sha != base.get(path) for path, sha in shas.items()}
                     unsaved |= dict.fromkeys(base.keys() - shas.keys(), True)
                 rows.state(_ATTEMPT, json.dumps({"nonce": nonce, "shas": shas, "until": until}))
-            changed = _changed_there(store, there)
-            revision = there.do(_Bring(files, unsaved, changed, base, about, [own, nonce]))
+            changed = _changed_there(store, target)
+            revision = target.do(_Bring(files, unsaved, changed, base, about, [own, nonce]))
         store.do(_PulledChanges(shas, until, revision))
 
     def erase(self, path: str, until: int) -> None:
         """See ``Place``."""
         del until
-        there = GroupCommit(self._at, _PLAIN)
+        target = GroupCommit(self._at, _PLAIN)
         try:
-            with there.manifest.looking() as rows:
+            with target.manifest.looking() as rows:
                 was = rows.last_version(path)
             if was:
-                there.do(Erase(said=path, actor="owner", reason="erased in a working copy"))
+                target.do(
+                    Erase(requested_path=path, actor="owner", reason="erased in a working copy")
+                )
         finally:
-            there.close()
+            target.close()
 
     def collect(self, grace: float = DAY) -> CollectResult:
         """See ``Place``; a folder has no unreferenced objects."""
@@ -199,11 +201,11 @@ def _unsaved(rows: ManifestRows) -> dict[str, bool]:
     return {path: bool(written) for path, written in found}
 
 
-def _changed_there(store: GroupCommit, there: GroupCommit) -> frozenset[str]:
+def _changed_there(store: GroupCommit, target: GroupCommit) -> frozenset[str]:
     """Return the paths of a folder that changed since the last pull of a working copy."""
     with store.manifest.looking() as rows:
         seen, base = rows.fact(_SEEN), dict(rows.all("SELECT path, sha FROM brought"))
-    with there.manifest.looking() as rows:
+    with target.manifest.looking() as rows:
         if seen is not None:
             statement = "SELECT DISTINCT path FROM version WHERE revision > ?"
             return frozenset(path for (path,) in rows.all(statement, seen))
@@ -217,7 +219,7 @@ def _changed_there(store: GroupCommit, there: GroupCommit) -> frozenset[str]:
 class _Create:
     policy: Policy
     op: str = "create"
-    said: object = ""
+    requested_path: object = ""
     actor: str = "owner"
     reason: str = ""
 
@@ -244,7 +246,7 @@ class _Load:
     """Whether a file that changed in both is an error; otherwise it stays as it is here."""
 
     op: str = "load"
-    said: object = ""
+    requested_path: object = ""
     actor: str = "others"
     reason: str = ""
 
@@ -261,12 +263,12 @@ class _Load:
         for path in sorted((self.files.keys() if first else self.changed) | self.discard):
             if path in unsaved:
                 continue
-            data, there = self.files.get(path), group.state(path).data is not None
+            data, exists = self.files.get(path), group.state(path).data is not None
             rows.do("DELETE FROM brought WHERE path = ?", path)
             if data is not None:
                 group.put(path, data, self, op="load")
                 rows.do("INSERT INTO brought VALUES (?, ?)", path, _sha(data))
-            elif there:
+            elif exists:
                 group.take_away(path, self, op="load")
         if not both:
             rows.state(_SEEN, self.revision)
@@ -285,7 +287,7 @@ class _Bring:
     """ID of the working copy, and the nonce of this save."""
 
     op: str = "save"
-    said: object = ""
+    requested_path: object = ""
     actor: str = "agent"
     reason: str = ""
 
@@ -326,7 +328,7 @@ class _PulledChanges:
     until: int
     revision: int
     op: str = "save"
-    said: object = ""
+    requested_path: object = ""
     actor: str = "agent"
     reason: str = ""
 

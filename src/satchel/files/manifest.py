@@ -333,22 +333,22 @@ def sidecar(meta: MemoryMeta, before: bytes | None) -> bytes:
         before: The present sidecar; a damaged one is replaced.
     """
     other = {k: v for k, v in _read(before).items() if k not in _FIELDS}
-    said = {name: getattr(meta, name) for name in _FIELDS}
-    return json.dumps({**said, **other}, indent=2).encode()
+    members = {name: getattr(meta, name) for name in _FIELDS}
+    return json.dumps({**members, **other}, indent=2).encode()
 
 
 def from_sidecar(data: bytes | None, path: str, sha: str) -> MemoryMeta | None:
     """Return the metadata of a sidecar; None if it is for another content."""
-    found = _read(data)
-    if found.get("path") != path or found.get("sha256") != sha:
+    members = _read(data)
+    if members.get("path") != path or members.get("sha256") != sha:
         return None
-    size = found.get("bytes")
+    size = members.get("bytes")
     return MemoryMeta(
         path=path,
         sha256=sha,
-        updated_at=str(found.get("updated_at", "")),
-        updated_by=str(found.get("updated_by", "")),
-        reason=str(found.get("reason", "")),
+        updated_at=str(members.get("updated_at", "")),
+        updated_by=str(members.get("updated_by", "")),
+        reason=str(members.get("reason", "")),
         bytes=size if isinstance(size, int) else 0,
     )
 

@@ -90,8 +90,8 @@ class MemoryStoreReader:
         if self.leave is not None:
             self.leave(name)
 
-    def _who(self, said: str) -> str:
-        return said if self.acting is None else self.acting
+    def _who(self, actor: str) -> str:
+        return actor if self.acting is None else self.acting
 
     @property
     def is_in_place(self) -> bool:
@@ -212,25 +212,25 @@ class MemoryStoreReader:
         if not text:
             raise MemoryStoreError("the text to search for is empty")
         limit = min(limit, _MOST_FOUND)
-        found: list[FileMatch] = []
+        matches: list[FileMatch] = []
         for path in self._paths(prefix_of(prefix)):
             for hit in self._hits(path, text, ignore_case=ignore_case):
-                if len(found) >= limit:
-                    return found
-                found.append(hit)
-        return found
+                if len(matches) >= limit:
+                    return matches
+                matches.append(hit)
+        return matches
 
     def _hits(self, path: str, text: str, *, ignore_case: bool) -> Iterator[FileMatch]:
-        wanted = text.casefold() if ignore_case else text
+        needle = text.casefold() if ignore_case else text
         data = self._bytes(path)
         try:
             content = "" if data is None else data.decode()
         except UnicodeDecodeError:
             return
-        if wanted not in (content.casefold() if ignore_case else content):
+        if needle not in (content.casefold() if ignore_case else content):
             return
         for number, line in enumerate(content.split("\n"), 1):
-            if wanted in (line.casefold() if ignore_case else line):
+            if needle in (line.casefold() if ignore_case else line):
                 yield FileMatch(path, number, line.rstrip("\r")[:_LONGEST_LINE_SHOWN])
 
     @sync_async
@@ -272,11 +272,11 @@ class MemoryStoreReader:
         with self._store.manifest.looking() as rows:
             known = {row.path: row.sha for row in rows.files() if not row.away}
         known.pop(TRANSCRIPT, None)
-        there = set(self._store.tree.files())
+        present = set(self._store.tree.files())
         return tuple(
             path
-            for path in sorted(there | known.keys())
-            if path not in there or self._sha(path) != known.get(path)
+            for path in sorted(present | known.keys())
+            if path not in present or self._sha(path) != known.get(path)
         )
 
     def _sha(self, path: str) -> str:
@@ -295,12 +295,12 @@ class MemoryStoreReader:
     def changes_since(self, revision: int, limit: int) -> list[StoredVersion]:
         """Return the versions after a change, in order."""
         with self._store.manifest.looking() as rows:
-            found = rows.all(
+            versions = rows.all(
                 "SELECT * FROM version WHERE revision > ? ORDER BY revision LIMIT ?",
                 revision,
                 limit,
             )
-            return [StoredVersion(*row) for row in found]
+            return [StoredVersion(*row) for row in versions]
 
     @property
     def is_unsaved(self) -> bool:
@@ -427,7 +427,7 @@ class MemoryStoreWriter(MemoryStoreReader):
             raise MemoryStoreError(f"the content must be bytes, not {type(data).__name__}")
         return self._done(
             Write(
-                said=rel_path,
+                requested_path=rel_path,
                 data=data,
                 actor=self._who(actor),
                 reason=reason,
@@ -445,11 +445,16 @@ class MemoryStoreWriter(MemoryStoreReader):
         Raises:
             MemoryStoreError: The first refusal.
         """
-        wanted = [
-            Write(said=path, data=encoded_text(path, text), actor=self._who(actor), reason=reason)
+        changes = [
+            Write(
+                requested_path=path,
+                data=encoded_text(path, text),
+                actor=self._who(actor),
+                reason=reason,
+            )
             for path, text in contents
         ]
-        return self._store.do_all(list(wanted))
+        return self._store.do_all(list(changes))
 
     @sync_async
     def append_text(
@@ -472,7 +477,7 @@ class MemoryStoreWriter(MemoryStoreReader):
         return self._done(
             TransformChange(
                 op="append",
-                said=rel_path,
+                requested_path=rel_path,
                 make=appended(text),
                 actor=self._who(actor),
                 reason=reason,
@@ -501,7 +506,7 @@ class MemoryStoreWriter(MemoryStoreReader):
         return self._done(
             TransformChange(
                 op="edit",
-                said=rel_path,
+                requested_path=rel_path,
                 make=edited(old, new, count),
                 actor=self._who(actor),
                 reason=reason,
@@ -527,7 +532,7 @@ class MemoryStoreWriter(MemoryStoreReader):
             ConcurrencyError: If the file is not as expected, if an expectation was given.
         """
         change = Delete(
-            said=rel_path,
+            requested_path=rel_path,
             actor=self._who(actor),
             reason=reason,
             expected_sha=expected_sha,
@@ -563,7 +568,10 @@ class MemoryStoreWriter(MemoryStoreReader):
             self._place.refresh(self._store, frozenset())
             self._load_history()
         change = Erase(
-            said=rel_path, actor=self._who(actor), reason=reason, expected_sha=expected_sha
+            requested_path=rel_path,
+            actor=self._who(actor),
+            reason=reason,
+            expected_sha=expected_sha,
         )
         states = int(self._store.do(change))
         if self._place is not None and not self.is_in_place:
@@ -607,7 +615,7 @@ class MemoryStoreWriter(MemoryStoreReader):
             ConcurrencyError: If the file is not as expected, if an expectation was given.
         """
         change = Rename(
-            said=old_path,
+            requested_path=old_path,
             new=new_path,
             actor=self._who(actor),
             reason=reason,
@@ -633,7 +641,7 @@ class MemoryStoreWriter(MemoryStoreReader):
         """
         return self._done(
             Restore(
-                said=rel_path,
+                requested_path=rel_path,
                 version=version,
                 actor=self._who(actor),
                 reason=reason,
@@ -659,7 +667,7 @@ class MemoryStoreWriter(MemoryStoreReader):
         """
         return self._done(
             Promote(
-                said=proposal,
+                requested_path=proposal,
                 new=target,
                 actor=self._who(actor),
                 reason=reason,
@@ -687,16 +695,16 @@ class MemoryStoreWriter(MemoryStoreReader):
             if path == TRANSCRIPT:
                 continue
             try:
-                what = self._store.do(
-                    SyncFromDisk(said=path, actor=by, reason=reason, trusted=True)
+                action = self._store.do(
+                    SyncFromDisk(requested_path=path, actor=by, reason=reason, trusted=True)
                 )
             except MemoryStoreError as error:
                 refused.append(f"{path}: {error.message}")
                 continue
-            if what is not None:
-                done[what].append(path)
-        taken = {name: tuple(paths) for name, paths in done.items()}
-        return FileSyncResult(**taken, refused=tuple(refused))
+            if action is not None:
+                done[action].append(path)
+        by_action = {name: tuple(paths) for name, paths in done.items()}
+        return FileSyncResult(**by_action, refused=tuple(refused))
 
     @sync_async
     def change_policy(
@@ -714,7 +722,9 @@ class MemoryStoreWriter(MemoryStoreReader):
             audit=now.audit if audit is None else audit,
             keep_versions=now.keep_versions if keep_versions is None else keep_versions,
         )
-        self._store.do(NewPolicy(said="", policy=policy, actor=self._who(actor), reason=reason))
+        self._store.do(
+            NewPolicy(requested_path="", policy=policy, actor=self._who(actor), reason=reason)
+        )
 
     def change(self, change: PathChange) -> MemoryMeta:
         """Commit a change of a file's text, for callers that define their own changes.
@@ -770,12 +780,12 @@ class ExistsMethod:
 
 
 def _key_asked(cls: type[MemoryStoreReader], *args: Any, **named: Any) -> Existence | bool:
-    found = _key_exists(cls, *args, **named)
+    exists = _key_exists(cls, *args, **named)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return found
-    return Existence(found)
+        return exists
+    return Existence(exists)
 
 
 def _key_exists(
@@ -946,14 +956,14 @@ class MemoryStore(MemoryStoreWriter):
         Raises:
             MemoryStoreError: If the key is not valid.
         """
-        place = place_of(namespace(org, project, domain, storage_root).path(key))
+        storage = place_of(namespace(org, project, domain, storage_root).path(key))
         policy = Policy.of(read_only_prefixes, audit=audit, keep_versions=keep_versions)
-        if not place.exists():
+        if not storage.exists():
             with suppress(StoreExistsError):  # a concurrent call created it
-                place.create(policy)
+                storage.create(policy)
         return cls(
             key=key,
-            remote_path=place.address,
+            remote_path=storage.address,
             read_only_prefixes=read_only_prefixes,
             audit=audit,
             keep_versions=keep_versions,
@@ -1087,7 +1097,7 @@ class MemoryStore(MemoryStoreWriter):
     ) -> MemoryMeta:
         return self._done(
             Write(
-                said=rel_path,
+                requested_path=rel_path,
                 data=encode(),
                 actor=self._who(actor),
                 reason=reason,
@@ -1138,55 +1148,59 @@ class MemoryStore(MemoryStoreWriter):
             MemoryStoreError: If the store has a key: its place is that of the key.
             TargetError: If the place cannot be written to.
         """
-        place = self._place
+        storage = self._place
         if remote_destination is not None:
             destination = place_of(remote_destination)
-            if self.key is not None and place is not None and destination.address != place.address:
+            if (
+                self.key is not None
+                and storage is not None
+                and destination.address != storage.address
+            ):
                 raise MemoryStoreError(
                     f"remote_destination is for stores without a key; {self.key!r} is saved at its"
-                    f" deterministic key path, {place.address}",
+                    f" deterministic key path, {storage.address}",
                     path="remote_destination",
                     hint="Call save() without it, or open the files with root= and no key.",
                 )
-            place = destination
+            storage = destination
         self.flush_messages_sync()
-        if place is None:
+        if storage is None:
             if self._temporary is None:
                 return Dir.of(str(self.root))
-            place = place_of(namespace().unnamed())
-        if not place.is_at(self.root):
+            storage = place_of(namespace().unnamed())
+        if not storage.is_at(self.root):
             self.sync()
-            if self._is_own(place):
-                place.bring(self._store)
+            if self._is_own(storage):
+                storage.bring(self._store)
                 self._reload()
             else:
-                self._copy_to(place)
-        return Dir.of(place.address)
+                self._copy_to(storage)
+        return Dir.of(storage.address)
 
-    def _is_own(self, place: FileStorage) -> bool:
+    def _is_own(self, storage: FileStorage) -> bool:
         """Return whether a place is the one whose changes this store follows."""
         if self._place is not None:
-            return place.address == self._place.address
+            return storage.address == self._place.address
         with self._store.manifest.committing() as rows:
             if rows.fact("bound") is None:
-                rows.state("bound", place.address)
-            return bool(rows.fact("bound") == place.address)
+                rows.state("bound", storage.address)
+            return bool(rows.fact("bound") == storage.address)
 
-    def _copy_to(self, place: FileStorage) -> None:
+    def _copy_to(self, storage: FileStorage) -> None:
         """Copy the files and the transcript to a place that is not the store's own.
 
         Raises:
             ConcurrencyError: If another writer changed the files there since the last copy.
         """
-        noted = f"copied:{place.address}"
+        noted = f"copied:{storage.address}"
         with self._store.manifest.looking() as rows:
             base: dict[str, str] = json.loads(rows.fact(noted, "{}"))
             about = {row.path: (row.actor, row.reason) for row in rows.files()}
         shas = {path: self.current_sha(path) for path in self.list_paths()}
-        remote = place.address if place.folder is None else None
-        with MemoryStore(root=place.folder, remote_path=remote) as copy:
-            there = {path: copy.current_sha(path) for path in shas.keys() | base.keys()}
-            for path, sha in there.items():
+        remote = storage.address if storage.folder is None else None
+        with MemoryStore(root=storage.folder, remote_path=remote) as copy:
+            theirs = {path: copy.current_sha(path) for path in shas.keys() | base.keys()}
+            for path, sha in theirs.items():
                 if sha not in {base.get(path, ""), shas.get(path, "")}:
                     raise ConcurrencyError(
                         path,
@@ -1200,19 +1214,30 @@ class MemoryStore(MemoryStoreWriter):
                     message="these messages do not continue the ones there; nothing was saved",
                 )
             copy.messages[:] = self.messages
-            for path in sorted(path for path, sha in there.items() if sha != shas.get(path, "")):
-                copy._store.do(self._copied(path, there[path], *about.get(path, ("agent", ""))))
+            for path in sorted(path for path, sha in theirs.items() if sha != shas.get(path, "")):
+                copy._store.do(self._copied(path, theirs[path], *about.get(path, ("agent", ""))))
             copy.save()
         with self._store.manifest.committing() as rows:
             rows.state(noted, json.dumps(shas))
 
-    def _copied(self, path: str, there: str, actor: str, reason: str) -> Write | Delete:
+    def _copied(self, path: str, expected_sha: str, actor: str, reason: str) -> Write | Delete:
         """Return the change that replaces a copy's file by the file here."""
         data = self._bytes(path)
         if data is None:
-            return Delete(said=path, trusted=True, actor=actor, reason=reason, expected_sha=there)
+            return Delete(
+                requested_path=path,
+                trusted=True,
+                actor=actor,
+                reason=reason,
+                expected_sha=expected_sha,
+            )
         return Write(
-            said=path, data=data, trusted=True, actor=actor, reason=reason, expected_sha=there
+            requested_path=path,
+            data=data,
+            trusted=True,
+            actor=actor,
+            reason=reason,
+            expected_sha=expected_sha,
         )
 
 

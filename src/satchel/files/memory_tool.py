@@ -79,11 +79,11 @@ class MemoryTool:
         start = len(inner.rstrip("/")) + 1 if inner else 0
         sizes: dict[tuple[str, ...], int] = {}
         folders: set[tuple[str, ...]] = set()
-        for one in paths:
-            parts = tuple(one[start:].split("/"))
+        for file in paths:
+            parts = tuple(file[start:].split("/"))
             if any(part.startswith(".") for part in parts):
                 continue
-            size = self._size(one)
+            size = self._size(file)
             for level in range(1, min(len(parts), _DEPTH) + 1):
                 sizes[parts[:level]] = sizes.get(parts[:level], 0) + size
                 if level < len(parts):
@@ -210,7 +210,9 @@ class MemoryTool:
         return data
 
     def _remake(self, inner: str, make: Callable[[str, bytes | None], bytes]) -> None:
-        self.store.change(TransformChange(op="edit", said=inner, make=make, actor=self._actor))
+        self.store.change(
+            TransformChange(op="edit", requested_path=inner, make=make, actor=self._actor)
+        )
         self._save(inner)
 
     def _save(self, *paths: str) -> None:
@@ -278,29 +280,29 @@ def _anthropic() -> Any:
 
 
 def _answer(tool: MemoryTool, name: str, command: Any, failure: type[Exception]) -> str:
-    said = command if isinstance(command, dict) else command.model_dump(exclude_none=True)
+    arguments = command if isinstance(command, dict) else command.model_dump(exclude_none=True)
     try:
-        return tool({**said, "command": name})
+        return tool({**arguments, "command": name})
     except AccessDenied as error:
         raise failure(f"Permission denied: {error.message}") from error
     except MemoryStoreError as error:
         raise failure(error.message) from error
 
 
-def _require_once(content: str, wanted: str, path: str) -> None:
-    if not wanted or wanted not in content:
+def _require_once(content: str, old: str, path: str) -> None:
+    if not old or old not in content:
         raise MemoryStoreError(
-            f"No replacement was performed, old_str `{wanted}` did not appear verbatim in {path}."
+            f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}."
         )
-    lines, at = [], content.find(wanted)
+    lines, at = [], content.find(old)
     while at != -1:
         lines.append(content.count("\n", 0, at) + 1)
-        at = content.find(wanted, at + 1)
+        at = content.find(old, at + 1)
         if len(lines) > _SCALE:
             break  # too many to list their lines
     if len(lines) > 1:
         raise MemoryStoreError(
-            f"No replacement was performed. Multiple occurrences of old_str `{wanted}` in lines: "
+            f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: "
             f"{', '.join(map(str, lines))}. Please ensure it is unique"
         )
 

@@ -640,12 +640,12 @@ def audit_files(files: OpenFiles, options: AuditOptions) -> FileAudit:
     """List who changed what, refusals included; or verify the whole audit."""
     if not options.verify:
         return FileAudit(events=files.store.audit_tail_sync(options.last))
-    found = files.store.verify_audit()
+    verification = files.store.verify_audit()
     return FileAudit(
-        verified=found.events,
-        adopted_bytes=found.adopted_bytes,
-        ok=found.ok,
-        problems=list(found.problems),
+        verified=verification.events,
+        adopted_bytes=verification.adopted_bytes,
+        ok=verification.ok,
+        problems=list(verification.problems),
     )
 
 

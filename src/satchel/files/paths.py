@@ -34,47 +34,49 @@ _LONGEST_SIDECAR = 250  # with ".json", the limit of file systems
 _SHOWN = 200
 
 
-def check_path(said: Any) -> str:
+def check_path(value: Any) -> str:
     """Return a normalized path: parts joined by one ``/``, in NFC.
 
     Raises:
         MemoryStoreError: If it is empty, absolute, too long, or has a part ``..`` or a forbidden
             character.
     """
-    if isinstance(said, PurePosixPath):
-        said = str(said)
-    if not isinstance(said, str):
-        raise MemoryStoreError(f"a path must be text, not {type(said).__name__}")
-    if said.startswith("/"):
-        raise MemoryStoreError("a path must be relative", path=_shown(said))
-    parts = [part for part in said.split("/") if part not in {"", "."}]
+    if isinstance(value, PurePosixPath):
+        value = str(value)
+    if not isinstance(value, str):
+        raise MemoryStoreError(f"a path must be text, not {type(value).__name__}")
+    if value.startswith("/"):
+        raise MemoryStoreError("a path must be relative", path=_shown(value))
+    parts = [part for part in value.split("/") if part not in {"", "."}]
     if not parts:
-        raise MemoryStoreError("Empty path", path=_shown(said))
+        raise MemoryStoreError("Empty path", path=_shown(value))
     if ".." in parts:
-        raise MemoryStoreError("path traversal: a part is '..'", path=_shown(said))
+        raise MemoryStoreError("path traversal: a part is '..'", path=_shown(value))
     for part in parts:
-        _check_part(part, said)
+        _check_part(part, value)
     path = unicodedata.normalize("NFC", "/".join(parts))
     parts = path.split("/")
     if len(path.encode()) > LONGEST_PATH:
-        raise MemoryStoreError(f"a path can have at most {LONGEST_PATH:,} bytes", path=_shown(said))
+        raise MemoryStoreError(
+            f"a path can have at most {LONGEST_PATH:,} bytes", path=_shown(value)
+        )
     if max(len(part.encode()) for part in parts) > LONGEST_PART:
         raise MemoryStoreError(
-            f"a path segment can have at most {LONGEST_PART} bytes", path=_shown(said)
+            f"a path segment can have at most {LONGEST_PART} bytes", path=_shown(value)
         )
     if len(parts) > MOST_PARTS:
-        raise MemoryStoreError(f"a path can have at most {MOST_PARTS} segments", path=_shown(said))
+        raise MemoryStoreError(f"a path can have at most {MOST_PARTS} segments", path=_shown(value))
     return path
 
 
-def check_public_path(said: Any) -> str:
+def check_public_path(value: Any) -> str:
     """Return a normalized path that is not reserved.
 
     Raises:
         MemoryStoreError: As ``check_path``.
         AccessDenied: If it is the transcript, or in a reserved folder.
     """
-    path = check_path(said)
+    path = check_path(value)
     if is_reserved(path):
         hint = "Change messages with append() and extend()." if path == TRANSCRIPT else None
         raise AccessDenied(f"{_shown(path)} is reserved for the store", path=path, hint=hint)
@@ -91,15 +93,15 @@ def is_own(name: str) -> bool:
     return name in _RESERVED
 
 
-def prefix_of(said: Any) -> str:
+def prefix_of(value: Any) -> str:
     """Return the normalized path of a folder; empty for the store itself.
 
     Raises:
         MemoryStoreError: As ``check_path``.
     """
-    if isinstance(said, str) and said in {"", "."}:
+    if isinstance(value, str) and value in {"", "."}:
         return ""
-    return check_path(said)
+    return check_path(value)
 
 
 class Prefixes:
@@ -109,15 +111,15 @@ class Prefixes:
     not ``memory2``.
 
     Args:
-        said: The prefixes; a string is one prefix.
+        prefixes: The prefixes; a string is one prefix.
 
     Raises:
         MemoryStoreError: If one is absolute, empty, or not a path.
     """
 
-    def __init__(self, said: Iterable[str] | str) -> None:
-        one = (said,) if isinstance(said, str) else tuple(said)
-        self.paths = tuple(dict.fromkeys(check_path(prefix) for prefix in one))
+    def __init__(self, prefixes: Iterable[str] | str) -> None:
+        prefixes = (prefixes,) if isinstance(prefixes, str) else tuple(prefixes)
+        self.paths = tuple(dict.fromkeys(check_path(prefix) for prefix in prefixes))
         self._parts = [tuple(map(_folded, path.split("/"))) for path in self.paths]
 
     def refuse(self, path: str) -> None:
@@ -161,36 +163,36 @@ def decoded(name: str) -> str | None:
     return None if len(name) == 65 and name[0] == "%" else unquote(name)  # noqa: PLR2004
 
 
-def key_checked(said: Any, what: str = "key") -> str:
+def key_checked(value: Any, label: str = "key") -> str:
     """Return one part of a store's place, validated.
 
     Raises:
         MemoryStoreError: If it is not a plain name.
     """
-    if not isinstance(said, str):
-        raise MemoryStoreError(f"a {what} must be text, not {type(said).__name__}", path=what)
-    if said in {"", ".", ".."} or "/" in said or "\\" in said:
+    if not isinstance(value, str):
+        raise MemoryStoreError(f"a {label} must be text, not {type(value).__name__}", path=label)
+    if value in {"", ".", ".."} or "/" in value or "\\" in value:
         raise MemoryStoreError(
-            f"{what} must be a single path segment, got {said[:_SHOWN]!r}"
-            if said
-            else f"{what} must not be empty",
-            path=what,
+            f"{label} must be a single path segment, got {value[:_SHOWN]!r}"
+            if value
+            else f"{label} must not be empty",
+            path=label,
         )
-    if said.strip() != said:
+    if value.strip() != value:
         raise MemoryStoreError(
-            f"a {what} must not begin or end with a space: {said[:_SHOWN]!r}", path=what
+            f"a {label} must not begin or end with a space: {value[:_SHOWN]!r}", path=label
         )
-    _check_part(said, said)
-    if len(said.encode()) > LONGEST_PART:
-        raise MemoryStoreError(f"a {what} can have at most {LONGEST_PART} bytes", path=what)
-    return unicodedata.normalize("NFC", said)
+    _check_part(value, value)
+    if len(value.encode()) > LONGEST_PART:
+        raise MemoryStoreError(f"a {label} can have at most {LONGEST_PART} bytes", path=label)
+    return unicodedata.normalize("NFC", value)
 
 
-def _check_part(part: str, said: str) -> None:
+def _check_part(part: str, value: str) -> None:
     for sign in part:
         if sign == "\\" or (not sign.isalnum() and unicodedata.category(sign) in _INVISIBLE):
             raise MemoryStoreError(
-                f"a path cannot contain the character U+{ord(sign):04X}", path=_shown(said)
+                f"a path cannot contain the character U+{ord(sign):04X}", path=_shown(value)
             )
 
 
@@ -198,8 +200,8 @@ def _folded(part: str) -> str:
     return unicodedata.normalize("NFC", part.casefold())
 
 
-def _shown(said: str) -> str:
-    return ascii(said[:_SHOWN])[1:-1]
+def _shown(path: str) -> str:
+    return ascii(path[:_SHOWN])[1:-1]
 
 
 _Parts = list[re.Pattern[str] | None]
@@ -229,24 +231,24 @@ def fitting(pattern: str) -> Callable[[str], bool]:
 
 def _step(each: _Parts, at: int, name: str) -> set[int]:
     """Return the reachable positions in a pattern after one more part of a path."""
-    found = set()
+    reachable = set()
     while at < len(each) and each[at] is None:
-        found.add(at)  # matched by the stars
+        reachable.add(at)  # matched by the stars
         at += 1
     here = each[at] if at < len(each) else None
     if here is not None and here.match(name):
-        found.add(at + 1)
-    return found
+        reachable.add(at + 1)
+    return reachable
 
 
 def _skipped(each: _Parts, reached: set[int]) -> set[int]:
-    found = set(reached)
+    reachable = set(reached)
     for start in reached:
         at = start
         while at < len(each) and each[at] is None:
             at += 1
-            found.add(at)
-    return found
+            reachable.add(at)
+    return reachable
 
 
 NAMESPACE = "agents/memory-store"
@@ -291,8 +293,8 @@ def namespace(
         MemoryStoreError: If a part is not a plain name, or the root is not a place.
         ConfigError: If the configuration is not valid.
     """
-    said = (storage_root, org, project, domain)
-    known = {} if all(one is not None for one in said) else _configured()
+    parts = (storage_root, org, project, domain)
+    known = {} if all(one is not None for one in parts) else _configured()
     root = known["storage_root"] if storage_root is None else os.fspath(storage_root)
     return Namespace(
         root_checked(root),
@@ -302,37 +304,37 @@ def namespace(
     )
 
 
-def root_checked(said: str) -> str:
+def root_checked(root: str) -> str:
     """Return a storage root, without a trailing scratch folder of a run.
 
     Raises:
         MemoryStoreError: If it is empty, has ``..``, or an unknown scheme.
     """
-    if not said or _CONTROL.search(said):
-        raise MemoryStoreError(f"not a storage root: {said!r}", path="storage_root")
-    scheme, separator, _ = said.partition("://")
+    if not root or _CONTROL.search(root):
+        raise MemoryStoreError(f"not a storage root: {root!r}", path="storage_root")
+    scheme, separator, _ = root.partition("://")
     if separator and scheme not in {*SCHEMES, "file"}:
         raise MemoryStoreError(
             f"a storage root must be a path, or start with one of {', '.join(SCHEMES)} and ://",
             path="storage_root",
         )
-    if ".." in re.split(r"[/\\]", said):
+    if ".." in re.split(r"[/\\]", root):
         raise MemoryStoreError("a storage root cannot contain '..'", path="storage_root")
     if not separator:
-        said = str(Path(said).expanduser().absolute())
-    return _SCRATCH.sub("", said).rstrip("/") or "/"
+        root = str(Path(root).expanduser().absolute())
+    return _SCRATCH.sub("", root).rstrip("/") or "/"
 
 
-def folder_of(place: str) -> Path | None:
+def folder_of(address: str) -> Path | None:
     """Return the local folder of a place; None for a remote one.
 
     Raises:
         MemoryStoreError: If it is not a place.
     """
-    if "://" not in place:
-        return Path(place).expanduser().absolute()
+    if "://" not in address:
+        return Path(address).expanduser().absolute()
     try:
-        parts = urlsplit(place)
+        parts = urlsplit(address)
     except ValueError as error:
         raise MemoryStoreError(f"not a valid location: {error}", path="storage_root") from None
     if parts.scheme == "file":

@@ -97,18 +97,18 @@ def promote_all(
         MemoryStoreError: As ``Rule.decisions``.
     """
     done = []
-    for one in list(rule.decisions(store)):
-        decision = one
+    for candidate in list(rule.decisions(store)):
+        decision = candidate
         if decision.reason is None and not dry_run:
             try:
                 store.promote(
-                    one.proposal,
-                    one.target,
+                    candidate.proposal,
+                    candidate.target,
                     actor=actor,
                     reason=f"rule: {rule.staged} to {rule.into}",
-                    expected_sha=one.sha,
+                    expected_sha=candidate.sha,
                 )
             except ConcurrencyError:
-                decision = one._replace(reason="it was changed while it was being checked")
+                decision = candidate._replace(reason="it was changed while it was being checked")
         done.append(decision)
     return done

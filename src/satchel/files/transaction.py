@@ -74,7 +74,7 @@ class ChangeInfo(Protocol):
         ...
 
     @property
-    def said(self) -> object:
+    def requested_path(self) -> object:
         """The path as the caller gave it."""
         ...
 
@@ -296,12 +296,16 @@ class FileTransaction:
         """Record a refusal in the audit log."""
         if not self.policy.audit:
             return
-        said = change.said if isinstance(change.said, str) else type(change.said).__name__
+        path = (
+            change.requested_path
+            if isinstance(change.requested_path, str)
+            else type(change.requested_path).__name__
+        )
         facts = {
             "ts": self._now(),
             "op": "refused",
             "attempted": change.op,
-            "path": audit.shortened(error.path or ascii(said)[1:-1]),
+            "path": audit.shortened(error.path or ascii(path)[1:-1]),
             "error": error.code,
             "message": audit.shortened(error.message),
             "actor": audit.shortened(str(change.actor)),
@@ -313,8 +317,8 @@ class FileTransaction:
     def note(self, op: str, change: StoreChange, **facts: object) -> None:
         """Add an event that is not about the content of one path."""
         if self.policy.audit:
-            said = {"ts": self._now(), "op": op, "actor": change.actor, "reason": change.reason}
-            audit.add_event(self.rows, {**said, **facts})
+            common = {"ts": self._now(), "op": op, "actor": change.actor, "reason": change.reason}
+            audit.add_event(self.rows, {**common, **facts})
             self.audited = True
 
     def files_in(self, folder: str) -> list[str]:
@@ -408,7 +412,7 @@ class FileTransaction:
 
 class _Outside:
     op = "outside"
-    said = ""
+    requested_path = ""
     actor = "outside"
     reason = "found in the folder, written by another program"
 
@@ -436,7 +440,7 @@ class PathChange:
     """A change of one path, with its audit data and preconditions."""
 
     op: str = "write"
-    said: Any
+    requested_path: Any
     actor: str = "agent"
     reason: str = ""
     expected_sha: str | None = None
@@ -446,7 +450,7 @@ class PathChange:
 
     def target(self, group: FileTransaction) -> str:
         """Return the validated path, after checking that it may be written."""
-        path = check_public_path(self.said)
+        path = check_public_path(self.requested_path)
         if not self.trusted:
             group.policy.read_only.refuse(path)
         return path
@@ -564,7 +568,7 @@ class Promote(PathChange):
 
     def apply(self, group: FileTransaction) -> MemoryMeta:
         """See ``Change``."""
-        path, target = check_public_path(self.said), check_public_path(self.new)
+        path, target = check_public_path(self.requested_path), check_public_path(self.new)
         state = self.found(group, path)
         if state.data is None:
             raise MemoryStoreError("no such proposal", path=path)
@@ -584,7 +588,7 @@ class SyncFromDisk(PathChange):
 
     def apply(self, group: FileTransaction) -> str | None:
         """See ``Change``; returns what was done, None if nothing."""
-        path = check_public_path(self.said)
+        path = check_public_path(self.requested_path)
         row = group.rows.file(path)
         if row is not None and row.away and group.tree.read(path) is None:
             return None
@@ -608,7 +612,7 @@ class Erase(PathChange):
 
     def apply(self, group: FileTransaction) -> int:
         """See ``Change``; returns the number of erased versions."""
-        path = check_public_path(self.said)
+        path = check_public_path(self.requested_path)
         self.found(group, path)
         states = group.rows.last_version(path)
         if not states and group.state(path).data is None:

@@ -32,11 +32,11 @@ def decoded_messages(data: bytes | None) -> Messages | None:
     if data is None:
         return []
     try:
-        found = json.loads(data)
+        messages = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    if isinstance(found, list) and all(isinstance(one, dict) for one in found):
-        return found
+    if isinstance(messages, list) and all(isinstance(message, dict) for message in messages):
+        return messages
     return None
 
 
@@ -53,7 +53,7 @@ class Flush:
     """
 
     op = "transcript"
-    said = TRANSCRIPT
+    requested_path = TRANSCRIPT
     reason = ""
 
     def __init__(self, base: bytes | None, messages: Messages, actor: str = "agent") -> None:
@@ -76,22 +76,22 @@ class Flush:
             group.put(TRANSCRIPT, data, self, op="transcript")
         return data, messages
 
-    def _merged(self, there: bytes | None, sha: str) -> Messages | None:
+    def _merged(self, data: bytes | None, sha: str) -> Messages | None:
         """Return what to write; None if nothing."""
-        if there == self._base:
-            began = decoded_messages(there)
-            if began == self._messages and there is not None:
+        if data == self._base:
+            began = decoded_messages(data)
+            if began == self._messages and data is not None:
                 return None
             return self._messages
-        began, found = decoded_messages(self._base), decoded_messages(there)
-        if began is None or found is None:
+        began, theirs = decoded_messages(self._base), decoded_messages(data)
+        if began is None or theirs is None:
             if self._messages == (began or []):
                 return None
             raise ConcurrencyError(TRANSCRIPT, None, sha, message=_OTHERS)
         if self._messages[: len(began)] != began:
             raise ConcurrencyError(TRANSCRIPT, None, sha, message=_OTHERS)
         added = self._messages[len(began) :]
-        return found + added
+        return theirs + added
 
 
 _OTHERS = "another process changed the messages, and these do not continue what was read"

@@ -215,19 +215,19 @@ class StoreFolder:
         Raises:
             MemoryStoreError: If a link leads to the folder.
         """
-        found: list[str] = []
+        paths: list[str] = []
         if prefix and is_reserved(prefix):
-            return found
+            return paths
         try:
             start = self._folder(_parts(prefix) if prefix else [])
         except FileNotFoundError:
-            return found
+            return paths
         except MemoryStoreError:
             if prefix and self.kind(prefix) == "file":
-                return found
+                return paths
             raise
-        _walk(start, prefix + "/" if prefix else "", found, [] if odd is None else odd)
-        return found
+        _walk(start, prefix + "/" if prefix else "", paths, [] if odd is None else odd)
+        return paths
 
     def names(self, folder: str) -> list[str]:
         """Return the sorted names in one of the store's own folders; none if it does not exist.
@@ -302,18 +302,18 @@ def _content(name: str, folder: int, path: str) -> bytes:
 
 
 def _sole(handle: int, path: str) -> os.stat_result:
-    found = os.fstat(handle)
-    if stat.S_ISDIR(found.st_mode):
+    status = os.fstat(handle)
+    if stat.S_ISDIR(status.st_mode):
         raise MemoryStoreError("this is a folder", path=path)
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise MemoryStoreError(_ODD, path=path)
-    if found.st_nlink > 1:
+    if status.st_nlink > 1:
         raise MemoryStoreError(
             "this file has another hard link, which may be outside the memory root",
             path=path,
             hint="Replace it with a copy.",
         )
-    return found
+    return status
 
 
 def _write(handle: int, data: bytes) -> None:
@@ -322,7 +322,7 @@ def _write(handle: int, data: bytes) -> None:
         rest = rest[os.write(handle, rest) :]
 
 
-def _walk(handle: int, prefix: str, found: list[str], odd: list[str]) -> None:
+def _walk(handle: int, prefix: str, paths: list[str], odd: list[str]) -> None:
     """Add the files of an open folder, and close it."""
     folders: list[str] = []
     try:
@@ -337,11 +337,11 @@ def _walk(handle: int, prefix: str, found: list[str], odd: list[str]) -> None:
                     folders.append(name)
                 elif entry.is_file(follow_symlinks=False):
                     path = prefix + name
-                    (found if is_plain(path) else odd).append(path)
+                    (paths if is_plain(path) else odd).append(path)
         for name in folders if prefix.count("/") < MOST_PARTS else []:
             # A folder that is gone, or a link now, is not listed.
             with suppress(OSError):
-                _walk(os.open(name, _DIRECTORY, dir_fd=handle), f"{prefix}{name}/", found, odd)
+                _walk(os.open(name, _DIRECTORY, dir_fd=handle), f"{prefix}{name}/", paths, odd)
     finally:
         os.close(handle)
 
@@ -367,17 +367,17 @@ def _refused_folder(path: str, part: str, within: int, error: OSError) -> Memory
     return _refused(path, error)
 
 
-def _refused(path: str, error: OSError, **place: str) -> MemoryStoreError:
+def _refused(path: str, error: OSError, **location: str) -> MemoryStoreError:
     if error.errno in {errno.ELOOP, errno.EMLINK}:
-        return MemoryStoreError(_OUTSIDE, path=path, **place)
+        return MemoryStoreError(_OUTSIDE, path=path, **location)
     if error.errno == errno.EISDIR:
-        return MemoryStoreError("this is a folder", path=path, **place)
+        return MemoryStoreError("this is a folder", path=path, **location)
     if error.errno in {errno.ENXIO, errno.ENODEV}:
-        return MemoryStoreError(_ODD, path=path, **place)
+        return MemoryStoreError(_ODD, path=path, **location)
     if error.errno == errno.ENOTDIR:
         return MemoryStoreError(
-            "a file or a symbolic link exists where a folder is needed", path=path, **place
+            "a file or a symbolic link exists where a folder is needed", path=path, **location
         )
     return MemoryStoreError(
-        f"refused by the operating system: {error.strerror or error}", path=path, **place
+        f"refused by the operating system: {error.strerror or error}", path=path, **location
     )

@@ -241,7 +241,7 @@ def labelled_parts(entry: Entry) -> Iterator[_Part]:
         yield _Part("data", "As data: ", _spaced_json(entry.data))
     if entry.tags:
         yield _Part("tags", "Tagged ", ", ".join(entry.tags))
-    yield _Part("also", "Also: ", _told_beside(entry.metadata))
+    yield _Part("also", "Also: ", _readable_metadata(entry.metadata))
     if entry.valid_from is not None:
         yield _Part("from", "True from ", entry.valid_from[:DAY])
     if entry.valid_until is not None:
@@ -291,18 +291,18 @@ def _identity(entry: Any) -> Iterator[_Part]:
     yield _Part("was told", "It was told: ", entry.custom_instructions or "")
 
 
-def _told_beside(metadata: Mapping[str, Any]) -> str:
+def _readable_metadata(metadata: Mapping[str, Any]) -> str:
     """Return the metadata that is meant for readers, not for programs.
 
     That is: members named in words (no key, version or timestamp) whose value is a short text, a
     number or a boolean.
     """
-    told = [
+    parts = [
         f"{name}: {_plain(value)}"
         for name, value in metadata.items()
         if _NAME(name) and not _FOR_PROGRAMS(name) and _is_short_value(value)
     ]
-    return "; ".join(told[:_MOST_BESIDE])
+    return "; ".join(parts[:_MOST_BESIDE])
 
 
 def _is_short_value(value: Any) -> bool:

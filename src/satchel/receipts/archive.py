@@ -78,22 +78,22 @@ def save_receipts(
     Raises:
         TargetError: If the copy cannot be written.
     """
-    found, notes, is_kept = list(receipts), list[str](), True
-    if not found:
+    records, notes, is_kept = list(receipts), list[str](), True
+    if not records:
         return [], notes
     try:
         folder = private_folder(folder_of(settings))
         stamp = now().replace(":", "").replace("-", "").replace(".", "")
-        name = f"{stamp}-{found[0].id.removeprefix('blake3:')[:_DIGITS]}.json"
+        name = f"{stamp}-{records[0].id.removeprefix('blake3:')[:_DIGITS]}.json"
         with Outlet.named(folder / name) as outlet:
-            write_receipts(outlet, found)
+            write_receipts(outlet, records)
     except (SatchelError, OSError) as error:
         notes.append(f"the receipt was not stored on this machine: {error}")
         is_kept = False
     if copy is not None:
         with file_to_write(settings, copy) as outlet:
-            write_receipts(outlet, found)
-    return [record.id for record in found] if is_kept or copy is not None else [], notes
+            write_receipts(outlet, records)
+    return [record.id for record in records] if is_kept or copy is not None else [], notes
 
 
 def refuse_copy(settings: Settings, copy: Path | None, *others: Path) -> None:
@@ -201,11 +201,11 @@ def recent_receipts(
     require_owner(settings, "receipts")
     if not 1 <= limit <= MOST:
         raise UsageError(f"the limit must be 1 to {MOST} receipts", field="limit")
-    found = dict[str, ReceiptLine]()
+    lines = dict[str, ReceiptLine]()
     if bank is None:
         for record, account in _stored_receipts(settings):
-            found.setdefault(record.id, _line(record, account))
-            if len(found) >= limit:
+            lines.setdefault(record.id, _line(record, account))
+            if len(lines) >= limit:
                 break
     else:
         with open_bank(settings, bank) as opened:
@@ -213,56 +213,56 @@ def recent_receipts(
             with opened.ledger.reading() as view:
                 logged = [one.record for one in view.scan(_ONLY_RECEIPTS)]
         for record in logged:
-            told = account_in(record)
-            if told is not None:
-                found[record.id] = _line(record, told)
+            body = account_in(record)
+            if body is not None:
+                lines[record.id] = _line(record, body)
         for record, account in _stored_receipts(settings):
             if here in (account.input.bank, account.output.bank):
-                found.setdefault(record.id, _line(record, account))
-    return sorted(found.values(), key=lambda line: (line.at, line.id), reverse=True)[:limit]
+                lines.setdefault(record.id, _line(record, account))
+    return sorted(lines.values(), key=lambda line: (line.at, line.id), reverse=True)[:limit]
 
 
-def find_receipts(settings: Settings, wanted: str) -> list[StoredReceipt]:
+def find_receipts(settings: Settings, reference: str) -> list[StoredReceipt]:
     """Return the receipts of a file, or the one with an ID.
 
     Args:
         settings: Settings with the trusted keys, the receipts and the store.
-        wanted: A file, an ID, or a prefix of at least six digits.
+        reference: A file, an ID, or a prefix of at least six digits.
 
     Raises:
         UnknownReceiptError: If there is none, or several match.
         MalformedError: If the file is not a file of receipts.
     """
     require_owner(settings, "receipts")
-    path = Path(wanted)
+    path = Path(reference)
     if _is_file(path):
-        return [_verified_receipt(settings, *one) for one in receipts_in(path)]
-    return [find_receipt(settings, wanted)]
+        return [_verified_receipt(settings, *receipt) for receipt in receipts_in(path)]
+    return [find_receipt(settings, reference)]
 
 
-def find_receipt(settings: Settings, wanted: str) -> StoredReceipt:
+def find_receipt(settings: Settings, reference: str) -> StoredReceipt:
     """Return the receipt with an ID or a prefix of at least six digits.
 
     Raises:
         UnknownReceiptError: If there is none, or several match.
     """
     require_owner(settings, "receipts")
-    digits = wanted.removeprefix("blake3:")
-    found = dict[str, tuple[Sealed, ReceiptBody | None]]()
+    digits = reference.removeprefix("blake3:")
+    matches = dict[str, tuple[Sealed, ReceiptBody | None]]()
     if len(digits) >= _LEAST_DIGITS:
         for record, account in (*_stored_receipts(settings), *_logged_receipts(settings, digits)):
             if record.id.startswith(f"blake3:{digits}"):
-                found[record.id] = record, account
-    if not found:
+                matches[record.id] = record, account
+    if not matches:
         has_store(settings)  # raises an error if the store is missing
-    if len(found) != 1:
+    if len(matches) != 1:
         raise UnknownReceiptError(
-            f"no file or receipt matches {wanted!r}"
-            if not found
-            else f"{len(found)} receipts start with {wanted!r}",
+            f"no file or receipt matches {reference!r}"
+            if not matches
+            else f"{len(matches)} receipts start with {reference!r}",
             hint="See: satchel receipt list.",
         )
-    return _verified_receipt(settings, *next(iter(found.values())))
+    return _verified_receipt(settings, *next(iter(matches.values())))
 
 
 def _is_file(path: Path) -> bool:
@@ -294,12 +294,12 @@ def _logged_receipts(
             banks = reader.banks()
         for bank in banks:
             with open_bank_in(settings, store, bank).ledger.reading() as view:
-                for one in view.with_prefix(digits, limit=2):
-                    if one.record.type != "receipt":
+                for logged in view.with_prefix(digits, limit=2):
+                    if logged.record.type != "receipt":
                         continue
-                    account = account_in(one.record)
-                    if account is not None or one.record.value.get("signatures"):
-                        yield one.record, account
+                    account = account_in(logged.record)
+                    if account is not None or logged.record.value.get("signatures"):
+                        yield logged.record, account
 
 
 def _line(record: Sealed, account: ReceiptBody) -> ReceiptLine:
@@ -321,15 +321,15 @@ def _verified_receipt(
 ) -> StoredReceipt:
     problem = None if has_valid_id(record) else "the ID does not match the content"
     checks = signatures_of(record)
-    outcome = _outcome_of(settings, [one.key for one in checks if one.valid])
-    for one in checks:
-        problem = problem or one.problem
+    outcome = _outcome_of(settings, [check.key for check in checks if check.valid])
+    for check in checks:
+        problem = problem or check.problem
     return StoredReceipt(
         id=record.id,
         outcome="tampered" if problem else outcome,
         account=account,
         record=record.value,
-        signed_by=[one.key for one in checks if one.valid],
+        signed_by=[check.key for check in checks if check.valid],
         problem=problem,
     )
 

@@ -125,7 +125,7 @@ def identify_record(record: Sealed, *, draft: bool = False) -> RecordIdentity:
     key = (value.get("origin") or {}).get("id") or (None if draft else record.id or None)
     last = str(key).rpartition("/")[2]
     key = last if is_id(last) else key  # a part is named by its whole and itself
-    said = [value.get(name) for name in _WORDS]
+    words = [value.get(name) for name in _WORDS]
     bare = {name: part for name, part in value.items() if name not in _ITS_OWN}
     text = value.get("text")
     return RecordIdentity(
@@ -133,7 +133,7 @@ def identify_record(record: Sealed, *, draft: bool = False) -> RecordIdentity:
         print_of(record.id, record.body),
         _mark(canonical_checked(bare)) if "origin" in value else None,
         None if key is None else _mark(str(key).encode()),
-        _mark(canonical_checked(said)) if any(said) else None,
+        _mark(canonical_checked(words)) if any(words) else None,
         record.body,
         _mark(text.encode()) if text else None,
     )
@@ -189,14 +189,14 @@ class Pairing(Scratch):
 
     def pairs(self, *, differing: bool = False) -> Iterator[Pair]:
         """Yield the pairs in the order of the first side, optionally only those that differ."""
-        found = self._db.execute(
+        rows = self._db.execute(
             "SELECT one.n, one.body, two.n, two.body FROM pair"
             " JOIN record AS one ON one.side = 0 AND one.n = pair.a"
             " JOIN record AS two ON two.side = 1 AND two.n = pair.b"
             " WHERE NOT (? AND one.print = two.print) ORDER BY one.n",
             [differing],
         )
-        return (Pair(*row) for row in found)
+        return (Pair(*row) for row in rows)
 
     def alone(self, side: int) -> Iterator[tuple[int, str, bytes]]:
         """Yield number, type and bytes of the unpaired records of a side."""
@@ -236,11 +236,11 @@ class SideMemberFilter:
             return line
         value = msgspec.json.decode(line)
         origin = value.get("origin")
-        kept = origin.get("as_written") if isinstance(origin, dict) else None
-        if not isinstance(kept, dict) or self._names.isdisjoint(kept):
+        as_written = origin.get("as_written") if isinstance(origin, dict) else None
+        if not isinstance(as_written, dict) or self._names.isdisjoint(as_written):
             return line
         del origin["as_written"]
-        rest = {name: part for name, part in kept.items() if name not in self._names}
+        rest = {name: part for name, part in as_written.items() if name not in self._names}
         value["origin"] = origin | ({"as_written": rest} if rest else {})
         return canonical_checked(value)
 
@@ -390,24 +390,24 @@ def read_again(written: WrittenOutput, planned: RecordSet) -> ReadBackResult:
     """
     key, tally, vectors = os.urandom(32), Tally(), VectorChecksum()
     apart = SideMemberFilter(written.adapter.info.beside)
-    wanted = _planned(planned, apart, key, written)
+    expected = _planned(planned, apart, key, written)
     whole = bare = named = 0
     for record_type, print_, without in _prints(written, apart, vectors):
         tally.records[record_type] += 1
         named += print_ != without
         whole += _weight(print_, key)
         bare += _weight(without, key)
-    if (whole - wanted.whole) & _WRAP == 0:
+    if (whole - expected.whole) & _WRAP == 0:
         differences = Differences()
-    elif (bare - wanted.bare) & _WRAP == 0 and not wanted.some_stay:
-        differences = wanted.origins
+    elif (bare - expected.bare) & _WRAP == 0 and not expected.some_stay:
+        differences = expected.origins
         differences.added.update({"origin": named} if named else {})
     else:
         differences = Differences()
         with Pairing() as pairing:
-            lines = ((kind, apart.line(one)) for kind, one in lines_of(planned, written.trim))
+            lines = ((kind, apart.line(body)) for kind, body in lines_of(planned, written.trim))
             pairing.add(
-                0, (identify_record(Sealed(_named(one).id, kind, one)) for kind, one in lines)
+                0, (identify_record(Sealed(_named(body).id, kind, body)) for kind, body in lines)
             )
             pairing.add(1, map(identify_record, _sealed(written, apart)))
             _compare(pairing, differences)
@@ -434,17 +434,17 @@ def _planned(
     records: RecordSet, apart: SideMemberFilter, key: bytes, written: WrittenOutput
 ) -> _ExpectedSums:
     whole, bare, origins, stay = 0, 0, Differences(), False
-    for _, given in lines_of(records, written.trim):
-        line = apart.line(given)
-        said = _named(line)
-        weight = _weight(fingerprint(said.id, line), key)
+    for _, body in lines_of(records, written.trim):
+        line = apart.line(body)
+        identity = _named(line)
+        weight = _weight(fingerprint(identity.id, line), key)
         whole += weight
-        origin = bytes(said.origin)
+        origin = bytes(identity.origin)
         if origin:
-            origins.add("origin", _ORIGIN_GONE, said.id)
+            origins.add("origin", _ORIGIN_GONE, identity.id)
             stay = stay or _provider(origin).provider == written.name
             rest = _without(line, origin)
-            weight = _weight(fingerprint(said.id, rest), key)
+            weight = _weight(fingerprint(identity.id, rest), key)
         bare += weight
     return _ExpectedSums(whole, bare, origins, stay)
 
@@ -522,53 +522,57 @@ def _compare(pairing: Pairing, differences: Differences) -> None:
                 differences.members.update(msgspec.json.decode(body).keys())
 
 
-def count_differences(one: dict[str, Any], other: dict[str, Any], differences: Differences) -> None:
+def count_differences(
+    planned: dict[str, Any], read_back: dict[str, Any], differences: Differences
+) -> None:
     """Count the members in which a planned record and the one read back differ.
 
     Args:
-        one: The planned record.
-        other: The record read back.
+        planned: The planned record.
+        read_back: The record read back.
         differences: Receives the differences.
     """
-    where = str(one.get("id", ""))
-    for name, part in one.items():
+    where = str(planned.get("id", ""))
+    for name, part in planned.items():
         if name in _IN_ALL:
             continue
         if name in _INSIDE and isinstance(part, dict):
-            _compared_inside(name, part, other.get(name), differences, where)
-        elif name not in other:
+            _compared_inside(name, part, read_back.get(name), differences, where)
+        elif name not in read_back:
             differences.add(name, GONE, where)
-        elif not _same(name, part, other[name]):
+        elif not _same(name, part, read_back[name]):
             differences.add(name, OTHER, where)
-    differences.added.update(other.keys() - one.keys())
+    differences.added.update(read_back.keys() - planned.keys())
 
 
 def _compared_inside(
     name: str, part: dict[str, Any], other: Any, differences: Differences, where: str
 ) -> None:
-    there = other if isinstance(other, dict) else {}
-    if name == "origin" and part.get("provider") != there.get("provider"):
+    members = other if isinstance(other, dict) else {}
+    if name == "origin" and part.get("provider") != members.get("provider"):
         differences.add("origin", _ORIGIN_GONE, where)
         return
-    for inner, said in part.items():
-        if inner not in there:
+    for inner, value in part.items():
+        if inner not in members:
             differences.add(f"{name}/{inner}", GONE, where)
-        elif not _same(inner, said, there[inner]):
+        elif not _same(inner, value, members[inner]):
             differences.add(f"{name}/{inner}", OTHER, where)
 
 
-def _same(name: str, one: Any, other: Any) -> bool:
+def _same(name: str, first: Any, second: Any) -> bool:
     """Return whether two values are equal; IDs of other records may differ."""
-    if name in _LINKS and isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other)
-    if name in _ENDS and isinstance(one, str) and is_id(one):
-        return isinstance(other, str)
-    if name == "state" and isinstance(one, dict) and isinstance(other, dict):
-        one, other = ({k: v for k, v in said.items() if k not in _PLACE} for said in (one, other))
-    if canonical_checked(one) == canonical_checked(other):
+    if name in _LINKS and isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second)
+    if name in _ENDS and isinstance(first, str) and is_id(first):
+        return isinstance(second, str)
+    if name == "state" and isinstance(first, dict) and isinstance(second, dict):
+        first, second = (
+            {k: v for k, v in value.items() if k not in _PLACE} for value in (first, second)
+        )
+    if canonical_checked(first) == canonical_checked(second):
         return True
     try:
-        return canonical_checked(_spelled(one)) == canonical_checked(_spelled(other))
+        return canonical_checked(_spelled(first)) == canonical_checked(_spelled(second))
     except (ValueError, TypeError):
         return False
 
@@ -652,10 +656,10 @@ _decode = msgspec.json.Decoder(resolved(Origin)).decode
 
 def _as_before(origin: Origin, before: Origin) -> Origin:
     """Return an origin with its original ID; what the product filled in is no difference."""
-    kept = {name: part for name, part in origin.as_written.items() if part != ABSENT}
-    kept |= {
+    members = {name: part for name, part in origin.as_written.items() if part != ABSENT}
+    members |= {
         name: part
         for name, part in before.as_written.items()
-        if part == ABSENT and name not in kept
+        if part == ABSENT and name not in members
     }
-    return msgspec.structs.replace(origin, id=before.id, as_written=kept)
+    return msgspec.structs.replace(origin, id=before.id, as_written=members)

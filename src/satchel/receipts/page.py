@@ -41,21 +41,21 @@ def page_of(account: ReceiptBody, *, identity: str | None = None, signed: str | 
     return "\n".join(rows).rstrip() + "\n"
 
 
-def other_page(said: Mapping[str, Any], *, identity: str, signed: str) -> str:
+def other_page(record: Mapping[str, Any], *, identity: str, signed: str) -> str:
     """Return a receipt that is not of a transfer, such as of a distillation, as a page of text.
 
     Args:
-        said: Value of the record.
+        record: Value of the record.
         identity: ID of the receipt.
         signed: The result of verifying its signature.
     """
-    rows = [f"RECEIPT OF A {_visible(str(said.get('action', ''))).upper()}", ""]
-    result = said.get("result")
-    facts = [("receipt", identity), ("at", str(said.get("at", "")))]
+    rows = [f"RECEIPT OF A {_visible(str(record.get('action', ''))).upper()}", ""]
+    result = record.get("result")
+    facts = [("receipt", identity), ("at", str(record.get("at", "")))]
     for name, value in result.items() if isinstance(result, dict) else ():
         shown = f"{len(value):,}" if isinstance(value, list) else value
         if isinstance(value, dict):
-            shown = ", ".join(f"{number} {what}" for what, number in value.items())
+            shown = ", ".join(f"{number} {label}" for label, number in value.items())
         facts.append((_visible(name)[:_WIDE], _visible(str(shown))))
     rows += [*_facts(facts[: 2 * _LINES]), "", signed]
     return "\n".join(rows).rstrip() + "\n"
@@ -65,22 +65,28 @@ def plan_page(plan: TransferPlan) -> str:
     """Return a plan as a page of text."""
     rows = [f"WOULD {plan.kind.upper()}; NOTHING WAS CHANGED", ""]
     facts = [("from", _end(plan.input)), ("to", _end(plan.output)), ("read", _tally(plan.read))]
-    for one in plan.targets:
-        what = f"{one.created:,} new, {one.changed:,} changed, {one.left_alone:,} unchanged"
-        facts.append(("into", f"{_visible(one.name)}{' (new)' if one.makes else ''}: {what}"))
-        if one.conflicts:
+    for target in plan.targets:
+        description = (
+            f"{target.created:,} new, {target.changed:,} changed, {target.left_alone:,} unchanged"
+        )
+        facts.append(
+            ("into", f"{_visible(target.name)}{' (new)' if target.makes else ''}: {description}")
+        )
+        if target.conflicts:
             such = (
-                f", such as {', '.join(map(_visible, one.conflict_examples))}"
-                if one.conflict_examples
+                f", such as {', '.join(map(_visible, target.conflict_examples))}"
+                if target.conflict_examples
                 else ""
             )
-            facts.append(("conflicts", f"{one.conflicts:,} other versions{such}"))
+            facts.append(("conflicts", f"{target.conflicts:,} other versions{such}"))
     if plan.near_duplicates is not None:
         facts.append(("duplicates", f"{plan.near_duplicates:,} nearly the same as another one"))
     for owner in plan.tenants[:_LINES]:
         where = f" -> {_visible(owner.bank)}" if owner.bank is not None else ""
-        what = "of nobody" if owner.sort == "nobody" else f"{owner.sort} {_visible(owner.name)}"
-        facts.append(("owner", f"{what}: {owner.records:,}{where}"))
+        description = (
+            "of nobody" if owner.sort == "nobody" else f"{owner.sort} {_visible(owner.name)}"
+        )
+        facts.append(("owner", f"{description}: {owner.records:,}{where}"))
     more = len(plan.tenants[_LINES:]) + plan.tenants_left
     if more:
         facts.append(("", f"and {more:,} more"))

@@ -195,12 +195,12 @@ class ReceiptBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     @property
     def total(self) -> Counts:
         """Sum of the counts of all types."""
-        found = self.counts.values()
+        parts = self.counts.values()
         return Counts(
-            read=sum(one.read for one in found),
-            planned=sum(one.planned for one in found),
-            written=sum(one.written for one in found),
-            read_back=sum(one.read_back for one in found),
+            read=sum(part.read for part in parts),
+            planned=sum(part.planned for part in parts),
+            written=sum(part.written for part in parts),
+            read_back=sum(part.read_back for part in parts),
         )
 
 
@@ -219,14 +219,16 @@ def unaccepted(report: Report, accepted: Iterable[str]) -> int:
 def lost_in(report: Report, accepted: Iterable[str]) -> list[FieldLoss]:
     """Return the losses in a report, refused records included; excess ones are combined."""
     named = tuple(accepted)
-    found = list(_lines(report, named))
-    rest = found[_MOST_LINES:]
+    lines = list(_lines(report, named))
+    rest = lines[_MOST_LINES:]
     if rest:
-        count = sum(one.count for one in rest)
+        count = sum(loss.count for loss in rest)
         field, reason = f"{len(rest)} more fields", "for different reasons"
-        said = all(one.accepted for one in rest)
-        found[_MOST_LINES:] = [FieldLoss(field=field, count=count, reason=reason, accepted=said)]
-    return found
+        is_accepted = all(loss.accepted for loss in rest)
+        lines[_MOST_LINES:] = [
+            FieldLoss(field=field, count=count, reason=reason, accepted=is_accepted)
+        ]
+    return lines
 
 
 def _lines(report: Report, accepted: tuple[str, ...]) -> Iterator[FieldLoss]:

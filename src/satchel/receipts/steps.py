@@ -181,13 +181,13 @@ def account_of_log(
         began: Start time.
     """
     if done.problem is None:
-        here, there = (
+        source, target = (
             msgspec.structs.replace(end, size=done.size, root=done.root, records=done.size)
             for end in ends
         )
         lost = list[FieldLoss]()
     else:
-        here, there = ends
+        source, target = ends
         lost = [
             FieldLoss(field=REFUSED, count=max(1, done.size), reason=receipt_text(done.problem))
         ]
@@ -197,8 +197,8 @@ def account_of_log(
         tool=tool_version(),
         began=began,
         ended=now(),
-        input=here,
-        output=there,
+        input=source,
+        output=target,
         # Counts by type are those in the signed head, against which everything was verified.
         counts={
             name: Counts(read=number, planned=number, written=number, read_back=number)
@@ -267,31 +267,31 @@ def join_receipt_bodies(
         input=ends[0],
         output=ends[1],
         counts=_counts(read, written),
-        done=dict(_summed(one.done for one in written)),
+        done=dict(_summed(body.done for body in written)),
         verdict=first.verdict,
         read_back=_read_back(written),
-        kept=dict(sorted(_summed(one.kept for one in written).items())),
-        added=dict(sorted(_summed(one.added for one in written).items())),
-        lost=_lost(one.lost for one in steps),
+        kept=dict(sorted(_summed(body.kept for body in written).items())),
+        added=dict(sorted(_summed(body.added for body in written).items())),
+        lost=_lost(body.lost for body in steps),
         refused=first.refused,
         refusals=first.refusals,
         accepted=first.accepted,
         secrets=first.secrets,
         secrets_kept=first.secrets_kept,
-        signed_by=next((one.signed_by for one in written if one.signed_by), None),
-        notes=list(dict.fromkeys(note for one in steps for note in one.notes)),
+        signed_by=next((body.signed_by for body in written if body.signed_by), None),
+        notes=list(dict.fromkeys(note for body in steps for note in body.notes)),
     )
 
 
 def _counts(read: Sequence[ReceiptBody], written: Sequence[ReceiptBody]) -> dict[str, Counts]:
     arrived, planned, wrote, back = (Counter[str]() for _ in range(4))
-    for one in written:
-        for name, counts in one.counts.items():
+    for body in written:
+        for name, counts in body.counts.items():
             planned[name] += counts.planned
             wrote[name] += counts.written
             back[name] += counts.read_back
-    for one in read:
-        for name, counts in one.counts.items():
+    for body in read:
+        for name, counts in body.counts.items():
             arrived[name] += counts.read
     return {
         name: Counts(
@@ -313,14 +313,14 @@ def _summed(found: Iterable[Mapping[str, int]]) -> Counter[str]:
 
 def _lost(steps: Iterable[Sequence[FieldLoss]]) -> list[FieldLoss]:
     """Return the losses of all steps, with each field and reason once."""
-    found = dict[tuple[str, str, bool], FieldLoss]()
+    merged = dict[tuple[str, str, bool], FieldLoss]()
     for lost in steps:
-        for one in lost:
-            key = (one.field, one.reason, one.accepted)
-            before = found.get(key)
-            count = one.count + (0 if before is None else before.count)
-            found[key] = msgspec.structs.replace(before or one, count=count)
-    return list(found.values())
+        for loss in lost:
+            key = (loss.field, loss.reason, loss.accepted)
+            before = merged.get(key)
+            count = loss.count + (0 if before is None else before.count)
+            merged[key] = msgspec.structs.replace(before or loss, count=count)
+    return list(merged.values())
 
 
 def _read_back(written: Iterable[ReceiptBody]) -> ReadBack | None:
@@ -342,30 +342,30 @@ def joined_plan(
         read: Receipt body of the input.
         plans: Plans for the temporary banks; at least one.
     """
-    cost = [one.embedding for one in plans]
-    notes = [*read.notes, *(note for one in plans for note in one.notes)]
+    costs = [plan.embedding for plan in plans]
+    notes = [*read.notes, *(note for plan in plans for note in plan.notes)]
     return TransferPlan(
         version=VERSION,
         kind="import",
         tool=tool_version(),
         input=ends[0],
         output=ends[1],
-        read=dict(sorted(_summed(one.read for one in plans).items())),
+        read=dict(sorted(_summed(plan.read for plan in plans).items())),
         targets=[
-            msgspec.structs.replace(target, name=one.input.name)
-            for one in plans
-            for target in one.targets
+            msgspec.structs.replace(target, name=plan.input.name)
+            for plan in plans
+            for target in plan.targets
         ],
         embedding=EmbeddingCost(
-            records=sum(one.records for one in cost),
-            characters=sum(one.characters for one in cost),
-            tokens=sum(one.tokens for one in cost),
+            records=sum(cost.records for cost in costs),
+            characters=sum(cost.characters for cost in costs),
+            tokens=sum(cost.tokens for cost in costs),
         ),
-        seconds=round(sum(one.seconds for one in plans), 2),
-        bytes_per_second=min(one.bytes_per_second for one in plans),
-        tenants=[owner for one in plans for owner in one.tenants],
-        tenants_left=sum(one.tenants_left for one in plans),
-        cannot_hold=_lost([read.lost, *(one.cannot_hold for one in plans)]),
+        seconds=round(sum(plan.seconds for plan in plans), 2),
+        bytes_per_second=min(plan.bytes_per_second for plan in plans),
+        tenants=[owner for plan in plans for owner in plan.tenants],
+        tenants_left=sum(plan.tenants_left for plan in plans),
+        cannot_hold=_lost([read.lost, *(plan.cannot_hold for plan in plans)]),
         refused=read.refused,
         refusals=read.refusals,
         secrets=read.secrets,

@@ -69,12 +69,12 @@ class Tally:
 
 def by_type(records: RecordSet, types: Iterable[str] | None = None) -> dict[str, int]:
     """Return the number of records of each type in a set."""
-    wanted = None if types is None else frozenset(types)
-    found = {TYPED_SECTIONS.get(name): number for name, number in records.counts.items()}
+    selected = None if types is None else frozenset(types)
+    counted = {TYPED_SECTIONS.get(name): number for name, number in records.counts.items()}
     return {
         name: number
-        for name, number in found.items()
-        if name is not None and (wanted is None or name in wanted)
+        for name, number in counted.items()
+        if name is not None and (selected is None or name in selected)
     }
 
 
@@ -202,10 +202,10 @@ def lines_of(records: RecordSet, trim: Trim = unchanged) -> Iterator[tuple[str, 
 
 def tallied(records: RecordSet, trim: Trim = unchanged) -> Tally:
     """Count the records of a set."""
-    found = Tally()
+    tally = Tally()
     for section, span in records.body.spans().items():
         record_type = TYPED_SECTIONS.get(section)
         if record_type is not None:
             for line in records.body.within(span):
-                found.add(record_type, trim(line))
-    return found
+                tally.add(record_type, trim(line))
+    return tally

@@ -199,15 +199,15 @@ class ProcessLock:
             self.repairs += opened.repairs
             try:
                 with file_errors(self.path, writes=True):
-                    got = _flock(opened.handle, how)
-                    if got and self._is_at_path(opened.handle):
+                    acquired = _flock(opened.handle, how)
+                    if acquired and self._is_at_path(opened.handle):
                         self._sign(opened.handle, alone=how == fcntl.LOCK_EX)
                         return opened.handle
             except BaseException:
                 os.close(opened.handle)
                 raise
             os.close(opened.handle)
-            if not got:
+            if not acquired:
                 return None
             # The file was deleted between opening and locking it: lock the current one.
 

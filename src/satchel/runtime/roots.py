@@ -60,16 +60,16 @@ class Roots:
             UnreadableError: If it does not exist, or may not be read.
         """
         parts, depth = self._allowed(path)
-        shown = Path("/", *parts)
-        with file_errors(shown, writes=False):
+        absolute = Path("/", *parts)
+        with file_errors(absolute, writes=False):
             folder = _walked(parts[:-1], depth)
             try:
-                handle = open_file(shown, os.O_RDONLY, within=folder)
+                handle = open_file(absolute, os.O_RDONLY, within=folder)
             finally:
                 os.close(folder)
-            file = OpenFile(handle, shown)
+            file = OpenFile(handle, absolute)
             try:
-                refuse_other_names(file.status, shown)
+                refuse_other_names(file.status, absolute)
             except BaseException:
                 file.close()
                 raise
@@ -84,11 +84,11 @@ class Roots:
             UnreadableError: If it does not exist, or may not be read.
         """
         parts, depth = self._allowed(path, itself=True)
-        shown = Path("/", *parts)
-        with file_errors(shown, writes=False):
+        absolute = Path("/", *parts)
+        with file_errors(absolute, writes=False):
             passed = _walked(parts[:-1], depth)
             try:
-                return ContainedFolder(shown, within=passed)
+                return ContainedFolder(absolute, within=passed)
             finally:
                 os.close(passed)
 
@@ -105,14 +105,14 @@ class Roots:
             TargetError: If the folder does not exist, or may not be used.
         """
         parts, depth = self._allowed(path)
-        shown = Path("/", *parts)
-        with file_errors(shown, writes=True):
+        absolute = Path("/", *parts)
+        with file_errors(absolute, writes=True):
             passed = _walked(parts[:-1], depth, makes=makes)
             try:
                 folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=passed)
             finally:
                 os.close(passed)
-            return Outlet(folder, shown, strict=True)
+            return Outlet(folder, absolute, strict=True)
 
     def _allowed(self, path: PathInput, *, itself: bool = False) -> tuple[_Parts, int]:
         """Return the absolute parts of a path, and how many of them are the root's."""

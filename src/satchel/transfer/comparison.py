@@ -154,12 +154,12 @@ class EntryMatcher(Scratch):
         for how in ("id", "print", "slot"):
             self._db.execute(_PAIR.format(key=how), {"how": how})
         self._db.execute(_FOLLOW)
-        changed, shown = 0, list[ChangedEntry]()
-        for one, other in self._pairs():
-            fields = self._fields(one, other)
+        changed, examples = 0, list[ChangedEntry]()
+        for first, second in self._pairs():
+            fields = self._fields(first, second)
             changed += bool(fields)
-            if fields and len(shown) < limit:
-                shown.append(ChangedEntry(a=_only(one), b=_only(other), fields=fields))
+            if fields and len(examples) < limit:
+                examples.append(ChangedEntry(a=_only(first), b=_only(second), fields=fields))
         count = "SELECT count(*) FROM entry WHERE side = "
         sides = self._one(count + "'a'"), self._one(count + "'b'")
         paired = self._one("SELECT count(*) FROM pair")
@@ -174,7 +174,7 @@ class EntryMatcher(Scratch):
             changed=changed,
             first_only_a=list(self._left("a", limit)),
             first_only_b=list(self._left("b", limit)),
-            first_changed=shown,
+            first_changed=examples,
         )
 
     def _rows(self, side: Side, records: Iterable[Sealed]) -> Iterator[tuple[Any, ...]]:
@@ -195,36 +195,36 @@ class EntryMatcher(Scratch):
 
     def _pairs(self) -> Iterator[tuple[JsonObject, JsonObject]]:
         """Yield the pairs that may differ."""
-        found = self._db.execute(
+        rows = self._db.execute(
             "SELECT first.body, second.body FROM pair"
             " JOIN entry AS one ON one.seq = pair.a JOIN entry AS two ON two.seq = pair.b"
             " JOIN body AS first ON first.seq = pair.a JOIN body AS second ON second.seq = pair.b"
             " WHERE one.print <> two.print ORDER BY pair.a"
         )
-        for one, other in found:
-            yield msgspec.json.decode(one), msgspec.json.decode(other)
+        for first, second in rows:
+            yield msgspec.json.decode(first), msgspec.json.decode(second)
 
     def _left(self, side: Side, limit: int) -> Iterator[UnpairedEntry]:
-        found = self._db.execute(
+        rows = self._db.execute(
             "SELECT body FROM entry JOIN body USING (seq)"  # noqa: S608 - one of two letters
             f" WHERE side = ? AND seq NOT IN (SELECT {side} FROM pair) ORDER BY seq LIMIT ?",
             [side, limit],
         )
-        for (body,) in found:
+        for (body,) in rows:
             yield _only(msgspec.json.decode(body))
 
-    def _fields(self, one: JsonObject, other: JsonObject) -> list[str]:
+    def _fields(self, first: JsonObject, second: JsonObject) -> list[str]:
         """Return the members that differ; links to the same entry under another ID do not."""
-        names = sorted((one.keys() | other.keys()) - {"id", "nonce"})
+        names = sorted((first.keys() | second.keys()) - {"id", "nonce"})
         return [
             name
             for name in names
-            if canonical_checked(one.get(name)) != canonical_checked(other.get(name))
-            and not (name in _LINKS and self._leads_alike(one.get(name), other.get(name)))
+            if canonical_checked(first.get(name)) != canonical_checked(second.get(name))
+            and not (name in _LINKS and self._leads_alike(first.get(name), second.get(name)))
         ]
 
-    def _leads_alike(self, one: list[str] | None, other: list[str] | None) -> bool:
-        if one is None or other is None or len(one) != len(other):
+    def _leads_alike(self, first: list[str] | None, second: list[str] | None) -> bool:
+        if first is None or second is None or len(first) != len(second):
             return False
         sql = (
             "SELECT 1 FROM pair JOIN entry AS one ON one.seq = pair.a"
@@ -232,7 +232,7 @@ class EntryMatcher(Scratch):
         )
         return all(
             left == right or self._db.execute(sql, [_raw(left), _raw(right)]).fetchone()
-            for left, right in zip(one, other, strict=True)
+            for left, right in zip(first, second, strict=True)
         )
 
     def _one(self, sql: str) -> Any:
@@ -368,7 +368,7 @@ def _opened(
         if as_of is not None:
             raise UsageError(f"{text!r} is a file, which has no earlier states", field="as_of")
         with file_to_read(settings, path) as file:
-            yield _of_file(settings, file)
+            yield _file_side(settings, file)
     else:
         what = "no bank" if banks_only else "no bank or file named"
         raise UnknownBankError(f"there is {what} {text!r}", hint="See: satchel bank list.")
@@ -406,14 +406,14 @@ def _current(view: View, as_of: int | None) -> Iterator[Sealed]:
     return (logged.record for logged in view.scan(Filter(as_of=as_of)))
 
 
-def _of_file(settings: Settings, file: OpenFile) -> _Side:
-    place = Place(file.path, held=file)
-    reader, notes = formats[formats.recognise(place)], list[str]()
+def _file_side(settings: Settings, file: OpenFile) -> _Side:
+    location = Place(file.path, held=file)
+    reader, notes = formats[formats.recognise(location)], list[str]()
     if reader.info.traits.sealed:
         verdict = verify(file, settings, VerifyOptions(deep=True, remember=False))
         if verdict.outcome in NEVER:
-            raise refusal(verdict, place.name)
+            raise refusal(verdict, location.name)
         if verdict.outcome is not Outcome.GOOD:
             notes.append(f"{verdict.outcome}: {verdict.findings[0].message}")
     reading = ReadContext(limits=settings.options.limits)
-    return _Side(name=place.name, records=read_records(reader, place, reading), notes=notes)
+    return _Side(name=location.name, records=read_records(reader, location, reading), notes=notes)

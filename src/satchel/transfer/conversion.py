@@ -218,53 +218,53 @@ def convert(
 
 
 def _converted(
-    file: OpenFile, outlet: Outlet, settings: Settings, asked: ConvertOptions
+    file: OpenFile, outlet: Outlet, settings: Settings, options: ConvertOptions
 ) -> Conversion:
     output = outlet.path
-    place = Place(file.path, asked.on_progress, file)
-    source_name = asked.source_format or formats.recognise(place)
-    target_name, writer = _target(output, asked)
-    outlet = output_for(encrypted_outlet(outlet, asked.lock), writer, asked.lock)
+    location = Place(file.path, options.on_progress, file)
+    source_name = options.source_format or formats.recognise(location)
+    target_name, writer = _target(output, options)
+    outlet = output_for(encrypted_outlet(outlet, options.lock), writer, options.lock)
     _refuse_same(file, outlet)
-    if not asked.dry_run:
-        refuse_existing(outlet, overwrite=asked.overwrite)
-        refuse_other(outlet, writer, wanted=asked.sidecar, overwrite=asked.overwrite)
-        refuse_copy(settings, asked.receipt, file.path, output)
+    if not options.dry_run:
+        refuse_existing(outlet, overwrite=options.overwrite)
+        refuse_other(outlet, writer, with_sidecar=options.sidecar, overwrite=options.overwrite)
+        refuse_copy(settings, options.receipt, file.path, output)
     (before, size), began = file_digest(file), now()
     if size == 0:
-        raise EmptyInputError("the file is empty", file=place.name)
-    report, census = Report(), RecordCounter(texts=asked.dry_run)
+        raise EmptyInputError("the file is empty", file=location.name)
+    report, census = Report(), RecordCounter(texts=options.dry_run)
     with ExitStack() as held:
         held.enter_context(census.timed())
         reading = ReadContext(
             limits=settings.options.limits,
             report=report,
-            skip_bad=asked.skip_bad,
-            text_member=asked.text_member,
+            skip_bad=options.skip_bad,
+            text_member=options.text_member,
             requires_content=is_own(target_name),
         )
-        given = _records(place, source_name, before, settings, asked, reading)
-        records, verdict, deep = held.enter_context(given)
+        source = _records(location, source_name, before, settings, options, reading)
+        records, verdict, deep = held.enter_context(source)
         if not is_own(target_name):
             records.without_redactions(report)
         keep = records.sealed is not None and is_own(target_name)
         writing = WriteContext(
             limits=settings.options.limits,
             report=report,
-            keys=(asked.key,) if asked.key else (),
-            header=Header(source_agent=asked.source_agent),
+            keys=(options.key,) if options.key else (),
+            header=Header(source_agent=options.source_agent),
             compress=output.name.removesuffix(".age").endswith(".gz"),
             before=outlet.before,
-            replacing=asked.overwrite,
+            replacing=options.overwrite,
         )
         if verdict is not None and not keep:
-            require_trust(verdict, asked.unsafe_accept, place.name)
-        errand = OutputJob(
+            require_trust(verdict, options.unsafe_accept, location.name)
+        job = OutputJob(
             settings=settings,
             kind="convert",
             began=began,
             input=TransferEnd(
-                name=receipt_text(place.name),
+                name=receipt_text(location.name),
                 format=source_name,
                 digest=before,
                 bytes=size,
@@ -273,19 +273,19 @@ def _converted(
             outlet=outlet,
             format=target_name,
             writer=writer,
-            sidecar=held.enter_context(sidecar_outlet(outlet, asked.lock))
-            if asked.sidecar
+            sidecar=held.enter_context(sidecar_outlet(outlet, options.lock))
+            if options.sidecar
             else None,
-            replaces=asked.overwrite,
+            replaces=options.overwrite,
             report=report,
-            accepted=asked.accept_loss,
-            fail_on_loss=asked.fail_on_loss,
+            accepted=options.accept_loss,
+            fail_on_loss=options.fail_on_loss,
             verdict=verdict.outcome.value if verdict else None,
-            key=asked.key,
-            copy=asked.receipt,
+            key=options.key,
+            copy=options.receipt,
         )
-        done = Conversion(
-            input=place.name,
+        result = Conversion(
+            input=location.name,
             output=str(output),
             source_format=source_name,
             target_format=target_name,
@@ -296,34 +296,34 @@ def _converted(
             notes=[],
             refused=report.refused,
             same_seal=keep,
-            source_outcome=errand.verdict,
-            dry_run=asked.dry_run,
+            source_outcome=job.verdict,
+            dry_run=options.dry_run,
         )
-        if asked.dry_run:
-            plan = tried_plan(errand, records, writing, census)
-            return msgspec.structs.replace(with_report(done, errand), plan=plan)
+        if options.dry_run:
+            plan = tried_plan(job, records, writing, census)
+            return msgspec.structs.replace(with_report(result, job), plan=plan)
         judging = OutputVerification(
-            policy_of(settings, VerifyOptions(keys=asked.trusted_keys)),
-            request_of(settings, VerifyOptions(deep=deep, on_progress=asked.on_progress)),
+            policy_of(settings, VerifyOptions(keys=options.trusted_keys)),
+            request_of(settings, VerifyOptions(deep=deep, on_progress=options.on_progress)),
             verdict.outcome if verdict else None,
         )
-        put = write_output(
-            errand,
+        written = write_output(
+            job,
             records,
             writing,
             judging,
-            overwrite=asked.overwrite,
+            overwrite=options.overwrite,
             check_input=lambda: _require_unchanged(file, before),
         )
-    signed_by = asked.key.did if asked.key and writer.info.traits.sealed and not keep else None
-    account = account_of_output(errand, put.there, put.again, signed_by=signed_by)
+    signed_by = options.key.did if options.key and writer.info.traits.sealed and not keep else None
+    account = account_of_output(job, written.end, written.check, signed_by=signed_by)
     return msgspec.structs.replace(
-        with_receipt(with_report(done, errand), errand, account),
-        output_digest=put.there.digest,
-        output_bytes=put.there.bytes,
+        with_receipt(with_report(result, job), job, account),
+        output_digest=written.end.digest,
+        output_bytes=written.end.bytes,
         sidecar=account.sidecar.name if account.sidecar else None,
         signed_by=signed_by,
-        read_back=put.verdict,
+        read_back=written.verdict,
     )
 
 
@@ -336,14 +336,14 @@ def _require_unchanged(source: OpenFile, before: str) -> None:
         )
 
 
-def _target(output: Path, asked: ConvertOptions) -> tuple[str, Format]:
-    name = asked.target_format
-    if asked.profile is not None:
-        if asked.profile not in PROFILES:
+def _target(output: Path, options: ConvertOptions) -> tuple[str, Format]:
+    name = options.target_format
+    if options.profile is not None:
+        if options.profile not in PROFILES:
             raise UsageError(
-                f"unknown profile {asked.profile!r}", hint=f"Known: {', '.join(PROFILES)}."
+                f"unknown profile {options.profile!r}", hint=f"Known: {', '.join(PROFILES)}."
             )
-        name = PROFILES[asked.profile]
+        name = PROFILES[options.profile]
     return chosen_format(output, name)
 
 
@@ -354,11 +354,11 @@ def _refuse_same(file: OpenFile, outlet: Outlet) -> None:
 
 @contextmanager
 def _records(
-    place: Place,
+    location: Place,
     name: str,
     digest: str,
     settings: Settings,
-    asked: ConvertOptions,
+    options: ConvertOptions,
     reading: ReadContext,
 ) -> Iterator[tuple[RecordSet, Verification | None, bool]]:
     """Provide the input as sealed records: verified if it was sealed, sealed otherwise.
@@ -369,36 +369,38 @@ def _records(
     """
     reader, limits, verdict = formats[name], settings.options.limits, None
     if reader.info.traits.sealed:
-        options = VerifyOptions(deep=True, keys=asked.trusted_keys, on_progress=asked.on_progress)
-        verdict = verify(place.file, settings, options)
+        verify_options = VerifyOptions(
+            deep=True, keys=options.trusted_keys, on_progress=options.on_progress
+        )
+        verdict = verify(location.file, settings, verify_options)
         if verdict.outcome in NEVER:
-            raise refusal(verdict, place.name)
+            raise refusal(verdict, location.name)
     if reader.info.traits.sealed and name != PROFILES["pam-sdk-1.0"]:
-        with open_record_set(place.file, limits) as records:
+        with open_record_set(location.file, limits) as records:
             yield records, verdict, True
         return
     with ExitStack() as held:
         builder = held.enter_context(ArtifactBuilder())
         report = reading.report
         empty = EmptyTexts(report)
-        if not asked.ignore_sidecar:
-            sidecar = held.enter_context(found_beside(settings, place.path, None, digest))
+        if not options.ignore_sidecar:
+            sidecar = held.enter_context(found_beside(settings, location.path, None, digest))
             if sidecar is not None:
                 called = receipt_text(str(sidecar.path))
                 restoring = SidecarFormat(reader, name, sidecar, called, digest)
                 held.callback(restoring.close)
                 reader = restoring
-        for record, draft in read_with_drafts(reader, place, reading):
+        for record, draft in read_with_drafts(reader, location, reading):
             builder.add(record)
             if reading.requires_content:
                 empty.see(record.id, draft)
         empty.end()
         if builder.records == 0:
             hint = report.first_refused
-            raise EmptyInputError("the file contains no memories", file=place.name, hint=hint)
+            raise EmptyInputError("the file contains no memories", file=location.name, hint=hint)
         if isinstance(reader, SidecarFormat):
             report.note(reader.told)
-        require_whole(reading, asked.accept_loss, place.name)
+        require_whole(reading, options.accept_loss, location.name)
         builder.add(_source_record(name, digest, reading))
         deep = verdict is not None or builder.refers
         yield RecordSet(*builder.finish(limits)), verdict, deep

@@ -115,13 +115,13 @@ class _DisclosureTask:
             )
             self._add(some)
             self._note(parents)
-            shown, hidden = dict[str, VerifiedRecord](), list[str]()
+            visible, hidden = dict[str, VerifiedRecord](), list[str]()
             for ids in _groups(list(parents)):
-                there = self._view.get([one for one in ids if one not in self._withhold])
-                shown |= {name: one for name, one in there.items() if not one.row.hold}
-                hidden += [one for one in ids if one not in shown]
+                existing = self._view.get([name for name in ids if name not in self._withhold])
+                visible |= {name: part for name, part in existing.items() if not part.row.hold}
+                hidden += [name for name in ids if name not in visible]
             self._hold_back(hidden)
-            some = shown
+            some = visible
 
     def _note(self, ids: Iterable[str]) -> None:
         self._seen.update(ids)
@@ -205,29 +205,29 @@ def disclose_to(
         LimitError: If there are too many ancestors.
         SatchelError: As ``export``.
     """
-    bank, asked = bank.asked("disclose"), options or ExportOptions()
+    bank, requested = bank.asked("disclose"), options or ExportOptions()
     if not entries:
         raise UsageError("no memory given", field="entry")
-    if asked.key is None and not asked.dry_run:
+    if requested.key is None and not requested.dry_run:
         raise SigningKeyError("a disclosure must be signed")
 
     def take(view: View, outgoing: ExportDestination) -> ExportCounts:
-        chosen = [find_memory(view, one, "entry") for one in entries]
-        if any(one.row.hold for one in chosen):
+        chosen = [find_memory(view, text, "entry") for text in entries]
+        if any(logged.row.hold for logged in chosen):
             raise RetiredMemoryError("it is quarantined", field="entry")
-        hidden = frozenset(find_memory(view, one, "withhold").record.id for one in withhold)
-        if hidden & {one.record.id for one in chosen}:
+        hidden = frozenset(find_memory(view, text, "withhold").record.id for text in withhold)
+        if hidden & {logged.record.id for logged in chosen}:
             raise UsageError("an entry cannot be both disclosed and withheld", field="withhold")
         return disclose(view, chosen, outgoing, hidden)
 
     with file_to_write(bank.settings, output) as outlet:
-        if not export_format(outlet.path, asked.format)[1].info.traits.sealed:
+        if not export_format(outlet.path, requested.format)[1].info.traits.sealed:
             raise UsageError(
                 "only a sealed artifact can contain proofs",
                 field="output",
                 hint="Write a .pam.jsonl, .pam or .pam.cbor file.",
             )
-        return export_part(bank, outlet, asked, ExportPart(take, FileScope(kind="disclosure")))
+        return export_part(bank, outlet, requested, ExportPart(take, FileScope(kind="disclosure")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +312,7 @@ def disclose_memories(
     """
     settings = bank.settings
     key = None if options.dry_run else signer_of(settings, options, owner)
-    asked = ExportOptions(
+    export_options = ExportOptions(
         key=key,
         lock=lock_for(settings, texts(options.encrypt_to), options.file_passphrase),
         overwrite=options.overwrite,
@@ -322,10 +322,10 @@ def disclose_memories(
     )
     entries, withhold = texts(options.entry_ids), texts(options.withhold)
     if outlet is not None:
-        return disclose_to(bank, entries, outlet, asked, withhold=withhold)
+        return disclose_to(bank, entries, outlet, export_options, withhold=withhold)
     allowed = permission or options.permission
     if options.receipt is not None:
         with file_to_write(settings, options.receipt, allowed):
             pass
     with file_to_write(settings, options.output, allowed) as file:
-        return disclose_to(bank, entries, file, asked, withhold=withhold)
+        return disclose_to(bank, entries, file, export_options, withhold=withhold)

@@ -170,13 +170,13 @@ class StoreBanks:
 
 @contextmanager
 def opened_source(
-    settings: Settings, wanted: str | None, owner: Owners
+    settings: Settings, name: str | None, owner: Owners
 ) -> Iterator[OpenBank | LiveBank]:
     """Open a bank of the store, or of the configured provider."""
     if settings.provider is not None:
-        yield LiveBank(settings, wanted, owner)
+        yield LiveBank(settings, name, owner)
         return
-    with open_bank(settings, wanted) as bank:
+    with open_bank(settings, name) as bank:
         yield bank
 
 

@@ -209,7 +209,7 @@ class ExportDestination:
 
 def collect_records(
     view: View,
-    wanted: RecordSelector,
+    selector: RecordSelector,
     outgoing: ExportDestination,
     progress: Progress | None = None,
 ) -> ExportCounts:
@@ -217,7 +217,7 @@ def collect_records(
 
     Args:
         view: Of the bank.
-        wanted: The selection.
+        selector: The selection.
         outgoing: The destination.
         progress: Called with the progress.
 
@@ -225,33 +225,33 @@ def collect_records(
         VerificationError: If a record is not what was logged, or is hidden.
     """
     with ExportedIds() as chosen:
-        taking = _RecordCollector(view, wanted, outgoing, chosen)
+        collector = _RecordCollector(view, selector, outgoing, chosen)
         try:
-            end = view.head.size if wanted.as_of is None else min(wanted.as_of, view.head.size)
-            for number, logged in enumerate(view.scan(Filter(as_of=wanted.as_of))):
-                taking.look_at(logged)
+            end = view.head.size if selector.as_of is None else min(selector.as_of, view.head.size)
+            for number, logged in enumerate(view.scan(Filter(as_of=selector.as_of))):
+                collector.consider(logged)
                 if progress is not None and number % _TELL_EVERY == 0:
                     progress(logged.seq, end, logged.record.id)
             if progress is not None:
                 progress(end, end, None)
-            taking.add_what_waited()
+            collector.add_what_waited()
             if outgoing.sealed:
-                taking.withhold()
-                taking.prove_redactions()
+                collector.withhold()
+                collector.prove_redactions()
         finally:
-            taking.close()
-    return taking.found
+            collector.close()
+    return collector.found
 
 
 class _RecordCollector:
     """One pass over a bank."""
 
     def __init__(
-        self, view: View, wanted: RecordSelector, outgoing: ExportDestination, chosen: ExportedIds
+        self, view: View, selector: RecordSelector, outgoing: ExportDestination, chosen: ExportedIds
     ) -> None:
         self.found = ExportCounts()
         self._view = view
-        self._wanted = wanted
+        self._selector = selector
         self._builder = outgoing.builder
         self._report = outgoing.report
         self._chosen = chosen
@@ -269,7 +269,7 @@ class _RecordCollector:
 
         self._now = now()
 
-    def look_at(self, logged: VerifiedRecord) -> None:
+    def consider(self, logged: VerifiedRecord) -> None:
         """Add a record, buffer it, or skip it."""
         record, model = logged.record, logged.model
         if isinstance(model, Edge) or record.type == "source" or _promotes(model):
@@ -284,7 +284,7 @@ class _RecordCollector:
                 self._builder.add(record)
                 if isinstance(model, Config) and model.action in ENDING:
                     self._endings.append(record.id)
-        elif self._wanted.wants(logged):
+        elif self._selector.wants(logged):
             self._add(logged)
 
     def add_what_waited(self) -> None:
@@ -383,11 +383,11 @@ def _promotes(model: Any) -> bool:
     return isinstance(model, Status) and model.state == "promoted"
 
 
-def scope_of(wanted: MemorySelection) -> FileScope:
+def scope_of(selection: MemorySelection) -> FileScope:
     """Return the scope that a statement has for a selection."""
-    if wanted.is_whole:
+    if selection.is_whole:
         return FileScope(kind="full")
-    return FileScope(kind="filter", filter=msgspec.json.decode(msgspec.json.encode(wanted)))
+    return FileScope(kind="filter", filter=msgspec.json.decode(msgspec.json.encode(selection)))
 
 
 def head_members(view: View) -> dict[str, Any]:
@@ -574,9 +574,9 @@ def selection(  # noqa: PLR0913 - each filter on its own
 def _moment(text: str | None, field: str) -> str | None:
     if text is None:
         return None
-    found = read_time(text)
-    if found is None:
+    moment = read_time(text)
+    if moment is None:
         raise UsageError(
             f"{text!r} is not a date or time", field=field, hint="Write it as 2026-01-31."
         )
-    return found
+    return moment

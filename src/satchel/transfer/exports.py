@@ -77,15 +77,15 @@ from satchel.transfer.outputs import (
 from satchel.transfer.verification import VerifyOptions, policy_of, request_of
 
 
-def require_some(bank: OpenBank, found: ExportCounts, asked: ExportOptions) -> None:
+def require_some(bank: OpenBank, counts: ExportCounts, options: ExportOptions) -> None:
     """Require that something was selected.
 
     Raises:
         EmptyInputError: If nothing was selected.
     """
-    if found.entries + found.others:
+    if counts.entries + counts.others:
         return
-    more = "" if asked.selection.is_whole else " Use fewer filters."
+    more = "" if options.selection.is_whole else " Use fewer filters."
     raise EmptyInputError(
         "no memories to export",
         file=bank.name or bank.id,
@@ -94,82 +94,82 @@ def require_some(bank: OpenBank, found: ExportCounts, asked: ExportOptions) -> N
 
 
 def screening_of(
-    bank: OpenBank, view: View, asked: ExportOptions, *, sealed: bool
+    bank: OpenBank, view: View, options: ExportOptions, *, sealed: bool
 ) -> SecretScreener:
     """Return the screener: secrets are replaced if the options or the bank require it."""
     return SecretScreener(
-        scrub=asked.scrub_secrets or (not sealed and bool(bank.settled(view).scrub_secrets))
+        scrub=options.scrub_secrets or (not sealed and bool(bank.settled(view).scrub_secrets))
     )
 
 
-def note_taken(view: View, found: ExportCounts, report: Report) -> None:
+def note_taken(view: View, counts: ExportCounts, report: Report) -> None:
     """Add notes about the exported records to a report."""
     for note in view.notes:
         report.note(note)
     if view.standing is BankStanding.UNTRUSTED:
         report.note(UNTRUSTED)
-    if found.expired:
-        report.note(f"expired entries, included: {found.expired}")
-    if found.edges_left:
+    if counts.expired:
+        report.note(f"expired entries, included: {counts.expired}")
+    if counts.edges_left:
         report.note(
-            f"edges skipped, since they link to records that are not exported: {found.edges_left}"
+            f"edges skipped, since they link to records that are not exported: {counts.edges_left}"
         )
-    if found.withheld:
+    if counts.withheld:
         report.note(
-            f"{found.withheld} parents are not exported; the file contains proofs that they "
+            f"{counts.withheld} parents are not exported; the file contains proofs that they "
             "were logged"
         )
-    if found.absent:
+    if counts.absent:
         report.note(
-            f"{found.absent} parents are not in the bank, such as"
-            f" {', '.join(found.absent_examples)}; the file is marked as incomplete"
+            f"{counts.absent} parents are not in the bank, such as"
+            f" {', '.join(counts.absent_examples)}; the file is marked as incomplete"
         )
 
 
-def input_of(bank: OpenBank, head: Head, found: ExportCounts) -> TransferEnd:
+def input_of(bank: OpenBank, head: Head, counts: ExportCounts) -> TransferEnd:
     """Return the bank as the input end of a receipt, with the head that was read."""
     return TransferEnd(
         name=receipt_text(bank.name or bank.id),
         bank=bank.id,
         size=head.size,
         root=head.root,
-        records=found.entries + found.others,
+        records=counts.entries + counts.others,
     )
 
 
 def start_export(
     bank: OpenBank,
     head: Head,
-    asked: ExportOptions,
+    options: ExportOptions,
     target: tuple[Path, str],
-    taken: tuple[RecordSet, ExportCounts, SecretScreener],
+    selected: tuple[RecordSet, ExportCounts, SecretScreener],
 ) -> Export:
     """Return the result of an export before anything is written.
 
     Args:
         bank: The bank.
         head: The head that was read.
-        asked: Options of the export.
+        options: Options of the export.
         target: The output and its format.
-        taken: The records, their counts, and the screener.
+        selected: The records, their counts, and the screener.
     """
-    (output, name), (records, found, screening) = target, taken
+    (output, name), (records, counts, screening) = target, selected
     return Export(
         bank=bank.id,
         name=bank.name,
         epoch=head.epoch,
         size=head.size,
         root=head.root,
-        selection=asked.selection,
+        selection=options.selection,
         output=str(output),
         format=name,
         records=records.counts,
-        entries=found.entries,
+        entries=counts.entries,
         losses=[],
         notes=[],
         secrets=screening.found,
         secrets_kept=screening.kept,
-        dry_run=asked.dry_run,
+        dry_run=options.dry_run,
     )
 
 
@@ -185,13 +185,15 @@ class BankVectors:
         count: Number of its vectors.
     """
 
-    def __init__(self, bank: OpenBank, made: GenerationInfo, count: int) -> None:
+    def __init__(self, bank: OpenBank, generation: GenerationInfo, count: int) -> None:
         self.count = count
         self.maker = Maker(
-            model=made.model,
-            dimensions=made.dimensions,
-            revision=made.revision,
-            learnt="" if made.learnt is None else blake3(made.learnt).hexdigest()[:_DIGITS],
+            model=generation.model,
+            dimensions=generation.dimensions,
+            revision=generation.revision,
+            learnt=""
+            if generation.learnt is None
+            else blake3(generation.learnt).hexdigest()[:_DIGITS],
         )
         self.sent = VectorChecksum()
         """Checksum of the written vectors."""
@@ -200,7 +202,7 @@ class BankVectors:
         """Whether the format stores vectors."""
 
         self._bank = bank
-        self._generation = made.generation
+        self._generation = generation.generation
 
     def begin(self) -> None:
         """Reset the checksum before the output is written again."""
@@ -325,14 +327,14 @@ def _write_batch(
     return list(connector.take_versions(batch, older, report)), sum(map(len, older.values()))
 
 
-def export_to_product(bank: OpenBank, name: str, output: Path, asked: ExportOptions) -> Export:
+def export_to_product(bank: OpenBank, name: str, output: Path, options: ExportOptions) -> Export:
     """Write a bank's current memory and its earlier versions to a live product.
 
     Args:
         bank: The bank.
         name: The product's connector.
         output: The address of the product.
-        asked: Options of the export.
+        options: Options of the export.
 
     Raises:
         EmptyInputError: If nothing is selected.
@@ -341,25 +343,25 @@ def export_to_product(bank: OpenBank, name: str, output: Path, asked: ExportOpti
         LockedError: If another process has it.
     """
     report, began = Report(), now()
-    how = ConnectorOptions(writes=True, overwrite=asked.overwrite, embeddings=asked.embeddings)
+    how = ConnectorOptions(writes=True, overwrite=options.overwrite, embeddings=options.embeddings)
     product = Product(name=name, address=str(output), how=how)
     output = Path(display_address(name, product.address))
-    limits, dry_run = bank.settings.options.limits, asked.dry_run
+    limits, dry_run = bank.settings.options.limits, options.dry_run
     if not dry_run:
-        refuse_copy(bank.settings, asked.receipt, output)
+        refuse_copy(bank.settings, options.receipt, output)
     census = RecordCounter(texts=dry_run)
     with ExitStack() as stack:
         timed = stack.enter_context(ExitStack())
         timed.enter_context(census.timed())
         builder = stack.enter_context(ArtifactBuilder())
         view = stack.enter_context(bank.ledger.reading())
-        head, screening = view.head, screening_of(bank, view, asked, sealed=False)
+        head, screening = view.head, screening_of(bank, view, options, sealed=False)
         outgoing = ExportDestination(
             builder=builder, report=report, sealed=False, screening=screening
         )
-        found = collect_records(view, asked.selection, outgoing, asked.progress)
-        note_taken(view, found, report)
-        require_some(bank, found, asked)
+        counts = collect_records(view, options.selection, outgoing, options.progress)
+        note_taken(view, counts, report)
+        require_some(bank, counts, options)
         records = RecordSet(*builder.finish(limits)).without_redactions(report)
         # Earlier versions still contain the secrets that were replaced.
         past = None if screening.scrub else view
@@ -369,27 +371,27 @@ def export_to_product(bank: OpenBank, name: str, output: Path, asked: ExportOpti
             settings=bank.settings,
             kind="export",
             began=began,
-            input=input_of(bank, head, found),
+            input=input_of(bank, head, counts),
             format=name,
             report=report,
-            accepted=asked.accept_loss,
-            fail_on_loss=asked.fail_on_loss,
+            accepted=options.accept_loss,
+            fail_on_loss=options.fail_on_loss,
             screening=screening,
-            key=asked.key,
-            copy=asked.receipt,
+            key=options.key,
+            copy=options.receipt,
         )
-        export = start_export(bank, head, asked, (output, name), (records, found, screening))
-        handing = _ProductExport(transfer, product, asked, records, past)
+        export = start_export(bank, head, options, (output, name), (records, counts, screening))
+        delivery = _ProductExport(transfer, product, options, records, past)
         trial, tried = Report(dict(report.losses), list(report.notes)), DeliveryResult()
-        if dry_run or asked.fail_on_loss:
-            tried = handing.tried(trial)
-            if asked.fail_on_loss:
-                require_no_loss(trial, output, asked.accept_loss)
+        if dry_run or options.fail_on_loss:
+            tried = delivery.tried(trial)
+            if options.fail_on_loss:
+                require_no_loss(trial, output, options.accept_loss)
         timed.close()
         if dry_run:
-            return handing.planned(export, tried, trial, census)
-        export = handing.done(export)
-    bank.tell("on_export", counts={"memories": found.entries, "lost": report.total})
+            return delivery.planned(export, tried, trial, census)
+        export = delivery.done(export)
+    bank.tell("on_export", counts={"memories": counts.entries, "lost": report.total})
     return export
 
 
@@ -400,14 +402,14 @@ class _ProductExport:
         self,
         transfer: Transfer,
         product: Product,
-        asked: ExportOptions,
+        options: ExportOptions,
         records: RecordSet,
         past: View | None,
     ) -> None:
         self._transfer = transfer
         self._product = product
         self._shown = receipt_text(display_address(product.name, product.address))
-        self._asked = asked
+        self._options = options
         self._records = records
         self._past = past
 
@@ -444,7 +446,7 @@ class _ProductExport:
         export = msgspec.structs.replace(
             with_report(export, transfer), written=done.written, known=done.known
         )
-        return with_receipt(export, transfer, account, stores=self._asked.keeps_receipt)
+        return with_receipt(export, transfer, account, stores=self._options.keeps_receipt)
 
     def _again(self) -> Connector:
         product, settings = self._product, self._transfer.settings
@@ -489,33 +491,35 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
         UnknownMemoryError: If there is no memory with a given ID.
         RetiredMemoryError: If one is not current, or is quarantined.
     """
-    bank, asked = bank.asked("export"), options or ExportOptions()
+    bank, requested = bank.asked("export"), options or ExportOptions()
     log_pending_changes(bank)
-    if asked.selection.ids:
-        asked = replace(asked, selection=_named_in_full(bank, asked.selection))
-    live = None if isinstance(output, Outlet) else connector_for(str(output), asked.format)
+    if requested.selection.ids:
+        requested = replace(requested, selection=_named_in_full(bank, requested.selection))
+    live = None if isinstance(output, Outlet) else connector_for(str(output), requested.format)
     if live is not None:
-        if asked.sidecar:
+        if requested.sidecar:
             raise UsageError(
                 "a live product has no file, so it cannot have a sidecar", field="sidecar"
             )
-        if asked.lock.is_set:
+        if requested.lock.is_set:
             raise UsageError(
                 "a live product is not a file, so it cannot be encrypted", field="lock"
             )
         require_uncontained(bank.settings, str(output))
-        return export_to_product(bank, live, Path(str(output)), asked)
+        return export_to_product(bank, live, Path(str(output)), requested)
     with file_to_write(bank.settings, output) as outlet:
-        return again_if_disturbed(lambda: export_part(bank, outlet, asked, _selected(asked)))
+        return again_if_disturbed(
+            lambda: export_part(bank, outlet, requested, _selected(requested))
+        )
 
 
-def _selected(asked: ExportOptions) -> ExportPart:
+def _selected(options: ExportOptions) -> ExportPart:
     def take(view: View, outgoing: ExportDestination) -> ExportCounts:
-        for identity in asked.selection.ids:  # one may have changed since it was looked up
+        for identity in options.selection.ids:  # one may have changed since it was looked up
             current_memory(view, identity)
-        return collect_records(view, asked.selection, outgoing, asked.progress)
+        return collect_records(view, options.selection, outgoing, options.progress)
 
-    return ExportPart(take, scope_of(asked.selection))
+    return ExportPart(take, scope_of(options.selection))
 
 
 def _named_in_full(bank: OpenBank, wanted: MemorySelection) -> MemorySelection:
@@ -524,26 +528,26 @@ def _named_in_full(bank: OpenBank, wanted: MemorySelection) -> MemorySelection:
     return msgspec.structs.replace(wanted, ids=tuple(sorted(ids)))
 
 
-def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: ExportPart) -> Export:
+def export_part(bank: OpenBank, outlet: Outlet, options: ExportOptions, part: ExportPart) -> Export:
     """Write a part of a bank's memory to a file; see ``export``."""
     output = outlet.path
-    name, writer = export_format(output, asked.format)
-    outlet = output_for(encrypted_outlet(outlet, asked.lock), writer, asked.lock)
-    _refuse(bank, outlet, writer, asked)
+    name, writer = export_format(output, options.format)
+    outlet = output_for(encrypted_outlet(outlet, options.lock), writer, options.lock)
+    _refuse(bank, outlet, writer, options)
     sealed, report, began = writer.info.traits.sealed, Report(), now()
-    census = RecordCounter(texts=asked.dry_run)
+    census = RecordCounter(texts=options.dry_run)
     with ExitStack() as held:
         held.enter_context(census.timed())
         builder = held.enter_context(ArtifactBuilder())
         with bank.ledger.reading() as view:
-            screening = screening_of(bank, view, asked, sealed=sealed)
+            screening = screening_of(bank, view, options, sealed=sealed)
             outgoing = ExportDestination(
                 builder=builder, report=report, sealed=sealed, screening=screening
             )
-            found = part.take(view, outgoing)
-            head, header, vectors = view.head, _header(view, asked, part), vectors_of(bank, view)
-            note_taken(view, found, report)
-        require_some(bank, found, asked)
+            counts = part.take(view, outgoing)
+            head, header, vectors = view.head, _header(view, options, part), vectors_of(bank, view)
+            note_taken(view, counts, report)
+        require_some(bank, counts, options)
         limits = bank.settings.options.limits
         records = held.enter_context(closing(RecordSet(*builder.finish(limits))))
         if not is_own(name):
@@ -551,67 +555,67 @@ def export_part(bank: OpenBank, outlet: Outlet, asked: ExportOptions, part: Expo
         writing = WriteContext(
             limits=limits,
             report=report,
-            keys=(asked.key,) if asked.key else (),
+            keys=(options.key,) if options.key else (),
             header=header,
             compress=output.name.removesuffix(".age").endswith(".gz"),
             bank=bank.name or bank.id,
             before=outlet.before,
-            replacing=asked.overwrite,
-            entities=asked.entities,
-            embeddings=asked.embeddings,
+            replacing=options.overwrite,
+            entities=options.entities,
+            embeddings=options.embeddings,
             vectors=vectors,
         )
-        done = start_export(bank, head, asked, (output, name), (records, found, screening))
-        errand = OutputJob(
+        result = start_export(bank, head, options, (output, name), (records, counts, screening))
+        job = OutputJob(
             settings=bank.settings,
             kind="export",
             began=began,
-            input=input_of(bank, head, found),
+            input=input_of(bank, head, counts),
             outlet=outlet,
             format=name,
             writer=writer,
-            sidecar=held.enter_context(sidecar_outlet(outlet, asked.lock))
-            if asked.sidecar
+            sidecar=held.enter_context(sidecar_outlet(outlet, options.lock))
+            if options.sidecar
             else None,
-            replaces=asked.overwrite,
+            replaces=options.overwrite,
             report=report,
-            accepted=asked.accept_loss,
-            fail_on_loss=asked.fail_on_loss,
+            accepted=options.accept_loss,
+            fail_on_loss=options.fail_on_loss,
             screening=screening,
-            key=asked.key,
-            copy=asked.receipt,
+            key=options.key,
+            copy=options.receipt,
         )
-        if asked.dry_run:
-            plan = tried_plan(errand, records, writing, census)
-            return msgspec.structs.replace(with_report(done, errand), plan=plan)
-        if asked.fail_on_loss:
-            require_no_loss(report, output, asked.accept_loss)
-        deep = VerifyOptions(deep=builder.refers or bool(found.withheld) or part.proves)
+        if options.dry_run:
+            plan = tried_plan(job, records, writing, census)
+            return msgspec.structs.replace(with_report(result, job), plan=plan)
+        if options.fail_on_loss:
+            require_no_loss(report, output, options.accept_loss)
+        deep = VerifyOptions(deep=builder.refers or bool(counts.withheld) or part.proves)
         judging = OutputVerification(
             policy_of(bank.settings, VerifyOptions()), request_of(bank.settings, deep)
         )
-        put = write_output(errand, records, writing, judging, overwrite=asked.overwrite)
+        written = write_output(job, records, writing, judging, overwrite=options.overwrite)
         _note_vectors(vectors, writing, name)
-    signed_by = asked.key.did if asked.key and sealed else None
-    account = account_of_output(errand, put.there, put.again, signed_by=signed_by)
-    bank.tell("on_export", counts={"memories": found.entries, "lost": report.total})
+    signed_by = options.key.did if options.key and sealed else None
+    account = account_of_output(job, written.end, written.check, signed_by=signed_by)
+    bank.tell("on_export", counts={"memories": counts.entries, "lost": report.total})
     return msgspec.structs.replace(
-        with_receipt(with_report(done, errand), errand, account, stores=asked.keeps_receipt),
-        output_digest=put.there.digest,
-        output_bytes=put.there.bytes,
+        with_receipt(with_report(result, job), job, account, stores=options.keeps_receipt),
+        output_digest=written.end.digest,
+        output_bytes=written.end.bytes,
         sidecar=account.sidecar.name if account.sidecar else None,
         signed_by=signed_by,
-        read_back=put.verdict,
+        read_back=written.verdict,
     )
 
 
-def _refuse(bank: OpenBank, outlet: Outlet, writer: Format, asked: ExportOptions) -> None:
+def _refuse(bank: OpenBank, outlet: Outlet, writer: Format, options: ExportOptions) -> None:
     """Reject invalid combinations of options before any work."""
-    if not asked.dry_run:
-        refuse_existing(outlet, overwrite=asked.overwrite)
-        refuse_other(outlet, writer, wanted=asked.sidecar, overwrite=asked.overwrite)
-        refuse_copy(bank.settings, asked.receipt, outlet.path)
-    if writer.info.traits.sealed and asked.scrub_secrets:
+    if not options.dry_run:
+        refuse_existing(outlet, overwrite=options.overwrite)
+        refuse_other(outlet, writer, with_sidecar=options.sidecar, overwrite=options.overwrite)
+        refuse_copy(bank.settings, options.receipt, outlet.path)
+    if writer.info.traits.sealed and options.scrub_secrets:
         raise UsageError(
             "sealed records keep their IDs, so secrets in them cannot be replaced",
             field="scrub_secrets",

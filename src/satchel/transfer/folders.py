@@ -115,20 +115,20 @@ def put_together(folder: ContainedFolder, names: list[str], path: Path) -> OpenF
     Raises:
         TargetError: If there is no space for it.
     """
-    with tempfile.TemporaryFile() as kept:
+    with tempfile.TemporaryFile() as file:
         try:
-            _pack(folder, names, cast("BinaryIO", kept))
+            _pack(folder, names, cast("BinaryIO", file))
         except OSError as error:
             raise TargetError(
                 f"cannot combine the files: {error.strerror or error}",
                 file=tempfile.gettempdir(),
                 hint="Free disk space there, or set TMPDIR to a larger folder.",
             ) from error
-        return OpenFile(os.dup(kept.fileno()), path)
+        return OpenFile(os.dup(file.fileno()), path)
 
 
-def _pack(folder: ContainedFolder, names: list[str], kept: BinaryIO) -> None:
-    with zipfile.ZipFile(kept, "w", zipfile.ZIP_STORED) as archive:
+def _pack(folder: ContainedFolder, names: list[str], file: BinaryIO) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name in names:
             if name.lower().endswith(_PACKED):
                 _put_in(archive, folder, name)
@@ -138,7 +138,7 @@ def _pack(folder: ContainedFolder, names: list[str], kept: BinaryIO) -> None:
                 if name.lower().endswith(READ) and not name.endswith(_SAID_AGAIN):
                     with folder.open(name) as source:
                         shutil.copyfileobj(source, sink)
-    kept.flush()
+    file.flush()
 
 
 def _put_in(archive: zipfile.ZipFile, folder: ContainedFolder, name: str) -> None:

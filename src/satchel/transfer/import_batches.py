@@ -77,15 +77,15 @@ class StreamedImport:
         self.tally.add_many(rows)
 
     def close(self, source: Source, receipt: Callable[[], Sealed], plan: ImportPlan) -> str:
-        """Commit it and return the ID of the receipt; see ``ImportBatch.log_at_once``."""
+        """Commit it and return the receipt's ID; see ``ImportBatch.log_in_one_transaction``."""
         record = seal(source)
-        place = self._log.name_import(record)
+        position = self._log.name_import(record)
         self._log.require_stored()
         self.source = record.id
-        made = receipt()
-        self._log.append([made], side=_left_beside(plan, record.id, place))
+        sealed = receipt()
+        self._log.append([sealed], side=_left_beside(plan, record.id, position))
         self._block.close()
-        return made.id
+        return sealed.id
 
     def take_back(self) -> None:
         """Roll back, unless it was closed."""
@@ -121,17 +121,17 @@ class ImportBatch:
         self.tally = Tally()
         """Counts of what was logged here and read back."""
 
-    def log(self, source: Source, told: Progress | None = None) -> None:
+    def log(self, source: Source, progress: Progress | None = None) -> None:
         """Log all planned records; they are not visible yet.
 
-        ``told`` is called at least once, even if an earlier attempt logged everything.
+        ``progress`` is called at least once, even if an earlier attempt logged everything.
         """
         total = self.total
         if not self.source:
             self._begin(source)
         done = self.resumed
-        if told is not None and done == total:
-            told(done, total, None)
+        if progress is not None and done == total:
+            progress(done, total, None)
         for groups in self._plan.stage.commits(after=done):
             last = None
             with self._ledger.transaction() as log:
@@ -140,11 +140,11 @@ class ImportBatch:
                     self.tally.add_many(group)
                     done, last = done + len(group), group[-1].id
                 log.require_stored()
-            if told is not None:
-                told(done, total, last)
+            if progress is not None:
+                progress(done, total, last)
 
-    def log_at_once(
-        self, source: Source, receipt: Callable[[], Sealed], told: Progress | None = None
+    def log_in_one_transaction(
+        self, source: Source, receipt: Callable[[], Sealed], progress: Progress | None = None
     ) -> str:
         """Log everything in one transaction and return the ID of the receipt.
 
@@ -153,7 +153,7 @@ class ImportBatch:
         Args:
             source: The record of the import.
             receipt: Returns the record that completes the import; called right before it is logged.
-            told: Called with the progress; nothing is durable before the end.
+            progress: Called with the progress; nothing is durable before the end.
 
         Raises:
             SlotTakenError: If another process logged another version of something.
@@ -161,18 +161,18 @@ class ImportBatch:
         """
         record, done = seal(source), 0
         with self._ledger.transaction() as log:
-            (place,) = log.append([record])
+            (position,) = log.append([record])
             for group in self._plan.stage.groups():
                 log.append_rows(group, batch=record.id, visible=True)
                 self.tally.add_many(group)
                 done += len(group)
-                if told is not None:
-                    told(done, self.total, None)
+                if progress is not None:
+                    progress(done, self.total, None)
             log.require_stored()
             self.source = record.id
-            made = receipt()
-            log.append([made], side=_left_beside(self._plan, self.source, place))
-        return made.id
+            sealed = receipt()
+            log.append([sealed], side=_left_beside(self._plan, self.source, position))
+        return sealed.id
 
     @property
     def total(self) -> int:
@@ -220,15 +220,15 @@ class ImportBatch:
         """
         for _ in range(_ATTEMPTS):
             with self._ledger.reading() as view:
-                place = next(one.place for one in view.imports() if one.source == self.source)
-            made = receipt()
+                position = next(one.place for one in view.imports() if one.source == self.source)
+            sealed = receipt()
             try:
-                side = _left_beside(self._plan, self.source, place)
-                self._ledger.append([made], side=side)
+                side = _left_beside(self._plan, self.source, position)
+                self._ledger.append([sealed], side=side)
             except SlotTakenError:
                 self._settle()
             else:
-                return made.id
+                return sealed.id
         raise ConflictError(
             "the same memories are being changed continuously", hint="Run the import again later."
         )
@@ -244,14 +244,14 @@ class ImportBatch:
         """Decide between records of this import and those that others logged in the meantime."""
         at, statuses = now(), list[Sealed]()
         with self._ledger.reading() as view:
-            for one in view.pending(self.source):
-                current = view.current(one.row.slot) if one.row.slot is not None else None
+            for pending in view.pending(self.source):
+                current = view.current(pending.row.slot) if pending.row.slot is not None else None
                 if current is None:
                     continue
                 if self._mode is ConflictPolicy.OVERWRITE:
-                    target, state, by = current.record.id, "superseded", one.record.id
+                    target, state, by = current.record.id, "superseded", pending.record.id
                 else:
-                    target, state, by = one.record.id, "rejected", current.record.id
+                    target, state, by = pending.record.id, "rejected", current.record.id
                 status = Status(target=target, state=state, by=by, reason="import", at=at)  # type: ignore[arg-type]
                 statuses.append(seal(status))
         if self._mode is ConflictPolicy.ERROR and statuses:

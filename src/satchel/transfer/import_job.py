@@ -113,45 +113,45 @@ class ImportJob:
         settings: Settings,
         store: Store | None,
         arriving: ImportSource,
-        wanted: str | None,
-        asked: ImportOptions,
+        bank: str | None,
+        options: ImportOptions,
         owner: Owners | None,
         *,
         one_owner: OneOwner | None = None,
     ) -> None:
-        maps = maps_from(asked.maps)
-        self.tenants = TenantRouter(wanted, maps, counting=asked.dry_run, one_owner=one_owner)
+        maps = maps_from(options.maps)
+        self.tenants = TenantRouter(bank, maps, counting=options.dry_run, one_owner=one_owner)
         self.banks: dict[str, BankImportResult] = {}
         """By name."""
 
         self.strands = SpoolStreams()
         self.plans: dict[str, ImportPlan] = {}
-        self.census = RecordCounter(texts=asked.dry_run)
+        self.census = RecordCounter(texts=options.dry_run)
         self.arriving = arriving
-        self.asked = asked
+        self.options = options
         self._settings = settings
         self._store = store
         self._names = BankNames(store)
-        self._wanted = wanted
+        self._bank = bank
         self._rules = ImportRules(
-            on_conflict=asked.on_conflict or ConflictPolicy.SKIP,
-            mirror=asked.mirror,
+            on_conflict=options.on_conflict or ConflictPolicy.SKIP,
+            mirror=options.mirror,
             keeps_ids=arriving.keeps_ids,
             bank=arriving.bank,
         )
         self._read_here: dict[str, Counter[str]] = {}
         self._open: dict[str, OpenBank] = {}
         self._linked = False
-        self.near = DuplicateFinder(settings, asked.near_duplicates, dry_run=asked.dry_run)
-        words = (arriving.digest, arriving.format, self._rules.mode, asked.mirror, wanted)
-        changed = [str(asked.near_duplicates)] * (asked.near_duplicates in CHANGES_PLAN)
-        changed += ["entities"] * asked.re_extract_entities + ["skip bad"] * asked.skip_bad
-        changed += [f"agent {asked.agent}"] * (asked.agent is not None)
-        changed += [f"text member {asked.text_member}"] * (asked.text_member is not None)
-        changed += [f"without {name}" for name in sorted(asked.without)]
-        changed += ["any version"] * asked.any_version
+        self.near = DuplicateFinder(settings, options.near_duplicates, dry_run=options.dry_run)
+        words = (arriving.digest, arriving.format, self._rules.mode, options.mirror, bank)
+        changed = [str(options.near_duplicates)] * (options.near_duplicates in CHANGES_PLAN)
+        changed += ["entities"] * options.re_extract_entities + ["skip bad"] * options.skip_bad
+        changed += [f"agent {options.agent}"] * (options.agent is not None)
+        changed += [f"text member {options.text_member}"] * (options.text_member is not None)
+        changed += [f"without {name}" for name in sorted(options.without)]
+        changed += ["any version"] * options.any_version
         changed += [f"sidecar {arriving.sidecar.digest}"] if arriving.sidecar else []
-        self._words = " ".join(map(str, (*words, arriving.scrubs, *asked.maps, *changed)))
+        self._words = " ".join(map(str, (*words, arriving.scrubs, *options.maps, *changed)))
         self._journal = self._new_journal()
         self._begun: dict[str, ImportJournal] = {}
         self._accounts: dict[str, tuple[ReceiptBody, Sealed]] = {}
@@ -174,14 +174,14 @@ class ImportJob:
         transaction that ``log`` commits.
         """
         self._find_begun()
-        if self.asked.goes_on and self.asked.goes_on not in map(job_id, self._begun.values()):
+        if self.options.goes_on and self.options.goes_on not in map(job_id, self._begun.values()):
             raise UsageError(
                 "the file changed since the import was started",
                 file=self.arriving.name,
                 hint="Start a new import, and cancel the old one: satchel job cancel.",
             )
         self._read()
-        if not self.asked.dry_run and not self._goes_on():
+        if not self.options.dry_run and not self._resumes():
             for name, journal in self._begun.items():
                 revert_import(self._open[name].ledger, journal.source, "started again")
             self._begun, self._journal = {}, self._new_journal()
@@ -191,8 +191,8 @@ class ImportJob:
             raise EmptyInputError(
                 "the file contains no memories", file=self.arriving.name, hint=hint
             )
-        self.tenants.require_said(self.arriving.name)
-        require_whole(self.arriving.reading, self.asked.accept_loss, self.arriving.name)
+        self.tenants.require_mapped_owners(self.arriving.name)
+        require_whole(self.arriving.reading, self.options.accept_loss, self.arriving.name)
 
     def _read(self) -> None:
         for again in (*_AGAIN, ()):
@@ -207,7 +207,7 @@ class ImportJob:
     def _read_once(self) -> None:
         for one in (self.plans, self.banks, self._read_here):
             one.clear()
-        twins = self.near.find(self._parts, self._there)
+        twins = self.near.find(self._parts, self._existing_bank)
         if self.near.mode in CHANGES_PLAN:
             merge = self.near.mode is NearDuplicateMode.MERGE
             self._rules = replace(self._rules, twins=names_of(twins), merge=merge)
@@ -239,7 +239,7 @@ class ImportJob:
         return (
             self._early
             and self._owner is not None
-            and self._wanted is not None
+            and self._bank is not None
             and not self._begun
             and self.near.mode not in CHANGES_PLAN
             and not self._rules.keeps_ids
@@ -276,8 +276,8 @@ class ImportJob:
 
     def _tell_read(self, read: int) -> None:
         """Report the number of records read; none is logged yet."""
-        if self.asked.on_step is not None:
-            self.asked.on_step(ProgressStep(0, read, None))
+        if self.options.on_step is not None:
+            self.options.on_step(ProgressStep(0, read, None))
 
     def _parts(self) -> Iterator[dict[str, Sequence[Row]]]:
         """Yield the rows in batches, by the name of their bank."""
@@ -292,13 +292,12 @@ class ImportJob:
     @property
     def notes(self) -> list[str]:
         """Notes about the import."""
-        found = self.arriving.extraction
-        told = (
-            []
-            if found is None
-            else [f"{found.model} found {found.entities:,} entities in {found.memories:,} memories"]
-        )
-        return [*told, *self.near.notes]
+        extraction = self.arriving.extraction
+        notes = list(self.near.notes)
+        if extraction is not None:
+            counts = f"{extraction.entities:,} entities in {extraction.memories:,} memories"
+            notes.insert(0, f"{extraction.model} found {counts}")
+        return notes
 
     def reuse_vectors(self) -> None:
         """Store imported vectors if they are of the bank's model."""
@@ -310,21 +309,21 @@ class ImportJob:
         if maker is None or not count:
             return
         for name, bank in self._open.items():
-            told = self.banks.get(name)
-            if told is None or told.source is None:
+            result = self.banks.get(name)
+            if result is None or result.source is None:
                 continue
-            told.reused = reuse_vectors(
+            result.reused = reuse_vectors(
                 bank.store,
                 bank.ledger,
-                told.source,
+                result.source,
                 maker,
                 brought.find,
                 partial(embedder_of, bank.settings),
             )
-            if told.reused.reason:
+            if result.reused.reason:
                 notes(
                     f"{count:,} embeddings of {maker.model} are not used: "
-                    f"{told.reused.reason}; to compute them: satchel embed"
+                    f"{result.reused.reason}; to compute them: satchel embed"
                 )
 
     def embed(self) -> None:
@@ -336,18 +335,18 @@ class ImportJob:
     def keep_up(self) -> None:
         """Compute vectors of the imported memories, or note that there are too many."""
         for name, bank in self._open.items():
-            told = self.banks.get(name)
-            if told is None or told.source is None:
+            result = self.banks.get(name)
+            if result is None or result.source is None:
                 continue
-            if told.done.added <= STEP:
+            if result.done.added <= STEP:
                 keep_up(bank)
             elif bank.settings.options.inference.automatic:
                 self.arriving.report.note(
-                    f"{told.done.added:,} memories have no vectors yet; to compute them now: "
+                    f"{result.done.added:,} memories have no vectors yet; to compute them now: "
                     "satchel embed (recall computes a few at a time)"
                 )
 
-    def _goes_on(self) -> bool:
+    def _resumes(self) -> bool:
         """Return whether an earlier attempt logged a prefix of the plan."""
         return all(
             name in self.plans
@@ -358,7 +357,7 @@ class ImportJob:
     def log(self) -> None:
         """Log the plan; it becomes visible once all banks have all of it, read back."""
         self._key = signer(self._settings, None)
-        if not self._log_at_once():
+        if not self._log_in_one_transaction():
             self._log_in_groups()
         for name, plan in self.plans.items():
             if plan.done.returned:
@@ -380,7 +379,7 @@ class ImportJob:
         for name in self.plans.keys() - batches.keys():
             self._account(name, None)
 
-    def _log_at_once(self) -> bool:
+    def _log_in_one_transaction(self) -> bool:
         """Log an import into one bank in one transaction if possible; return whether it was.
 
         Several banks become visible together, so each is logged before the first is completed.
@@ -390,42 +389,44 @@ class ImportJob:
         ((name, plan),) = self.plans.items()
         if plan.is_empty or not plan.stage.is_one_commit:
             return False
-        told = self.banks[name]
+        result = self.banks[name]
         logged = self._logged or ImportBatch(
             self._for_writing(name).ledger, plan, self._journal, self._rules.mode
         )
 
         def receipt() -> Sealed:
-            told.source = logged.source
+            result.source = logged.source
             return self._account(name, logged.tally)
 
         def step(done: int, total: int, _: str | None) -> None:
-            if self.asked.on_logging is not None:
-                self.asked.on_logging(done, total)
-            if self.asked.on_step is not None and done < total:  # the last one, when it is durable
-                self.asked.on_step(ProgressStep(done, total, None))
+            if self.options.on_logging is not None:
+                self.options.on_logging(done, total)
+            if (
+                self.options.on_step is not None and done < total
+            ):  # the last one, when it is durable
+                self.options.on_step(ProgressStep(done, total, None))
 
         source, total = self.arriving.source(self._journal.at), plan.stage.records
-        if self.asked.on_step is not None:  # an error here stops the import; later ones cannot
-            self.asked.on_step(ProgressStep(0, total, None))
+        if self.options.on_step is not None:  # an error here stops the import; later ones cannot
+            self.options.on_step(ProgressStep(0, total, None))
         if isinstance(logged, StreamedImport):
-            told.bank, told.made = logged.ledger.bank, name not in self._open
-            told.receipt = logged.close(source, receipt, plan)
-            self._open_again(name, told.bank)
+            result.bank, result.made = logged.ledger.bank, name not in self._open
+            result.receipt = logged.close(source, receipt, plan)
+            self._open_again(name, result.bank)
             step(total, total, None)
         else:
             try:
-                told.receipt = logged.log_at_once(source, receipt, step)
+                result.receipt = logged.log_in_one_transaction(source, receipt, step)
             except SlotTakenError:  # another process was first; decide for each record
-                told.source = None
+                result.source = None
                 return False
         self._tell_complete(ProgressStep(total, total, plan.stage.last), logged.source)
         return True
 
     def _tell_complete(self, step: ProgressStep, source: str) -> None:
-        if self.asked.on_step is not None:
+        if self.options.on_step is not None:
             try:
-                self.asked.on_step(step)
+                self.options.on_step(step)
             except Exception as error:
                 error.add_note(_COMPLETE.format(source=source))
                 raise
@@ -444,10 +445,10 @@ class ImportJob:
             step(number, number, None)
 
     def _tell(self, done: int, total: int, record: str | None) -> None:
-        if self.asked.on_logging is not None:
-            self.asked.on_logging(done, total)
-        if self.asked.on_step is not None:
-            self.asked.on_step(ProgressStep(done, total, record))
+        if self.options.on_logging is not None:
+            self.options.on_logging(done, total)
+        if self.options.on_step is not None:
+            self.options.on_step(ProgressStep(done, total, record))
 
     def accounted(self) -> tuple[list[ReceiptBody], list[Sealed]]:
         """Return the receipt bodies of all banks, and the receipts."""
@@ -464,7 +465,7 @@ class ImportJob:
 
     def _new_journal(self) -> ImportJournal:
         path = self.arriving.kept_at
-        request = {**self.asked.request, **({"bank": self._wanted} if self._wanted else {})}
+        request = {**self.options.request, **({"bank": self._bank} if self._bank else {})}
         return new_journal(self._words, {**request, **({"input": path} if path else {})})
 
     def _find_begun(self) -> None:
@@ -472,22 +473,22 @@ class ImportJob:
         if self._store is None:
             return
         with self._store.reading() as reader:
-            banks = reader.banks() if self._wanted is None else self._chosen(self._wanted)
+            banks = reader.banks() if self._bank is None else self._chosen(self._bank)
         for bank in banks:
-            writes = not self.asked.dry_run
+            writes = not self.options.dry_run
             opened = open_bank_in(self._settings, self._store, bank, writes=writes)
             with opened.ledger.reading() as view:
                 for journal in journals(view):
                     if journal.asked == self._words:
-                        name = self._wanted or self._name_again(opened)
+                        name = self._bank or self._name_again(opened)
                         self._journal = self._begun[name] = journal
                         self._open[name] = opened
 
     def _name_again(self, opened: OpenBank) -> str:
         """Return the plan's name of a bank: as in ``maps``, otherwise its name."""
-        said = (text for text in maps_from(self.asked.maps).values())
+        mapped = maps_from(self.options.maps).values()
         return next(
-            (one for one in said if opened.id in self._chosen(one)), opened.name or opened.id
+            (name for name in mapped if opened.id in self._chosen(name)), opened.name or opened.id
         )
 
     def _chosen(self, wanted: str) -> list[str]:
@@ -499,11 +500,11 @@ class ImportJob:
     def _plan_of(self, name: str, views: ExitStack) -> ImportPlan:
         plan = self.plans.get(name)
         if plan is None:
-            told = BankImportResult(name=name, done=ImportCounts())
-            opened, early = self._there(name), self._is_logged_early()
+            result = BankImportResult(name=name, done=ImportCounts())
+            opened, early = self._existing_bank(name), self._is_logged_early()
             view, size = None, None
             if opened is not None:
-                told.bank, told.name = opened.id, opened.name
+                result.bank, result.name = opened.id, opened.name
                 self._require_once(opened, name)
                 size = _size_if_vacant(opened) if early else None
                 if size is None:
@@ -518,8 +519,8 @@ class ImportJob:
             plan = ImportPlan(view, rules, self.strands, nonces=nonces, at=at)
             if early and view is None:
                 plan.stage.sink = partial(self._log_early, name, size)
-            told.done, told.conflicts = plan.done, plan.conflicts
-            self.plans[name], self.banks[name] = plan, told
+            result.done, result.conflicts = plan.done, plan.conflicts
+            self.plans[name], self.banks[name] = plan, result
             self._read_here[name] = Counter()
         return plan
 
@@ -529,17 +530,17 @@ class ImportJob:
                 what = f"{other!r} and {name!r} are the same bank"
                 raise UsageError(what, field="map", hint="Use the same name each time.")
 
-    def _there(self, name: str) -> OpenBank | None:
+    def _existing_bank(self, name: str) -> OpenBank | None:
         """Open an existing bank; None if there is none."""
         if self._store is None:
             return None
         # A user's ID is a name, never a prefix of another bank's ID.
-        said = self.tenants.is_said(name)
-        found = next(iter(self._chosen(name)), None) if said else self._named(name)
-        if found is None:
+        is_explicit = self.tenants.is_explicit(name)
+        bank = next(iter(self._chosen(name)), None) if is_explicit else self._named(name)
+        if bank is None:
             return None
-        writes = not self.asked.dry_run
-        self._open[name] = open_bank_in(self._settings, self._store, found, writes=writes)
+        writes = not self.options.dry_run
+        self._open[name] = open_bank_in(self._settings, self._store, bank, writes=writes)
         return self._open[name]
 
     def _named(self, name: str) -> str | None:
@@ -558,11 +559,11 @@ class ImportJob:
 
     def _for_writing(self, name: str) -> OpenBank:
         if name not in self._open and self._store is not None and self._owner is not None:
-            made = create_bank_in(
+            bank = create_bank_in(
                 self._settings, self._store, name, self._owner(), joins=self._is_first
             ).bank
-            self.banks[name].bank, self.banks[name].made = made, True
-            self._open_again(name, made)
+            self.banks[name].bank, self.banks[name].made = bank, True
+            self._open_again(name, bank)
         return self._open[name]
 
     def _open_again(self, name: str, bank: str) -> None:
@@ -598,38 +599,37 @@ def import_lock(settings: Settings, *, waits: bool = False) -> Iterator[None]:
         yield
 
 
-def settings_for(settings: Settings, wanted: str | None) -> BankSettings:
+def settings_for(settings: Settings, bank: str | None) -> BankSettings:
     """Return the settings of a bank, which need not exist.
 
     Args:
         settings: Settings of the machine.
-        wanted: The bank, as for ``find_bank``; None for several, for which only the common settings
+        bank: The bank, as for ``find_bank``; None for several, for which only the common settings
             apply.
 
     Raises:
         SatchelError: If the bank exists and cannot be read.
     """
-    if wanted is not None and has_store(settings):
+    if bank is not None and has_store(settings):
         # A missing bank, or one that only a writer can repair, is handled by the import.
         with (
             suppress(UnknownBankError, StoreError),
             configured_store(settings, read_only=True) as store,
         ):
-            opened = open_bank_in(settings, store, find_bank(store, wanted))
+            opened = open_bank_in(settings, store, find_bank(store, bank))
             with opened.ledger.reading() as view:
                 return opened.settled(view)
-    return effective_settings(settings.options, wanted or "", wanted)
+    return effective_settings(settings.options, bank or "", bank)
 
 
 def tell_imported(settings: Settings, banks: Iterable[msgspec.Struct]) -> None:
     """Run the hooks for an import, for each bank that it changed."""
-    for one in banks:
-        found = msgspec.to_builtins(one)
-        source = found.get("source")
+    for result in map(msgspec.to_builtins, banks):
+        source = result.get("source")
         if source is None:
             continue
-        counts = {name: n for name, n in found["done"].items() if isinstance(n, int)}
-        bank = (found.get("bank"), found["name"])
+        counts = {name: n for name, n in result["done"].items() if isinstance(n, int)}
+        bank = (result.get("bank"), result["name"])
         settings.hooks.tell("on_import", bank=bank, ids=[source], counts=counts)
 
 
@@ -652,7 +652,7 @@ def account_of_import(
         tally: Counts of what was logged and read back; None if nothing was logged.
     """
     arriving = work.arriving
-    there = tally.records if tally is not None else Counter[str]()
+    logged = tally.records if tally is not None else Counter[str]()
     done = {
         name: number
         for name, number in msgspec.to_builtins(bank.done).items()
@@ -668,9 +668,9 @@ def account_of_import(
         output=TransferEnd(
             name=receipt_text(bank.name or ""),
             bank=bank.bank,
-            records=there.total() if tally is not None else None,
+            records=logged.total() if tally is not None else None,
         ),
-        counts=combine_counts(read, there, there, there),
+        counts=combine_counts(read, logged, logged, logged),
         source=bank.source,
         unchanged=tally is None,
         done=done,
@@ -699,10 +699,10 @@ def _common_members(work: ImportJob) -> dict[str, Any]:
     report, screening = work.arriving.report, work.arriving.screening
     return {
         "sidecar": work.arriving.sidecar,
-        "lost": lost_in(report, work.asked.accept_loss),
+        "lost": lost_in(report, work.options.accept_loss),
         "refused": report.left_out,
         "refusals": refusals_in(report),
-        "accepted": [receipt_text(one) for one in work.asked.accept_loss],
+        "accepted": [receipt_text(one) for one in work.options.accept_loss],
         "secrets": screening.found,
         "secrets_kept": screening.kept,
         "notes": notes_in(report),
@@ -738,7 +738,7 @@ def plan_of_import(work: ImportJob) -> TransferPlan:
             for owner, number in owners
         ],
         tenants_left=max(0, len(work.tenants.owners) - _MOST_TENANTS),
-        cannot_hold=lost_in(report, work.asked.accept_loss),
+        cannot_hold=lost_in(report, work.options.accept_loss),
         refused=report.left_out,
         refusals=refusals_in(report),
         near_duplicates=near.found if near.looked else None,

@@ -85,14 +85,14 @@ Owner = tuple[Literal["user", "agent", "run", ""], str]
 """Owner of a record: the kind and value of the most permanent ID in its scope."""
 
 
-def owner_of(said: Row | Scope | None) -> Owner:
+def owner_of(record: Row | Scope | None) -> Owner:
     """Return the owner of a record."""
-    if said is not None and said.user is not None:
-        return "user", said.user
-    if said is not None and said.agent is not None:
-        return "agent", said.agent
-    if said is not None and said.run is not None:
-        return "run", said.run
+    if record is not None and record.user is not None:
+        return "user", record.user
+    if record is not None and record.agent is not None:
+        return "agent", record.agent
+    if record is not None and record.run is not None:
+        return "run", record.run
     return "", ""
 
 
@@ -270,42 +270,42 @@ class ImportPlan:
         """Whether nothing would change."""
         return self.stage.records + self.stage.statuses + self.done.returned == 0
 
-    def _know(self, row: Row, there: Row) -> None:
+    def _know(self, row: Row, existing: Row) -> None:
         """Skip a record that exists, or restore it."""
         slot = _raw(row.slot) if row.type in _ENTRIES else None
         self._remember_owner(row)
         if slot is not None:
             self._slots.add(slot, self._last(row))
-        gone = there.retired is not None and (
-            self._mode is ConflictPolicy.OVERWRITE or there.batch in self._undone
+        gone = existing.retired is not None and (
+            self._mode is ConflictPolicy.OVERWRITE or existing.batch in self._undone
         )
         if not gone:
             self.done.known += 1
             # An ID is the hash of the bytes: they can differ only by a redaction.
             if (
-                there.body is not None
-                and there.body != row.body
+                existing.body is not None
+                and existing.body != row.body
                 and not is_redacted_form(row.body or b"")
             ):
-                self._bring_back(row, there)
+                self._bring_back(row, existing)
             return
         current = self.current(slot)
         if current is not None and self._mode is not ConflictPolicy.OVERWRITE:
             self.done.skipped += 1
             return
         if (
-            there.body is not None
-            and there.body != row.body
+            existing.body is not None
+            and existing.body != row.body
             and not is_redacted_form(row.body or b"")
         ):
-            self._bring_back(row, there)
+            self._bring_back(row, existing)
         if current is not None:
             self.done.overwritten += 1
             self.say(current.id, "superseded", row.id)
         self.done.restored += 1
         self.say(row.id, "restored", None)
 
-    def _bring_back(self, row: Row, there: Row) -> None:
+    def _bring_back(self, row: Row, existing: Row) -> None:
         """Replace a redacted form with the complete memory, unless its own bank redacted it.
 
         The ID shows that it is what was redacted. Redactions by this bank, or by the bank of the
@@ -315,10 +315,10 @@ class ImportPlan:
             RedactionRefusedError: If the form was logged as another type, which the ID rules out.
         """
         assert self._view is not None  # noqa: S101 - it is there
-        if there.type != row.type:
+        if existing.type != row.type:
             raise RedactionRefusedError(
                 f"this {row.type} memory is in the bank already, redacted, as one of type"
-                f" {there.type}: that redaction was forged, and the log cannot be changed",
+                f" {existing.type}: that redaction was forged, and the log cannot be changed",
                 field=row.id,
                 hint=(
                     "Import the file into a bank of its own: --bank NAME. To see the existing "
@@ -333,14 +333,14 @@ class ImportPlan:
         self.returned.put(row.id.encode(), row.body or b"")
         self.done.returned += 1
 
-    def _bank_behind(self, place: int) -> str | None:
+    def _bank_behind(self, position: int) -> str | None:
         """Return the bank whose file an import read; None if unknown, or if it was undone."""
         assert self._view is not None  # noqa: S101 - it is there
-        if place in self._undone:
+        if position in self._undone:
             return None
-        model = self._view.log_records_at([place])[place].model
-        found = model.container.get(BANK) if isinstance(model, Source) else None
-        return found if isinstance(found, str) else None
+        model = self._view.log_records_at([position])[position].model
+        bank = model.container.get(BANK) if isinstance(model, Source) else None
+        return bank if isinstance(bank, str) else None
 
     def say(self, target: str, state: State, by: str | None, at: str | None = None) -> None:
         """Plan a status of a record, at the current time by default."""
@@ -418,13 +418,13 @@ class ImportPlan:
         else:
             self._settle(joined, slot, current.id)
 
-    def _leave_known(self, row: Row, slot: bytes | None, there: str | None) -> None:
+    def _leave_known(self, row: Row, slot: bytes | None, existing: str | None) -> None:
         """Skip what the bank has or had."""
-        is_gone = there is None and row.type in _ENTRIES and self._was_forgotten(slot)
+        is_gone = existing is None and row.type in _ENTRIES and self._was_forgotten(slot)
         self._count(row, "forgotten" if is_gone else "known")
         self._older.leave(slot, known=True)
-        if there is not None:
-            self._stands(row.id, there)
+        if existing is not None:
+            self._stands(row.id, existing)
         elif self._finals is not None and slot is not None:
             self._finals.is_in(row.id, slot)
 
@@ -443,12 +443,12 @@ class ImportPlan:
         if self._finals is not None:
             self._finals.is_at(arriving, there)
 
-    def _count(self, row: Row, what: str) -> None:
+    def _count(self, row: Row, outcome: str) -> None:
         if row.type not in _ENTRIES:
-            if what == "added" and row.type == "session_event":
+            if outcome == "added" and row.type == "session_event":
                 self._count_session(row)
-            what = _BESIDE.get(what) or f"others_{what}"
-        setattr(self.done, what, getattr(self.done, what) + 1)
+            outcome = _BESIDE.get(outcome) or f"others_{outcome}"
+        setattr(self.done, outcome, getattr(self.done, outcome) + 1)
 
     def _count_session(self, row: Row) -> None:
         name = _OF_SESSIONS.get(_decode(row.body or b"").event or "")
@@ -466,7 +466,7 @@ class ImportPlan:
             return
         self._settle(joined, slot, self._slots.last(slot) or "")
 
-    def _settle(self, row: Row, slot: bytes | None, there: str) -> None:
+    def _settle(self, row: Row, slot: bytes | None, existing: str) -> None:
         """Decide between a record and another version of it."""
         if len(self.conflicts) < _EXAMPLES:
             self.conflicts.append(_named(_decode(row.body or b"")))
@@ -484,7 +484,7 @@ class ImportPlan:
             case ConflictPolicy.SKIP:
                 self._count(row, "skipped")
                 self._older.leave(slot)
-                self._stands(row.id, there)
+                self._stands(row.id, existing)
             case ConflictPolicy.RENAME:
                 self._count(row, "renamed")
                 self._older.leave(slot)
@@ -493,8 +493,8 @@ class ImportPlan:
                 self._add(renamed)
             case ConflictPolicy.OVERWRITE:
                 self._count(row, "overwritten")
-                self._older.bring(slot, there, then=row.id)
-                self._stands(there, row.id)
+                self._older.bring(slot, existing, then=row.id)
+                self._stands(existing, row.id)
                 self._add(row)
                 if slot is not None:
                     self._slots.put(slot, row.id)
@@ -542,13 +542,13 @@ class ImportPlan:
         self._slots.put(slot, None)
         return unplaced_row(again.model, again.id, again.body)
 
-    def _free_name(self, said: _IdentityMembers) -> tuple[str, bytes]:
-        origin, number = said.origin or Origin(), 1
+    def _free_name(self, members: _IdentityMembers) -> tuple[str, bytes]:
+        origin, number = members.origin or Origin(), 1
         while True:
             number += 1
             name = f"{origin.id}~{number}"
             renamed = msgspec.structs.replace(origin, id=name)
-            slot = _slot(_IdentityMembers(kind=said.kind, scope=said.scope, origin=renamed))
+            slot = _slot(_IdentityMembers(kind=members.kind, scope=members.scope, origin=renamed))
             if slot is not None and slot not in self._slots and self.current(slot) is None:
                 return name, slot
 
@@ -607,7 +607,7 @@ def maps_from(texts: Iterable[str]) -> dict[Owner, str]:
     Raises:
         UsageError: If a text is malformed, or two texts are for the same owner.
     """
-    found = dict[Owner, str]()
+    banks = dict[Owner, str]()
     for text in texts:
         owner, _, bank = text.rpartition("=")
         sort, _, name = owner.partition(":")
@@ -618,9 +618,9 @@ def maps_from(texts: Iterable[str]) -> dict[Owner, str]:
                 hint="Use user:NAME=BANK, agent:NAME=BANK or run:NAME=BANK.",
             )
         key = _owner(sort, name)
-        if found.setdefault(key, bank) != bank:
+        if banks.setdefault(key, bank) != bank:
             raise UsageError(f"{sort}:{name} is mapped to two banks", field="map")
-    return found
+    return banks
 
 
 class TenantRouter:
@@ -639,19 +639,19 @@ class TenantRouter:
 
     def __init__(
         self,
-        wanted: str | None,
+        bank: str | None,
         maps: dict[Owner, str],
         *,
         counting: bool = False,
         one_owner: OneOwner | None = None,
     ) -> None:
-        if wanted is not None and maps:
+        if bank is not None and maps:
             raise UsageError(
                 "use one bank for everything, or one for each owner",
                 field="map",
                 hint="Drop --bank or --map.",
             )
-        self._wanted = wanted
+        self._bank = bank
         self._maps = maps
         self._counting = counting
         self._one_owner = one_owner
@@ -668,15 +668,15 @@ class TenantRouter:
         """Return whether an owner is mapped to a bank."""
         return owner in self._maps
 
-    def is_said(self, bank: str) -> bool:
+    def is_explicit(self, bank: str) -> bool:
         """Return whether a bank was named by the caller, possibly by its ID."""
-        return self._wanted is not None or bank in self._maps.values()
+        return self._bank is not None or bank in self._maps.values()
 
     def bank_of(self, owner: Owner) -> str | None:
         """Return the name of an owner's bank; None if there is none."""
         sort, name = owner
-        if self._wanted is not None:
-            return self._wanted
+        if self._bank is not None:
+            return self._bank
         mapped = self._maps.get(owner)
         if mapped is not None:
             return mapped
@@ -688,13 +688,13 @@ class TenantRouter:
         Raises:
             MalformedError: If the owner of a record is unknown; the error names the record.
         """
-        if self._wanted is not None:
+        if self._bank is not None:
             if self._one_owner is not None:
                 self._require_one_owner(rows, file)
             elif self._counting:
                 self.owners.update(map(owner_of, rows))
-            return {self._wanted: list(rows)}
-        found = dict[str, list[Row]]()
+            return {self._bank: list(rows)}
+        routes = dict[str, list[Row]]()
         for row in rows:
             owner = owner_of(row)
             bank = self.bank_of(owner)
@@ -702,10 +702,10 @@ class TenantRouter:
                 raise self._ownerless(row, owner, file)
             self.owners[owner] += 1
             self._number += 1
-            found.setdefault(bank, []).append(row)
-        return dict(found)
+            routes.setdefault(bank, []).append(row)
+        return dict(routes)
 
-    def require_said(self, file: str) -> None:
+    def require_mapped_owners(self, file: str) -> None:
         """Require that all mapped owners exist, and that owners share a bank only if mapped.
 
         Raises:
@@ -728,7 +728,7 @@ class TenantRouter:
             )
 
     def _shared(self) -> Iterator[tuple[str, list[Owner]]]:
-        if self._wanted is not None:
+        if self._bank is not None:
             return
         by_bank = dict[str, list[Owner]]()
         for owner in self.owners:
@@ -760,14 +760,14 @@ class TenantRouter:
         sort, name = owner
         kind = "conversation" if row.type == "session_event" else f"{row.type} memory"
         if sort == "run":
-            what = f"this {kind} names only a run ({name!r}), and no user or agent"
+            message = f"this {kind} names only a run ({name!r}), and no user or agent"
         else:
-            what = f"this {kind} names no user or agent"
-            what += ", and other records of the file do" if self.owners else ""
+            message = f"this {kind} names no user or agent"
+            message += ", and other records of the file do" if self.owners else ""
         more = f" Or map the run: --map run:{name}=BANK." if sort == "run" else ""
         is_first = owner == _NOBODY and not self.owners and not self._maps
         return (NoOwnerError if is_first else MalformedError)(
-            what,
+            message,
             file=file,
             field=str(self._number),
             hint=f"Use one bank for all (--bank NAME), or create one: satchel init.{more}"

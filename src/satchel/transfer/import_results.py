@@ -241,7 +241,7 @@ class ImportOptions:
     @property
     def request(self) -> dict[str, Any]:
         """The options that must be equal when an import is resumed."""
-        said = {
+        members = {
             "from": self.source_format,
             "on_conflict": None if self.on_conflict is None else str(self.on_conflict),
             "include_deleted": self.include_deleted,
@@ -263,7 +263,7 @@ class ImportOptions:
             "unsafe_accept": sorted(self.unsafe_accept),
             "trusted": list(self.trusted_keys),
         }
-        return {name: part for name, part in said.items() if part}
+        return {name: value for name, value in members.items() if value}
 
 
 class BankImportResult(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -73,13 +73,13 @@ class Extraction:
         if not isinstance(draft, Entry):
             return draft
         [mentions] = self._extractor.extract([entry_texts(draft)])
-        found = dict[str, Entity]()
-        for one in mentions:
-            found.setdefault(
-                one.name.casefold(),
-                Entity(name=one.name, entity_type=self._types.get(one.type, one.type)),
+        by_name = dict[str, Entity]()
+        for mention in mentions:
+            by_name.setdefault(
+                mention.name.casefold(),
+                Entity(name=mention.name, entity_type=self._types.get(mention.type, mention.type)),
             )
-        entities = tuple(found.values())
+        entities = tuple(by_name.values())
         self.memories += bool(entities)
         self.entities += len(entities)
         return msgspec.structs.replace(draft, entities=entities)
@@ -541,15 +541,15 @@ def open_rereadable(settings: Settings, source: Path | OpenFile | None) -> Itera
         return
     if sys.stdin.isatty():
         raise EmptyInputError("no standard input", hint="Give a file.")
-    with tempfile.NamedTemporaryFile() as kept:
+    with tempfile.NamedTemporaryFile() as copy:
         try:
-            shutil.copyfileobj(sys.stdin.buffer, kept)
-            kept.flush()
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+            copy.flush()
         except OSError as error:
             raise TargetError(
                 f"cannot buffer standard input: {error.strerror or error}",
                 file=tempfile.gettempdir(),
                 hint="Free disk space there, or set TMPDIR to a larger folder.",
             ) from error
-        with OpenFile.named(Path(kept.name)) as file:
+        with OpenFile.named(Path(copy.name)) as file:
             yield file

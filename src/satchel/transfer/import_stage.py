@@ -227,13 +227,13 @@ class SourceVectors:
     def take(self, mark: str, vector: Any) -> None:
         """Add a vector; an invalid one is counted."""
         key, maker = _raw(mark), self.maker
-        kept = None if maker is None or not key else pack_imported(vector, maker.dimensions)
-        if kept is None:
+        encoded = None if maker is None or not key else pack_imported(vector, maker.dimensions)
+        if encoded is None:
             self.refuse(_NOT_ONE.format("" if maker is None else maker.dimensions))
             return
         db = self._opened()
-        new = db.execute("INSERT OR IGNORE INTO vector VALUES (?, ?)", [key, kept]).rowcount
-        if not new and self._at(key) not in (kept, b""):
+        new = db.execute("INSERT OR IGNORE INTO vector VALUES (?, ?)", [key, encoded]).rowcount
+        if not new and self._at(key) not in (encoded, b""):
             db.execute("UPDATE vector SET numbers = x'' WHERE mark = ?", [key])
             self.refuse(_TWO)
 
@@ -329,12 +329,12 @@ def _without_links(body: bytes) -> bytes:
 
 def _without_chain(members: dict[str, msgspec.Raw]) -> bytes:
     """Return the content of a session event without the IDs of other events."""
-    kept: dict[str, Any] = {name: part for name, part in members.items() if name not in _BEFORE}
-    if "state" in kept:
+    content: dict[str, Any] = {name: part for name, part in members.items() if name not in _BEFORE}
+    if "state" in content:
         state = msgspec.json.decode(members["state"])
         if isinstance(state, dict):
-            kept["state"] = {name: part for name, part in state.items() if name not in _POINTERS}
-    return msgspec.json.encode(kept)
+            content["state"] = {name: part for name, part in state.items() if name not in _POINTERS}
+    return msgspec.json.encode(content)
 
 
 def repeated(found: bytes, times: int) -> bytes:
@@ -375,16 +375,16 @@ class KnownRecords:
         self._all: list[SortedKeys] = []
         if view is None:
             return
-        kept = view.side(_SIDE)
-        for one in view.imports():
-            name = side_name(one.place)
-            packed = kept.pop(name, None)
-            if not one.complete or one.undone:
+        stored = view.side(_SIDE)
+        for imported in view.imports():
+            name = side_name(imported.place)
+            packed = stored.pop(name, None)
+            if not imported.complete or imported.undone:
                 if packed is not None:
                     self.missing[name] = None
                 continue
             if packed is None:
-                packed = _packed_again(view, one.source)
+                packed = _packed_again(view, imported.source)
                 self.missing[name] = packed
             self._all.append(SortedKeys(packed))
 
@@ -512,17 +512,17 @@ class OlderVersions:
         """Add a version after the earlier ones of its slot."""
         self._waiting.setdefault(slot, []).append(version)
 
-    def bring(self, slot: bytes | None, there: str | None, *, then: str | None) -> None:
+    def bring(self, slot: bytes | None, existing: str | None, *, then: str | None) -> None:
         """Add the earlier versions of a memory that is added, if they are new.
 
         Args:
             slot: Slot of the memory.
-            there: ID of the bank's record, which the first new version replaces.
+            existing: ID of the bank's record, which the first new version replaces.
             then: ID of the record that replaces the last of them; None for none.
         """
-        plan, last, at = self._plan, there, None
+        plan, last, at = self._plan, existing, None
         waiting = self._waiting.pop(slot, []) if slot is not None else []
-        floor = plan.current(slot) if waiting and there is not None else None
+        floor = plan.current(slot) if waiting and existing is not None else None
         for version in waiting:
             plan.seen.add(version.key)
             if version.key in plan.known or (floor and not _is_newer(version.row, floor)):
@@ -617,19 +617,19 @@ class FinalIds:
         """
         body = row.body or b""
         if row.type == "edge":
-            said = _ends(body)
-            ends = {"source": self._of(said.source), "target": self._of(said.target)}
+            edge = _ends(body)
+            ends = {"source": self._of(edge.source), "target": self._of(edge.target)}
             if None in ends.values():
                 return None
-            same = ends == {"source": said.source, "target": said.target}
+            same = ends == {"source": edge.source, "target": edge.target}
             return row if same else self._again(row, ends)
         if row.type == "session_event":
             return self._event(row)
         if _PARENTS not in body:
             return row
         before = msgspec.json.decode(body).get("parent_ids", [])
-        found = [there for there in map(self._of, before) if there is not None]
-        parents = list(dict.fromkeys(found))
+        resolved = [identity for identity in map(self._of, before) if identity is not None]
+        parents = list(dict.fromkeys(resolved))
         return row if parents == before else self._again(row, {"parent_ids": parents})
 
     def _event(self, row: Row) -> Row:
@@ -651,13 +651,13 @@ class FinalIds:
 
     def _of(self, identity: str) -> str | None:
         for _ in range(_MOST_STEPS):
-            found = self._found.get(_raw_parent(identity))
-            if found is None:
+            replacement = self._found.get(_raw_parent(identity))
+            if replacement is None:
                 return identity
-            if len(found) != _ID_BYTES:
-                there = self._current(found)
-                return None if there is None else there.id
-            identity = _PREFIX + found.hex()
+            if len(replacement) != _ID_BYTES:
+                current = self._current(replacement)
+                return None if current is None else current.id
+            identity = _PREFIX + replacement.hex()
         return None
 
     def _again(self, row: Row, members: dict[str, Any]) -> Row:

@@ -102,34 +102,38 @@ def import_file(
         StoreError: If the store cannot be written; the import can be resumed.
     """
     require_owner(settings, "import")
-    asked = options or ImportOptions()
-    refuse_copy(settings, asked.receipt, *([_path_of(source)] if source is not None else []))
-    wanted = bank or (None if asked.maps else settings.options.store.bank) or None
+    requested = options or ImportOptions()
+    refuse_copy(settings, requested.receipt, *([_path_of(source)] if source is not None else []))
+    target = bank or (None if requested.maps else settings.options.store.bank) or None
     with ExitStack() as stack:
-        arriving = _arriving(settings, source, asked, stack)
-        arriving.verify(asked.trusted_keys, asked.unsafe_accept, remember=not asked.dry_run)
+        arriving = _arriving(settings, source, requested, stack)
+        arriving.verify(
+            requested.trusted_keys, requested.unsafe_accept, remember=not requested.dry_run
+        )
         store: Store | None = None
-        if not asked.dry_run:
+        if not requested.dry_run:
             store = stack.enter_context(configured_store(settings))
             stack.enter_context(import_lock(settings, waits=True))
         elif has_store(settings):
             store = stack.enter_context(configured_store(settings, read_only=True))
-        if asked.re_extract_entities:
+        if requested.re_extract_entities:
             arriving.extract_entities()
-        maker = None if asked.dry_run else owner
-        work = _planned(settings, store, arriving, wanted, asked, maker, stack)
+        maker = None if requested.dry_run else owner
+        work = _planned(settings, store, arriving, target, requested, maker, stack)
         arriving.require_unchanged()
-        if not asked.dry_run:
+        if not requested.dry_run:
             work.log()
             work.reuse_vectors()
-            if asked.re_embed:
+            if requested.re_embed:
                 work.embed()
             else:
                 work.keep_up()
             tell_imported(settings, work.banks.values())
     accounts, receipts = work.accounted()
     ids, notes = (
-        save_receipts(settings, receipts, asked.receipt) if asked.keeps_receipt else ([], [])
+        save_receipts(settings, receipts, requested.receipt)
+        if requested.keeps_receipt
+        else ([], [])
     )
     return ImportSummary(
         input=arriving.name,
@@ -146,51 +150,53 @@ def import_file(
         secrets=arriving.screening.found,
         secrets_kept=arriving.screening.kept,
         source_outcome=arriving.verdict.outcome.value if arriving.verdict else None,
-        dry_run=asked.dry_run,
-        plan=plan_of_import(work) if asked.dry_run else None,
+        dry_run=requested.dry_run,
+        plan=plan_of_import(work) if requested.dry_run else None,
         receipts=ids,
         accounts=accounts,
-        unaccepted=unaccepted(arriving.report, asked.accept_loss),
+        unaccepted=unaccepted(arriving.report, requested.accept_loss),
         advice=None if _is_vouched_for(arriving) else _advice(list(work.banks.values())),
     )
 
 
 def _by_settings(
-    settings: Settings, wanted: str | None, asked: ImportOptions, arriving: ImportSource
+    settings: Settings, bank: str | None, options: ImportOptions, arriving: ImportSource
 ) -> ImportOptions:
     """Return the options, completed by the settings of the bank."""
-    says = settings_for(settings, wanted)
-    if says.scrub_secrets:
+    bank_settings = settings_for(settings, bank)
+    if bank_settings.scrub_secrets:
         arriving.scrub_if_it_can_be()
-    if asked.on_conflict is not None:
-        return asked
-    return replace(asked, on_conflict=ConflictPolicy(says.on_conflict or ConflictPolicy.SKIP))
+    if options.on_conflict is not None:
+        return options
+    return replace(
+        options, on_conflict=ConflictPolicy(bank_settings.on_conflict or ConflictPolicy.SKIP)
+    )
 
 
 def _planned(  # noqa: PLR0913 - parts of one import
     settings: Settings,
     store: Store | None,
     arriving: ImportSource,
-    wanted: str | None,
-    asked: ImportOptions,
+    target: str | None,
+    options: ImportOptions,
     owner: Owners | None,
     stack: ExitStack,
 ) -> ImportJob:
     """Return the planned import: into the named bank, each owner's bank, or the default bank."""
 
     def planned(bank: str | None, one_owner: OneOwner | None) -> ImportJob:
-        chosen = _by_settings(settings, bank, asked, arriving)
+        chosen = _by_settings(settings, bank, options, arriving)
         work = ImportJob(settings, store, arriving, bank, chosen, owner, one_owner=one_owner)
         stack.callback(work.close)
         work.plan()
         return work
 
-    if wanted is None and not asked.maps and arriving.is_personal:
+    if target is None and not options.maps and arriving.is_personal:
         default = _default_bank(settings, store)
         if default is not None:
             return planned(default, "personal")
     try:
-        return planned(wanted, None)
+        return planned(target, None)
     except NoOwnerError:
         default = _default_bank(settings, store)
         if default is None:
@@ -237,42 +243,44 @@ def _path_of(source: Path | OpenFile | str) -> Path:
 def _arriving(
     settings: Settings,
     source: Path | OpenFile | str | None,
-    asked: ImportOptions,
+    options: ImportOptions,
     stack: ExitStack,
 ) -> ImportSource:
     """Return the input: a file, or the listing of a live source."""
     name = "standard input" if source is None else str(source)
-    scrub, tell = asked.scrub_secrets, asked.on_reading
+    scrub, tell = options.scrub_secrets, options.on_reading
     is_open = source is None or isinstance(source, OpenFile)
-    live = None if is_open else connector_for(name, asked.source_format)
+    live = None if is_open else connector_for(name, options.source_format)
     if live is not None:
         require_uncontained(settings, name)
         how = ConnectorOptions(
-            include_deleted=asked.include_deleted,
-            embeddings=asked.embeddings,
-            skip_bad=asked.skip_bad,
+            include_deleted=options.include_deleted,
+            embeddings=options.embeddings,
+            skip_bad=options.skip_bad,
         )
-        found = stack.enter_context(list_source(live, name, settings, how))
+        listing = stack.enter_context(list_source(live, name, settings, how))
         arriving = ImportSource(
-            settings, found, display_address(live, name), live, tell, scrub=scrub
+            settings, listing, display_address(live, name), live, tell, scrub=scrub
         )
-        arriving.skip_bad, arriving.text_member = asked.skip_bad, asked.text_member
+        arriving.skip_bad, arriving.text_member = options.skip_bad, options.text_member
         return arriving
-    if asked.include_deleted or asked.embeddings:
+    if options.include_deleted or options.embeddings:
         raise UsageError(
             "only a live source, such as a mem0-local folder, has deleted memories and vectors",
-            field="include_deleted" if asked.include_deleted else "embeddings",
+            field="include_deleted" if options.include_deleted else "embeddings",
         )
-    given = Path(source) if isinstance(source, str) else source
-    file = stack.enter_context(open_rereadable(settings, given))
-    arriving = ImportSource(settings, file, name, asked.source_format, tell, scrub=scrub)
-    arriving.skip_bad, arriving.text_member = asked.skip_bad, asked.text_member
-    arriving.agent, arriving.any_version = asked.agent, asked.any_version
-    arriving.without = asked.without
+    path_or_file = Path(source) if isinstance(source, str) else source
+    file = stack.enter_context(open_rereadable(settings, path_or_file))
+    arriving = ImportSource(settings, file, name, options.source_format, tell, scrub=scrub)
+    arriving.skip_bad, arriving.text_member = options.skip_bad, options.text_member
+    arriving.agent, arriving.any_version = options.agent, options.any_version
+    arriving.without = options.without
     stack.callback(arriving.close)
-    if isinstance(given, Path | OpenFile) and not asked.ignore_sidecar:
-        path = _path_of(given)
-        sidecar = stack.enter_context(found_beside(settings, path, asked.sidecar, arriving.digest))
+    if isinstance(path_or_file, Path | OpenFile) and not options.ignore_sidecar:
+        path = _path_of(path_or_file)
+        sidecar = stack.enter_context(
+            found_beside(settings, path, options.sidecar, arriving.digest)
+        )
         if sidecar is not None:
             arriving.restore_from(sidecar)
         elif was_written_with_one(settings, arriving.digest):
@@ -328,18 +336,18 @@ def list_imports_in(bank: OpenBank) -> list[ImportLine]:
     """Return the imports into an open bank, in the order of their start."""
     require_owner(bank.settings, "undo")
     with bank.ledger.reading() as view:
-        found = view.imports()
-        sources = view.get([one.source for one in found])
+        imports = view.imports()
+        sources = view.get([imported.source for imported in imports])
         lines = []
-        for one in found:
-            value = sources[one.source].record.value
+        for imported in imports:
+            value = sources[imported.source].record.value
             lines.append(
                 ImportLine(
-                    source=one.source,
+                    source=imported.source,
                     format=value["format"],
                     at=value.get("at"),
-                    records=one.records,
-                    state=_state(one),
+                    records=imported.records,
+                    state=_state(imported),
                     digest=value.get("digest"),
                 )
             )
@@ -349,7 +357,7 @@ def list_imports_in(bank: OpenBank) -> list[ImportLine]:
 def undo_import(
     settings: Settings,
     bank: str | None,
-    wanted: str | None = None,
+    source: str | None = None,
     *,
     reason: str | None = None,
     dry_run: bool = False,
@@ -359,7 +367,7 @@ def undo_import(
     Args:
         settings: Settings with the store and the keys.
         bank: The bank; see ``open_bank``.
-        wanted: ID of the source record, or a prefix; None for the last import that is not undone.
+        source: ID of the source record, or a prefix; None for the last import that is not undone.
         reason: Reason, for the log.
         dry_run: Change nothing.
 
@@ -368,12 +376,12 @@ def undo_import(
     """
     require_owner(settings, "undo")
     with open_bank(settings, bank, writes=not dry_run) as opened:
-        return undo_in(opened, wanted, reason=reason, dry_run=dry_run)
+        return undo_in(opened, source, reason=reason, dry_run=dry_run)
 
 
 def undo_in(
     bank: OpenBank,
-    wanted: str | None = None,
+    source: str | None = None,
     *,
     reason: str | None = None,
     dry_run: bool = False,
@@ -383,39 +391,39 @@ def undo_in(
 
     Args:
         bank: The bank.
-        wanted: As ``undo_import``.
+        source: As ``undo_import``.
         reason: Reason, for the log.
         dry_run: Change nothing.
         progress: Called with the number of its records done, and the total.
     """
     require_owner(bank.settings, "undo")
     with bank.ledger.reading() as view:
-        one = _chosen_import(view.imports(), wanted)
+        imported = _chosen_import(view.imports(), source)
     replaced = list[str]()
-    if not one.undone and not dry_run:
-        replaced = revert_import(bank.ledger, one.source, reason, progress)
-        bank.tell("on_undo", [one.source], {"records": one.records})
+    if not imported.undone and not dry_run:
+        replaced = revert_import(bank.ledger, imported.source, reason, progress)
+        bank.tell("on_undo", [imported.source], {"records": imported.records})
     return UndoResult(
-        source=one.source,
-        records=one.records,
-        already=one.undone,
+        source=imported.source,
+        records=imported.records,
+        already=imported.undone,
         replaced=replaced,
         dry_run=dry_run,
     )
 
 
-def _chosen_import(found: list[LogImport], wanted: str | None) -> LogImport:
-    if wanted is None:
-        there = [one for one in found if not one.undone][-1:]
+def _chosen_import(imports: list[LogImport], source: str | None) -> LogImport:
+    if source is None:
+        matches = [imported for imported in imports if not imported.undone][-1:]
     else:
-        digits = wanted.removeprefix("blake3:")
+        digits = source.removeprefix("blake3:")
         enough = len(digits) >= _LEAST_DIGITS
         start = "blake3:" + digits
-        there = [one for one in found if enough and one.source.startswith(start)]
-    if len(there) != 1:
-        what = "an import" if wanted is None else f"one import {wanted!r}"
-        raise UnknownImportError(f"there is not {what} here", hint="See: satchel bank imports")
-    return there[0]
+        matches = [imported for imported in imports if enough and imported.source.startswith(start)]
+    if len(matches) != 1:
+        expected = "an import" if source is None else f"one import {source!r}"
+        raise UnknownImportError(f"there is not {expected} here", hint="See: satchel bank imports")
+    return matches[0]
 
 
 def _state(one: LogImport) -> str:
@@ -442,17 +450,18 @@ def list_jobs(settings: Settings) -> list[Job]:
     if not has_store(settings):
         return []
     with configured_store(settings, read_only=True) as store:
-        found = [(journal, _part(bank, journal)) for bank, journal in _journals(settings, store)]
-    running = _is_running(settings) if found else False
-    newest = max((journal.at for journal, _ in found), default="")
+        parts = [(journal, _part(bank, journal)) for bank, journal in _journals(settings, store)]
+    running = _is_running(settings) if parts else False
+    newest = max((journal.at for journal, _ in parts), default="")
     # Only one import runs at a time: assume that it is the one that began last, since a resumed one
     # cannot be identified.
-    return jobs_of(found, {job_id(one): running and one.at == newest for one, _ in found})
+    active = {job_id(journal): running and journal.at == newest for journal, _ in parts}
+    return jobs_of(parts, active)
 
 
 def resume_job(
     settings: Settings,
-    wanted: str,
+    prefix: str,
     owner: Owners,
     *,
     on_reading: Progress | None = None,
@@ -462,7 +471,7 @@ def resume_job(
 
     Args:
         settings: Settings with the store and the keys.
-        wanted: ID of the job, or a prefix.
+        prefix: ID of the job, or a prefix.
         owner: Returns the key that owns new banks.
         on_reading: As in ``ImportOptions``.
         on_step: As in ``ImportOptions``.
@@ -473,7 +482,7 @@ def resume_job(
         SatchelError: As ``import_file``.
     """
     require_owner(settings, "jobs")
-    job = _chosen(list_jobs(settings), wanted)
+    job = _chosen(list_jobs(settings), prefix)
     if job.input is None:
         raise UsageError(
             "it was read from standard input, or was started by an older version",
@@ -523,7 +532,7 @@ def _near(stored: str | None) -> NearDuplicateMode | None:
     return None if stored is None else NearDuplicateMode(stored)
 
 
-def cancel_job(settings: Settings, wanted: str, *, reason: str | None = None) -> JobCancelResult:
+def cancel_job(settings: Settings, prefix: str, *, reason: str | None = None) -> JobCancelResult:
     """Remove what an interrupted import logged; it was never visible.
 
     Raises:
@@ -531,7 +540,7 @@ def cancel_job(settings: Settings, wanted: str, *, reason: str | None = None) ->
         LockedError: If it is running.
     """
     require_owner(settings, "jobs")
-    job = _chosen(list_jobs(settings), wanted)
+    job = _chosen(list_jobs(settings), prefix)
     records = 0
     with configured_store(settings) as store, import_lock(settings):
         for bank, journal in list(_journals(settings, store, writes=True)):
@@ -541,20 +550,20 @@ def cancel_job(settings: Settings, wanted: str, *, reason: str | None = None) ->
     return JobCancelResult(job=job, records=records)
 
 
-def _chosen(found: list[Job], wanted: str) -> Job:
-    digits = wanted.removeprefix("blake3:")
-    there = [
+def _chosen(jobs: list[Job], prefix: str) -> Job:
+    digits = prefix.removeprefix("blake3:")
+    matches = [
         job
-        for job in found
+        for job in jobs
         if len(digits) >= _LEAST_DIGITS
         and any(
             name.removeprefix("blake3:").startswith(digits)
             for name in (job.id, *(part.source for part in job.parts))
         )
     ]
-    if len(there) != 1:
-        raise UnknownJobError(f"no single job matches {wanted!r}", hint="See: satchel job.")
-    return there[0]
+    if len(matches) != 1:
+        raise UnknownJobError(f"no single job matches {prefix!r}", hint="See: satchel job.")
+    return matches[0]
 
 
 def _journals(

@@ -110,7 +110,7 @@ class _Meta(msgspec.Struct):
 
 
 def opened_connector(
-    name: str, text: str, settings: Settings, asked: ConnectorOptions
+    name: str, text: str, settings: Settings, options: ConnectorOptions
 ) -> Connector:
     """Open a live product; the caller closes it.
 
@@ -120,7 +120,7 @@ def opened_connector(
         TargetError: If it cannot be written.
         UsageError: If its address is invalid.
     """
-    return _OPENERS[name](text, replace(asked, limits=settings.options.limits))
+    return _OPENERS[name](text, replace(options, limits=settings.options.limits))
 
 
 def _mem0_local(text: str, options: ConnectorOptions) -> Connector:
@@ -209,7 +209,7 @@ class ListedSource:
         del place
         return False
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield the records in the order of the listing."""
         for note in self._report.notes:
             reading.report.note(note)
@@ -217,7 +217,7 @@ class ListedSource:
         reading.report.refused += self._report.refused
         reading.report.left_out += self._report.left_out
         self.endings.clear()
-        with place.open() as stream:
+        with location.open() as stream:
             while line := stream.readline():
                 state, at, record = _decode(line)
                 self.endings.append(SourceEnd(state, at) if state is not None else None)
@@ -234,7 +234,7 @@ _decode = msgspec.json.Decoder(resolved(_Line)).decode
 
 @contextmanager
 def list_source(
-    name: str, text: str, settings: Settings, asked: ConnectorOptions
+    name: str, text: str, settings: Settings, options: ConnectorOptions
 ) -> Iterator[ListedSource]:
     """Store everything that a live source has in a private file, and provide the listing.
 
@@ -246,27 +246,27 @@ def list_source(
     """
     report = Report()
     with (
-        tempfile.NamedTemporaryFile() as kept,
-        closing(opened_connector(name, text, settings, asked)) as connector,
+        tempfile.NamedTemporaryFile() as file,
+        closing(opened_connector(name, text, settings, options)) as connector,
     ):
         count = 0
         for page in pages(connector, report):
             count += len(page.items) + len(page.past)
-            _keep(page, kept)
+            _write_page(page, file)
         if count == 0:
             hint = report.first_refused
             raise EmptyInputError(
                 "it contains no memories", file=display_address(name, text), hint=hint
             )
-        _flushed(kept)
-        yield ListedSource(Path(kept.name), connector.info, report)
+        _flushed(file)
+        yield ListedSource(Path(file.name), connector.info, report)
 
 
-def _keep(page: Page, kept: Any) -> None:
-    lines = [_line(one.item, one.state, one.at) for one in page.past]
+def _write_page(page: Page, file: Any) -> None:
+    lines = [_line(version.item, version.state, version.at) for version in page.past]
     lines += [_line(item, None, None) for item in page.items]
     try:
-        kept.writelines(lines)
+        file.writelines(lines)
     except OSError as error:
         raise _full(error) from error
 

@@ -265,7 +265,7 @@ class OutputJob(Transfer):
 class Sidecar:
     """A written sidecar, before it is renamed to its final name."""
 
-    there: TransferEnd
+    end: TransferEnd
     known: frozenset[tuple[str, str]]
     """Losses that are not due to the format: those reported before it was written."""
 
@@ -275,18 +275,18 @@ class Sidecar:
     report: Report
     """Counts of what only the sidecar holds."""
 
-    def over(self, errand: OutputJob, stack: ExitStack) -> SidecarFormat:
+    def over(self, job: OutputJob, stack: ExitStack) -> SidecarFormat:
         """Return the format that reads the output with this sidecar; the caller closes it."""
-        assert errand.sidecar is not None  # noqa: S101 - it was written there
-        file = stack.enter_context(errand.sidecar.written())
-        return SidecarFormat(errand.writer, errand.format, file, self.there.name, self.digest)
+        assert job.sidecar is not None  # noqa: S101 - it was written there
+        file = stack.enter_context(job.sidecar.written())
+        return SidecarFormat(job.writer, job.format, file, self.end.name, self.digest)
 
     def keep_losses(self, report: Report) -> None:
         """Move the losses of the format from a report to this sidecar's."""
         for name in report.losses.keys() - self.known:
             self.report.losses[name] = report.losses.pop(name)
         if self.report.total:
-            report.note(f"in the sidecar {self.there.name}: {loss_summary(self.report)}")
+            report.note(f"in the sidecar {self.end.name}: {loss_summary(self.report)}")
 
 
 def loss_summary(report: Report) -> str:
@@ -312,7 +312,7 @@ class OutputCheck(NamedTuple):
 
 
 def compare_output(
-    errand: OutputJob, records: RecordSet, writing: WriteContext, sidecar: Sidecar | None = None
+    job: OutputJob, records: RecordSet, writing: WriteContext, sidecar: Sidecar | None = None
 ) -> OutputCheck:
     """Read an output back, and count differences from the plan in the job's report.
 
@@ -323,27 +323,27 @@ def compare_output(
         TargetError: If it cannot be read; it is removed then.
         LossError: With ``fail_on_loss``, if something was lost; the output is removed then.
     """
-    planned = tallied(records, trim_of(errand.writer, writing))
-    if _is_proved(errand.writer):
+    planned = tallied(records, trim_of(job.writer, writing))
+    if _is_proved(job.writer):
         return OutputCheck("verified", planned, by_type(records, CARRIED), Differences())
     try:
-        found = _found(errand, records, writing, errand.outlet.written, sidecar)
+        comparison = _read_back_output(job, records, writing, job.outlet.written, sidecar)
     except TargetError:
-        errand.outlet.remove()
+        job.outlet.remove()
         raise
-    if sidecar is not None and not found.differences:
-        sidecar.keep_losses(errand.report)
-    found.differences.into(errand.report)
-    if errand.fail_on_loss and unaccepted(errand.report, errand.accepted):
-        errand.outlet.remove()
-        fields = sorted({loss.name for loss in errand.report.losses.values()})
+    if sidecar is not None and not comparison.differences:
+        sidecar.keep_losses(job.report)
+    comparison.differences.into(job.report)
+    if job.fail_on_loss and unaccepted(job.report, job.accepted):
+        job.outlet.remove()
+        fields = sorted({loss.name for loss in job.report.losses.values()})
         raise LossError(
             f"on reading back, the output lacks: {', '.join(fields)}; it was removed",
-            file=str(errand.output),
+            file=str(job.output),
             hint="Drop --fail-on-loss to write what the format can hold.",
         )
-    word: Literal["equal", "differs"] = "differs" if found.differences else "equal"
-    return OutputCheck(word, planned, found.records, found.differences, sidecar)
+    word: Literal["equal", "differs"] = "differs" if comparison.differences else "equal"
+    return OutputCheck(word, planned, comparison.records, comparison.differences, sidecar)
 
 
 def _is_proved(writer: Format) -> bool:
@@ -351,8 +351,8 @@ def _is_proved(writer: Format) -> bool:
     return writer.info.traits.sealed and writer.info.traits.exact
 
 
-def _found(
-    errand: OutputJob,
+def _read_back_output(
+    job: OutputJob,
     records: RecordSet,
     writing: WriteContext,
     written: Callable[[], OpenFile],
@@ -363,96 +363,100 @@ def _found(
     Raises:
         TargetError: If it cannot be read, or has no records.
     """
-    limits, sent = errand.settings.options.limits, None
+    limits, sent = job.settings.options.limits, None
     if writing.vectors is not None and writing.embeddings:
         sent = writing.vectors.sent
     try:
         with ExitStack() as stack:
-            made = stack.enter_context(written())
-            adapter, trim = errand.writer, trim_of(errand.writer, writing)
+            file = stack.enter_context(written())
+            adapter, trim = job.writer, trim_of(job.writer, writing)
             if sidecar is not None:
                 trim = unchanged
-                adapter = stack.enter_context(closing(sidecar.over(errand, stack)))
-            place = Place(made.path, held=made)
-            there = WrittenOutput(errand.format, adapter, place, limits, trim, sent, writing.around)
-            found = read_again(there, records)
+                adapter = stack.enter_context(closing(sidecar.over(job, stack)))
+            location = Place(file.path, held=file)
+            output = WrittenOutput(
+                job.format, adapter, location, limits, trim, sent, writing.around
+            )
+            comparison = read_again(output, records)
     except EmptyInputError as error:
-        raise empty_output_error(errand) from error
+        raise empty_output_error(job) from error
     except InputError as error:
         raise TargetError(
             f"the output cannot be read back: {error.message}; it was removed",
-            file=str(errand.output),
+            file=str(job.output),
         ) from error
-    if not found.records:
-        raise empty_output_error(errand)
-    return found
+    if not comparison.records:
+        raise empty_output_error(job)
+    return comparison
 
 
-def empty_output_error(errand: OutputJob) -> TargetError:
+def empty_output_error(job: OutputJob) -> TargetError:
     """Return the error for an output without records, which the caller removes."""
     return TargetError(
-        f"the format {errand.format} cannot hold any of these records; nothing was written",
-        file=str(errand.output),
+        f"the format {job.format} cannot hold any of these records; nothing was written",
+        file=str(job.output),
         hint="Choose another format: satchel formats.",
     )
 
 
-def compare_handed(transfer: Transfer, handed: DeliveredRecords, records: RecordSet) -> OutputCheck:
+def compare_handed(
+    transfer: Transfer, delivered: DeliveredRecords, records: RecordSet
+) -> OutputCheck:
     """Read a live product back, and count differences from the plan in the report.
 
     Raises:
         TargetError: If it cannot be read.
     """
-    limits, name = transfer.settings.options.limits, handed.info.title
+    limits, name = transfer.settings.options.limits, delivered.info.title
     try:
-        written = WrittenOutput(transfer.format, handed, Place(Path(name)), limits)
-        found = read_again(written, records)
+        written = WrittenOutput(transfer.format, delivered, Place(Path(name)), limits)
+        comparison = read_again(written, records)
     except InputError as error:
         raise TargetError(
             f"the output cannot be read back: {error.message}", file=error.file
         ) from error
-    found.differences.into(transfer.report)
-    word: Literal["equal", "differs"] = "differs" if found.differences else "equal"
-    return OutputCheck(word, tallied(records), found.records, found.differences)
+    comparison.differences.into(transfer.report)
+    word: Literal["equal", "differs"] = "differs" if comparison.differences else "equal"
+    return OutputCheck(word, tallied(records), comparison.records, comparison.differences)
 
 
 def account_of_output(
-    errand: Transfer, output: TransferEnd, found: OutputCheck, *, signed_by: str | None = None
+    transfer: Transfer, output: TransferEnd, check: OutputCheck, *, signed_by: str | None = None
 ) -> ReceiptBody:
     """Return the body of the receipt of an outgoing transfer.
 
     Args:
-        errand: The transfer.
+        transfer: The transfer.
         output: The output as written.
-        found: Result of reading it back.
+        check: Result of reading it back.
         signed_by: Key that signed the output.
     """
-    report, screening = errand.report, errand.screening
-    taken = {name: there for name, there in found.planned.records.items() if name in CARRIED}
+    report, screening = transfer.report, transfer.screening
+    carried = {name: number for name, number in check.planned.records.items() if name in CARRIED}
     lost = Counter[str]()
     for loss in report.losses.values():
         lost[loss.name] += loss.count
-    written = {name: max(0, number - lost[name]) for name, number in taken.items()}
-    kept = Counter(found.planned.kept) - found.differences.members
+    written = {name: max(0, number - lost[name]) for name, number in carried.items()}
+    preserved = Counter(check.planned.kept) - check.differences.members
     return ReceiptBody(
         version=VERSION,
-        kind=errand.kind,
+        kind=transfer.kind,
         tool=tool_version(),
-        began=errand.began,
+        began=transfer.began,
         ended=now(),
-        input=errand.input,
+        input=transfer.input,
         output=output,
-        counts=combine_counts(taken, taken, written, found.records),
-        verdict=errand.verdict,
-        read_back=found.word,
-        sidecar=found.sidecar.there if found.sidecar else None,
-        beside=lost_in(found.sidecar.report, ()) if found.sidecar else [],
-        kept=dict(sorted(kept.items())),
-        added=dict(sorted(found.differences.added.items())[:100]),
-        lost=lost_in(report, errand.accepted),
+        counts=combine_counts(carried, carried, written, check.records),
+        verdict=transfer.verdict,
+        read_back=check.word,
+        sidecar=check.sidecar.end if check.sidecar else None,
+        beside=lost_in(check.sidecar.report, ()) if check.sidecar else [],
+        kept=dict(sorted(preserved.items())),
+        added=dict(sorted(check.differences.added.items())[:100]),
+        lost=lost_in(report, transfer.accepted),
         refused=report.left_out,
         refusals=refusals_in(report),
-        accepted=[receipt_text(one) for one in errand.accepted],
+        accepted=[receipt_text(one) for one in transfer.accepted],
         secrets=screening.found if screening else {},
         secrets_kept=screening.kept if screening else 0,
         signed_by=signed_by,
@@ -507,7 +511,7 @@ _decode = msgspec.json.Decoder(resolved(_Scoped)).decode
 
 
 def tried_plan(
-    errand: OutputJob, records: RecordSet, writing: WriteContext, census: RecordCounter
+    job: OutputJob, records: RecordSet, writing: WriteContext, census: RecordCounter
 ) -> TransferPlan:
     """Return the plan of a transfer to a file; losses are added to its report.
 
@@ -517,23 +521,23 @@ def tried_plan(
         LossError: With ``fail_on_loss``, if something would be lost.
         TargetError: If the format can hold none of the records.
     """
-    known = Report() if errand.sidecar is not None else errand.report
+    known = Report() if job.sidecar is not None else job.report
     trial = replace(writing, report=known)
-    with ScratchTarget(errand.output) as scratch:
-        errand.writer.write(records, scratch, trial)
-        if not _is_proved(errand.writer):
-            _found(errand, records, trial, scratch.written).differences.into(known)
-    if errand.sidecar is not None:
+    with ScratchTarget(job.output) as scratch:
+        job.writer.write(records, scratch, trial)
+        if not _is_proved(job.writer):
+            _read_back_output(job, records, trial, scratch.written).differences.into(known)
+    if job.sidecar is not None:
         if known.total:
-            errand.report.note(f"written to the sidecar: {loss_summary(known)}")
+            job.report.note(f"written to the sidecar: {loss_summary(known)}")
         for note in known.notes:
-            errand.report.note(note)
-    if errand.fail_on_loss:
-        require_no_loss(errand.report, errand.output, errand.accepted)
+            job.report.note(note)
+    if job.fail_on_loss:
+        require_no_loss(job.report, job.output, job.accepted)
     target = TargetPlan(
-        name=errand.called, makes=errand.outlet.status is None, created=records_in(records)
+        name=job.called, makes=job.outlet.status is None, created=records_in(records)
     )
-    return plan_of(errand, records, target, census)
+    return plan_of(job, records, target, census)
 
 
 def records_in(records: RecordSet) -> int:
@@ -542,12 +546,12 @@ def records_in(records: RecordSet) -> int:
 
 
 def plan_of(
-    errand: Transfer, records: RecordSet, target: TargetPlan, census: RecordCounter
+    transfer: Transfer, records: RecordSet, target: TargetPlan, census: RecordCounter
 ) -> TransferPlan:
     """Return the plan of a transfer whose report has the losses.
 
     Args:
-        errand: The transfer.
+        transfer: The transfer.
         records: The records.
         target: Plan for the output.
         census: Counts the records.
@@ -558,10 +562,10 @@ def plan_of(
         owners[owner_of(_decode(line).scope)] += 1
     return TransferPlan(
         version=VERSION,
-        kind=errand.kind,
+        kind=transfer.kind,
         tool=tool_version(),
-        input=errand.input,
-        output=TransferEnd(name=target.name, format=errand.format, records=census.types.total()),
+        input=transfer.input,
+        output=TransferEnd(name=target.name, format=transfer.format, records=census.types.total()),
         read=dict(sorted(census.types.items())),
         targets=[target],
         embedding=census.embedding,
@@ -572,11 +576,11 @@ def plan_of(
             for owner, there in owners.most_common(_MOST_TENANTS)
         ],
         tenants_left=max(0, len(owners) - _MOST_TENANTS),
-        cannot_hold=lost_in(errand.report, errand.accepted),
-        refused=errand.report.left_out,
-        refusals=refusals_in(errand.report),
-        secrets=errand.screening.found if errand.screening else {},
-        notes=notes_in(errand.report),
+        cannot_hold=lost_in(transfer.report, transfer.accepted),
+        refused=transfer.report.left_out,
+        refusals=refusals_in(transfer.report),
+        secrets=transfer.screening.found if transfer.screening else {},
+        notes=notes_in(transfer.report),
     )
 
 
@@ -596,26 +600,26 @@ def sidecar_outlet(outlet: Outlet, lock: Lock) -> Outlet:
     return encrypted_outlet(outlet.sibling(name_for(outlet.path, encrypted=lock.is_set)), lock)
 
 
-def refuse_other(outlet: Outlet, writer: Format, *, wanted: bool, overwrite: bool) -> None:
+def refuse_other(outlet: Outlet, writer: Format, *, with_sidecar: bool, overwrite: bool) -> None:
     """Refuse an output if a sidecar of that name exists, which would belong to another file.
 
     Raises:
         TargetExistsError: If there is one, and it may not be replaced.
     """
-    if overwrite or (wanted and writer.info.traits.within):
+    if overwrite or (with_sidecar and writer.info.traits.within):
         return
     for name in _names(outlet.path):
-        with outlet.sibling(name) as there:
-            if there.status is not None:
+        with outlet.sibling(name) as sibling:
+            if sibling.status is not None:
                 raise TargetExistsError(
                     "the sidecar already exists",
-                    file=str(there),
+                    file=str(sibling),
                     hint="Use --overwrite (overwrite=True) to replace both.",
                 )
 
 
 def write_sidecar(
-    errand: OutputJob,
+    job: OutputJob,
     outlet: Outlet,
     records: RecordSet,
     writing: WriteContext,
@@ -624,7 +628,7 @@ def write_sidecar(
     """Write the sidecar of an output; None if the output holds everything.
 
     Args:
-        errand: The transfer.
+        job: The transfer.
         outlet: The sidecar.
         records: The records of the transfer.
         writing: Context in which the output was written.
@@ -634,41 +638,41 @@ def write_sidecar(
         TargetError: If it cannot be written.
         InputError: If what was written cannot be read.
     """
-    limits, writer = errand.settings.options.limits, errand.writer
+    limits, writer = job.settings.options.limits, job.writer
     if writer.info.traits.sealed and writer.info.traits.exact:
-        errand.report.note(_NEEDLESS)
+        job.report.note(_NEEDLESS)
         return None
-    with errand.outlet.written() as there:
-        digest, size = file_digest(there)
+    with job.outlet.written() as file:
+        digest, size = file_digest(file)
         reading = ReadContext(limits=limits, only_ours=writing.around)
-        items = writer.read(Place(there.path, held=there), reading)
+        items = writer.read(Place(file.path, held=file), reading)
         try:
-            made = SidecarBuilder(records, items, keeps_ids=writer.info.traits.keeps_ids)
+            builder = SidecarBuilder(records, items, keeps_ids=writer.info.traits.keeps_ids)
         except EmptyInputError as error:
-            errand.outlet.remove()
-            raise empty_output_error(errand) from error
-        with closing(made) as making:
-            if not making.is_needed:
-                errand.report.note(_NEEDLESS)
+            job.outlet.remove()
+            raise empty_output_error(job) from error
+        with closing(builder):
+            if not builder.is_needed:
+                job.report.note(_NEEDLESS)
                 return None
-            replaces = errand.replaces or writer.info.traits.within
+            replaces = job.replaces or writer.info.traits.within
             with outlet.writing(overwrite=replaces) as sink:
-                making.write(sink, errand.format, Output(digest=digest, bytes=size))
-    with outlet.stored() as there:
-        found, length = file_digest(there)
-    end = TransferEnd(name=receipt_text(str(outlet.path)), digest=found, bytes=length)
+                builder.write(sink, job.format, Output(digest=digest, bytes=size))
+    with outlet.stored() as file:
+        sidecar_digest, length = file_digest(file)
+    end = TransferEnd(name=receipt_text(str(outlet.path)), digest=sidecar_digest, bytes=length)
     return Sidecar(end, known, digest, Report())
 
 
-def remove_stale(errand: OutputJob) -> None:
+def remove_stale(job: OutputJob) -> None:
     """Remove the sidecar of a replaced file: it would be read as that of the new file."""
-    if not errand.replaces:
+    if not job.replaces:
         return
-    for name in _names(errand.outlet.path):
-        with errand.outlet.sibling(name) as there:
+    for name in _names(job.outlet.path):
+        with job.outlet.sibling(name) as there:
             if there.status is not None:
                 there.remove()
-                errand.report.note(
+                job.report.note(
                     f"the sidecar of the previous file was removed: {receipt_text(name)}"
                 )
 
@@ -755,14 +759,14 @@ class OutputVerification(NamedTuple):
 class OutputResult(NamedTuple):
     """A written and verified output."""
 
-    there: TransferEnd
-    again: OutputCheck
+    end: TransferEnd
+    check: OutputCheck
     verdict: str | None
     """Outcome of the verification of a sealed output."""
 
 
 def write_output(
-    errand: OutputJob,
+    job: OutputJob,
     records: RecordSet,
     writing: WriteContext,
     judging: OutputVerification,
@@ -773,7 +777,7 @@ def write_output(
     """Write records, read them back, and only then rename the output to its final name.
 
     Args:
-        errand: The transfer; losses are added to its report.
+        job: The transfer; losses are added to its report.
         records: The records.
         writing: Context of writing.
         judging: How to verify a sealed output.
@@ -784,31 +788,31 @@ def write_output(
         TargetError: If it cannot be written, or reads back differently. An existing file is kept.
         LossError: With ``fail_on_loss``, if something would be lost.
     """
-    outlet, beside = errand.outlet, errand.sidecar
-    whole = errand.fail_on_loss and beside is None
+    outlet, beside = job.outlet, job.sidecar
+    whole = job.fail_on_loss and beside is None
     target = Target(outlet.path, overwrite=overwrite, outlet=outlet)
-    known = frozenset(errand.report.losses)
+    known = frozenset(job.report.losses)
     with (
         outlet.defer_publication(),
         nullcontext() if beside is None else beside.defer_publication(),
     ):
-        write(errand.writer, records, target, writing, whole=whole, accepted=errand.accepted)
+        write(job.writer, records, target, writing, whole=whole, accepted=job.accepted)
         if check_input is not None:
             check_input()
-        verdict = read_back(outlet, errand.writer, *judging)
-        sidecar = None if beside is None else write_sidecar(errand, beside, records, writing, known)
-        again = compare_output(errand, records, writing, sidecar)
-        with outlet.stored() as made:
-            digest, size = file_digest(made)
+        verdict = read_back(outlet, job.writer, *judging)
+        sidecar = None if beside is None else write_sidecar(job, beside, records, writing, known)
+        check = compare_output(job, records, writing, sidecar)
+        with outlet.stored() as file:
+            digest, size = file_digest(file)
     if sidecar is None:
-        remove_stale(errand)
+        remove_stale(job)
     if outlet.kept is not None:
-        errand.report.note(f"the previous file was renamed to {receipt_text(outlet.kept.name)}")
-    there = TransferEnd(
-        name=errand.called,
-        format=errand.format,
+        job.report.note(f"the previous file was renamed to {receipt_text(outlet.kept.name)}")
+    end = TransferEnd(
+        name=job.called,
+        format=job.format,
         digest=digest,
         bytes=size,
-        records=sum(again.records.values()),
+        records=sum(check.records.values()),
     )
-    return OutputResult(there, again, verdict)
+    return OutputResult(end, check, verdict)

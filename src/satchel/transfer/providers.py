@@ -85,68 +85,68 @@ def read_provider(
         ConfigError: If no connector for it is installed.
         InputError: If it cannot be read, is empty, or the owner of a memory is unknown.
     """
-    place = place_of(provider)
+    address = place_of(provider)
     with temporary_store(settings) as stage:
         quiet = structs.replace(stage, hooks=type(stage.hooks)({}))
         options = ImportOptions(accept_loss=accept_loss, keeps_receipt=False)
-        yield ProviderMemory(stage, import_file(quiet, place, None, owner, options))
+        yield ProviderMemory(stage, import_file(quiet, address, None, owner, options))
 
 
 def export_live(
     settings: Settings,
-    wanted: str | None,
+    user: str | None,
     owner: Owners,
-    asked: tuple[Path | Outlet, ExportOptions],
+    request: tuple[Path | Outlet, ExportOptions],
 ) -> Export:
     """Write the memory of one user of a product to a file; see ``export``.
 
     Args:
         settings: Settings with the product.
-        wanted: The user; None for the only one.
+        user: The user; None for the only one.
         owner: Returns the key that owns temporary banks.
-        asked: The output and the options.
+        request: The output and the options.
 
     Raises:
         UnknownBankError: If there is no such user.
         SatchelError: As ``read_provider`` and ``export``.
     """
     require_owner(settings, "provider")
-    output, options = asked
+    output, options = request
     provider = _provider(settings)
     with (
-        read_provider(settings, provider, owner, options.accept_loss) as found,
-        open_bank(found.stage, wanted) as bank,
+        read_provider(settings, provider, owner, options.accept_loss) as memory,
+        open_bank(memory.stage, user) as bank,
     ):
-        done = export(bank, output, replace(options, keeps_receipt=False))
-        end, imported = found.end(bank.name), found.imported
-    done = structs.replace(
-        done,
-        losses=[*imported.losses, *done.losses],
-        notes=[*imported.notes, *done.notes],
-        unaccepted=imported.unaccepted + done.unaccepted,
+        result = export(bank, output, replace(options, keeps_receipt=False))
+        end, imported = memory.end(bank.name), memory.imported
+    result = structs.replace(
+        result,
+        losses=[*imported.losses, *result.losses],
+        notes=[*imported.notes, *result.notes],
+        unaccepted=imported.unaccepted + result.unaccepted,
     )
-    if done.plan is not None:
-        return structs.replace(done, plan=structs.replace(done.plan, input=end))
-    if done.account is None:
-        return done
+    if result.plan is not None:
+        return structs.replace(result, plan=structs.replace(result.plan, input=end))
+    if result.account is None:
+        return result
     read = structs.replace(imported.accounts[0], counts={})
-    account = join_receipt_bodies("export", (end, done.account.output), [read], [done.account])
+    account = join_receipt_bodies("export", (end, result.account.output), [read], [result.account])
     account = structs.replace(
         account,
-        counts=done.account.counts,
-        secrets=done.account.secrets,
-        secrets_kept=done.account.secrets_kept,
+        counts=result.account.counts,
+        secrets=result.account.secrets,
+        secrets_kept=result.account.secrets_kept,
     )
     receipt, problems = save_receipt(settings, account, key=options.key, copy=options.receipt)
     problem = problems[0] if problems else None
-    return structs.replace(done, receipt=receipt, receipt_problem=problem, account=account)
+    return structs.replace(result, receipt=receipt, receipt_problem=problem, account=account)
 
 
 def import_live(
     settings: Settings,
     source: Path | OpenFile | str | None,
     owner: Owners,
-    asked: tuple[str | None, ImportOptions],
+    request: tuple[str | None, ImportOptions],
 ) -> ImportSummary:
     """Import a file into a product; what the product cannot hold is among the losses.
 
@@ -154,15 +154,15 @@ def import_live(
         settings: Settings with the product.
         source: The file; None for standard input.
         owner: Returns the key that owns temporary banks.
-        asked: The bank for everything, if any, and the options.
+        request: The bank for everything, if any, and the options.
 
     Raises:
         UsageError: If the conflict policy is one that products do not support.
         SatchelError: As ``import_file`` and ``export``.
     """
     require_owner(settings, "provider")
-    place = place_of(_provider(settings))
-    bank, options = asked
+    address = place_of(_provider(settings))
+    bank, options = request
     if options.mirror or options.on_conflict in (ConflictPolicy.RENAME, ConflictPolicy.ERROR):
         raise UsageError(
             "a live product supports only skipping or overwriting other versions",
@@ -180,38 +180,38 @@ def import_live(
             embeddings=options.embeddings,
             keeps_receipt=False,
         )
-        written = write_banks(stage, place, how)
-    found = structs.replace(
+        exports = write_banks(stage, address, how)
+    summary = structs.replace(
         read,
-        losses=[*read.losses, *(loss for one in written for loss in one.losses)],
-        notes=[*read.notes, *(note for one in written for note in one.notes)],
-        unaccepted=read.unaccepted + sum(one.unaccepted for one in written),
+        losses=[*read.losses, *(loss for written in exports for loss in written.losses)],
+        notes=[*read.notes, *(note for written in exports for note in written.notes)],
+        unaccepted=read.unaccepted + sum(written.unaccepted for written in exports),
         dry_run=options.dry_run,
         accounts=[],
     )
     ends = (
         read.accounts[0].input,
-        TransferEnd(name=receipt_text(str(place)), format=written[0].format),
+        TransferEnd(name=receipt_text(str(address)), format=exports[0].format),
     )
-    plans = [one.plan for one in written if one.plan is not None]
+    plans = [written.plan for written in exports if written.plan is not None]
     if plans:
-        return structs.replace(found, plan=joined_plan(ends, read.accounts[0], plans))
-    accounts = [one.account for one in written if one.account is not None]
+        return structs.replace(summary, plan=joined_plan(ends, read.accounts[0], plans))
+    accounts = [written.account for written in exports if written.account is not None]
     account = join_receipt_bodies("import", ends, read.accounts, accounts)
     output = structs.replace(account.output, records=account.total.read_back)
-    taken = sum(one.written or 0 for one in written)
+    total = sum(written.written or 0 for written in exports)
     account = structs.replace(
         account,
         output=output,
-        done={"written": taken, "known": sum(one.known or 0 for one in written)},
-        unchanged=taken == 0 and account.unaccepted == 0,
+        done={"written": total, "known": sum(written.known or 0 for written in exports)},
+        unchanged=total == 0 and account.unaccepted == 0,
     )
     receipt, notes = save_receipt(settings, account, copy=options.receipt)
     return structs.replace(
-        found,
+        summary,
         accounts=[account],
         receipts=[receipt] if receipt else [],
-        notes=[*found.notes, *notes],
+        notes=[*summary.notes, *notes],
     )
 
 
@@ -253,9 +253,9 @@ def _provider(settings: Settings) -> Provider:
     return settings.provider
 
 
-def write_banks(stage: Settings, place: Path, options: ExportOptions) -> list[Export]:
+def write_banks(stage: Settings, address: Path, options: ExportOptions) -> list[Export]:
     """Write all banks of a store to a product."""
     with configured_store(stage, read_only=True) as store:
         with store.reading() as reader:
             banks = reader.banks()
-        return [export(open_bank_in(stage, store, bank), place, options) for bank in banks]
+        return [export(open_bank_in(stage, store, bank), address, options) for bank in banks]

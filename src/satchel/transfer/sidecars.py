@@ -62,38 +62,38 @@ class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
 
 def change_of(before: dict[str, Any], after: dict[str, Any]) -> ObjectChange:
     """Return the changes from ``before`` to ``after``, both of canonical values."""
-    found = ObjectChange({}, {}, {})
+    change = ObjectChange({}, {}, {})
     for name in sorted(before.keys() | after.keys()):
-        one, other = before.get(name), after.get(name)
+        old, new = before.get(name), after.get(name)
         if name in before and name in after:
-            if canonical_checked(one) == canonical_checked(other):
+            if canonical_checked(old) == canonical_checked(new):
                 continue
-            if isinstance(one, dict) and isinstance(other, dict):
-                found.within[name] = change_of(one, other)
+            if isinstance(old, dict) and isinstance(new, dict):
+                change.within[name] = change_of(old, new)
                 continue
         if name in before:
-            found.was[name] = _mark(one)
+            change.was[name] = _mark(old)
         if name in after:
-            found.to[name] = other
-    return found
+            change.to[name] = new
+    return change
 
 
 def apply_change(now: dict[str, Any], change: ObjectChange) -> dict[str, Any]:
     """Return an object with changes applied, except to members that differ from before."""
-    made = dict(now)
+    changed = dict(now)
     for name in change.to.keys() | change.was.keys():
-        there = _mark(now[name]) if name in now else None
-        if there != change.was.get(name):
+        mark = _mark(now[name]) if name in now else None
+        if mark != change.was.get(name):
             continue
         if name in change.to:
-            made[name] = change.to[name]
+            changed[name] = change.to[name]
         else:
-            del made[name]
+            del changed[name]
     for name, inner in change.within.items():
         part = now.get(name)
         if isinstance(part, dict):
-            made[name] = apply_change(part, inner)
-    return made
+            changed[name] = apply_change(part, inner)
+    return changed
 
 
 def _mark(value: Any) -> str:
@@ -249,16 +249,16 @@ def read_lines(file: InputPath, limits: Limits) -> Iterator[tuple[SidecarLine, b
         LimitError: If a line is too long, or there are too many.
         UnreadableError: If it cannot be read.
     """
-    most, found, count = _ROOM * limits.entry_bytes, blake3(), 0
+    most, hasher, count = _ROOM * limits.entry_bytes, blake3(), 0
     with open_input(file) as stream:
         head = _head(stream)
         while body := stream.readline(most + 1):
             count += 1
             if len(body) > most or count > limits.records:
                 raise LimitError("too large for a sidecar", line=count + 1)
-            found.update(body)
+            hasher.update(body)
             yield _line(body, count + 1), body
-        if count != head.lines or head.digest != f"blake3:{found.hexdigest()}":
+        if count != head.lines or head.digest != f"blake3:{hasher.hexdigest()}":
             raise MalformedError(
                 "the sidecar was changed or truncated", line=count + 1, field="digest", hint=WITHOUT
             )
@@ -329,7 +329,7 @@ class SidecarBuilder:
     """
 
     def __init__(
-        self, planned: RecordSet, found: Iterator[Model | Sealed], *, keeps_ids: bool
+        self, planned: RecordSet, items: Iterator[Model | Sealed], *, keeps_ids: bool
     ) -> None:
         self._lines = SidecarLines()
         with ExitStack() as stack:
@@ -338,7 +338,7 @@ class SidecarBuilder:
             pairing.add(
                 0, (identify_record(_named(kind, line)) for kind, line in lines_of(planned))
             )
-            pairing.add(1, map(said_of, map(UnsealedRecords(keeps_ids=keeps_ids), found)))
+            pairing.add(1, map(said_of, map(UnsealedRecords(keeps_ids=keeps_ids), items)))
             pairing.pair(BY)
             pairing.pair_by_turn(surely=True)
             self._add(pairing)
@@ -374,19 +374,19 @@ def said_of(record: Sealed) -> RecordIdentity:
     return identify_record(record, draft=True)
 
 
-def _sidecar_line(wanted: dict[str, Any], there: bytes) -> SidecarLine:
-    before = value_of(there)
-    said = identify_record(Sealed(before.get("id", ""), before["type"], there), draft=True)
-    one, other = (
+def _sidecar_line(planned: dict[str, Any], body: bytes) -> SidecarLine:
+    before = value_of(body)
+    identity = identify_record(Sealed(before.get("id", ""), before["type"], body), draft=True)
+    old, new = (
         {name: part for name, part in value.items() if name not in _GIVEN}
-        for value in (before, wanted)
+        for value in (before, planned)
     )
     return SidecarLine(
-        known=marks_of(said),
+        known=marks_of(identity),
         type=before["type"],
-        id=wanted["id"],
-        nonce=wanted["nonce"],
-        change=change_of(one, other),
+        id=planned["id"],
+        nonce=planned["nonce"],
+        change=change_of(old, new),
     )
 
 
@@ -480,14 +480,14 @@ class SidecarFormat:
         """Write as the format does."""
         self._adapter.write(records, target, writing)
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield the restored records.
 
         Raises:
             MalformedError: If the sidecar is not of this file, or was altered.
             InputError: As the format.
         """
-        pairing = self._paired(place, reading)
+        pairing = self._paired(location, reading)
         made_up = ScratchMap()
         try:
             for pair in pairing.pairs():
@@ -497,13 +497,13 @@ class SidecarFormat:
                         self._record(line, pair.other, reading.limits), _model(pair.other)
                     )
             unsealed = UnsealedRecords(keeps_ids=self._keeps_ids)
-            for number, item in enumerate(self._adapter.read(place, reading)):
-                body, found = unsealed(item).body, pairing.first_of(number)
-                if found is not None:
-                    one = self._as_it_was(line_of(found), body, reading.limits)
-                    if one is not None:
-                        yield RestoredRecord(one, item)
-                    elif line_of(found).id is None:
+            for number, item in enumerate(self._adapter.read(location, reading)):
+                body, match = unsealed(item).body, pairing.first_of(number)
+                if match is not None:
+                    restored = self._as_it_was(line_of(match), body, reading.limits)
+                    if restored is not None:
+                        yield RestoredRecord(restored, item)
+                    elif line_of(match).id is None:
                         made_up.add((placeholder_of(item) or "").encode())
                 elif _leads_to(item, made_up):
                     reading.report.lost("edge", "its target was generated by the format")
@@ -539,27 +539,27 @@ class SidecarFormat:
             "Changed records were merged with the sidecar; removed records were not restored"
         )
 
-    def _paired(self, place: Place, asked: ReadContext) -> Pairing:
+    def _paired(self, location: Place, reading: ReadContext) -> Pairing:
         """Match lines to records; this also verifies the whole sidecar."""
         if self._pairing is not None:
             return self._pairing
         pairing = self._pairing = Pairing()
         try:
-            pairing.add(0, self._lines(asked.limits))
+            pairing.add(0, self._lines(reading.limits))
         except InputError as error:
             error.file = self._called
             raise
         first = ReadContext(
-            limits=asked.limits,
-            skip_bad=asked.skip_bad,
-            agent=asked.agent,
-            only_ours=asked.only_ours,
-            any_version=asked.any_version,
+            limits=reading.limits,
+            skip_bad=reading.skip_bad,
+            agent=reading.agent,
+            only_ours=reading.only_ours,
+            any_version=reading.any_version,
         )
         unsealed = UnsealedRecords(keeps_ids=self._keeps_ids)
-        pairing.add(1, map(said_of, map(unsealed, self._adapter.read(place, first))))
+        pairing.add(1, map(said_of, map(unsealed, self._adapter.read(location, first))))
         pairing.pair(BY)
-        self._count(pairing, asked.limits)
+        self._count(pairing, reading.limits)
         return pairing
 
     def _lines(self, limits: Limits) -> Iterator[RecordIdentity]:
@@ -580,11 +580,11 @@ class SidecarFormat:
                 same += 1
             else:
                 self.replaces[self._record(line, pair.other, limits).id] = line.id
-        gone = [line.id for line in (line_of(one) for _, _, one in pairing.alone(0)) if line.id]
-        for identity in gone:
+        missing = [line.id for line in (line_of(one) for _, _, one in pairing.alone(0)) if line.id]
+        for identity in missing:
             self._gone.add(identity.encode())
         new = sum(1 for _ in pairing.alone(1))
-        self.since = SidecarChanges(same, len(self.replaces), new, len(gone))
+        self.since = SidecarChanges(same, len(self.replaces), new, len(missing))
         if not self.is_same and same + len(self.replaces) == 0:
             raise MalformedError(
                 "the sidecar belongs to another file: none of its records are here",
@@ -594,13 +594,13 @@ class SidecarFormat:
                 hint=WITHOUT,
             )
 
-    def _record(self, line: SidecarLine, there: bytes, limits: Limits) -> Sealed:
+    def _record(self, line: SidecarLine, body: bytes, limits: Limits) -> Sealed:
         """Return the restored record for one in the file, with later changes."""
         value = apply_change(
-            {name: part for name, part in value_of(there).items() if name not in ("id", "nonce")},
+            {name: part for name, part in value_of(body).items() if name not in ("id", "nonce")},
             line.change,
         )
-        if _is_as_it_was(line, there):
+        if _is_as_it_was(line, body):
             whole = canonical_checked({**value, "id": line.id, "nonce": line.nonce})
             return self._carried(whole, limits)
         nonce = blake3(

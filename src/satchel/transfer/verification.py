@@ -162,11 +162,13 @@ _UNSAFE = frozenset({Outcome.UNSIGNED, Outcome.UNTRUSTED, Outcome.ENTRIES_ONLY, 
 
 def require_trust(verdict: Verification, accepted: frozenset[Outcome], name: str) -> None:
     """Refuse to read records from a file that no trusted key signed, unless that is accepted."""
-    refused = [found for found in verdict.outcomes if found in _UNSAFE and found not in accepted]
+    refused = [
+        outcome for outcome in verdict.outcomes if outcome in _UNSAFE and outcome not in accepted
+    ]
     if refused:
-        first = {one.outcome: one.message for one in reversed(verdict.findings)}
+        first = {finding.outcome: finding.message for finding in reversed(verdict.findings)}
         why = "; ".join(first[outcome] for outcome in refused)
-        accept = " ".join(f"--unsafe-accept {found}" for found in refused)
+        accept = " ".join(f"--unsafe-accept {outcome}" for outcome in refused)
         trust = trust_hint(verdict) if Outcome.UNTRUSTED in refused else None
         raise VerificationError(
             f"the file is {' and '.join(refused)}: {why}",
@@ -247,8 +249,8 @@ def inspect(
 def _inspected(
     file: OpenFile, settings: Settings, source_format: str | None, on_progress: Progress | None
 ) -> Overview:
-    place = Place(file.path, on_progress, held=file)
-    name = source_format or formats.recognise(place)
+    location = Place(file.path, on_progress, held=file)
+    name = source_format or formats.recognise(location)
     reader = formats[name]
     outcome = None
     if reader.info.traits.sealed:
@@ -256,12 +258,12 @@ def _inspected(
         outcome = verify(file, settings, options).outcome.value
     reading = ReadContext(limits=settings.options.limits)
     tally = _Tally()
-    for model in _models(reader, place, reading):
+    for model in _models(reader, location, reading):
         tally.add(model)
     if not tally.records:
-        raise EmptyInputError("the file contains no memories", file=place.name)
+        raise EmptyInputError("the file contains no memories", file=location.name)
     return Overview(
-        file=place.name,
+        file=location.name,
         format=name,
         title=reader.info.title,
         bytes=file.status.st_size,
@@ -273,8 +275,8 @@ def _inspected(
     )
 
 
-def _models(reader: Format, place: Place, reading: ReadContext) -> Iterator[Model]:
-    for item in reader.read(place, reading):
+def _models(reader: Format, location: Place, reading: ReadContext) -> Iterator[Model]:
+    for item in reader.read(location, reading):
         yield item.model if isinstance(item, Sealed) else item
 
 
@@ -370,10 +372,10 @@ class FileSource:
 
     settings: Settings
     file: OpenFile | None = None
-    """File to read in place of the first path of the options."""
+    """File to read in location of the first path of the options."""
 
     output: Path | None = None
-    """File to write in place of the output of the options."""
+    """File to write in location of the output of the options."""
 
     key: Callable[[str | None], keys.SigningKey] | None = None
     """Returns the signing key of a name; by default with the passphrase of the options."""

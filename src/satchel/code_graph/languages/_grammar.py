@@ -179,18 +179,23 @@ class SymbolCollector:
 
     def _numbered(self) -> Iterable[Symbol]:
         times = dict[tuple[str, str], int]()
-        for one in self._symbols:
-            again = times[one.qualified, one.kind] = times.get((one.qualified, one.kind), 0) + 1
+        for draft in self._symbols:
+            again = times[draft.qualified, draft.kind] = (
+                times.get((draft.qualified, draft.kind), 0) + 1
+            )
             yield Symbol(
-                one.name,
-                one.qualified,
-                one.kind,
-                one.owner,
-                *one.lines,
-                one.signature,
-                one.doc,
-                one.complexity,
-                (*one.bases, *(self._bases.get(one.qualified, ()) if one.kind in TYPES else ())),
+                draft.name,
+                draft.qualified,
+                draft.kind,
+                draft.owner,
+                *draft.lines,
+                draft.signature,
+                draft.doc,
+                draft.complexity,
+                (
+                    *draft.bases,
+                    *(self._bases.get(draft.qualified, ()) if draft.kind in TYPES else ()),
+                ),
                 again,
             )
 
@@ -201,16 +206,16 @@ class SymbolCollector:
     def type_of(self, owner: int, name: str) -> str:
         """Return the declared type of a name where it is used; empty if unknown."""
         before, _, last = name.rpartition(".")
-        found = self._declared(owner, name)
-        if not found and before and "." not in before:
-            found = self._fields.get((self._declared(owner, before), last), "")
-        return "" if found == _AMBIGUOUS else found
+        type_name = self._declared(owner, name)
+        if not type_name and before and "." not in before:
+            type_name = self._fields.get((self._declared(owner, before), last), "")
+        return "" if type_name == _AMBIGUOUS else type_name
 
     def _declared(self, owner: int, name: str) -> str:
         while name:
-            found = self._types.get((owner, name))
-            if found is not None or owner == MODULE:
-                return found or ""
+            type_name = self._types.get((owner, name))
+            if type_name is not None or owner == MODULE:
+                return type_name or ""
             owner = self._symbols[owner].owner
         return ""
 
@@ -327,12 +332,12 @@ _MOST_COMMENTS = 40
 
 def _without_signs(comment: str) -> str:
     """Return the text of a comment."""
-    rows = []
-    for row in comment.splitlines():
-        said = row.strip().removesuffix("*/").lstrip("/*!").strip()
-        if said:
-            rows.append(said)
-    return "\n".join(rows)
+    lines = []
+    for line in comment.splitlines():
+        text = line.strip().removesuffix("*/").lstrip("/*!").strip()
+        if text:
+            lines.append(text)
+    return "\n".join(lines)
 
 
 def _behind_decorators(node: Syntax) -> int:

@@ -28,21 +28,21 @@ def _type(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
 
 def _embedded(walk: SyntaxWalk, type_: Syntax) -> list[str]:
     """Return the types that a struct or an interface embeds."""
-    found = list[str]()
+    types = list[str]()
     for part in type_.named_children:
-        for one in part.named_children if part.type == "field_declaration_list" else [part]:
-            if one.type == "field_declaration" and one.child_by_field_name("name") is None:
-                found.append(plain_type(walk.text(one.child_by_field_name("type"), 200)))
-            elif one.type == "type_elem" and one.named_child_count == 1:
-                found.append(plain_type(walk.text(one, 200)))
-    return [each for each in found if each]
+        for element in part.named_children if part.type == "field_declaration_list" else [part]:
+            if element.type == "field_declaration" and element.child_by_field_name("name") is None:
+                types.append(plain_type(walk.text(element.child_by_field_name("type"), 200)))
+            elif element.type == "type_elem" and element.named_child_count == 1:
+                types.append(plain_type(walk.text(element, 200)))
+    return [each for each in types if each]
 
 
 def _fields(walk: SyntaxWalk, struct: Syntax, number: int) -> None:
     for part in struct.named_children:
-        for one in part.named_children:
-            name = walk.text(one.child_by_field_name("name"), 200)
-            type_ = plain_type(walk.text(one.child_by_field_name("type"), 200))
+        for field in part.named_children:
+            name = walk.text(field.child_by_field_name("name"), 200)
+            type_ = plain_type(walk.text(field.child_by_field_name("type"), 200))
             walk.found.typed(number, f"self.{name}", type_)
 
 
@@ -63,13 +63,13 @@ def _method(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
 
 def _typed(walk: SyntaxWalk, node: Syntax, number: int) -> None:
     parameters = node.child_by_field_name("parameters")
-    for one in parameters.named_children if parameters is not None else []:
-        type_ = plain_type(walk.text(one.child_by_field_name("type"), 200))
-        for name in one.children_by_field_name("name"):
+    for parameter in parameters.named_children if parameters is not None else []:
+        type_ = plain_type(walk.text(parameter.child_by_field_name("type"), 200))
+        for name in parameter.children_by_field_name("name"):
             walk.found.typed(number, walk.text(name, 200), type_)
 
 
-def _made(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
+def _short_variable(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     """``x := T{}`` and ``x := &T{}``."""
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
     if left is not None and right is not None and left.named_child_count == 1:
@@ -130,7 +130,7 @@ _GRAMMAR = Grammar(
         "function_declaration": _function,
         "method_declaration": _method,
         "method_elem": _element,
-        "short_var_declaration": _made,
+        "short_var_declaration": _short_variable,
         "call_expression": _call,
         "import_spec": _import,
     },

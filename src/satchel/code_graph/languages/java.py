@@ -20,7 +20,7 @@ def _chain(walk: SyntaxWalk, node: Syntax | None) -> str:
     return chain(walk, node, _MEMBERS, _NAMES)
 
 
-def _of(kind: str) -> Step:
+def _definition(kind: str) -> Step:
     def step(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
         bases = list[str]()
         for part in node.children:
@@ -33,11 +33,11 @@ def _of(kind: str) -> Step:
 
 
 def _types(walk: SyntaxWalk, part: Syntax) -> list[str]:
-    found = list[str]()
-    for one in part.named_children:
-        some = one.named_children if one.type == "type_list" else [one]
-        found += [plain_type(walk.text(each, 200)) for each in some]
-    return [each for each in found if each]
+    types = list[str]()
+    for child in part.named_children:
+        some = child.named_children if child.type == "type_list" else [child]
+        types += [plain_type(walk.text(each, 200)) for each in some]
+    return [each for each in types if each]
 
 
 def _method(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
@@ -46,18 +46,18 @@ def _method(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
 
 def _typed(walk: SyntaxWalk, node: Syntax, number: int, before: str) -> None:
     parameters = node.child_by_field_name("parameters")
-    for one in parameters.named_children if parameters is not None else []:
-        name = walk.text(one.child_by_field_name("name"), 200)
-        type_ = plain_type(walk.text(one.child_by_field_name("type"), 200))
+    for parameter in parameters.named_children if parameters is not None else []:
+        name = walk.text(parameter.child_by_field_name("name"), 200)
+        type_ = plain_type(walk.text(parameter.child_by_field_name("type"), 200))
         if name:
             walk.found.typed(number, before + name, type_)
 
 
 def _variables(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     type_ = plain_type(walk.text(node.child_by_field_name("type"), 200))
-    for one in node.children_by_field_name("declarator"):
-        name = walk.text(one.child_by_field_name("name"), 200)
-        value = one.child_by_field_name("value")
+    for variable in node.children_by_field_name("declarator"):
+        name = walk.text(variable.child_by_field_name("name"), 200)
+        value = variable.child_by_field_name("value")
         own = type_
         if type_ == "var" and value is not None and value.type == "object_creation_expression":
             own = plain_type(walk.text(value.child_by_field_name("type"), 200))
@@ -88,9 +88,11 @@ def _created(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
 def _import(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     del owner
     line = node.start_point[0] + 1
-    named = [one for one in node.named_children if one.type in {"scoped_identifier", "identifier"}]
+    named = [
+        child for child in node.named_children if child.type in {"scoped_identifier", "identifier"}
+    ]
     whole = walk.text(named[0], 400).replace(" ", "") if named else ""
-    if any(one.type == "asterisk" for one in node.named_children):
+    if any(child.type == "asterisk" for child in node.named_children):
         walk.found.take(whole, "*", "", line)
     elif whole:
         module, _, name = whole.rpartition(".")
@@ -102,11 +104,11 @@ def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
     del importer
     if not target.endswith(".java"):
         return False
-    parts, wanted = without_ending(target), imported.module.split(".")
+    parts, module = without_ending(target), imported.module.split(".")
     if imported.name == "*":
-        return ends_with(parts[:-1], wanted) or ends_with(parts, wanted)
-    return ends_with(parts, [*wanted, imported.name]) or (
-        wanted[-1][:1].isupper() and ends_with(parts, wanted)
+        return ends_with(parts[:-1], module) or ends_with(parts, module)
+    return ends_with(parts, [*module, imported.name]) or (
+        module[-1][:1].isupper() and ends_with(parts, module)
     )
 
 
@@ -118,11 +120,11 @@ _GRAMMAR = Grammar(
     language="java",
     package="tree_sitter_java",
     steps={
-        "class_declaration": _of("class"),
-        "record_declaration": _of("class"),
-        "interface_declaration": _of("interface"),
-        "annotation_type_declaration": _of("interface"),
-        "enum_declaration": _of("enum"),
+        "class_declaration": _definition("class"),
+        "record_declaration": _definition("class"),
+        "interface_declaration": _definition("interface"),
+        "annotation_type_declaration": _definition("interface"),
+        "enum_declaration": _definition("enum"),
         "method_declaration": _method,
         "constructor_declaration": _method,
         "compact_constructor_declaration": _method,

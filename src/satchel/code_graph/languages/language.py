@@ -63,9 +63,9 @@ class Language:
             path = path.rpartition("/")[0]
             for index in sorted(self.index_names):
                 for ending in self.endings:
-                    found = f"{path}/{index}{ending}"
-                    if found.rpartition("/")[2] != name or found != path:
-                        yield found
+                    candidate = f"{path}/{index}{ending}"
+                    if candidate.rpartition("/")[2] != name or candidate != path:
+                        yield candidate
 
 
 def ends_with(parts: list[str], tail: list[str]) -> bool:

@@ -37,7 +37,7 @@ def read(source: bytes) -> Facts:
         raise UnparsedError(f"not valid Python{where}") from None
     except (RecursionError, MemoryError):
         raise UnparsedError("nested too deeply") from None
-    found = SymbolCollector("python", source.count(b"\n") + 1)
+    collector = SymbolCollector("python", source.count(b"\n") + 1)
     waiting: _Waiting = [(tree, MODULE)]
     while waiting:
         node, owner = waiting.pop()
@@ -45,41 +45,41 @@ def read(source: bytes) -> Facts:
         if step is None:
             waiting += _children(node, owner)
         else:
-            step(found, node, owner, waiting)
-    return found.facts()
+            step(collector, node, owner, waiting)
+    return collector.facts()
 
 
 def _children(node: ast.AST, owner: int) -> _Waiting:
     """Return the relevant children of a node in reverse order."""
-    found: _Waiting = []
+    children: _Waiting = []
     for name in node._fields:
         value = getattr(node, name, None)
         if type(value) is list:
-            found += [(each, owner) for each in value if isinstance(each, ast.AST)]
+            children += [(each, owner) for each in value if isinstance(each, ast.AST)]
         elif isinstance(value, ast.AST) and type(value) not in _LEAVES:
-            found.append((value, owner))
-    found.reverse()
-    return found
+            children.append((value, owner))
+    children.reverse()
+    return children
 
 
-def _call(found: SymbolCollector, node: ast.Call, owner: int, waiting: _Waiting) -> None:
-    found.call(owner, _chain(node.func), node.lineno)
+def _call(collector: SymbolCollector, node: ast.Call, owner: int, waiting: _Waiting) -> None:
+    collector.call(owner, _chain(node.func), node.lineno)
     waiting += _children(node, owner)
 
 
-def _branch(found: SymbolCollector, node: ast.AST, owner: int, waiting: _Waiting) -> None:
-    found.branch(owner, 1 + len(getattr(node, "ifs", ())))
+def _branch(collector: SymbolCollector, node: ast.AST, owner: int, waiting: _Waiting) -> None:
+    collector.branch(owner, 1 + len(getattr(node, "ifs", ())))
     waiting += _children(node, owner)
 
 
-def _decision(found: SymbolCollector, node: ast.BoolOp, owner: int, waiting: _Waiting) -> None:
-    found.branch(owner, len(node.values) - 1)
+def _decision(collector: SymbolCollector, node: ast.BoolOp, owner: int, waiting: _Waiting) -> None:
+    collector.branch(owner, len(node.values) - 1)
     waiting += _children(node, owner)
 
 
-def _function(found: SymbolCollector, node: _Function, owner: int, waiting: _Waiting) -> None:
-    kind = "method" if found.kind_of(owner) in TYPES else "function"
-    number = found.define(
+def _function(collector: SymbolCollector, node: _Function, owner: int, waiting: _Waiting) -> None:
+    kind = "method" if collector.kind_of(owner) in TYPES else "function"
+    number = collector.define(
         node.name,
         kind,
         owner,
@@ -88,16 +88,16 @@ def _function(found: SymbolCollector, node: _Function, owner: int, waiting: _Wai
         doc=_doc(node),
     )
     arguments = node.args
-    for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-        if one.annotation is not None:
-            found.typed(number, one.arg, _type(one.annotation))
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        if argument.annotation is not None:
+            collector.typed(number, argument.arg, _type(argument.annotation))
     waiting += reversed([(child, number) for child in node.body])
     waiting += [(child, owner) for child in (*node.decorator_list, arguments)]
 
 
-def _class(found: SymbolCollector, node: ast.ClassDef, owner: int, waiting: _Waiting) -> None:
+def _class(collector: SymbolCollector, node: ast.ClassDef, owner: int, waiting: _Waiting) -> None:
     bases = [_type(base) for base in node.bases]
-    number = found.define(
+    number = collector.define(
         node.name,
         "class",
         owner,
@@ -111,23 +111,23 @@ def _class(found: SymbolCollector, node: ast.ClassDef, owner: int, waiting: _Wai
 
 
 def _import(
-    found: SymbolCollector, node: ast.Import | ast.ImportFrom, owner: int, waiting: _Waiting
+    collector: SymbolCollector, node: ast.Import | ast.ImportFrom, owner: int, waiting: _Waiting
 ) -> None:
     del owner, waiting
-    for one in node.names:
+    for alias in node.names:
         if isinstance(node, ast.Import):
-            first = one.name.partition(".")[0]
+            first = alias.name.partition(".")[0]
             # Without an alias only the first part is bound: the rest is written again.
-            module, binds = (one.name, one.asname) if one.asname else (one.name, first)
-            found.take(module, "", binds, node.lineno)
+            module, binds = (alias.name, alias.asname) if alias.asname else (alias.name, first)
+            collector.take(module, "", binds, node.lineno)
         else:
             module = "." * node.level + (node.module or "")
-            binds = "" if one.name == "*" else one.asname or one.name
-            found.take(module, one.name, binds, node.lineno)
+            binds = "" if alias.name == "*" else alias.asname or alias.name
+            collector.take(module, alias.name, binds, node.lineno)
 
 
 def _assigned(
-    found: SymbolCollector, node: ast.Assign | ast.AnnAssign, owner: int, waiting: _Waiting
+    collector: SymbolCollector, node: ast.Assign | ast.AnnAssign, owner: int, waiting: _Waiting
 ) -> None:
     """Set the type of a name that is assigned a new object, or declared."""
     waiting += _children(node, owner)
@@ -135,29 +135,29 @@ def _assigned(
     if isinstance(node, ast.AnnAssign):
         target, type_ = node.target, _type(node.annotation)
     elif len(node.targets) == 1:
-        target, type_ = node.targets[0], _made(found, node.value, owner)
+        target, type_ = node.targets[0], _type_of_value(collector, node.value, owner)
     else:
         return
     if isinstance(target, ast.Name):
-        if found.kind_of(owner) in TYPES:
-            found.typed(owner, f"self.{target.id}", type_)
-        found.typed(owner, target.id, type_)
+        if collector.kind_of(owner) in TYPES:
+            collector.typed(owner, f"self.{target.id}", type_)
+        collector.typed(owner, target.id, type_)
     elif isinstance(target, ast.Attribute) and _chain(target.value) == "self":
-        found.typed(found.type_around(owner), f"self.{target.attr}", type_)
+        collector.typed(collector.type_around(owner), f"self.{target.attr}", type_)
 
 
-def _made(found: SymbolCollector, value: ast.AST, owner: int) -> str:
+def _type_of_value(collector: SymbolCollector, value: ast.AST, owner: int) -> str:
     """Return the class of a value: of a new object, or of its name; ``?`` for any other."""
     for kinds, name in _LITERALS:
         if isinstance(value, kinds):
             return name
     if isinstance(value, ast.Name):
-        return found.type_of(owner, value.id) or "?"
+        return collector.type_of(owner, value.id) or "?"
     if not isinstance(value, ast.Call):
         return "?"
     func = value.func.value if isinstance(value.func, ast.Subscript) else value.func
-    made = _chain(func)
-    return made if made in _MAKERS or made.rpartition(".")[2][:1].isupper() else "?"
+    callee = _chain(func)
+    return callee if callee in _MAKERS or callee.rpartition(".")[2][:1].isupper() else "?"
 
 
 _LITERALS: tuple[tuple[tuple[type[ast.AST], ...], str], ...] = (
@@ -182,8 +182,11 @@ def _doc(node: _Function | ast.ClassDef) -> str:
 
 def _signature(node: _Function) -> str:
     word = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"
-    given = node.args
-    if len(given.posonlyargs) + len(given.args) + len(given.kwonlyargs) > _MOST_ARGUMENTS:
+    arguments = node.args
+    if (
+        len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs)
+        > _MOST_ARGUMENTS
+    ):
         return f"{word} {node.name}(…)"
     returns = f" -> {_text(node.returns)}" if node.returns is not None else ""
     return f"{word} {node.name}({_text(node.args)}){returns}"
@@ -233,8 +236,8 @@ def _type(node: ast.AST) -> str:
             return text if text.replace(".", "").isidentifier() else ""
         else:
             break
-    found = _chain(node)
-    return "" if "?" in found else found
+    type_name = _chain(node)
+    return "" if "?" in type_name else type_name
 
 
 def _is_none(node: ast.AST) -> bool:
@@ -262,25 +265,27 @@ def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
         parts = parts[:-1]
     module = imported.module
     level = len(module) - len(module.lstrip("."))
-    wanted = [part for part in module[level:].split(".") if part]
-    return any(_is_module(parts, each, importer, level) for each in _meant(imported, wanted))
+    names = [part for part in module[level:].split(".") if part]
+    return any(
+        _is_module(parts, each, importer, level) for each in _possible_modules(imported, names)
+    )
 
 
-def _meant(imported: ImportStatement, wanted: list[str]) -> Iterator[list[str]]:
-    yield wanted
+def _possible_modules(imported: ImportStatement, module: list[str]) -> Iterator[list[str]]:
+    yield module
     if imported.name not in {"", "*"}:
-        yield [*wanted, imported.name]  # the imported name may be a module
+        yield [*module, imported.name]  # the imported name may be a module
 
 
-def _is_module(parts: list[str], wanted: list[str], importer: str, level: int) -> bool:
+def _is_module(parts: list[str], module: list[str], importer: str, level: int) -> bool:
     here = importer.split("/")[:-1]
     if level:
         above = here[: len(here) - level + 1] if level <= len(here) + 1 else None
-        return above is not None and parts == above + wanted
-    if not ends_with(parts, wanted):
+        return above is not None and parts == above + module
+    if not ends_with(parts, module):
         return False
-    before = parts[: len(parts) - len(wanted)]
-    if len(wanted) > 1:
+    before = parts[: len(parts) - len(module)]
+    if len(module) > 1:
         return True
     return (before[-1] if before else "") in _ROOTS or here[: len(before)] == before
 

@@ -26,7 +26,7 @@ def _chain(walk: SyntaxWalk, node: Syntax | None) -> str:
     return chain(walk, node, _MEMBERS, _NAMES)
 
 
-def _of(kind: str) -> Step:
+def _definition(kind: str) -> Step:
     def step(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
         bounds = node.child_by_field_name("bounds")
         some = bounds.named_children if bounds is not None else []
@@ -40,10 +40,10 @@ def _of(kind: str) -> Step:
 
 def _fields(walk: SyntaxWalk, node: Syntax, number: int) -> None:
     body = node.child_by_field_name("body")
-    for one in body.named_children if body is not None else []:
-        name = walk.text(one.child_by_field_name("name"), 200)
+    for field in body.named_children if body is not None else []:
+        name = walk.text(field.child_by_field_name("name"), 200)
         walk.found.typed(
-            number, f"self.{name}", plain_type(walk.text(one.child_by_field_name("type"), 200))
+            number, f"self.{name}", plain_type(walk.text(field.child_by_field_name("type"), 200))
         )
 
 
@@ -54,11 +54,11 @@ def _impl(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     if trait and type_:
         walk.found.add_bases(_within(walk, owner, type_), [trait])
     body = node.child_by_field_name("body")
-    for one in body.named_children if body is not None else []:
-        if one.type == "function_item" and type_:
-            _function_of(walk, one, owner, type_)
+    for item in body.named_children if body is not None else []:
+        if item.type == "function_item" and type_:
+            _function_of(walk, item, owner, type_)
         else:
-            walk.later([one], owner)
+            walk.later([item], owner)
 
 
 def _function_of(walk: SyntaxWalk, node: Syntax, owner: int, type_: str) -> None:
@@ -79,9 +79,9 @@ def _function(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
 
 def _typed(walk: SyntaxWalk, node: Syntax, number: int) -> None:
     parameters = node.child_by_field_name("parameters")
-    for one in parameters.named_children if parameters is not None else []:
-        name = walk.text(one.child_by_field_name("pattern"), 200).removeprefix("mut ")
-        type_ = plain_type(walk.text(one.child_by_field_name("type"), 200))
+    for parameter in parameters.named_children if parameters is not None else []:
+        name = walk.text(parameter.child_by_field_name("pattern"), 200).removeprefix("mut ")
+        type_ = plain_type(walk.text(parameter.child_by_field_name("type"), 200))
         walk.found.typed(number, name, type_)
 
 
@@ -92,8 +92,8 @@ def _let(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     if not type_ and value is not None and value.type == "struct_expression":
         type_ = plain_type(walk.text(value.child_by_field_name("name"), 200))
     if not type_ and value is not None and value.type == "call_expression":
-        made = _chain(walk, value.child_by_field_name("function"))
-        before = made.rpartition(".")[0]  # Config::new() returns a Config by convention
+        callee = _chain(walk, value.child_by_field_name("function"))
+        before = callee.rpartition(".")[0]  # Config::new() returns a Config by convention
         type_ = before if before.rpartition(".")[2][:1].isupper() else ""
     walk.found.typed(owner, name, type_)
     walk.later(node.named_children, owner)
@@ -110,19 +110,19 @@ def _use(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     line = node.start_point[0] + 1
     waiting = [(node.child_by_field_name("argument"), "", 0)]
     while waiting:
-        one, before, depth = waiting.pop()
-        if one is None or depth > _DEEPEST_USE:
+        clause, before, depth = waiting.pop()
+        if clause is None or depth > _DEEPEST_USE:
             continue
-        if one.type == "scoped_use_list":
-            path = _joined(before, _path(walk, one.child_by_field_name("path")))
-            waiting.append((one.child_by_field_name("list"), path, depth + 1))
-        elif one.type == "use_list":
-            waiting += [(each, before, depth + 1) for each in reversed(one.named_children)]
-        elif one.type == "use_wildcard":
-            inner = one.named_children[0] if one.named_children else None
+        if clause.type == "scoped_use_list":
+            path = _joined(before, _path(walk, clause.child_by_field_name("path")))
+            waiting.append((clause.child_by_field_name("list"), path, depth + 1))
+        elif clause.type == "use_list":
+            waiting += [(each, before, depth + 1) for each in reversed(clause.named_children)]
+        elif clause.type == "use_wildcard":
+            inner = clause.named_children[0] if clause.named_children else None
             walk.found.take(_joined(before, _path(walk, inner)), "*", "", line)
         else:
-            _take(walk, one, before, line)
+            _take(walk, clause, before, line)
 
 
 def _take(walk: SyntaxWalk, node: Syntax, before: str, line: int) -> None:
@@ -148,23 +148,23 @@ def _joined(before: str, after: str) -> str:
 def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
     """Return whether a ``use`` refers to a file: by its path in the crate, or in a named one."""
     parts, here = _module_of(target), _module_of(importer)
-    wanted = [part for part in imported.module.split(".") if part]
+    module = [part for part in imported.module.split(".") if part]
     crate = _crate_of(target) == _crate_of(importer)
-    while wanted[:1] in (["self"], ["super"]):
-        here = here[:-1] if wanted[0] == "super" else here
-        wanted = wanted[1:]
-        if wanted[:1] not in (["self"], ["super"]):
-            wanted = ["crate", *here, *wanted]
-    if wanted[:1] == ["crate"]:
-        return crate and _is_at(parts, wanted[1:], imported.name)
-    if crate and _is_at(parts, [*here, *wanted], imported.name):
+    while module[:1] in (["self"], ["super"]):
+        here = here[:-1] if module[0] == "super" else here
+        module = module[1:]
+        if module[:1] not in (["self"], ["super"]):
+            module = ["crate", *here, *module]
+    if module[:1] == ["crate"]:
+        return crate and _is_at(parts, module[1:], imported.name)
+    if crate and _is_at(parts, [*here, *module], imported.name):
         return True
     name = _crate_of(target).rpartition("/")[2].replace("-", "_")
-    return bool(wanted) and wanted[0] == name and _is_at(parts, wanted[1:], imported.name)
+    return bool(module) and module[0] == name and _is_at(parts, module[1:], imported.name)
 
 
-def _is_at(parts: list[str], wanted: list[str], name: str) -> bool:
-    return parts == wanted or (bool(name) and ends_with(parts, [*wanted, name]))
+def _is_at(parts: list[str], module: list[str], name: str) -> bool:
+    return parts == module or (bool(name) and ends_with(parts, [*module, name]))
 
 
 def _crate_of(path: str) -> str:
@@ -182,12 +182,12 @@ _GRAMMAR = Grammar(
     language="rust",
     package="tree_sitter_rust",
     steps={
-        "struct_item": _of("struct"),
-        "union_item": _of("struct"),
-        "enum_item": _of("enum"),
-        "trait_item": _of("trait"),
-        "type_item": _of("type"),
-        "mod_item": _of("module"),
+        "struct_item": _definition("struct"),
+        "union_item": _definition("struct"),
+        "enum_item": _definition("enum"),
+        "trait_item": _definition("trait"),
+        "type_item": _definition("type"),
+        "mod_item": _definition("module"),
         "impl_item": _impl,
         "function_item": _function,
         "function_signature_item": _function,

@@ -41,30 +41,30 @@ def _class(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     bases = list[str]()
     for heritage in node.children:
         if heritage.type == "class_heritage":
-            for one in heritage.named_children:
-                many = one.type in {"extends_clause", "implements_clause"}
-                bases += _bases(walk, one.named_children if many else [one])
+            for child in heritage.named_children:
+                many = child.type in {"extends_clause", "implements_clause"}
+                bases += _bases(walk, child.named_children if many else [child])
     walk.define(node, "class", owner, bases=bases, whole=_whole(node))
 
 
 def _interface(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     bases = list[str]()
-    for one in node.children:
-        if one.type in {"extends_type_clause", "extends_clause"}:
-            bases += _bases(walk, one.named_children)
+    for child in node.children:
+        if child.type in {"extends_type_clause", "extends_clause"}:
+            bases += _bases(walk, child.named_children)
     walk.define(node, "interface", owner, bases=bases, whole=_whole(node))
 
 
 def _bases(walk: SyntaxWalk, nodes: list[Syntax]) -> list[str]:
-    found = []
+    bases = []
     for node in nodes:
         if node.type == "type_arguments":
             continue
         named = node.child_by_field_name("name") if node.type == "generic_type" else node
         text = _chain(walk, named)
         if "?" not in text:
-            found.append(text)
-    return found
+            bases.append(text)
+    return bases
 
 
 def _function(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
@@ -120,11 +120,11 @@ def _require(walk: SyntaxWalk, call: Syntax, binds: str) -> None:
 
 def _typed(walk: SyntaxWalk, node: Syntax, number: int) -> None:
     parameters = node.child_by_field_name("parameters")
-    for one in parameters.named_children if parameters is not None else []:
-        type_ = plain_type(walk.text(one.child_by_field_name("type"), 200))
-        name = walk.text(one.child_by_field_name("pattern"), 200)
+    for parameter in parameters.named_children if parameters is not None else []:
+        type_ = plain_type(walk.text(parameter.child_by_field_name("type"), 200))
+        name = walk.text(parameter.child_by_field_name("pattern"), 200)
         walk.found.typed(number, name, type_)
-        if one.children and one.children[0].type == "accessibility_modifier":
+        if parameter.children and parameter.children[0].type == "accessibility_modifier":
             walk.found.typed(walk.found.type_around(number), f"this.{name}", type_)
 
 
@@ -152,13 +152,13 @@ def _import(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     if clause is None:
         walk.found.take(module, "", "", line)
         return
-    for one in clause.named_children:
-        if one.type == "identifier":
-            walk.found.take(module, "default", walk.text(one), line)
-        elif one.type == "namespace_import":
-            walk.found.take(module, "", walk.text(one.named_children[-1]), line)
+    for binding in clause.named_children:
+        if binding.type == "identifier":
+            walk.found.take(module, "default", walk.text(binding), line)
+        elif binding.type == "namespace_import":
+            walk.found.take(module, "", walk.text(binding.named_children[-1]), line)
         else:
-            _taken(walk, one, module, line)
+            _take_specifiers(walk, binding, module, line)
 
 
 def _export(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
@@ -169,20 +169,20 @@ def _export(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
         if clause is None:
             walk.found.take(module, "*", "", line)
         else:
-            _taken(walk, clause, module, line)
+            _take_specifiers(walk, clause, module, line)
         return
     walk.later(node.named_children, owner)
 
 
-def _taken(walk: SyntaxWalk, clause: Syntax, module: str, line: int) -> None:
-    for one in clause.named_children:
-        name = walk.text(one.child_by_field_name("name"))
-        alias = walk.text(one.child_by_field_name("alias"))
+def _take_specifiers(walk: SyntaxWalk, clause: Syntax, module: str, line: int) -> None:
+    for specifier in clause.named_children:
+        name = walk.text(specifier.child_by_field_name("name"))
+        alias = walk.text(specifier.child_by_field_name("alias"))
         if name:
             walk.found.take(module, name, alias or name, line)
 
 
-def _of(kind: str) -> Step:
+def _definition(kind: str) -> Step:
     def step(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
         walk.define(node, kind, owner, whole=_whole(node))
 
@@ -194,10 +194,10 @@ _STEPS: dict[str, Step] = {
     "abstract_class_declaration": _class,
     "class": _class,
     "interface_declaration": _interface,
-    "enum_declaration": _of("enum"),
-    "type_alias_declaration": _of("type"),
-    "internal_module": _of("module"),
-    "module": _of("module"),
+    "enum_declaration": _definition("enum"),
+    "type_alias_declaration": _definition("type"),
+    "internal_module": _definition("module"),
+    "module": _definition("module"),
     "function_declaration": _function,
     "generator_function_declaration": _function,
     "function_signature": _function,
@@ -231,20 +231,20 @@ def leads_to(imported: ImportStatement, importer: str, target: str) -> bool:
     module = imported.module
     parts = without_ending(target)
     if module.startswith("."):
-        wanted = normpath(join("/".join(importer.split("/")[:-1]), module))
-        if wanted.startswith(".."):
+        path = normpath(join("/".join(importer.split("/")[:-1]), module))
+        if path.startswith(".."):
             return False
-        return parts in _places([] if wanted == "." else wanted.split("/"))
+        return parts in _module_paths([] if path == "." else path.split("/"))
     if not module.startswith(_OWN_ALIASES):
         return False
-    return any(ends_with(parts, place) for place in _places(module.split("/")[1:]))
+    return any(ends_with(parts, candidate) for candidate in _module_paths(module.split("/")[1:]))
 
 
-def _places(wanted: list[str]) -> list[list[str]]:
+def _module_paths(module: list[str]) -> list[list[str]]:
     """Return the candidates of a module: a file, with or without suffix, or a folder's index."""
-    if not wanted:
+    if not module:
         return [["index"]]
-    return [[*wanted[:-1], wanted[-1].partition(".")[0]], [*wanted, "index"]]
+    return [[*module[:-1], module[-1].partition(".")[0]], [*module, "index"]]
 
 
 def _language(name: str, package: str, entry: str, endings: tuple[str, ...]) -> Language:

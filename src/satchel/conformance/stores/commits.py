@@ -87,13 +87,13 @@ def test_a_refused_append_leaves_nothing_if_its_transaction_continues(store: Sto
     with bench(store) as both:
         both.append(named("1"), memory(1), side={"note": b"one"})
         change = [ColumnChange(1, 2, hold=True)]
-        taken = both.commit(memory(2), named("1"), changes=change, side={"note": None, "x": b""})
-        fine = both.commit(memory(3))
+        refused = both.commit(memory(2), named("1"), changes=change, side={"note": None, "x": b""})
+        accepted = both.commit(memory(3))
         for each in (both.oracle, both.store):
             with each.writing() as writing:
                 with pytest.raises(SlotTakenError):
-                    writing.append(BANK, taken)
-                writing.append(BANK, fine)
+                    writing.append(BANK, refused)
+                writing.append(BANK, accepted)
         both.sizes[BANK] += 1
         both.same_all()
 
@@ -150,13 +150,13 @@ def test_a_view_does_not_see_later_commits(store: StoreSubject) -> None:
             rows = before.scan(BANK, ALL)
             first = next(rows)
             _in_a_thread(lambda: _more(both))
-            there = [row.columns() for row in expected.scan(BANK, ALL)]
-            assert [row.columns() for row in (first, *rows)] == there
+            columns = [row.columns() for row in expected.scan(BANK, ALL)]
+            assert [row.columns() for row in (first, *rows)] == columns
             assert before.head(BANK) == expected.head(BANK) == (b"head 2", made_up(2))
             assert before.counts(BANK) == expected.counts(BANK)
             assert before.side(BANK) == expected.side(BANK)
             assert before.banks() == [BANK]
-            assert [row.columns() for row in before.scan(BANK, ALL)] == there
+            assert [row.columns() for row in before.scan(BANK, ALL)] == columns
 
 
 def _more(both: Bench) -> None:

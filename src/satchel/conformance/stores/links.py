@@ -122,13 +122,13 @@ def test_all_shortest_paths_between_two_nodes_are_found(store: StoreSubject) -> 
         steps = ["ab", "ac", "bd", "cd", "de", "ax", "xy", "yz", "zd"]
         both.append(*(Edge(source=way[0], target=way[1], kind="knows") for way in steps))
         ask = partial(paths, start="a", end="e", hops=5, budget=_MANY, direction=Direction.OUT)
-        found = _same(both, ask)
-        ways = [[linked.link.target for linked in way] for way in found.found]
+        result = _same(both, ask)
+        ways = [[linked.link.target for linked in way] for way in result.found]
         assert ways == [["b", "d", "e"], ["c", "d", "e"]]
-        assert found.complete
-        one = _same(both, partial(ask, limit=1))
-        assert one.found == found.found[:1]
-        assert not one.complete
+        assert result.complete
+        limited = _same(both, partial(ask, limit=1))
+        assert limited.found == result.found[:1]
+        assert not limited.complete
         assert _same(both, partial(ask, hops=2)).found == ()
         assert _same(both, partial(ask, end="a")).found == ()
 

@@ -110,13 +110,13 @@ def test_hostile_texts_are_returned_unchanged(store: StoreSubject, text: str) ->
 def test_texts_that_only_look_alike_are_different(store: StoreSubject) -> None:
     """Composed and decomposed, with and without NUL, in either case: two names, two owners."""
     assert unicodedata.normalize("NFC", _ALIKE[0][1]) == _ALIKE[0][0]
-    for one, other in _ALIKE:
+    for first, second in _ALIKE:
         with bench(store) as both:
-            side = {one: b"1", other: b"2"}
-            both.append(named(one), named(other), named("x", user=one), side=side)
-            both.append(named("x", user=other), Edge(source=one, target=other, kind=one))
+            side = {first: b"1", second: b"2"}
+            both.append(named(first), named(second), named("x", user=first), side=side)
+            both.append(named("x", user=second), Edge(source=first, target=second, kind=first))
             both.same_all()
-            for text in (one, other):
+            for text in (first, second):
                 assert len(both.same(partial(_of_user, user=text))) == 1
                 both.same(_linked(BANK, text))
 

@@ -148,11 +148,11 @@ def test_vectors_of_different_generations_never_mix(store: StoreSubject) -> None
         _put(both.store, {other: [1, 1]}, bank=_OTHER)
         with both.store.writing() as writing:
             vectors = writing.vectors
-            for place, key in enumerate(keys):
-                assert vectors.generations(BANK) == dict.fromkeys(sorted(keys[place:]), 1)
-                found = vectors.near(BANK, key, [1.0] * key.dimensions, limit=9)
-                assert [name for name, _ in found] == [ids[place]]
-                assert list(vectors.get(BANK, key, [*ids, other])) == [ids[place]]
+            for index, key in enumerate(keys):
+                assert vectors.generations(BANK) == dict.fromkeys(sorted(keys[index:]), 1)
+                neighbours = vectors.near(BANK, key, [1.0] * key.dimensions, limit=9)
+                assert [name for name, _ in neighbours] == [ids[index]]
+                assert list(vectors.get(BANK, key, [*ids, other])) == [ids[index]]
                 vectors.drop(BANK, key)
                 vectors.drop(BANK, key)
                 assert vectors.near(BANK, key, [1.0] * key.dimensions, limit=9) == []
@@ -175,24 +175,27 @@ def test_nearest_vectors_are_ordered_by_cosine(
     """For all finite numbers, including the largest and smallest; ties in log order."""
     with bench(store) as both:
         both.need("vectors")
-        wanted, *rest = vectors
+        query, *rest = vectors
         rest += rest[:2]
-        ids, generation = _ids(both, len(rest)), Generation("model", len(wanted))
-        there = dict(zip(ids, rest, strict=True))
-        _put(both.store, dict(reversed(there.items())), generation)
+        ids, generation = _ids(both, len(rest)), Generation("model", len(query))
+        stored = dict(zip(ids, rest, strict=True))
+        _put(both.store, dict(reversed(stored.items())), generation)
         with both.store.reading() as reader:
-            found = reader.vectors.near(BANK, generation, wanted, limit=limit)
-            whole = reader.vectors.near(BANK, generation, wanted, limit=len(ids))
-        assert found == whole[:limit]
+            limited = reader.vectors.near(BANK, generation, query, limit=limit)
+            whole = reader.vectors.near(BANK, generation, query, limit=len(ids))
+        assert limited == whole[:limit]
         assert sorted(name for name, _ in whole) == sorted(ids)
         for name, score in whole:
-            assert abs(score - _cosine(wanted, there[name])) < _NEAR
+            assert abs(score - _cosine(query, stored[name])) < _NEAR
             assert -1 <= score <= 1
-        for (one, more), (two, less) in pairwise(whole):
-            assert (more, -ids.index(one)) > (less, -ids.index(two))
-            assert _cosine(wanted, there[one]) > _cosine(wanted, there[two]) - 2 * _NEAR
+        for (nearer, more), (farther, less) in pairwise(whole):
+            assert (more, -ids.index(nearer)) > (less, -ids.index(farther))
+            assert _cosine(query, stored[nearer]) > _cosine(query, stored[farther]) - 2 * _NEAR
         scores = dict(whole)
-        assert all(scores[one] == scores[two] for one, two in zip(ids, ids[-2:], strict=False))
+        assert all(
+            scores[nearer] == scores[farther]
+            for nearer, farther in zip(ids, ids[-2:], strict=False)
+        )
 
 
 def test_only_current_records_are_found_by_vectors(store: StoreSubject) -> None:
@@ -200,11 +203,11 @@ def test_only_current_records_are_found_by_vectors(store: StoreSubject) -> None:
     with bench(store) as both:
         both.need("vectors")
         ids = _ids(both, 6)
-        _put(both.store, {name: [1, place] for place, name in enumerate(ids)})
-        gone = [ColumnChange(place, 6, hold=False) for place in (0, 1)]
-        both.append(Semantic(text="a"), changes=[*gone, ColumnChange(2, None, hold=True)])
+        _put(both.store, {name: [1, position] for position, name in enumerate(ids)})
+        retired = [ColumnChange(position, 6, hold=False) for position in (0, 1)]
+        both.append(Semantic(text="a"), changes=[*retired, ColumnChange(2, None, hold=True)])
         assert _near(both.store, [1, 0], limit=2) == ids[3:5]
-        back = [ColumnChange(place, None, hold=False) for place in (1, 2)]
+        back = [ColumnChange(position, None, hold=False) for position in (1, 2)]
         both.append(Semantic(text="b"), changes=back)
         assert _near(both.store, [1, 0], limit=3) == ids[1:4]
         with both.store.reading() as reader:
@@ -300,7 +303,7 @@ def test_side_data_requires_its_bank(store: StoreSubject) -> None:
     """A missing bank is an error, for reading and for writing."""
     with bench(store) as both, both.store.writing() as writing:
         vectors, blobs = writing.vectors, writing.blobs
-        asked: list[Callable[[], object]] = [
+        calls: list[Callable[[], object]] = [
             lambda: blobs.listed(BANK),
             lambda: blobs.has(BANK, _digest(b"")),
             lambda: blobs.get(BANK, _digest(b"")),
@@ -308,16 +311,16 @@ def test_side_data_requires_its_bank(store: StoreSubject) -> None:
             lambda: blobs.drop(BANK, _digest(b"")),
         ]
         if both.store.traits.vectors:
-            asked += [
+            calls += [
                 lambda: vectors.generations(BANK),
                 lambda: vectors.get(BANK, _TWO, []),
                 lambda: vectors.near(BANK, _TWO, [1, 1], limit=1),
                 lambda: vectors.put(BANK, _TWO, {}),
                 lambda: vectors.drop(BANK, _TWO),
             ]
-        for ask in asked:
+        for call in calls:
             with pytest.raises(UnknownBankError):
-                ask()
+                call()
 
 
 def test_side_data_is_committed_with_its_transaction(store: StoreSubject) -> None:

@@ -111,33 +111,35 @@ class RemoteHead:
 
     def encoded(self) -> bytes:
         """Return the encoded head."""
-        said = {**self.__dict__, "segments": [list(one) for one in self.segments]}
-        return json.dumps({"format": _FORMAT, "version": _VERSION, **said}).encode()
+        members = {**self.__dict__, "segments": [list(one) for one in self.segments]}
+        return json.dumps({"format": _FORMAT, "version": _VERSION, **members}).encode()
 
     @classmethod
-    def decoded(cls, data: bytes, place: str) -> "RemoteHead":
+    def decoded(cls, data: bytes, address: str) -> "RemoteHead":
         """Decode a head.
 
         Raises:
             MalformedError: If it is not a head, or of an unknown version.
         """
         try:
-            found = json.loads(data)
-            if found.pop("format") != _FORMAT or found.pop("version") not in _READ:
-                found = {}  # of another product, or a later one
-            found["segments"] = tuple(map(_segment, _list(found["segments"])))
-            found["read_only"] = tuple(map(_text, _list(found["read_only"])))
-            found["recent"] = tuple(map(_text, _list(found.get("recent", []))))
-            condemned = _list(found.get("condemned", []))
-            found["condemned"] = tuple((_sha(name), _count(at)) for name, at in condemned)
-            return _checked(cls(**found))
+            members = json.loads(data)
+            if members.pop("format") != _FORMAT or members.pop("version") not in _READ:
+                members = {}  # of another product, or a later one
+            members["segments"] = tuple(map(_segment, _list(members["segments"])))
+            members["read_only"] = tuple(map(_text, _list(members["read_only"])))
+            members["recent"] = tuple(map(_text, _list(members.get("recent", []))))
+            condemned = _list(members.get("condemned", []))
+            members["condemned"] = tuple((_sha(name), _count(at)) for name, at in condemned)
+            return _checked(cls(**members))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise MalformedError(f"the head of the store is damaged: {error}", file=place) from None
+            raise MalformedError(
+                f"the head of the store is damaged: {error}", file=address
+            ) from None
 
 
 def _checked(head: RemoteHead) -> RemoteHead:
-    for said in (head.store, head.nonce, head.audit_head):
-        _text(said)
+    for text in (head.store, head.nonce, head.audit_head):
+        _text(text)
     for number in (head.revision, head.clock, head.audit_seq, head.collected):
         _count(number)
     for rule in (head.audit, head.keep_versions):
@@ -145,8 +147,8 @@ def _checked(head: RemoteHead) -> RemoteHead:
     return head
 
 
-def _segment(said: list[Any]) -> RemotePack:
-    name, *numbers = said
+def _segment(values: list[Any]) -> RemotePack:
+    name, *numbers = values
     return RemotePack(_sha(name), *map(_count, numbers))
 
 
@@ -159,42 +161,42 @@ def packed(contents: PackContents, data: dict[str, bytes], level: int) -> tuple[
         level: Its level: 0 for a save, otherwise one above the merged packs.
     """
     at, body = 0, []
-    for sha, one in data.items():
-        contents.spots[sha] = Spot("", at, len(one))  # in this pack
-        body.append(one)
-        at += len(one)
-    said = {"files": contents.files, "spots": contents.spots, "salt": secrets.token_hex(16)}
-    index = _squeezed(said)
+    for sha, content in data.items():
+        contents.spots[sha] = Spot("", at, len(content))  # in this pack
+        body.append(content)
+        at += len(content)
+    header = {"files": contents.files, "spots": contents.spots, "salt": secrets.token_hex(16)}
+    index = _squeezed(header)
     log = _squeezed(
         {"versions": contents.versions, "events": contents.events, "saves": contents.saves}
     )
     # The name is unique: garbage collection relies on it.
     whole = b"".join((*body, index, log))
     name = hashlib.sha256(whole).hexdigest()
-    revision = max((one.revision for one in contents.files), default=0)
+    revision = max((entry.revision for entry in contents.files), default=0)
     return RemotePack(name, level, revision, len(contents.events), at, len(index), len(log)), whole
 
 
 def read_index(segment: RemotePack, data: bytes) -> PackContents:
     """Return the index of a pack."""
-    found = _unsqueezed(data[: segment.known], segment)
+    members = _unsqueezed(data[: segment.known], segment)
     try:
         spots = {
             _sha(sha): Spot(_sha(pack or segment.name), _count(at), _count(length))
-            for sha, (pack, at, length) in found["spots"].items()
+            for sha, (pack, at, length) in members["spots"].items()
         }
-        return PackContents([_entry(one) for one in found["files"]], spots)
+        return PackContents([_entry(entry) for entry in members["files"]], spots)
     except (ValueError, TypeError, KeyError, AttributeError, MemoryStoreError) as error:
         raise _damaged(segment, error) from None
 
 
 def read_log(segment: RemotePack, data: bytes) -> PackContents:
     """Return the log of a pack."""
-    found = _unsqueezed(data, segment)
+    members = _unsqueezed(data, segment)
     try:
-        versions = [_version(one) for one in found["versions"]]
-        events = [_text(line) for line in found["events"]]
-        saves = [_text(nonce) for nonce in found.get("saves", [])]
+        versions = [_version(version) for version in members["versions"]]
+        events = [_text(line) for line in members["events"]]
+        saves = [_text(nonce) for nonce in members.get("saves", [])]
         return PackContents(versions=versions, events=events, saves=saves)
     except (ValueError, TypeError, KeyError, AttributeError, MemoryStoreError) as error:
         raise _damaged(segment, error) from None
@@ -243,54 +245,54 @@ def _damaged(segment: RemotePack, error: Exception) -> MalformedError:
     return MalformedError(f"a pack is damaged: {error}", file=segment.name)
 
 
-def _entry(said: list[Any]) -> FileEntry:
+def _entry(values: list[Any]) -> FileEntry:
     """Return a file of an index, with its path validated."""
-    path, sha, size, version, revision, at, actor, reason = said
+    path, sha, size, version, revision, at, actor, reason = values
     words = _text(at), _text(actor), _text(reason)
     numbers = _count(size), _count(version), _count(revision)
     return FileEntry(_path(path), _sha(sha) if sha else "", *numbers, *words)
 
 
-def _version(said: list[Any]) -> list[Any]:
-    path, version, revision, op, sha, size, at, actor, reason, other = said
+def _version(values: list[Any]) -> list[Any]:
+    path, version, revision, op, sha, size, at, actor, reason, other = values
     known = [_path(path), _count(version), _count(revision), _text(op), _sha(sha) if sha else ""]
     return [*known, _count(size), *map(_text, (at, actor, reason, other))]
 
 
-def _path(said: Any) -> str:
-    if said == TRANSCRIPT:
+def _path(value: Any) -> str:
+    if value == TRANSCRIPT:
         return TRANSCRIPT
-    if check_public_path(said) != said:
+    if check_public_path(value) != value:
         raise ValueError("a path is not normalised")
-    return str(said)
+    return str(value)
 
 
-def _sha(said: Any) -> str:
-    if not isinstance(said, str) or not _DIGEST.fullmatch(said):
+def _sha(value: Any) -> str:
+    if not isinstance(value, str) or not _DIGEST.fullmatch(value):
         raise ValueError("an invalid digest")
-    return said
+    return value
 
 
-def _count(said: Any) -> int:
-    if type(said) is not int or not 0 <= said < 1 << 62:
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 62:
         raise ValueError("an invalid number")
-    return said
+    return value
 
 
-def _text(said: Any) -> str:
-    if not isinstance(said, str):
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
         raise TypeError("an invalid text")
-    return said
+    return value
 
 
-def _list(said: Any) -> list[Any]:
-    if not isinstance(said, list):
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
         raise TypeError("an invalid list")
-    return said
+    return value
 
 
-def _rule(said: Any) -> None:
-    if not isinstance(said, bool):
+def _rule(value: Any) -> None:
+    if not isinstance(value, bool):
         raise TypeError("a rule must be true or false")
 
 
@@ -347,17 +349,17 @@ class GarbageCollector:
         """
         dissolved = self._dissolved()
         head, now = self._head, time.time_ns() // 1_000
-        there = {name[len(PACKS) :] for name in self._objects.names() if name.startswith(PACKS)}
+        present = {name[len(PACKS) :] for name in self._objects.names() if name.startswith(PACKS)}
         segments = head.segments
         if dissolved or len(segments) > 1 or self._whole.spots.keys() - self._live.keys():
             segments = (self._written(dissolved),)
-        used = {one.name for one in segments} | {spot.pack for spot in self._live.values()}
+        used = {segment.name for segment in segments} | {spot.pack for spot in self._live.values()}
         before = dict(head.condemned)
         # A time in the future counts as now: otherwise a pack would stay for ever.
-        condemned = {name: min(before.get(name, now), now) for name in sorted(there - used)}
+        condemned = {name: min(before.get(name, now), now) for name in sorted(present - used)}
         limit = now - int(grace * 1_000_000)
-        at_once = dissolved if self._gone else set[str]()
-        due = tuple(name for name, at in condemned.items() if at <= limit or name in at_once)
+        immediate = dissolved if self._gone else set[str]()
+        due = tuple(name for name, at in condemned.items() if at <= limit or name in immediate)
         changed = segments != head.segments
         after = replace(
             head,
@@ -391,13 +393,13 @@ class GarbageCollector:
         for sha, spot in self._whole.spots.items():
             size[spot.pack] = size.get(spot.pack, 0) + spot.length
             live[spot.pack] = live.get(spot.pack, 0) + (spot.length if sha in self._live else 0)
-        found = {self._whole.spots[sha].pack for sha in self._gone if sha in self._whole.spots}
+        rewritten = {self._whole.spots[sha].pack for sha in self._gone if sha in self._whole.spots}
         copied = 0
         for pack in sorted(size, key=lambda pack: live[pack]):
             if 2 * live[pack] < size[pack] and copied + live[pack] <= _MOST_COPIED:
                 copied += live[pack]
-                found.add(pack)
-        return found
+                rewritten.add(pack)
+        return rewritten
 
     def _written(self, dissolved: Collection[str]) -> RemotePack:
         """Write a pack with the merged index and the copied contents; several if they are large."""

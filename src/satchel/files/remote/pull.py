@@ -37,7 +37,7 @@ class PullChange:
     """The remote transcript, if it changed."""
 
     op: str = "arrive"
-    said: object = ""
+    requested_path: object = ""
     actor: str = "others"
     reason: str = ""
 
@@ -140,9 +140,9 @@ class PullChange:
         rows = group.rows
         known = brought_sha(rows, TRANSCRIPT)
         base = (group.content(known, TRANSCRIPT) or b"") if known else None
-        began, here = decoded_messages(base), decoded_messages(group.state(TRANSCRIPT).data)
-        there = decoded_messages(self.theirs)
-        if began is None or here is None or there is None or here[: len(began)] != began:
+        began, ours = decoded_messages(base), decoded_messages(group.state(TRANSCRIPT).data)
+        theirs = decoded_messages(self.theirs)
+        if began is None or ours is None or theirs is None or ours[: len(began)] != began:
             raise ConcurrencyError(
                 TRANSCRIPT,
                 brought_sha(rows, TRANSCRIPT),
@@ -153,7 +153,7 @@ class PullChange:
         rows.do("INSERT OR REPLACE INTO brought VALUES (?, ?)", TRANSCRIPT, entry.sha)
         rows.put(FileRow(TRANSCRIPT, *entry[1:4], entry.revision, *entry[5:], 0))
         group.found_as(TRANSCRIPT, self.theirs or b"")  # its predecessor
-        group.put(TRANSCRIPT, encoded_messages(there + here[len(began) :]), self, op="transcript")
+        group.put(TRANSCRIPT, encoded_messages(theirs + ours[len(began) :]), self, op="transcript")
 
 
 def _sent(rows: ManifestRows) -> int:
@@ -226,7 +226,7 @@ def leaving(rows: ManifestRows, head: RemoteHead, *, versions: bool) -> SaveBatc
     """Return the changes since the last save, numbered after a head."""
     sent, until = rows.fact("sent_revision", 0), rows.fact("revision", 0)
     last_event = rows.one("SELECT max(seq) FROM event") or 0
-    found = SaveBatch(PackContents(), {}, until, last_event)
+    batch = SaveBatch(PackContents(), {}, until, last_event)
     revision = head.revision
     paths: dict[str, int] = {}
     unsent = "SELECT * FROM version WHERE revision > ? AND revision <= ? ORDER BY revision"
@@ -236,15 +236,15 @@ def leaving(rows: ManifestRows, head: RemoteHead, *, versions: bool) -> SaveBatc
         moments.add((version.path, version.at))
         revision += 1
         paths[version.path] = revision
-        found.contents.versions.append(list(version._replace(revision=revision)))
+        batch.contents.versions.append(list(version._replace(revision=revision)))
         if versions and version.sha:
-            _add(rows, found, version.sha)
+            _add(rows, batch, version.sha)
     for path, number in paths.items():
-        found.contents.files.append(_entry(rows, path, number))
+        batch.contents.files.append(_entry(rows, path, number))
         if path == TRANSCRIPT:
-            found.transcript = rows.content(found.contents.files[-1].sha)
-        if found.contents.files[-1].sha:
-            _add(rows, found, found.contents.files[-1].sha)
+            batch.transcript = rows.content(batch.contents.files[-1].sha)
+        if batch.contents.files[-1].sha:
+            _add(rows, batch, batch.contents.files[-1].sha)
     for (line,) in rows.all(
         "SELECT line FROM event WHERE seq > ? AND seq <= ? ORDER BY seq",
         rows.fact("sent_event", 0),
@@ -253,16 +253,16 @@ def leaving(rows: ManifestRows, head: RemoteHead, *, versions: bool) -> SaveBatc
         event = json.loads(line)
         # Without discarded changes, as others were first.
         if "version" not in event or (event["path"], event["ts"]) in moments:
-            found.contents.events.append(line)
-    return found
+            batch.contents.events.append(line)
+    return batch
 
 
-def _add(rows: ManifestRows, found: SaveBatch, sha: str) -> None:
+def _add(rows: ManifestRows, batch: SaveBatch, sha: str) -> None:
     """Add a content that the place does not have."""
     if rows.one("SELECT 1 FROM spot WHERE sha = ?", sha) is None:
         data = rows.content(sha)
         if data is not None:
-            found.data[sha] = data
+            batch.data[sha] = data
 
 
 def _entry(rows: ManifestRows, path: str, revision: int) -> FileEntry:
@@ -342,7 +342,7 @@ class SaveConfirmation:
 
     attempt: Attempt
     op: str = "save"
-    said: object = ""
+    requested_path: object = ""
     actor: str = "agent"
     reason: str = ""
 

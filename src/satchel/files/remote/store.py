@@ -55,29 +55,29 @@ from satchel.runtime.private_files import lock_file
 
 def adopt_remote(objects: Objects, store: GroupCommit) -> bool:
     """Copy the whole place into a working copy; return whether there was anything."""
-    found = False
+    adopted = False
     for name in objects.names():
         if name.startswith(OWN):
             continue
         if not is_plain(name):
             store.repairs.append(f"skipped, since it is not a valid path: {ascii(name)[1:-1]}")
             continue
-        taken = objects.get(name)
-        if taken is None or len(taken.data) > LARGEST:
+        stored = objects.get(name)
+        if stored is None or len(stored.data) > LARGEST:
             continue
         try:
-            store.tree.place(name, taken.data)
+            store.tree.place(name, stored.data)
         except MemoryStoreError as error:
             store.repairs.append(f"skipped: {error}")
             continue
-        found = True
-    if found:
+        adopted = True
+    if adopted:
         with store.manifest.committing() as rows:
             if rows.one("SELECT count(*) FROM event") == 0:
                 audit.adopt(rows, store.tree)
             if rows.one("SELECT count(*) FROM version") == 0:
                 _adopt_history(rows, store)
-    return found
+    return adopted
 
 
 def _adopt_history(rows: ManifestRows, store: GroupCommit) -> None:
@@ -120,8 +120,8 @@ def chained(head: RemoteHead, sent: SaveBatch) -> RemoteHead:
     lines = []
     for line in sent.contents.events:
         seq += 1
-        said = {**json.loads(line), "seq": seq, "prev": prev}
-        lines.append(json.dumps(said, sort_keys=True))
+        event = {**json.loads(line), "seq": seq, "prev": prev}
+        lines.append(json.dumps(event, sort_keys=True))
         prev = hashlib.sha256(lines[-1].encode()).hexdigest()
     sent.contents.events = lines
     return replace(
@@ -138,9 +138,9 @@ def unchained(head: RemoteHead, events: Iterable[str]) -> tuple[int, list[str]]:
     problems = list[str]()
     prev, seq = "", 0
     for line in events:
-        said = json.loads(line)
+        event = json.loads(line)
         seq += 1
-        if said.get("prev") != prev or said.get("seq") != seq:
+        if event.get("prev") != prev or event.get("seq") != seq:
             problems.append(f"event {seq} does not follow the one before it")
         prev = hashlib.sha256(line.encode()).hexdigest()
     if head.audit_head != prev:
@@ -247,11 +247,11 @@ class RemoteFileStorage:
         return lock_file(store.tree.root / OWN / "bring.lock")
 
     def _taken(
-        self, store: GroupCommit, found: _Found | None, discard: frozenset[str] | None = None
+        self, store: GroupCommit, state: _Found | None, discard: frozenset[str] | None = None
     ) -> None:
         """Pull the head; before the first save, adopt files of other programs once."""
-        if found is not None:
-            self._follow(store, found[0], discard or frozenset())
+        if state is not None:
+            self._follow(store, state[0], discard or frozenset())
         elif discard is None:
             adopt_remote(self.objects, store)
 
@@ -274,12 +274,12 @@ class RemoteFileStorage:
     def _steadily(self, do: Callable[[_Found | None], _Done]) -> _Done:
         """Use the head; retry if others advanced it and removed its packs."""
         for number in range(_MOST_TRIES):
-            found = self._head()
+            before = self._head()
             try:
-                return do(found)
+                return do(before)
             except TargetError:
-                now = self._head()
-                if found is None or now is None or now[0].nonce == found[0].nonce:
+                after = self._head()
+                if before is None or after is None or after[0].nonce == before[0].nonce:
                     raise
                 _pause(number)
         raise self._busy()
@@ -287,9 +287,9 @@ class RemoteFileStorage:
     def _busy(self) -> StoreBusyError:
         return StoreBusyError("other processes keep saving", file=self.address, hint="Try again.")
 
-    def _brought(self, store: GroupCommit, found: _Found | None) -> bool:
-        head, tag = found if found is not None else (first_head(store.policy), None)
-        if found is not None:  # otherwise a concurrent creation could take the place
+    def _brought(self, store: GroupCommit, state: _Found | None) -> bool:
+        head, tag = state if state is not None else (first_head(store.policy), None)
+        if state is not None:  # otherwise a concurrent creation could take the place
             self._follow(store, head, frozenset())
         policy = store.policy
         with store.manifest.looking() as rows:
@@ -297,7 +297,7 @@ class RemoteFileStorage:
             chain = (rows.fact("policy_read_only", "[]"), policy.audit, policy.keep_versions)
         rules = (tuple(json.loads(chain[0])), chain[1], chain[2])
         same = (head.read_only, head.audit, head.keep_versions) == rules
-        if not sent.contents.files and not sent.contents.events and same and found is not None:
+        if not sent.contents.files and not sent.contents.events and same and state is not None:
             return True
         after = chained(head, sent)
         sent.contents.saves.append(after.nonce)
@@ -311,7 +311,7 @@ class RemoteFileStorage:
             keep_versions=rules[2],
             segments=self._tidied((*head.segments, segment)),
         )
-        attempt = Attempt.of("" if found is None else head.nonce, after, sent, segment.name)
+        attempt = Attempt.of("" if state is None else head.nonce, after, sent, segment.name)
         with store.manifest.committing() as rows:
             note_attempts(rows, (*attempts(rows), attempt))
         if not self._advance(after, tag):
@@ -388,14 +388,16 @@ class RemoteFileStorage:
 
     def _tidied(self, segments: tuple[RemotePack, ...]) -> tuple[RemotePack, ...]:
         """Return the packs of the next head; enough packs of one level are merged."""
-        for level in sorted({one.level for one in segments}):
-            same = [one for one in segments if one.level == level]
+        for level in sorted({pack.level for pack in segments}):
+            same = [pack for pack in segments if pack.level == level]
             if len(same) >= TOGETHER:
-                parts = [(one, self._part(one, one.start, one.known + one.log)) for one in same]
+                parts = [
+                    (pack, self._part(pack, pack.start, pack.known + pack.log)) for pack in same
+                ]
                 segment, data = merged(parts)
                 self.objects.put(PACKS + segment.name, data)
                 at = segments.index(same[0])
-                rest = [one for one in segments if one.level != level]
+                rest = [pack for pack in segments if pack.level != level]
                 return (*rest[:at], segment, *rest[at:])
         return segments
 
@@ -498,11 +500,11 @@ class RemoteFileStorage:
         raise self._busy()
 
     def _collected(
-        self, found: _Found | None, grace: float, erased: ErasedContent
+        self, state: _Found | None, grace: float, erased: ErasedContent
     ) -> CollectResult | None:
-        if found is None:
+        if state is None:
             return CollectResult(0, 0, 0)
-        head, tag = found
+        head, tag = state
         plan = GarbageCollector(self.objects, head, erased).plan(grace)
         if plan.head != head and not self._advance(followed(plan.head), tag):
             return None
