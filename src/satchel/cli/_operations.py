@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_origin
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -16,6 +16,9 @@ from satchel.cli._tree import BANK, JSON, TYPE_NAMES, Command, Group, Parameter
 from satchel.crypto.json_reader import JsonReader
 from satchel.errors import UsageError
 from satchel.ports.operations import Field, Operation, declared, texts
+
+if TYPE_CHECKING:
+    from satchel.bank.open_bank import OpenBank
 
 _R = TypeVar("_R")
 
@@ -114,6 +117,22 @@ def _opened(
     if bank is not None:
         return bank(bank_name, *options)
     return nullcontext(state.settings) if context is None else context(*options)
+
+
+def open_to_read(bank: str | None, *_: object) -> "AbstractContextManager[OpenBank]":
+    """Open the bank of a command that only reads."""
+    from satchel.bank.open_bank import open_bank
+
+    return open_bank(state.settings, bank)
+
+
+def open_to_write(
+    bank: str | None, options: object, *_: object
+) -> "AbstractContextManager[OpenBank]":
+    """Open the bank of a command that writes, for reading if it is a dry run."""
+    from satchel.bank.open_bank import open_bank
+
+    return open_bank(state.settings, bank, writes=not getattr(options, "dry_run", False))
 
 
 def _on_stdout(result: Any) -> Any:

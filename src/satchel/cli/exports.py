@@ -1,14 +1,12 @@
 """``satchel export``, ``disclose`` and ``diff``."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from contextlib import contextmanager
 
 from rich.text import Text
 
-from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.cli._console import count, line, message, print_facts, safe, size, state
-from satchel.cli._operations import command
+from satchel.cli._operations import command, open_to_read
 from satchel.cli._options import (
     Encryption,
     owner_key,
@@ -52,7 +50,7 @@ def add_to(app: Group) -> None:
         app,
         disclose_memories,
         _show_disclosure,
-        bank=_bank_to_read,
+        bank=open_to_read,
         extra=Encryption,
         prepare=read_passphrase,
         status=lambda done: int(bool(done.unaccepted)),
@@ -144,10 +142,6 @@ def _more(number: int, printed: int, noun: str) -> None:
 def _unpaired(entry: UnpairedEntry) -> Text:
     named = f"  [{entry.origin}]" if entry.origin else ""
     return safe(f"{entry.id[7:19]} {entry.type}{named}  {entry.text or ''}".rstrip())
-
-
-def _bank_to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
 
 
 def _show_disclosure(done: Export, _: Encryption) -> None:

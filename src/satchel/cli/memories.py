@@ -36,7 +36,7 @@ from satchel.cli._console import (
     state,
     table,
 )
-from satchel.cli._operations import command
+from satchel.cli._operations import command, open_to_read
 from satchel.cli._options import InBank, Json, export_of, owner_key, report_secrets
 from satchel.cli._tree import Argument, CommandOption, Group
 from satchel.config.options import file_to_read
@@ -414,38 +414,34 @@ def add_to(app: Group) -> None:
         app,
         operations.remember,
         show_remembered,
-        bank=_to_fill,
+        bank=_open_to_fill,
         extra=MemorySourceOptions,
         prepare=read_new,
     )
-    command(app, operations.list_memories, show_listing, bank=_to_read, label="searching")
+    command(app, operations.list_memories, show_listing, bank=open_to_read, label="searching")
     app.command("show")(show_command)
-    command(app, operations.history, show_history, bank=_to_read)
-    command(app, statistics.show_stats, show_stats, bank=_to_read, label="counting")
+    command(app, operations.history, show_history, bank=open_to_read)
+    command(app, statistics.show_stats, show_stats, bank=open_to_read, label="counting")
     for operation in (operations.update, operations.correct):
         command(
             app,
             operation,
             show_revised,
-            bank=_to_write,
+            bank=_open_to_write,
             extra=ChangeSourceOptions,
             prepare=read_changes,
         )
-    command(app, operations.forget, show_forgotten, bank=_to_write)
-    command(app, operations.restore, show_memories_restored, bank=_to_write)
-    command(app, operations.links, show_links, bank=_to_read)
-    command(app, operations.path, show_paths, bank=_to_read)
+    command(app, operations.forget, show_forgotten, bank=_open_to_write)
+    command(app, operations.restore, show_memories_restored, bank=_open_to_write)
+    command(app, operations.links, show_links, bank=open_to_read)
+    command(app, operations.path, show_paths, bank=open_to_read)
 
 
-def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
-
-
-def _to_write(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
+def _open_to_write(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
     return open_bank(state.settings, bank, writes=True)
 
 
-def _to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
+def _open_to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
     return init.open_bank_for_writing(
         state.settings, bank, lambda: owner_key(None), _report_created
     )

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import click
 
-from satchel.bank.open_bank import OpenBank, open_bank
+from satchel.bank.open_bank import OpenBank
 from satchel.cli._console import (
     activity,
     count,
@@ -23,7 +23,7 @@ from satchel.cli._console import (
     state,
     table,
 )
-from satchel.cli._operations import command
+from satchel.cli._operations import command, open_to_read, open_to_write
 from satchel.cli._options import owner_key, report_secrets
 from satchel.cli._streams import stdin_as_file
 from satchel.cli._tree import Group
@@ -345,15 +345,7 @@ def add_to(root: Group) -> None:
     session.add(checkpoint, name="checkpoint")
 
 
-def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
-
-
-def _to_write(bank: str | None, options: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank, writes=not getattr(options, "dry_run", False))
-
-
-def _to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
+def _open_to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
     return init.open_bank_for_writing(state.settings, bank, lambda: owner_key(None))
 
 
@@ -363,7 +355,7 @@ def _read_messages(values: dict[str, Any], source: SourceOptions) -> None:
     opened = state.held.enter_context(file_to_read(state.settings, file))
     messages = MessagesFile(opened, state.settings.options.limits)
     messages.check()
-    values["spoken"] = messages
+    values["items"] = messages
 
 
 def _choose(bank: OpenBank, options: ForkOptions) -> ForkOptions:
@@ -379,23 +371,23 @@ command(
     session,
     operations.record_session,
     show_recorded,
-    bank=_to_fill,
+    bank=_open_to_fill,
     extra=SourceOptions,
     prepare=_read_messages,
 )
-command(session, operations.set_state, show_recorded, bank=_to_write)
-command(session, sessions_queries.list_sessions, show_list, bank=_to_read)
-command(session, sessions_queries.show_session, show_conversation, bank=_to_read)
+command(session, operations.set_state, show_recorded, bank=open_to_write)
+command(session, sessions_queries.list_sessions, show_list, bank=open_to_read)
+command(session, sessions_queries.show_session, show_conversation, bank=open_to_read)
 command(
     session,
     sessions_queries.diff_sessions,
     show_diff,
-    bank=_to_read,
+    bank=open_to_read,
     status=lambda result: int(not result.is_same),
 )
-command(session, branches.rename_session, show_changed, bank=_to_write)
-command(session, branches.archive_session, show_changed, bank=_to_write)
-command(session, branches.fork, show_fork, bank=_to_write, choose=_choose)
-command(session, distillation.distill, show_distillation, bank=_to_write)
-command(checkpoint, branches.create_checkpoint, show_checkpoint, bank=_to_write)
-command(checkpoint, sessions_queries.list_checkpoints, show_checkpoints, bank=_to_read)
+command(session, branches.rename_session, show_changed, bank=open_to_write)
+command(session, branches.archive_session, show_changed, bank=open_to_write)
+command(session, branches.fork, show_fork, bank=open_to_write, choose=_choose)
+command(session, distillation.distill, show_distillation, bank=open_to_write)
+command(checkpoint, branches.create_checkpoint, show_checkpoint, bank=open_to_write)
+command(checkpoint, sessions_queries.list_checkpoints, show_checkpoints, bank=open_to_read)

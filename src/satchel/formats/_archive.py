@@ -116,18 +116,15 @@ class ChatArchive:
             mends: Whether unpaired surrogates are counted instead of being errors.
         """
         with self.stream(file) as stream:
-            document = foreign_reader(stream, self._location.name, reading, mends=mends)
+            document = ForeignReader(
+                stream,
+                self._location.name,
+                item_bytes=reading.limits.line_bytes,
+                mending=reading.mended if mends else None,
+            )
             reading.line = lambda: document.value_line
             yield document
         reading.line = lambda: None
-
-
-def foreign_reader(
-    stream: BinaryIO, name: str, reading: ReadContext, *, mends: bool = True
-) -> ForeignReader:
-    """Return a JSON reader for a chat; unpaired surrogates are counted as lost."""
-    most, mending = reading.limits.line_bytes, reading.mended if mends else None
-    return ForeignReader(stream, name, item_bytes=most, mending=mending)
 
 
 @contextmanager

@@ -538,7 +538,7 @@ def events_of(row: Row) -> Iterator[SessionEvent]:
         try:
             yield _turn(turn, session, number)
         except MalformedError as error:
-            error.field = f"turns/{number}" + (f"/{error.field}" if error.field else "")
+            error.within(f"turns/{number}")
             raise
 
 

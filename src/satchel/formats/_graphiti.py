@@ -699,9 +699,8 @@ class GraphitiGraph:
         try:
             yield
         except InputError as error:
-            error.field = f"{where}/{error.field}" if error.field else where
-            line = self._reading.line()
-            self._reading.refuse(error.located(file=self._file, line=line))  # type: ignore[arg-type]
+            error.located(file=self._file, line=self._reading.line())
+            self._reading.refuse(error.within(where))
 
 
 def _identity(record: GraphNode | Episodic) -> str:

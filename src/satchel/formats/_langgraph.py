@@ -371,8 +371,7 @@ def items_in(database: Database, file: str, reading: ReadContext) -> Iterator[Se
             vectors = _vectors_of(database, row) if has_vectors else {}
             yield entry_of(_item(row, vectors), in_sqlite)
         except MalformedError as error:
-            error.field = f"{STORE}/{number}" + (f"/{error.field}" if error.field else "")
-            reading.refuse(error.located(file=file))  # type: ignore[arg-type]
+            reading.refuse(error.within(f"{STORE}/{number}").located(file=file))
 
 
 def _item(row: Row, vectors: Row) -> Row:

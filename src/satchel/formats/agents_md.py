@@ -208,7 +208,7 @@ class AgentsMd:
                     entries = _memories(file, text, reading)
                 except InputError as error:
                     error.field = archive.file_of(file) or None
-                    reading.refuse(error.located(file=location.name))  # type: ignore[arg-type]
+                    reading.refuse(error.located(file=location.name))
                     continue
                 for entry in entries:
                     some = True

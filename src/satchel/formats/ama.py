@@ -96,7 +96,7 @@ class Ama:
                 try:
                     entry = reader.entry_of(row)
                 except InputError as error:
-                    reading.refuse(error.located(file=location.name, line=archive.line))  # type: ignore[arg-type]
+                    reading.refuse(error.located(file=location.name, line=archive.line))
                 else:
                     yield entry
             if archive.count == archive.header.memory_count == 0:

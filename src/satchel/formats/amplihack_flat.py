@@ -71,9 +71,8 @@ class AmplihackFlat:
                     try:
                         yield _session(row) if table == _SESSIONS else _memory(row)
                     except InputError as error:
-                        where = f"{table}/{number}"
-                        error.field = f"{where}/{error.field}" if error.field else where
-                        reading.refuse(error.located(file=location.name))  # type: ignore[arg-type]
+                        error.within(f"{table}/{number}")
+                        reading.refuse(error.located(file=location.name))
             if count == 0:
                 raise EmptyInputError("the database contains no memories", file=location.name)
             for name in other_tables(database, frozenset(_NEEDED)):

@@ -134,7 +134,7 @@ class ChatGPTRecords:
             try:
                 yield from self._remembered(row_in(value, "a memory"))
             except MalformedError as error:
-                error.field = f"memories/{number}" + (f"/{error.field}" if error.field else "")
+                error.within(f"memories/{number}")
                 raise
 
     def rest(self) -> Iterator[Model]:
@@ -291,7 +291,7 @@ def _turns(nodes: Row, before: "_Before", conversation: str) -> Iterator[ChatTur
             if node is not None and _says_something(row_in(node, "a node")):
                 yield ChatTurn(name, before.above(name), _message(node, name, conversation))
         except MalformedError as error:
-            error.field = f"mapping/{name}" + (f"/{error.field}" if error.field else "")
+            error.within(f"mapping/{name}")
             raise
 
 

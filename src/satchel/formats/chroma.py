@@ -109,7 +109,7 @@ def entries_in(
                 yield entry_of(found, segment.name, space=segment.space)
             except MalformedError as error:
                 error.field = f"{segment.name}/{number}/{error.field}"
-                reading.refuse(error.located(file=source.name))  # type: ignore[arg-type]
+                reading.refuse(error.located(file=source.name))
                 continue
             if vector is None:
                 reason = "it is neither in the index next to the database nor in the queue"

@@ -206,7 +206,7 @@ class ClaudeRecords:
             try:
                 event = designed(row_in(value, "a message"), identity, number)
             except MalformedError as error:
-                error.field = f"messages/{number}" + (f"/{error.field}" if error.field else "")
+                error.within(f"messages/{number}")
                 raise
             assert event.origin is not None and event.origin.id is not None  # noqa: S101, PT018
             turns.append(ChatTurn(event.origin.id, before, event))
@@ -241,7 +241,7 @@ class ClaudeRecords:
             try:
                 yield from self._document(row_in(value, "a document"), identity)
             except InputError as error:
-                error.field = f"docs/{number}" + (f"/{error.field}" if error.field else "")
+                error.within(f"docs/{number}")
                 raise
 
     def _document(self, row: Row, project: str) -> Iterator[Model]:
@@ -280,7 +280,7 @@ class ClaudeRecords:
             try:
                 yield from self._memory_file(row_in(value, "a file"), account)
             except MalformedError as error:
-                error.field = f"memory_files/{number}" + (f"/{error.field}" if error.field else "")
+                error.within(f"memory_files/{number}")
                 raise
         for name in row.keys() - set(_MEMORY_MEMBERS):
             self._report.lost(name, "an unknown member of `memories.json`")
@@ -320,7 +320,7 @@ def _turns(
         try:
             event, attached = _message(row, source)
         except InputError as error:
-            error.field = f"chat_messages/{number}" + (f"/{error.field}" if error.field else "")
+            error.within(f"chat_messages/{number}")
             raise
         identity = row["uuid"]
         if seen.setdefault(identity, row) is not row:

@@ -206,8 +206,7 @@ class CogneeArchive:
             yield
         except InputError as error:
             error.line, error.byte = line(), None
-            error.field = f"{where}/{error.field}" if error.field else where
-            self._reading.refuse(error.located(file=self._location.name))  # type: ignore[arg-type]
+            self._reading.refuse(error.within(where).located(file=self._location.name))
 
 
 def _placeholder(record: GraphNode | Semantic) -> str:

@@ -752,12 +752,12 @@ def _take_page(
             for number, card in enumerate(cards(stream, reading.limits.line_bytes)):
                 if isinstance(card, InputError):
                     card.field = "/".join(filter(None, (where, str(number))))
-                    reading.refuse(card.located(file=location.name))  # type: ignore[arg-type]
+                    reading.refuse(card.located(file=location.name))
                 else:
                     activities.card(card)
     except InputError as error:
         error.field = error.field or where or str(number)
-        reading.refuse(error.located(file=location.name))  # type: ignore[arg-type]
+        reading.refuse(error.located(file=location.name))
 
 
 def _kind(archive: ChatArchive, file: ArchiveFile) -> str:

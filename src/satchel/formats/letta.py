@@ -748,7 +748,7 @@ class _DocumentRows:
         try:
             return make()
         except MalformedError as error:
-            error.field = f"{where}/{error.field}" if error.field else where
+            error.within(where)
             error.file = self._location.name
             self._reading.refuse(error)
             return None

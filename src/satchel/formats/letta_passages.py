@@ -6,7 +6,7 @@ Each passage that is written can be sent to ``POST`` of the same address. Archiv
 read, too, since Letta's page creates one. Compared with Letta 0.16.8.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any, ClassVar, cast
 from uuid import UUID
 
@@ -16,9 +16,10 @@ from satchel.artifact.body import TYPED_SECTIONS
 from satchel.crypto.canonical import escape_keys
 from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
-from satchel.errors import EmptyInputError, InputError, MalformedError
+from satchel.errors import EmptyInputError, MalformedError
 from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._json import as_json, differences, json_members, settled, text_in
+from satchel.formats._row_lists import parse_rows
 from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import (
     Component,
@@ -256,19 +257,9 @@ def _document(document: ForeignReader, reading: ReadContext) -> Any:
     return count
 
 
-def _passages(document: ForeignReader, reading: ReadContext) -> Any:
+def _passages(document: ForeignReader, reading: ReadContext) -> Generator[Semantic, None, int]:
     """Yield the passages of the next list; return their number."""
-    count = 0
-    for number, row in enumerate(document.values()):
-        count = number + 1
-        try:
-            passage = entry_of(row)
-        except InputError as error:
-            error.field = f"{number}/{error.field}" if error.field else str(number)
-            reading.refuse(error.located(line=document.value_line))  # type: ignore[arg-type]
-            continue
-        yield passage
-    return count
+    return parse_rows(document.values(), document, reading, lambda row: (entry_of(row),))
 
 
 def _rows(records: RecordSet, report: Report) -> Iterator[Row]:

@@ -33,6 +33,7 @@ from satchel.formats._json import (
     json_object,
     text_in,
 )
+from satchel.formats._row_lists import parse_rows
 from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import Component, Entity, Origin, TrustClass
 from satchel.ports.format import (
@@ -515,7 +516,7 @@ def _graph(stream: BinaryIO, location: Place, reading: ReadContext) -> Iterator[
     reading.line = lambda: document.value_line
     around: Row = {}
     with closing(Types()) as types:
-        yield from _arrays(document, types, around, location, reading)
+        yield from _arrays(document, types, around, reading)
     document.end()
     reading.container["shape"] = "graph"
     if around:
@@ -523,27 +524,14 @@ def _graph(stream: BinaryIO, location: Place, reading: ReadContext) -> Iterator[
 
 
 def _arrays(
-    document: ForeignReader, types: Types, around: Row, location: Place, reading: ReadContext
+    document: ForeignReader, types: Types, around: Row, reading: ReadContext
 ) -> Iterator[Semantic]:
     for key in document.members():
         if key in _GRAPH and document.peek() == "[":
             make: Callable[[Row], Any] = types.entries_of if key == "entities" else _one_relation
-            for number, row in enumerate(document.values()):
-                try:
-                    entries = list(make(_checked(row)))
-                except MalformedError as error:
-                    error.field = f"{key}/{number}" + (f"/{error.field}" if error.field else "")
-                    reading.refuse(error.located(file=location.name, line=document.value_line))  # type: ignore[arg-type]
-                else:
-                    yield from entries
+            yield from parse_rows(document.values(), document, reading, make, key)
         else:
             around.update(escape_keys([(key, document.value())]))
-
-
-def _checked(row: Any) -> Row:
-    if type(row) is not dict:
-        raise MalformedError("an entity or relation is not an object")
-    return row
 
 
 def _one_relation(row: Row) -> list[Semantic]:

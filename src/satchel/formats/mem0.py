@@ -13,7 +13,7 @@ missing in the file, but reports it if the file shows that there is more.
 
 import hashlib
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from datetime import timedelta
 from functools import lru_cache
 from itertools import chain, islice
@@ -27,6 +27,7 @@ from satchel.crypto.json_reader import ForeignReader, float_spellings, has_odd_n
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
 from satchel.formats._json import as_json, differences, json_members, reproduce, text_in
+from satchel.formats._row_lists import parse_rows
 from satchel.model.records import Entry, Model, PlainSemantic, Procedural, Semantic
 from satchel.model.values import (
     Component,
@@ -500,10 +501,10 @@ def _object(document: ForeignReader, reading: ReadContext) -> _Rows:
     for key in document.members():
         if key == "results" and document.peek() == "[":
             listed = True
-            count = yield from _array(document, reading, "results/", decoded_entry_of)
+            count = yield from _array(document, reading, "results", decoded_entry_of)
         elif key == "relations" and document.peek() == "[":
             reading.container["relations"] = True
-            yield from _array(document, reading, "relations/", triple_of)
+            yield from _array(document, reading, "relations", triple_of)
         else:
             around.update(escape_keys([(key, document.value())]))
     if listed:
@@ -528,25 +529,22 @@ def _object(document: ForeignReader, reading: ReadContext) -> _Rows:
     return 1
 
 
-def _array(document: ForeignReader, reading: ReadContext, prefix: str, make: _Map) -> _Rows:
+def _array(document: ForeignReader, reading: ReadContext, path: str, make: _Map) -> _Rows:
     """Read a list of rows; return their number, including skipped bad ones."""
-    return (yield from _each(document.values(), document, reading, prefix, make))
+    return _each(document.values(), document, reading, path, make)
 
 
 def _each(
-    rows: Iterator[Any], document: ForeignReader, reading: ReadContext, prefix: str, make: _Map
+    rows: Iterable[Any], document: ForeignReader, reading: ReadContext, path: str, make: _Map
 ) -> _Rows:
-    count, order = 0, _Order()
-    for count, row in enumerate(rows, 1):
-        try:
-            entry = make(_checked(row))
-        except MalformedError as error:
-            error.field = f"{prefix}{count - 1}" + (f"/{error.field}" if error.field else "")
-            error.located(line=document.value_line)
-            reading.refuse(error)
-            continue
-        yield entry
+    order = _Order()
+
+    def parse(row: Row) -> tuple[Entry]:
+        entry = make(row)
         order.add(entry)
+        return (entry,)
+
+    count = yield from parse_rows(rows, document, reading, parse, path)
     order.keep(reading)
     return count
 
@@ -567,12 +565,6 @@ class _Order:
             reading.report.note("procedural memories will be written after the others")
         elif len(self._runs) > 1:
             reading.container["runs"] = self._runs
-
-
-def _checked(row: Any) -> Row:
-    if not isinstance(row, dict):
-        raise MalformedError("a memory or relation is not an object")
-    return row
 
 
 def _note_what_is_missing(reading: ReadContext, count: int) -> None:

@@ -95,7 +95,7 @@ class PamSdk:
             try:
                 record = seal(sdk_draft(entry.component, value, ours), limits=reading.limits)
             except SatchelError as error:
-                error.field = entry.pointer + (f"/{error.field}" if error.field else "")
+                error.within(entry.pointer)
                 raise error.located(file=location.name, **entry.place) from None
             ours[identity] = record.id
             yield record

@@ -366,8 +366,7 @@ class AletheiaDocument:
             try:
                 yield from self._conversation(fork.row, fork.messages.lines, fork.where, flat=False)
             except InputError as error:
-                error.field = f"{fork.where}/{error.field}" if error.field else fork.where
-                self._reading.refuse(error.located(file=self._location.name))  # type: ignore[arg-type]
+                self._reading.refuse(error.within(fork.where).located(file=self._location.name))
 
     def _conversation(
         self, row: Row, lines: Callable[[], Iterator[bytes]], where: str, *, flat: bool
@@ -404,11 +403,10 @@ class AletheiaDocument:
                 event = conversation.message(row)
                 require(row, MessageRow)
             except InputError as error:
-                error.field = f"messages/{index}" + (f"/{error.field}" if error.field else "")
+                error.within(f"messages/{index}")
                 if not self._reading.skip_bad:
                     raise
-                error.field = f"{where}/{error.field}"
-                self._reading.refuse(error.located(file=self._location.name))  # type: ignore[arg-type]
+                self._reading.refuse(error.within(where).located(file=self._location.name))
                 continue
             if event is not None:
                 self._count += 1
@@ -420,6 +418,5 @@ class AletheiaDocument:
         try:
             yield
         except InputError as error:
-            error.field = f"{where}/{error.field}" if error.field else where
-            located = error.located(file=self._location.name, line=document.line)
-            self._reading.refuse(located)  # type: ignore[arg-type]
+            error.located(file=self._location.name, line=document.line)
+            self._reading.refuse(error.within(where))

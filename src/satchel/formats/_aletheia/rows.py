@@ -433,9 +433,8 @@ class AletheiaLinks:
             try:
                 yield edge_of(row, (ends[0], ends[1]), agent)
             except InputError as error:
-                field = "memory/graph/edges"
-                error.field = f"{field}/{error.field}" if error.field else field
-                self._reading.refuse(error.located(file=self._name))  # type: ignore[arg-type]
+                error.within("memory/graph/edges")
+                self._reading.refuse(error.located(file=self._name))
 
     def _end(self, name: Any) -> str | None:
         """Return the placeholder of the record at an end of an edge."""

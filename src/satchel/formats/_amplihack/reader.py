@@ -223,9 +223,8 @@ class AmplihackCollector:
         try:
             yield
         except InputError as error:
-            error.field = f"{where}/{error.field}" if error.field else str(where)
-            line = self._reading.line()
-            self._reading.refuse(error.located(file=self._file, line=line))  # type: ignore[arg-type]
+            error.located(file=self._file, line=self._reading.line())
+            self._reading.refuse(error.within(str(where)))
 
 
 def tables_for(kind: str, side: str) -> tuple[str, str]:
