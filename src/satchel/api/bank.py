@@ -372,7 +372,7 @@ def import_from(
 
 
 def _nobody(_: str | None) -> SigningKey:
-    """Create no bank: the open one is meant."""
+    """Create no bank: the open one is used."""
     raise UsageError("the bank is missing from the store")
 
 

@@ -356,10 +356,10 @@ def existing_bank(satchel: Satchel, name: str) -> Bank:
 
     with satchel._lifetime.use():
         writes = not satchel._read_only
-        found = open_bank_in(
+        opened = open_bank_in(
             satchel._settings, satchel._store, require_bank_name(name), writes=writes
         )
-        return Bank(found, satchel._lifetime, satchel._owner, read_only=satchel._read_only)
+        return Bank(opened, satchel._lifetime, satchel._owner, read_only=satchel._read_only)
 
 
 def require_token(bank: Bank) -> None:

@@ -157,10 +157,10 @@ class BankKeys:
             end = self._keys.last_end(key)
             if end is None:
                 continue
-            place = at(self._records[end.place])
-            if end.action == keys.REVOKED and (place is None or place < seq):
+            position = at(self._records[end.place])
+            if end.action == keys.REVOKED and (position is None or position < seq):
                 return f"it is signed by {key}, which was revoked"
-            if place is not None and place < seq:
+            if position is not None and position < seq:
                 return f"it is signed by {key}, which had been replaced"
         return None
 
@@ -376,10 +376,10 @@ class Redactions:
 
     def form(self, model: Model, line: bytes, number: int) -> bool:
         """Add a redacted form; return False if no redaction of the file has its hash."""
-        identity, found = _raw_form(model.id), digest(line)
-        form = _Form(found, str(model.__struct_config__.tag), number)
+        identity, line_digest = _raw_form(model.id), digest(line)
+        form = _Form(line_digest, str(model.__struct_config__.tag), number)
         self._forms.put(identity, msgspec.json.encode(form))
-        return any(redaction.result == found for redaction, _ in self._said(identity))
+        return any(redaction.result == line_digest for redaction, _ in self._said(identity))
 
     def proof(self, proof: LeafProof) -> None:
         """Add a valid audit path."""
@@ -550,10 +550,10 @@ class BodyContents:
 
     def verify_redactions(self) -> None:
         """Add a problem for each redacted form that the log is not shown to allow."""
-        for found in self.redactions.judge(self.keys):
-            if found.outcome is Outcome.INCOMPLETE:
-                self.unproved_forms.append(found.id)
-            self._note(found.outcome, found.message, found.number, found.id)
+        for finding in self.redactions.judge(self.keys):
+            if finding.outcome is Outcome.INCOMPLETE:
+                self.unproved_forms.append(finding.id)
+            self._note(finding.outcome, finding.message, finding.number, finding.id)
 
     def provenance(self) -> IdReport:
         """Compare the IDs with the parents."""

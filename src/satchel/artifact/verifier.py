@@ -290,9 +290,9 @@ class _ArtifactRun(VerificationRun):
                 lineage.close()
 
     def _take(self, contents: BodyContents) -> None:
-        for found in contents.findings:
-            outcome = self._blame(found.outcome)
-            self.findings.append(msgspec.structs.replace(found, outcome=outcome))
+        for finding in contents.findings:
+            outcome = self._blame(finding.outcome)
+            self.findings.append(msgspec.structs.replace(finding, outcome=outcome))
         if contents.more_findings:
             self.notes.append(f"{contents.more_findings} more problems of this kind")
         if contents.falsely_signed:
@@ -395,9 +395,9 @@ class _ArtifactRun(VerificationRun):
     def _head(self, artifact: Artifact, head: SignedHead, keys: BankKeys) -> list[str]:
         """Return the problems of the signed head itself."""
         wrong = []
-        found = check_head(artifact.statement.head or {}, head)
-        if not found.valid:
-            wrong.append(f"the log head: {found.problem}")
+        check = check_head(artifact.statement.head or {}, head)
+        if not check.valid:
+            wrong.append(f"the log head: {check.problem}")
         if head.signed.bank != artifact.statement.bank:
             wrong.append("the log head belongs to another bank")
         if keys.is_founded and not keys.admits(head.signed.key):

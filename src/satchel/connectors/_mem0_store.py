@@ -206,9 +206,9 @@ def point_id(entry: Entry, oldest: str) -> tuple[str | int, bool]:
     if origin is None or origin.id is None:
         return str(uuid5(_SPACE, oldest)), True
     if origin.provider == NAME:
-        kept = _own_id(origin.id)
-        if kept is not None:
-            return kept, True
+        identity = _own_id(origin.id)
+        if identity is not None:
+            return identity, True
     parts = (origin.provider, origin.source, origin.id)
     return str(uuid5(_SPACE, repr(parts))), origin.provider != NAME
 

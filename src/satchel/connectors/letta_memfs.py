@@ -70,9 +70,9 @@ def entry_of(path: str, text: str, began: str | None, changed: str | None) -> En
 
 def _said(values: dict[str, Any]) -> list[str]:
     """Return the members of front matter that have a meaning to Letta, and are valid."""
-    found = [name for name in (DESCRIPTION, _SKILL) if type(values.get(name)) is str]
-    found += [_READ_ONLY] if type(values.get(_READ_ONLY)) is bool else []
-    return found + ([_LIMIT] if type(values.get(_LIMIT)) is int else [])
+    names = [name for name in (DESCRIPTION, _SKILL) if type(values.get(name)) is str]
+    names += [_READ_ONLY] if type(values.get(_READ_ONLY)) is bool else []
+    return names + ([_LIMIT] if type(values.get(_LIMIT)) is int else [])
 
 
 def _class_of(path: str) -> type[Semantic] | type[Identity] | type[Procedural]:
@@ -195,10 +195,10 @@ def is_memfs(folder: Path) -> bool:
     try:
         if not (folder / SYSTEM).is_dir():
             return False
-        with ContainedFolder(folder / SYSTEM) as there:
-            names = [n for n, kind in there.listing() if kind == "file" and n.endswith(_ENDING)]
+        with ContainedFolder(folder / SYSTEM) as memory:
+            names = [n for n, kind in memory.listing() if kind == "file" and n.endswith(_ENDING)]
             for name in names[:_LOOKED_AT]:
-                with there.open(name) as stream:
+                with memory.open(name) as stream:
                     front = split(stream.read(_LOOKED_BYTES).decode("utf-8", "replace"))
                 if front.is_there and DESCRIPTION in values_in(front.raw):
                     return True
@@ -277,7 +277,7 @@ class LettaMemfs:
 
     @property
     def _there(self) -> ContainedFolder:
-        assert self._folder is not None  # noqa: S101 - whoever asks has opened it
+        assert self._folder is not None  # noqa: S101 - the caller opened it
         return self._folder
 
     def _found(self, below: tuple[str, ...]) -> Iterator[str]:
@@ -319,9 +319,9 @@ class LettaMemfs:
     def _start(self, cursor: str) -> int:
         number = cursor.removeprefix(_CURSOR)
         if cursor.startswith(_CURSOR) and number.isdecimal() and number.isascii():
-            found = int(number[:9])
-            if 0 < found < len(self._paths) and found % _TOGETHER == 0 and str(found) == number:
-                return found
+            start = int(number[:9])
+            if 0 < start < len(self._paths) and start % _TOGETHER == 0 and str(start) == number:
+                return start
         raise MalformedError("no page starts at this cursor", field="cursor")
 
     def _tell(self, report: Report) -> None:

@@ -212,9 +212,9 @@ def _follow_saved(bank: OpenBank, store: MemoryStore) -> int:
 def told_of(bank: OpenBank) -> tuple[str, int] | None:
     """Return the remote store whose changes a bank has logged, and its last logged change."""
     with bank.ledger.reading() as view:
-        found = view.side(_SAVED).get(_SAVED)
+        saved = view.side(_SAVED).get(_SAVED)
     try:
-        return None if found is None else msgspec.json.decode(found, type=tuple[str, int])
+        return None if saved is None else msgspec.json.decode(saved, type=tuple[str, int])
     except msgspec.DecodeError:  # not verified: a position that is too early logs nothing twice
         return None
 
@@ -266,9 +266,9 @@ def _append(bank: OpenBank, store: MemoryStore, versions: list[StoredVersion]) -
             if version.path == TRANSCRIPT:
                 continue
             records += _records(view, store, version, screening, replaced)
-        given = view.unchanged(replaced)
+        precondition = view.unchanged(replaced)
     if records:
-        bank.ledger.append(records, precondition=given)
+        bank.ledger.append(records, precondition=precondition)
     return len(records)
 
 

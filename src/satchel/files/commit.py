@@ -342,9 +342,9 @@ class GroupCommit:
         with self.tree.opened(_MARK, os.O_RDWR | os.O_CREAT) as handle:
             os.pwrite(handle, f"{self._boot} {revision:<20}\n".encode(), 0)
 
-    def _repaired(self, what: str | None) -> None:
-        if what and what not in self.repairs and len(self.repairs) < _MOST_REPAIRS:
-            self.repairs.append(what)
+    def _repaired(self, note: str | None) -> None:
+        if note and note not in self.repairs and len(self.repairs) < _MOST_REPAIRS:
+            self.repairs.append(note)
 
 
 def _try(ticket: _Ticket, group: FileTransaction) -> None:

@@ -80,9 +80,9 @@ class LocalFileStorage:
             self._take(store, discard, strict=True)
 
     def _take(self, store: GroupCommit, discard: frozenset[str], *, strict: bool) -> None:
-        with self._opened(store, _PLAIN) as there:
-            files, changed = _texts(there), _changed_there(store, there)
-            revision = _revision(there)
+        with self._opened(store, _PLAIN) as target:
+            files, changed = _texts(target), _changed_there(store, target)
+            revision = _revision(target)
         store.do(_Load(files, changed, revision, discard, strict))
 
     @contextmanager

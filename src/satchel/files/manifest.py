@@ -134,9 +134,9 @@ class FilesManifest:
                     connection.pragma("user_version", _VERSION)
         if connection.pragma("application_id") != _APPLICATION:
             raise StoreVersionError("not a manifest of memory files", file=str(self.path))
-        if (found := connection.pragma("user_version")) != _VERSION:
+        if (version := connection.pragma("user_version")) != _VERSION:
             raise StoreVersionError(
-                f"the manifest has version {found}, this program reads {_VERSION}",
+                f"the manifest has version {version}, this program reads {_VERSION}",
                 file=str(self.path),
                 hint="Use a newer version of satchel.",
             )
@@ -357,10 +357,10 @@ def _read(data: bytes | None) -> dict[str, Any]:
     if data is None or len(data) > _LARGEST_SIDECAR:
         return {}
     try:
-        found = json.loads(data)
+        members = json.loads(data)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return members if isinstance(members, dict) else {}
 
 
 def moment(microseconds: int) -> str:

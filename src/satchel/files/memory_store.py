@@ -323,10 +323,8 @@ class MemoryStoreReader:
             TargetError: If the place does not answer.
         """
         known = self.saved_revision
-        found = [] if self._place is None else self._place.versions(revision)
-        return [
-            version for version in (StoredVersion(*one) for one in found) if version[2] <= known
-        ]
+        rows = [] if self._place is None else self._place.versions(revision)
+        return [version for version in (StoredVersion(*row) for row in rows) if version[2] <= known]
 
     def text_of_version(self, version: StoredVersion) -> str | None:
         """Return the text of a version; None for a deletion, binary content, or a removed text.
@@ -379,11 +377,11 @@ class MemoryStoreReader:
     @sync_async
     def verify_audit(self) -> AuditResult:
         """Verify the whole audit log against its chain, and the log in the folder."""
-        here = examine(self._store.manifest, self._store.tree)
-        there = None if self._place is None else self._place.examine()
-        if there is None:
-            return here
-        return AuditResult(there[0], here.adopted_bytes, (*here.problems, *there[1]))
+        local = examine(self._store.manifest, self._store.tree)
+        saved = None if self._place is None else self._place.examine()
+        if saved is None:
+            return local
+        return AuditResult(saved[0], local.adopted_bytes, (*local.problems, *saved[1]))
 
     @property
     def repairs(self) -> list[str]:
@@ -392,10 +390,10 @@ class MemoryStoreReader:
 
     def _paths(self, prefix: str) -> list[str]:
         """Return the sorted paths of the files in a folder."""
-        found = self._store.tree.files(prefix)
+        paths = self._store.tree.files(prefix)
         with self._store.manifest.looking() as rows:
             away = [row.path for row in rows.away(prefix) if row.path != TRANSCRIPT]
-        return sorted({*found, *away} if away else found)
+        return sorted({*paths, *away} if away else paths)
 
 
 class FileSyncResult(NamedTuple):
@@ -934,10 +932,10 @@ class MemoryStore(MemoryStoreWriter):
         Raises:
             MemoryStoreError: If the store exists, or the key is not valid.
         """
-        place = place_of(namespace(org, project, domain, storage_root).path(key))
+        storage = place_of(namespace(org, project, domain, storage_root).path(key))
         policy = Policy.of(read_only_prefixes, audit=audit, keep_versions=keep_versions)
-        place.create(policy)
-        return cls(key=key, remote_path=place.address)
+        storage.create(policy)
+        return cls(key=key, remote_path=storage.address)
 
     @sync_async_classmethod
     def get_or_create(

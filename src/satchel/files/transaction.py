@@ -323,10 +323,10 @@ class FileTransaction:
 
     def files_in(self, folder: str) -> list[str]:
         """Return the sorted paths of all files in a folder."""
-        found = set(self.tree.files(folder)) | {row.path for row in self.rows.files(folder)}
+        paths = set(self.tree.files(folder)) | {row.path for row in self.rows.files(folder)}
         below = folder + "/" if folder else ""
-        found |= {path for path in self._seen if path.startswith(below)}
-        return sorted(path for path in found if self._is_there(path))
+        paths |= {path for path in self._seen if path.startswith(below)}
+        return sorted(path for path in paths if self._is_there(path))
 
     def _is_there(self, path: str) -> bool:
         if path in self._seen:
@@ -677,10 +677,10 @@ def edited(old: str, new: str, count: int) -> Callable[[str, bytes | None], byte
         if data is None:
             raise MemoryStoreError("no such file", path=path)
         text = decoded_text(path, data)
-        found = text.count(old)
-        if found != count:
+        occurrences = text.count(old)
+        if occurrences != count:
             raise MemoryStoreError(
-                f"the text to replace occurs {found:,} times, not {count:,}", path=path
+                f"the text to replace occurs {occurrences:,} times, not {count:,}", path=path
             )
         return encoded_text(path, text.replace(old, new))
 

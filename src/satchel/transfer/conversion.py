@@ -213,8 +213,7 @@ def convert(
         UsageError: If a format cannot be determined.
     """
     with input_to_read(settings, source) as file, file_to_write(settings, output) as outlet:
-        asked = options or ConvertOptions()
-        return _converted(file, outlet, settings, asked)
+        return _converted(file, outlet, settings, options or ConvertOptions())
 
 
 def _converted(
@@ -399,7 +398,7 @@ def _records(
             hint = report.first_refused
             raise EmptyInputError("the file contains no memories", file=location.name, hint=hint)
         if isinstance(reader, SidecarFormat):
-            report.note(reader.told)
+            report.note(reader.note)
         require_whole(reading, options.accept_loss, location.name)
         builder.add(_source_record(name, digest, reading))
         deep = verdict is not None or builder.refers

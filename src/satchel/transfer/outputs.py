@@ -152,10 +152,10 @@ def chosen_format(
             file=str(output),
             hint="Use --to, or a name that ends in .pam.jsonl, .pam or .pam.cbor.",
         )
-    found = formats[name]
-    if not found.info.traits.writes:
+    chosen = formats[name]
+    if not chosen.info.traits.writes:
         raise UsageError(f"{name} can be read, but not written")
-    return name, found
+    return name, chosen
 
 
 def is_own(name: str) -> bool:
@@ -291,10 +291,10 @@ class Sidecar:
 
 def loss_summary(report: Report) -> str:
     """Return the fields in a report with their counts, as text."""
-    found = Counter[str]()
+    counts = Counter[str]()
     for loss in report.losses.values():
-        found[receipt_text(loss.name)] += loss.count
-    named = [f"{name} ({number:,})" for name, number in sorted(found.items())]
+        counts[receipt_text(loss.name)] += loss.count
+    named = [f"{name} ({number:,})" for name, number in sorted(counts.items())]
     rest = len(named) - _MOST_NAMED
     return ", ".join(named[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
@@ -669,9 +669,9 @@ def remove_stale(job: OutputJob) -> None:
     if not job.replaces:
         return
     for name in _names(job.outlet.path):
-        with job.outlet.sibling(name) as there:
-            if there.status is not None:
-                there.remove()
+        with job.outlet.sibling(name) as sibling:
+            if sibling.status is not None:
+                sibling.remove()
                 job.report.note(
                     f"the sidecar of the previous file was removed: {receipt_text(name)}"
                 )
@@ -715,10 +715,10 @@ def _beside(settings: Settings, source: Path, digest: str) -> Path | None:
 
 def was_written_with_one(settings: Settings, digest: str) -> bool:
     """Return whether a stored receipt says that a file was written with a sidecar."""
-    kept = folder_of(settings)
-    if not kept.is_dir():
+    folder = folder_of(settings)
+    if not folder.is_dir():
         return False
-    newest = sorted(kept.glob("*.json"), reverse=True)[:_MOST_BESIDE]
+    newest = sorted(folder.glob("*.json"), reverse=True)[:_MOST_BESIDE]
     return any(_says_so(path, digest) for path in newest)
 
 

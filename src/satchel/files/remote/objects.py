@@ -126,10 +126,10 @@ class MemoryObjects:
     def part(self, name: str, start: int, length: int) -> bytes:
         """See ``Objects``."""
         with self._lock:
-            found = self._held.get(name)
-        if found is None:
+            stored = self._held.get(name)
+        if stored is None:
             raise TargetError("part of the store is missing", file=self._prefix + name)
-        return found[0][start : start + length]
+        return stored[0][start : start + length]
 
     def size(self, name: str) -> int | None:
         """See ``Objects``."""
@@ -257,10 +257,10 @@ class SqliteObjects:
         """See ``Objects``."""
         statement = "SELECT substr(data, ?, ?) FROM object WHERE name = ?"
         with self._open(writes=False) as connection:
-            found = connection.execute(statement, (start + 1, length, self._prefix + name)).get
-        if not isinstance(found, bytes):
+            data = connection.execute(statement, (start + 1, length, self._prefix + name)).get
+        if not isinstance(data, bytes):
             raise TargetError("part of the store is missing", file=f"{self._path}: {name}")
-        return found
+        return data
 
     def size(self, name: str) -> int | None:
         """See ``Objects``."""
@@ -306,10 +306,10 @@ class SqliteObjects:
         """See ``Objects``."""
         below = self._prefix
         with self._open(writes=False) as connection:
-            found = connection.execute(
+            rows = connection.execute(
                 "SELECT name FROM object WHERE name > ? AND name < ?", (below, below[:-1] + "0")
             )
-            names = [str(row[0])[len(below) :] for row in found]
+            names = [str(row[0])[len(below) :] for row in rows]
         yield from names
 
     def probe(self) -> bool:

@@ -233,9 +233,9 @@ def _squeezed(value: Any) -> bytes:
 def _unsqueezed(data: bytes, segment: RemotePack) -> Any:
     try:
         unpacking = zlib.decompressobj()
-        found = unpacking.decompress(data, _LARGEST_PART)
+        unpacked = unpacking.decompress(data, _LARGEST_PART)
         return json.loads(
-            found if unpacking.eof else b""
+            unpacked if unpacking.eof else b""
         )  # otherwise it is truncated, or too large
     except (ValueError, zlib.error, RecursionError) as error:
         raise _damaged(segment, error) from None
@@ -355,7 +355,7 @@ class GarbageCollector:
             segments = (self._written(dissolved),)
         used = {segment.name for segment in segments} | {spot.pack for spot in self._live.values()}
         before = dict(head.condemned)
-        # A time in the future counts as now: otherwise a pack would stay for ever.
+        # A time in the future counts as now: otherwise a pack would never be removed.
         condemned = {name: min(before.get(name, now), now) for name in sorted(present - used)}
         limit = now - int(grace * 1_000_000)
         immediate = dissolved if self._gone else set[str]()

@@ -171,10 +171,10 @@ def _in_each_other(
 ) -> list[str]:
     """Return the paths that are a file on one side and a folder on the other."""
     here = {path for path in unsent if rows.file(path) is not None}
-    there = {entry.path for entry in theirs if entry.sha}
-    above = {folder: path for path in there for folder in _above(path)} if here else {}
+    paths = {entry.path for entry in theirs if entry.sha}
+    above = {folder: path for path in paths for folder in _above(path)} if here else {}
     found = {above[path] for path in here if path in above}
-    return sorted(found | {folder for path in here for folder in _above(path) if folder in there})
+    return sorted(found | {folder for path in here for folder in _above(path) if folder in paths})
 
 
 def _above(path: str) -> Iterator[str]:

@@ -330,10 +330,10 @@ class RemoteFileStorage:
             else:
                 self.objects.replace(HEAD, data, tag)
         except NotWritten as error:
-            found = self._asked_again()
-            if found is not None and head.nonce in {found[0].nonce, *found[0].recent}:
+            state = self._asked_again()
+            if state is not None and head.nonce in {state[0].nonce, *state[0].recent}:
                 return True  # only the response was lost; others may have followed
-            if (None if found is None else found[1]) == tag:
+            if (None if state is None else state[1]) == tag:
                 raise TargetError(
                     f"the head was not written: {error}", file=self.address, hint="Try again."
                 ) from error
@@ -514,9 +514,9 @@ class RemoteFileStorage:
     def laid_open(self) -> Iterator[tuple[str, bytes]]:
         """Yield the name and the bytes of each object."""
         for name in self.objects.names():
-            found = self.objects.get(name)
-            if found is not None:
-                yield f"{self.address}/{name}", found.data
+            stored = self.objects.get(name)
+            if stored is not None:
+                yield f"{self.address}/{name}", stored.data
 
     def standing(self) -> tuple[str, int] | None:
         """Return the ID of the store and its last saved change."""
@@ -556,10 +556,10 @@ class RemoteFileStorage:
         there = self._steadily(lambda found: self._last(found, number - len(lines)))
         return [json.loads(line) for line in reversed([*lines, *there][:number])]
 
-    def _last(self, found: _Found | None, number: int) -> list[str]:
+    def _last(self, state: _Found | None, number: int) -> list[str]:
         """Return the last saved events, newest first."""
         lines: list[str] = []
-        for segment in reversed(found[0].segments if found is not None else ()):
+        for segment in reversed(state[0].segments if state is not None else ()):
             if len(lines) >= number:
                 break
             if segment.events:
