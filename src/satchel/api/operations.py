@@ -134,11 +134,11 @@ class Method(Generic[_P, _R]):
         is_awaited = issubclass(owner, AsyncCalls)
         function = self._functions.get(is_awaited)
         if function is None:
-            function = self._made(owner, is_awaited=is_awaited)
+            function = self._make_method(owner, is_awaited=is_awaited)
             self._functions[is_awaited] = function
         return function if instance is None else function.__get__(instance, owner)
 
-    def _made(self, owner: type[Any], *, is_awaited: bool) -> FunctionType:
+    def _make_method(self, owner: type[Any], *, is_awaited: bool) -> FunctionType:
         plain = self._load()
         name = self._name or plain.__name__
         plain.__name__, plain.__qualname__ = name, f"{owner.__qualname__}.{name}"

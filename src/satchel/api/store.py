@@ -121,7 +121,7 @@ class StoreCalls(TransferCalls):
         with self._lifetime.use():
             yield StoreBanks(
                 settings=self._settings,
-                open=self._where_it_is,
+                open=self._opened_or_live,
                 owner=self._owner,
                 read_only=self._read_only,
             )
@@ -139,7 +139,7 @@ class StoreCalls(TransferCalls):
         """Close the store after the calls under way have ended. May be called more than once."""
         self._lifetime.close()
 
-    def _where_it_is(self, bank_id: str) -> OpenBank | LiveBank:
+    def _opened_or_live(self, bank_id: str) -> OpenBank | LiveBank:
         from satchel.bank.open_bank import open_bank_in
         from satchel.transfer.providers import LiveBank
 

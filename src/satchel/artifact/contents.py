@@ -379,7 +379,9 @@ class Redactions:
         identity, line_digest = _raw_form(model.id), digest(line)
         form = _Form(line_digest, str(model.__struct_config__.tag), number)
         self._forms.put(identity, msgspec.json.encode(form))
-        return any(redaction.result == line_digest for redaction, _ in self._said(identity))
+        return any(
+            redaction.result == line_digest for redaction, _ in self._redactions_of(identity)
+        )
 
     def proof(self, proof: LeafProof) -> None:
         """Add a valid audit path."""
@@ -396,13 +398,13 @@ class Redactions:
         """Yield the problems of the forms, after everything was added."""
         for identity in self._forms:
             form = msgspec.json.decode(self._forms.get(identity) or b"", type=resolved(_Form))
-            wrong = self._wrong(identity, form, keys)
+            wrong = self._problem(identity, form, keys)
             if wrong is not None:
                 yield RedactionProblem(*wrong, f"blake3:{identity.hex()}", form.number)
 
-    def _wrong(self, identity: bytes, form: _Form, keys: BankKeys) -> tuple[Outcome, str] | None:
+    def _problem(self, identity: bytes, form: _Form, keys: BankKeys) -> tuple[Outcome, str] | None:
         logged = list[tuple[int, Redaction]]()
-        for redaction, line in self._said(identity):
+        for redaction, line in self._redactions_of(identity):
             position = self._place(_raw_form(redaction.id))
             if position is None:
                 continue
@@ -426,7 +428,7 @@ class Redactions:
             return Outcome.TAMPERED, "differs from the last redaction that the bank logged"
         return None
 
-    def _said(self, identity: bytes) -> Iterator[tuple[Redaction, bytes]]:
+    def _redactions_of(self, identity: bytes) -> Iterator[tuple[Redaction, bytes]]:
         ids = self._of_entry.get(identity) or b""
         for start in range(0, len(ids), 32):
             line = self._records.get(ids[start : start + 32])
@@ -514,16 +516,16 @@ class BodyContents:
                     root.feed(section, text)
                 if section in COMPONENTS and together:
                     for done in prover.add(Task(section, text, number, self._limits)):
-                        self._take(*done)
+                        self._add_batch(*done)
                 else:
                     for done in prover.rest():
-                        self._take(*done)
-                    self._look_at(section, batch.lines, number)
+                        self._add_batch(*done)
+                    self._verify_lines(section, batch.lines, number)
             for done in prover.rest():
-                self._take(*done)
+                self._add_batch(*done)
         self.root_hash = root.finish()
 
-    def _take(self, task: Task, proof: BatchResult) -> None:
+    def _add_batch(self, task: Task, proof: BatchResult) -> None:
         """Add the verified entries of a batch, and verify the others on the slow path."""
         self._ids.add_rows(proof.rows, refers=proof.refers)
         self.roots += proof.roots
@@ -531,18 +533,18 @@ class BodyContents:
             lines = lines_of(task.batch)
             self._section = task.section
             for place in proof.odd:
-                self._carefully(self._record, lines[place], task.number + place)
+                self._verify_line(self._record, lines[place], task.number + place)
 
-    def _look_at(self, section: str, lines: list[bytes], number: int) -> None:
+    def _verify_lines(self, section: str, lines: list[bytes], number: int) -> None:
         self._section, look = section, self._record
         if self._section in PROOF_SECTIONS:
             look = self._proof
         elif self._section not in TYPED_SECTIONS:
             look = self._free
         for place, line in enumerate(lines, number):
-            self._carefully(look, line, place)
+            self._verify_line(look, line, place)
 
-    def _carefully(self, look: Callable[[bytes, int], None], line: bytes, number: int) -> None:
+    def _verify_line(self, look: Callable[[bytes, int], None], line: bytes, number: int) -> None:
         try:
             look(line, number)
         except SatchelError as error:

@@ -366,14 +366,14 @@ class StoreSelection:
         address = request.address_origin if request.address else None
         backend = request.backend_origin if kind is not None else None
         if address == FLAG:
-            return self._there("--store")
+            return self._configured_address("--store")
         if kind is not None and backend == FLAG:
             return self._of_kind(kind, "--backend")
         if address == STORE_VARIABLE:
-            return self._there(STORE_VARIABLE)
+            return self._configured_address(STORE_VARIABLE)
         if kind is not None and backend not in (FILE, "default"):
             return self._of_kind(kind, str(backend))
-        return self._configured(kind) or self._looked_for(agents)
+        return self._configured(kind) or self._existing_or_default(agents)
 
     def _configured(self, kind: BackendChoice | None) -> StoreChoice | None:
         request = self.request
@@ -385,16 +385,16 @@ class StoreSelection:
                     field="store.backend",
                     hint="Set only one: store.address or store.backend.",
                 )
-            return self._there(why)
+            return self._configured_address(why)
         return None if kind is None else self._of_kind(kind, "the configuration file")
 
-    def _looked_for(self, agents: Sequence[str]) -> StoreChoice:
+    def _existing_or_default(self, agents: Sequence[str]) -> StoreChoice:
         graph = found_graph(self.home, self.flat_graph, agents)
         if graph is not None:
             return self._of_kind(BackendChoice.GRAPH_DB, f"{graph} is there")
         return self._of_kind(BackendChoice.SQLITE, "default")
 
-    def _there(self, why: str) -> StoreChoice:
+    def _configured_address(self, why: str) -> StoreChoice:
         address = self.request.address
         return StoreChoice(backend=backend_of(address), address=address, why=why, stated=True)
 

@@ -138,7 +138,7 @@ class Mem0History:
         rows = [msgspec.json.decode(value) for value in self._sorted.of(f"memory {memory}")]
         versions = list[Mem0Version]()
         for row in rows:
-            _follow(versions, row, owner)
+            _apply_change(versions, row, owner)
         return versions
 
     def deleted(self, after: int | None, limit: int) -> list[tuple[int, str, str | None]]:
@@ -173,7 +173,7 @@ def _keyed(database: Database) -> Iterator[tuple[str, int, bytes]]:
             deletions += 1
 
 
-def _follow(versions: list[Mem0Version], row: Row, owner: Row) -> None:
+def _apply_change(versions: list[Mem0Version], row: Row, owner: Row) -> None:
     """Apply a change of a memory to its versions."""
     memory, old, new = row["memory_id"], _text(row["old_memory"]), _text(row["new_memory"])
     last = versions[-1] if versions else None
@@ -482,30 +482,30 @@ class Mem0Local:
         """Return the cursor of the first deleted memories."""
         if not self._options.include_deleted or self._read_history() is None:
             return None
-        return "deleted/" if self._gone(None) else None
+        return "deleted/" if self._deletions(None) else None
 
     def _deleted_page(self, after: int | None) -> Page:
         if not self._options.include_deleted or (after is not None and not self._existed(after)):
             raise MalformedError("no page starts at this cursor", field="cursor")
-        deleted = self._gone(after)
+        deleted = self._deletions(after)
         past = list[PastVersion]()
         for _, memory, at in deleted[:_TOGETHER]:
             past += self._ended(memory, at)
         more = len(deleted) > _TOGETHER
         return Page([], f"deleted/{deleted[_TOGETHER - 1][0]}" if more else None, past)
 
-    def _gone(self, after: int | None) -> list[tuple[int, str, str | None]]:
+    def _deletions(self, after: int | None) -> list[tuple[int, str, str | None]]:
         history = self._read_history()
         return [] if history is None else history.deleted(after, _TOGETHER + 1)
 
     def _existed(self, position: int) -> bool:
-        deleted = self._gone(position - 1)
+        deleted = self._deletions(position - 1)
         return len(deleted) > 1 and deleted[0][0] == position
 
     def _ended(self, memory: str, at: str | None) -> list[PastVersion]:
         """Return the versions of a deleted memory; none if it exists again."""
         history = self._read_history()
-        if history is None or (self._points is not None and self._is_there(memory)):
+        if history is None or (self._points is not None and self._has_point(memory)):
             return []
         versions = history.of(memory, {})
         if not versions:
@@ -517,8 +517,8 @@ class Mem0Local:
         ]
         return [*past, PastVersion(_past(versions[-1]), "deleted", read_time(at) if at else None)]
 
-    def _is_there(self, memory: str) -> bool:
-        assert self._points is not None  # noqa: S101 - asked before
+    def _has_point(self, memory: str) -> bool:
+        assert self._points is not None  # noqa: S101 - the caller checked it
         whole: Identity = int(memory) if memory.isascii() and memory.isdecimal() else memory
         return self._points.get(whole) is not None
 

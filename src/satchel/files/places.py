@@ -60,7 +60,7 @@ class FileStorage(Protocol):
         """Pull the saves of others."""
         ...
 
-    def bring(self, store: GroupCommit) -> None:
+    def push(self, store: GroupCommit) -> None:
         """Save the changes of this working copy.
 
         Raises:
