@@ -45,6 +45,7 @@ from satchel.receipts.receipt import TargetPlan, TransferEnd, receipt_text
 from satchel.receipts.tally import RecordCounter
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.screening.records import SecretScreener
+from satchel.transfer.dry_run import plan_output, plan_transfer
 from satchel.transfer.export_records import (
     Export,
     ExportCounts,
@@ -65,11 +66,9 @@ from satchel.transfer.outputs import (
     account_of_output,
     compare_handed,
     is_own,
-    plan_of,
     refuse_other,
     require_no_loss,
     sidecar_outlet,
-    tried_plan,
     with_receipt,
     with_report,
     write_output,
@@ -424,7 +423,7 @@ class _ProductExport:
         """Return the result of a dry run."""
         transfer = replace(self._transfer, report=trial)
         target = TargetPlan(name=self._shown, created=tried.written, left_alone=tried.known)
-        plan = plan_of(transfer, self._records, target, census)
+        plan = plan_transfer(transfer, self._records, target, census)
         export = msgspec.structs.replace(export, written=tried.written, known=tried.known)
         return msgspec.structs.replace(with_report(export, transfer), plan=plan)
 
@@ -586,7 +585,7 @@ def export_part(bank: OpenBank, outlet: Outlet, options: ExportOptions, part: Ex
             copy=options.receipt,
         )
         if options.dry_run:
-            plan = tried_plan(job, records, writing, census)
+            plan = plan_output(job, records, writing, census)
             return msgspec.structs.replace(with_report(result, job), plan=plan)
         if options.fail_on_loss:
             require_no_loss(report, output, options.accept_loss)
