@@ -45,7 +45,7 @@ _MEDIA = frozenset(
 """Suffixes of pictures, audio and video; messages refer to them."""
 
 _LIST = "conversations"
-_FEW = 32
+_MOST_NAMED_FILES = 32
 """Largest number of files of one kind in a folder that are named individually."""
 
 
@@ -188,7 +188,7 @@ def from_files(
             continue
         make = by_file[file.path]
         if make is None:
-            is_one_of_many = without_memory[_folder_of(file)] > _FEW
+            is_one_of_many = without_memory[_folder_of(file)] > _MOST_NAMED_FILES
             kind = _folder_of(file) if is_one_of_many else _kind_of(file)
             if file.path in other_products or _holds_none(file):
                 reading.report.ignore(kind)

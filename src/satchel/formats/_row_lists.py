@@ -24,7 +24,7 @@ from satchel.ports.record_set import RecordSet
 
 _T = TypeVar("_T")
 
-_OF_THE_TRANSFER = ("source", "receipt")
+_TRANSFER_RECORDS = ("source", "receipt")
 
 
 def as_json(value: Any, report: Report) -> bytes:
@@ -36,7 +36,7 @@ def count_others(records: RecordSet, report: Report, product: str) -> None:
     """Count the records other than memories as lost."""
     for section, count in records.counts.items():
         kind = TYPED_SECTIONS.get(section, section)
-        if kind not in frozenset(Component) and kind not in _OF_THE_TRANSFER:
+        if kind not in frozenset(Component) and kind not in _TRANSFER_RECORDS:
             report.lost(kind, f"{product} has no such records", count=count)
 
 
@@ -224,9 +224,9 @@ def _put(sink: BinaryIO, rows: Iterator[Row], report: Report) -> None:
     sink.write(b"\n]")
 
 
-_MOST = 1 << 18
+_MOST_ORDER_CHARS = 1 << 18
 _KINDS = tuple(COMPONENTS)
-_PLACE = {kind: place for place, kind in enumerate(_KINDS)}
+_NUMBER_OF = {kind: place for place, kind in enumerate(_KINDS)}
 _MEMBER = "order"
 
 
@@ -238,14 +238,14 @@ class Order:
 
     def add(self, entry: Entry) -> None:
         """Add the next memory."""
-        self._kinds.append(_PLACE[ENTRY_TAGS[type(entry)]])
+        self._kinds.append(_NUMBER_OF[ENTRY_TAGS[type(entry)]])
 
     def keep(self, reading: ReadContext) -> None:
         """Store the order in the container, if the sections do not determine it."""
         if bytes(self._kinds) == bytes(sorted(self._kinds)):
             return
         packed = base64.b64encode(zlib.compress(self._kinds, 9)).decode()
-        if len(packed) > _MOST:
+        if len(packed) > _MOST_ORDER_CHARS:
             reading.report.note("memories will be written grouped by kind")
         else:
             reading.container[_MEMBER] = packed

@@ -311,7 +311,7 @@ def _with_kept(row: Row, entry: Entry) -> Row:
 _PROCESSES = Path("/proc")
 _SCRIPT = ("server-memory", "dist", "index.js")
 _FILE = "memory.jsonl"
-_SAYS = "MEMORY_FILE_PATH="
+_FILE_VARIABLE = "MEMORY_FILE_PATH="
 _ARGUMENTS = 8
 _MOST_BYTES = 1 << 20
 
@@ -348,8 +348,8 @@ def _file_of(process: Path) -> Path | None:
         if script is None:
             return None
         for one in _texts(process / "environ"):
-            if one.startswith(_SAYS) and one != _SAYS:
-                return script.parent / one.removeprefix(_SAYS)
+            if one.startswith(_FILE_VARIABLE) and one != _FILE_VARIABLE:
+                return script.parent / one.removeprefix(_FILE_VARIABLE)
         return script.parent / _FILE
     return None
 
@@ -374,7 +374,7 @@ _SIGNS = (
     {(b"from",), (b"to",), (b"relationType",)},
 )
 _GRAPH_SIGNS = ((b"entities", 0, b"entityType"), (b"relations", 0, b"relationType"))
-_OF_THE_TRANSFER = ("source", "receipt")
+_TRANSFER_RECORDS = ("source", "receipt")
 _BREAKS = (("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
 """Characters that are line ends in Python, but not in JSON; the server reads both spellings."""
 
@@ -416,7 +416,7 @@ class McpMemory:
         report = writing.report
         for section, count in records.counts.items():
             kind = TYPED_SECTIONS.get(section, section)
-            if kind != Component.SEMANTIC and kind not in _OF_THE_TRANSFER:
+            if kind != Component.SEMANTIC and kind not in _TRANSFER_RECORDS:
                 report.lost(kind, "the server has no such records", count=count)
         with closing(McpMemoryWriter(report)) as writer, target.open() as sink:
             for record in records.of("semantic"):

@@ -59,8 +59,8 @@ from satchel.ports.drafts import require_content
 from satchel.ports.format import Place, ReadContext
 from satchel.runtime.scratch import Spool
 
-_SHOWN = 80
-_AROUND = ("version", "nous", "exportedAt", "generator", "distillation", "exportMetadata")
+_SHOWN_CHARS = 80
+_TOP_MEMBERS = ("version", "nous", "exportedAt", "generator", "distillation", "exportMetadata")
 _MOST_NAMES = 100_000
 
 
@@ -189,7 +189,9 @@ class AletheiaDocument:
             held = an_object(around.get("distillation"), "distillation")
             for part in ("receipts", "reflections"):
                 a_list(held.get(part), f"distillation/{part}")
-            require({name: part for name, part in around.items() if name in _AROUND}, AgentFile)
+            require(
+                {name: part for name, part in around.items() if name in _TOP_MEMBERS}, AgentFile
+            )
             around.pop("distillation", None)
         except MalformedError as error:
             raise error.located(file=name, line=line) from None
@@ -246,7 +248,7 @@ class AletheiaDocument:
         yield from versions
 
     def _text_file(self, path: str, document: ForeignReader) -> Iterator[Model]:
-        where = f"workspace/files/{path[:_SHOWN]}"
+        where = f"workspace/files/{path[:_SHOWN_CHARS]}"
         with self._refusing(document, where):
             text = document.value()
             require_path(path, "")
