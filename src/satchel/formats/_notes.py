@@ -70,8 +70,8 @@ def split(text: str) -> Front:
 
 
 def _line_end(text: str, start: int) -> int:
-    found = text.find("\n", start)
-    return len(text) if found < 0 else found + 1
+    end = text.find("\n", start)
+    return len(text) if end < 0 else end + 1
 
 
 def values_in(raw: str) -> Values:
@@ -107,8 +107,8 @@ def _members(lines: list[str]) -> Iterator[tuple[str, str, list[str]]]:
 
 def _name_of(key: str) -> str:
     if key.startswith('"'):
-        found = _json(key)
-        return found if isinstance(found, str) else key
+        value = _json(key)
+        return value if isinstance(value, str) else key
     return key.strip("'").strip()
 
 
@@ -419,10 +419,10 @@ def summary(text: str) -> str:
 
 def slug(text: str) -> str:
     """Return a file name from the beginning of a text."""
-    found = _NOT_WORD.sub("-", summary(text).lower()).strip("-")
-    if len(found) > _LONGEST_NAME:
-        found = found[: _LONGEST_NAME + 1].rpartition("-")[0] or found[:_LONGEST_NAME]
-    return found or "memory"
+    words = _NOT_WORD.sub("-", summary(text).lower()).strip("-")
+    if len(words) > _LONGEST_NAME:
+        words = words[: _LONGEST_NAME + 1].rpartition("-")[0] or words[:_LONGEST_NAME]
+    return words or "memory"
 
 
 def path_of(entry: Entry, words: str) -> str:

@@ -180,7 +180,7 @@ class _EntryReader:
 
     def report(self, reading: ReadContext) -> None:
         """Report the notes."""
-        self._order.keep(reading)
+        self._order.store(reading)
         self._own.report(reading)
         report = reading.report
         if self._members.unbelieved:

@@ -116,8 +116,8 @@ def _body(items: Iterator[NoteItem]) -> str:
 
 def _container(records: RecordSet) -> dict[str, Any]:
     """Return the container of the rule that was read, if it was a single one."""
-    found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
-    container = found[0].get("container", {}) if len(found) == 1 else {}
+    containers = [one.value for one in records.of("source") if one.value.get("format") == NAME]
+    container = containers[0].get("container", {}) if len(containers) == 1 else {}
     return container if isinstance(container, dict) else {}
 
 
