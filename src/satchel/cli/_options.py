@@ -115,7 +115,7 @@ def report_receipts(receipts: list[str], unaccepted: int) -> int:
 def report_default_bank(names: Sequence[str]) -> None:
     """Print the default bank of a store that was written."""
     for name in names:
-        message(f"{name} is the default bank there, by a choice that this home stores")
+        message(f"{name} is the default bank there; this home stores that choice")
 
 
 def show_losses(losses: list[Loss], *, dry_run: bool = False) -> None:

@@ -37,7 +37,7 @@ from satchel.cli._console import (
     table,
 )
 from satchel.cli._operations import command, open_to_read
-from satchel.cli._options import InBank, Json, key_export_command, owner_key, report_secrets
+from satchel.cli._options import InBank, Json, owner_key, report_secrets
 from satchel.cli._tree import Argument, CommandOption, Group
 from satchel.config.options import file_to_read
 from satchel.crypto.json_reader import JsonReader
@@ -455,8 +455,7 @@ def _report_created(done: init.InitResult) -> None:
 def _show_started(started: init.InitResult) -> None:
     bank = started.name or started.bank or f"{count(started.banks, 'bank')}: satchel bank list"
     print_facts([("home", started.home), ("store", started.store), ("bank", bank)])
-    if "bank" in started.made and started.key is not None:
-        message(f"Keep a copy of your key elsewhere: {key_export_command(started.key)}")
+    if "bank" in started.made:
         message('Next: satchel remember "..."')
     elif not started.made:
         message("Nothing to do: everything exists.")

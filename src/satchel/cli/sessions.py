@@ -358,7 +358,7 @@ def _read_messages(values: dict[str, Any], source: SourceOptions) -> None:
     opened = state.held.enter_context(file_to_read(state.settings, file))
     messages = MessagesFile(opened, state.settings.options.limits)
     messages.check()
-    values["spoken"] = messages
+    values["items"] = messages
 
 
 def _choose(bank: OpenBank, options: ForkOptions) -> ForkOptions:

@@ -325,7 +325,7 @@ TAR_BLOCK = 512
 _MOST_FILES, _DEEPEST = 1000, 4
 _MORE_BYTES = 1 << 16
 _MAGIC = b"ustar"
-_SHOWN = 80
+_SHOWN_CHARS = 80
 _KNOWN = {*KINDS, MANIFEST, PERMISSIONS}
 
 
@@ -418,14 +418,14 @@ class _Tar:
             if kind in b"xg" and size <= _MORE_BYTES:  # extended headers of the next file
                 more = self._read(size + -size % TAR_BLOCK)
                 if b" path=" in more or b" size=" in more:
-                    raise MalformedError("an unexpected file name", field=name[:_SHOWN])
+                    raise MalformedError("an unexpected file name", field=name[:_SHOWN_CHARS])
                 continue
             if kind == b"5" and size == 0:
                 continue
             if kind not in (b"0", b"\0"):
-                raise MalformedError("not a regular file", field=name[:_SHOWN])
+                raise MalformedError("not a regular file", field=name[:_SHOWN_CHARS])
             if _depth_of(name) > _DEEPEST or name in seen or len(seen) == _MOST_FILES:
-                raise MalformedError("an unexpected file", field=name[:_SHOWN])
+                raise MalformedError("an unexpected file", field=name[:_SHOWN_CHARS])
             seen.add(name)
             file = _File(self, size)
             yield name, file
@@ -484,7 +484,7 @@ def _depth_of(name: str) -> int:
     try:
         return len(parts_of(name))
     except PathRefusedError as error:
-        error.field = name[:_SHOWN]
+        error.field = name[:_SHOWN_CHARS]
         raise
 
 
@@ -538,7 +538,7 @@ def events_of(row: Row) -> Iterator[SessionEvent]:
         try:
             yield _turn(turn, session, number)
         except MalformedError as error:
-            error.field = f"turns/{number}" + (f"/{error.field}" if error.field else "")
+            error.within(f"turns/{number}")
             raise
 
 

@@ -48,7 +48,7 @@ TABLES = (NODES, EPISODES, COMMUNITIES, SAGAS, FACTS, *LINKS)
 ALWAYS = (NODES, EPISODES, FACTS, MENTIONS)
 """The tables that every file has."""
 
-_OTHERS = {
+_ALIASES = {
     NODES: ("entities", "entity_nodes"),
     EPISODES: ("episode_nodes",),
     COMMUNITIES: ("community_nodes",),
@@ -60,7 +60,7 @@ _OTHERS = {
     "next_episode": ("next_episode_edges",),
 }
 
-CALLED = {name: table for table in TABLES for name in (table, *_OTHERS[table])}
+TABLE_OF = {name: table for table in TABLES for name in (table, *_ALIASES[table])}
 """Members of a file, with their table."""
 
 SOURCE, TARGET = "source_node_uuid", "target_node_uuid"
@@ -82,7 +82,7 @@ def is_graph(found: Iterable[tuple[tuple[bytes | int, ...], bytes]]) -> bool:
     rows = dict[str, set[bytes]]()
     for path, _ in found:
         if len(path) == 3 and path[1] == 0 and isinstance(path[0], bytes):  # noqa: PLR2004 - a member of a row
-            table = CALLED.get(path[0].decode("latin-1"))
+            table = TABLE_OF.get(path[0].decode("latin-1"))
             if table is not None and isinstance(path[2], bytes):
                 rows.setdefault(table, set()).add(path[2])
     return any(_is_row(table, names) for table, names in rows.items())
@@ -128,7 +128,7 @@ ABOUT_ENTITY, ABOUT_SUBJECT, ABOUT_BOTH = "REMEMBERED", "ABOUT", "OBSERVED"
 """Names of facts with a placeholder entity: of entries that name an entity, a
 subject, or the same as both."""
 
-WITHOUT = (ABOUT_ENTITY, ABOUT_SUBJECT, ABOUT_BOTH)
+PREDICATELESS = (ABOUT_ENTITY, ABOUT_SUBJECT, ABOUT_BOTH)
 """The names of facts without a predicate."""
 
 SOURCES = ("message", "json", "text", "fact_triple")
@@ -248,7 +248,7 @@ def _fact_fields(row: Row, ends: Ends) -> Row:
         "subject": None if start is None or start.is_nobody else start.name,
         "object": None if end is None or end.is_nobody else end.name,
     }
-    if end is not None and end.is_nobody and name in WITHOUT:
+    if end is not None and end.is_nobody and name in PREDICATELESS:
         fields["predicate"] = None
         if start is not None and not start.is_nobody and name != ABOUT_SUBJECT:
             fields["entities"] = (Entity(name=start.name, entity_type=start.label),)
@@ -535,7 +535,7 @@ SUBJECT, OBJECT = "subject", "object"
 """The kinds of the links from a fact to its ends."""
 
 _ENDS = ((SOURCE, SUBJECT), (TARGET, OBJECT))
-_SHOWN = 80
+_SHOWN_CHARS = 80
 
 
 class GraphitiNode(NamedTuple):
@@ -655,7 +655,7 @@ class GraphitiGraph:
         identity = _identity(record)
         if not self._names.add(identity.encode(), _pack(known)):
             self._reading.report.note(
-                f"several records have the same ID, such as {identity[:_SHOWN]!r}"
+                f"several records have the same ID, such as {identity[:_SHOWN_CHARS]!r}"
             )
 
     def _node(self, identity: Any) -> GraphitiNode | None:
@@ -690,7 +690,7 @@ class GraphitiGraph:
         start, end = self._node(row[SOURCE]), self._node(row[TARGET])
         if start is None or end is None or not (start.placeholder_id and end.placeholder_id):
             reason = "its ends are not in the file"
-            self._reading.report.lost(table, reason, example=id_in(row)[:_SHOWN])
+            self._reading.report.lost(table, reason, example=id_in(row)[:_SHOWN_CHARS])
         else:
             yield link_of(table, row, (start.placeholder_id, end.placeholder_id))
 
@@ -699,9 +699,8 @@ class GraphitiGraph:
         try:
             yield
         except InputError as error:
-            error.field = f"{where}/{error.field}" if error.field else where
-            line = self._reading.line()
-            self._reading.refuse(error.located(file=self._file, line=line))  # type: ignore[arg-type]
+            error.located(file=self._file, line=self._reading.line())
+            self._reading.refuse(error.within(where))
 
 
 def _identity(record: GraphNode | Episodic) -> str:

@@ -283,7 +283,7 @@ def _build(machine: _Machine) -> None:
 _STOP = ord(".")
 _PLAIN: dict[bytes, Any] = {b"N": None, b"\x88": True, b"\x89": False, b")": (), b"(": _MARK}
 _EMPTY: dict[bytes, type[Any]] = {b"}": dict, b"]": list, b"\x8f": set}
-_ACTS: dict[bytes, Callable[[_Machine], None]] = {
+_HANDLERS: dict[bytes, Callable[[_Machine], None]] = {
     b"\x80": _protocol,
     b"\x95": _frame,
     b"K": _push(lambda machine: machine.number(1)),
@@ -322,5 +322,5 @@ _ACTS: dict[bytes, Callable[[_Machine], None]] = {
 _OPERATIONS: dict[int, Callable[[_Machine], None]] = {
     **{sign[0]: _push(partial(_constant, value)) for sign, value in _PLAIN.items()},
     **{sign[0]: _push(partial(_push_new, make)) for sign, make in _EMPTY.items()},
-    **{sign[0]: act for sign, act in _ACTS.items()},
+    **{sign[0]: act for sign, act in _HANDLERS.items()},
 }

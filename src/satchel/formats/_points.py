@@ -107,7 +107,9 @@ _ROW = ("id", "payload", "vector")
 _USUAL, _DATA = "text", "data"
 _SPACE = uuid5(NAMESPACE_URL, "qdrant-point")
 _MOST_NUMBER = 2**64
-_HELD = frozenset({"id", "nonce", "type", "text", "data", "metadata", "tags", "scope", "origin"})
+_SUPPORTED = frozenset(
+    {"id", "nonce", "type", "text", "data", "metadata", "tags", "scope", "origin"}
+)
 """A point: ``id``, ``payload``, ``vector``, and other members."""
 
 
@@ -221,7 +223,7 @@ def vector_in(stored: Any, text: str | None, report: Report, example: str) -> An
 
 
 def _count(record: Sealed, entry: Entry, report: Report, *, own: bool) -> None:
-    lost = losses_of(record.value, _HELD)
+    lost = losses_of(record.value, _SUPPORTED)
     lost |= {f"metadata/{name}": "another member has the same name" for name in covered_by(entry)}
     origin = record.value.get("origin", {})
     named = entry.origin.as_written.get(TEXT_MEMBER) if own and entry.origin is not None else None

@@ -46,7 +46,7 @@ from satchel.ports.format import (
 from satchel.ports.record_set import RecordSet
 
 _BEGIN = "<!-- satchel:begin{}; what you change up to satchel:end is replaced -->"
-_OWN = " (line ends of its own above: {})"
+_GAP_NOTE = " (line ends of its own above: {})"
 _ANY_MARK = "<!-- satchel:"
 _BEGINS = re.compile(r"<!-- satchel:begin(?: \(line ends of its own above: ([12])\))?;[^\n]*-->")
 _ENDS = re.compile(r"<!-- satchel:end(?: ([0-9a-f]{16}))? -->")
@@ -130,7 +130,7 @@ def block_of(lines: Iterable[str], before: str) -> str:
 def _block_text(lines: Iterable[str], gap: int, line_end: str = "\n") -> str:
     """Return a block of lines, with this many line ends above it."""
     kept = list(lines)
-    begin = _BEGIN.format(_OWN.format(gap) if gap else "")
+    begin = _BEGIN.format(_GAP_NOTE.format(gap) if gap else "")
     whole = (begin, *kept, f"<!-- satchel:end {_digest(kept)} -->", "")
     return gap * line_end + line_end.join(whole)
 
@@ -164,7 +164,7 @@ _ALONE = frozenset({".cursorrules", ".windsurfrules", "copilot-instructions.md"}
 """Names of such files of other coding agents, recognised as single files."""
 
 _RULES = ".claude/rules/"
-_HELD = frozenset({"kind", "custom_instructions", "sources"})
+_SUPPORTED = frozenset({"kind", "custom_instructions", "sources"})
 _DEEPEST = 5
 _AT, _BLOCK, _AROUND = "at", "block", "around"
 _CODE = re.compile(r"^```.*?^```[^\n]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -208,7 +208,7 @@ class AgentsMd:
                     entries = _memories(file, text, reading)
                 except InputError as error:
                     error.field = archive.file_of(file) or None
-                    reading.refuse(error.located(file=location.name))  # type: ignore[arg-type]
+                    reading.refuse(error.located(file=location.name))
                     continue
                 for entry in entries:
                     some = True
@@ -228,7 +228,7 @@ class AgentsMd:
         else:
             around = _outside(records, instructions)
             if instructions is not None:
-                count_members(instructions, _HELD, NAME, report)
+                count_members(instructions, _SUPPORTED, NAME, report)
         unchanged = next((one for one in _blocks(records) if list(_items(one)) == items), None)
         block = ""
         if items and unchanged is not None and existing is None:

@@ -31,8 +31,8 @@ from satchel.runtime.foreign_databases import Database
 FILE = "chroma.sqlite3"
 """The database in the folder of a client."""
 
-_SAID = ("name", "dimension", "metadata")
-_MOST_KEPT = 1000
+_DETAILS = ("name", "dimension", "metadata")
+_MOST_DETAILED = 1000
 _SIGNS = frozenset({"embeddings_queue", "embedding_metadata", "collections", "segments"})
 
 
@@ -86,10 +86,10 @@ def _database(location: Place) -> Place:
 def _keep(collections: list[dict[str, Any]], reading: ReadContext) -> None:
     """Store the metadata of the collections, unless there are too many."""
     details = [
-        {name: collection[name] for name in _SAID if name in collection}
+        {name: collection[name] for name in _DETAILS if name in collection}
         for collection in collections
     ]
-    if len(details) <= _MOST_KEPT:
+    if len(details) <= _MOST_DETAILED:
         reading.container["collections"] = details
     else:
         reason = "its details, since there are too many"
@@ -109,7 +109,7 @@ def entries_in(
                 yield entry_of(found, segment.name, space=segment.space)
             except MalformedError as error:
                 error.field = f"{segment.name}/{number}/{error.field}"
-                reading.refuse(error.located(file=source.name))  # type: ignore[arg-type]
+                reading.refuse(error.located(file=source.name))
                 continue
             if vector is None:
                 reason = "it is neither in the index next to the database nor in the queue"

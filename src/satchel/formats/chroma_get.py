@@ -97,7 +97,7 @@ class ChromaGet:
                     yield entry_of(lists.row(number), None, space=space)
                 except MalformedError as error:
                     error.field = f"{error.field}/{number}"
-                    reading.refuse(error.located(file=location.name))  # type: ignore[arg-type]
+                    reading.refuse(error.located(file=location.name))
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report

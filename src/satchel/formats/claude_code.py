@@ -38,7 +38,7 @@ from satchel.ports.record_set import RecordSet
 
 NAME = "claude_code"
 
-_SPOKEN = ("user", "assistant", "system")
+_MESSAGE_KINDS = ("user", "assistant", "system")
 _NAMES = {"summary": "summary", "custom-title": "customTitle", "ai-title": "aiTitle"}
 _PROGRAM = frozenset(
     {
@@ -82,7 +82,7 @@ class Transcript:
         identity = text_or_none(row.get("uuid"))
         if self._talk is None and "payload" in row:
             raise MalformedError("this is a Codex rollout", hint="Use --from codex.")
-        if kind not in _SPOKEN:
+        if kind not in _MESSAGE_KINDS:
             if identity is not None and self._talk is not None:
                 self._talk.passes(identity, text_or_none(row.get("parentUuid")))
             if kind in _PROGRAM:

@@ -61,7 +61,7 @@ _SECTIONS = (
     _Section("Events", Component.EPISODIC),
 )
 _BY_HEADING = {section.heading.casefold(): section for section in _SECTIONS}
-_OTHER = _BY_HEADING["facts"]
+_DEFAULT_SECTION = _BY_HEADING["facts"]
 
 
 class ClaudeText:
@@ -150,7 +150,7 @@ def _said_in(text: str, reading: ReadContext) -> Iterator[_Memory]:
     lines = text.removesuffix("\n").split("\n")
     if all(line.endswith("\r") for line in lines[:-1]) and len(lines) > 1:
         lines = [line.removesuffix("\r") for line in lines]
-    section, tags, last = _OTHER, tuple[str, ...](), list[_Memory]()
+    section, tags, last = _DEFAULT_SECTION, tuple[str, ...](), list[_Memory]()
     for number, line in enumerate(lines, 1):
         if last and last[0].item.take(line):
             continue
@@ -162,7 +162,7 @@ def _said_in(text: str, reading: ReadContext) -> Iterator[_Memory]:
         elif heading is not None:
             name = (heading[1] or heading[2]).strip(": ")
             known = _BY_HEADING.get(name.casefold())
-            section, tags = known or _OTHER, () if known else (name,)
+            section, tags = known or _DEFAULT_SECTION, () if known else (name,)
         elif line.strip() and not line.startswith(_FENCE):
             reading.report.lost("line", "a line that is not a memory", example=f"line {number}")
     yield from last

@@ -52,16 +52,22 @@ NAME = "codex"
 _OF_THE_SESSION = ("cwd", "originator", "cli_version", "model_provider", "forked_from_id", "source")
 _TEXTS = ("input_text", "output_text", "text")
 _OUTPUT = "_output"
-_SAID_AGAIN = {"user_message": "message", "agent_message": "message", "agent_reasoning": "text"}
-_SHOWN = ("message", "text", "last_agent_message")
-_STATES = frozenset(
+_REPEATED_EVENTS = {
+    "user_message": "message",
+    "agent_message": "message",
+    "agent_reasoning": "text",
+}
+_DISPLAY_MEMBERS = ("message", "text", "last_agent_message")
+_STATE_EVENTS = frozenset(
     {"error", "stream_error", "warning", "background_event", "deprecation_notice", "turn_aborted"}
 )
-_UNSAID = frozenset({"ghost_snapshot"})
-_GIVEN = re.compile(r"\s*(?:<([A-Za-z_ ]+)>.*</\1>\s*\Z|# AGENTS\.md instructions\b)", re.DOTALL)
+_SNAPSHOTS = frozenset({"ghost_snapshot"})
+_CONTEXT_TEXT = re.compile(
+    r"\s*(?:<([A-Za-z_ ]+)>.*</\1>\s*\Z|# AGENTS\.md instructions\b)", re.DOTALL
+)
 _PROGRAM = frozenset({"state", "session_state"})
 _MOST_SHOWN = 100_000
-_BACK, _SETTING = "thread_rolled_back", "turn_context"
+_ROLLBACK, _SETTING = "thread_rolled_back", "turn_context"
 
 
 class _CodexMessage(NamedTuple):
@@ -185,7 +191,7 @@ class Rollout:
 
     def _item(self, row: Row, payload: Row, number: int) -> Iterator[Model]:
         kind = text_in(payload, "type")
-        if kind in _UNSAID:
+        if kind in _SNAPSHOTS:
             self._report.ignore(kind)
             return
         if kind != "message":
@@ -202,7 +208,7 @@ class Rollout:
         if plain is not None:
             as_written["content_type"] = plain.kind
         if role == "user":
-            if texts and all(map(_GIVEN.match, texts)):
+            if texts and all(map(_CONTEXT_TEXT.match, texts)):
                 as_written["role"], role = role, INSTRUCTIONS
             else:
                 self._turns.append(self._last)
@@ -231,9 +237,9 @@ class Rollout:
 
     def _happened(self, row: Row, payload: Row) -> None:
         kind = text_in(payload, "type")
-        if kind == _BACK:
+        if kind == _ROLLBACK:
             self._go_back(payload.get("num_turns"))
-            self._wait(_BACK, row)
+            self._wait(_ROLLBACK, row)
             return
         words = self._words_in(payload, kind)
         if words is None:
@@ -249,9 +255,9 @@ class Rollout:
 
     def _words_in(self, payload: Row, kind: str) -> str | None:
         """Return the text that an event shows to the user; None for state of the program."""
-        if kind in _STATES:
+        if kind in _STATE_EVENTS:
             return None
-        members = (_SAID_AGAIN[kind],) if kind in _SAID_AGAIN else _SHOWN
+        members = (_REPEATED_EVENTS[kind],) if kind in _REPEATED_EVENTS else _DISPLAY_MEMBERS
         return next((words for name in members if (words := text_or_none(payload.get(name)))), None)
 
     def _go_back(self, turns: Any) -> None:

@@ -66,7 +66,7 @@ REFS = {SUBJECT: "subject_ref", OBJECT: "object_ref"}
 """The members of a fact for each end."""
 
 _Known = tuple[str, str | None]
-_SHOWN = 80
+_SHOWN_CHARS = 80
 _pack, _known = msgspec.msgpack.encode, msgspec.msgpack.Decoder(resolved(_Known)).decode
 
 
@@ -103,7 +103,7 @@ class CogneeArchive:
                     reason = "users and password hashes are not exported"
                     self._reading.report.lost(PERMISSIONS, reason)
                 else:
-                    self._reading.report.lost(path[:_SHOWN], "an unexpected file")
+                    self._reading.report.lost(path[:_SHOWN_CHARS], "an unexpected file")
             self._require_whole()
             for where, line, row in self._waiting():
                 with self._refusing(where, line):
@@ -206,8 +206,7 @@ class CogneeArchive:
             yield
         except InputError as error:
             error.line, error.byte = line(), None
-            error.field = f"{where}/{error.field}" if error.field else where
-            self._reading.refuse(error.located(file=self._location.name))  # type: ignore[arg-type]
+            self._reading.refuse(error.within(where).located(file=self._location.name))
 
 
 def _placeholder(record: GraphNode | Semantic) -> str:
@@ -216,14 +215,14 @@ def _placeholder(record: GraphNode | Semantic) -> str:
 
 
 _COMMON = frozenset({"id", "nonce", "type", "kind", "text", "origin", "created_at", "updated_at"})
-_HELD = _COMMON | {"metadata", "scope"}
+_SUPPORTED = _COMMON | {"metadata", "scope"}
 _OF_KINDS = {
     MEMORY: {"tags"},
     FACT: {"subject", "predicate", "object", "valid_from", "valid_until", "confidence"},
 }
 _OF_NODES = frozenset({"id", "nonce", "type", "name", "labels", "summary", "properties", "origin"})
 _NO_FIELD = "COGX has no such field"
-_TAKEN = frozenset(
+_WRITTEN_TYPES = frozenset(
     {"semantic", "episodic", "identity", "graph_node", "edge", "session_event", "source", "receipt"}
 )
 
@@ -267,7 +266,7 @@ class CogneeWriter:
         for record in self._records.of("graph_node"):
             self._take_node(record, cast("GraphNode", record.model))
         for record in in_order(self._records, self._container):
-            if record.type in _TAKEN:
+            if record.type in _WRITTEN_TYPES:
                 self._take_entry(record, cast("Entry", record.model))
         for record in self._records.of("edge"):
             edge = cast("Edge", record.model)
@@ -277,7 +276,7 @@ class CogneeWriter:
         self._take_conversations()
         for section, count in self._records.counts.items():
             kind = TYPED_SECTIONS.get(section, section)
-            if kind not in _TAKEN:
+            if kind not in _WRITTEN_TYPES:
                 self._report.lost(kind, "COGX has no such records", count=count)
 
     def write(self, sink: BinaryIO, manifest: Row) -> None:
@@ -345,7 +344,7 @@ class CogneeWriter:
         return row
 
     def _count_lost(self, record: Sealed, entry: Entry, kind: str) -> None:
-        held = _HELD | _OF_KINDS.get(kind, set())
+        held = _SUPPORTED | _OF_KINDS.get(kind, set())
         for name in sorted(record.value.keys() - held):
             self._report.lost(name, _NO_FIELD, example=record.id)
         if entry.kind not in (None, kind):

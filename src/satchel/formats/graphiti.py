@@ -32,7 +32,6 @@ from satchel.formats._graph_files import (
 )
 from satchel.formats._graphiti import (
     ALWAYS,
-    CALLED,
     EPISODES,
     FACTS,
     LINKS,
@@ -41,14 +40,15 @@ from satchel.formats._graphiti import (
     NOBODY,
     NODES,
     OBJECT,
+    PREDICATELESS,
     ROW_SIGNS,
     SOURCE,
     SOURCES,
     SUBJECT,
+    TABLE_OF,
     TABLES,
     TARGET,
     THINGS,
-    WITHOUT,
     GraphitiEnd,
     GraphitiGraph,
     Row,
@@ -135,7 +135,7 @@ _ALWAYS = frozenset({"id", "nonce", "type", "text", "origin", "created_at", "met
 _OF_FACTS = frozenset({"subject", "predicate", "object", "valid_from", "valid_until", "parent_ids"})
 _OF_EPISODES = frozenset({"occurred_at", "kind"})
 _OF_NODES = frozenset({"id", "nonce", "type", "name", "labels", "summary", "properties", "scope"})
-_TAKEN = frozenset({"semantic", "episodic", "graph_node", "edge", "source", "receipt"})
+_WRITTEN_TYPES = frozenset({"semantic", "episodic", "graph_node", "edge", "source", "receipt"})
 _NO_FIELD = "Graphiti has no such field"
 
 _RESERVED = frozenset(
@@ -153,7 +153,7 @@ def count_entry(record: Sealed, entry: Entry, report: Report) -> None:
     held = set(_ALWAYS | (_OF_EPISODES if isinstance(entry, Episodic) else _OF_FACTS))
     if isinstance(entry, Semantic):
         held |= _held_entities(entry)
-        if entry.object is None and entry.predicate in WITHOUT:
+        if entry.object is None and entry.predicate in PREDICATELESS:
             reason = "the name of a fact without a predicate"
             report.lost("predicate", reason, example=record.id)
         if _RESERVED & entry.metadata.keys() and not _is_ours(entry):
@@ -212,7 +212,7 @@ def count_others(records: RecordSet, report: Report) -> None:
     """Count the records that the format cannot hold."""
     for section, count in records.counts.items():
         kind = TYPED_SECTIONS.get(section, section)
-        if kind not in _TAKEN:
+        if kind not in _WRITTEN_TYPES:
             report.lost(kind, "Graphiti has no such records", count=count)
 
 
@@ -561,9 +561,9 @@ def _from_json(location: Place, reading: ReadContext) -> Iterator[Model]:
                     "not a graph: not an object", file=location.name, line=document.line
                 )
             for key in document.members():
-                if key in CALLED and document.peek() == "[":
+                if key in TABLE_OF and document.peek() == "[":
                     arrays.append(key)
-                    yield from graph.rows(CALLED[key], key, document.values())
+                    yield from graph.rows(TABLE_OF[key], key, document.values())
                 else:
                     around.update(escape_keys([(key, document.value())]))
                     _require_bound(around, location, reading)
@@ -593,8 +593,8 @@ def _put(sink: BinaryIO, writer: GraphitiWriter, container: Row, report: Report)
     """Write the tables, under their names in the source."""
     named = dict[str, str]()
     for name in container.get("arrays", []):
-        if name in CALLED:
-            named.setdefault(CALLED[name], name)
+        if name in TABLE_OF:
+            named.setdefault(TABLE_OF[name], name)
     required = named.keys() if named else ALWAYS
     tables = [*named, *(table_name for table_name in TABLES if table_name not in named)]
     sink.write(b"{")
@@ -609,7 +609,7 @@ def _put(sink: BinaryIO, writer: GraphitiWriter, container: Row, report: Report)
         sink.write(b"]")
         first = False
     for name, part in container.get("fields", {}).items():
-        if name not in CALLED:
+        if name not in TABLE_OF:
             sink.writelines((b",\n", _json({name: part}, report)[1:-1]))
     sink.write(b"\n}\n")
 

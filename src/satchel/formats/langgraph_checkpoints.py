@@ -493,9 +493,9 @@ def _events(database: Database, file: str, reading: ReadContext) -> Iterator[Mod
                 batch.append(thread.start)
             batch += thread.events(point)
         except InputError as error:
-            error.field = f"{_CHECKPOINTS}/{number}" + (f"/{error.field}" if error.field else "")
+            error.within(f"{_CHECKPOINTS}/{number}")
             error.line = error.byte = None
-            reading.refuse(error.located(file=file))  # type: ignore[arg-type]
+            reading.refuse(error.located(file=file))
         else:
             yield from batch
 

@@ -67,7 +67,7 @@ THINGS = {
 AGENT = "agent"
 """The kind of a node with the settings of an agent."""
 
-_IN_A_FILE = ("description", "limit", "read_only")
+_FILE_MEMBERS = ("description", "limit", "read_only")
 """Members of a file in the folder that blocks have, too."""
 
 _SEND = "send_message"
@@ -136,7 +136,7 @@ def block_of(entry: Entry, label: str) -> Row:
     as_written = as_written_of(entry.origin)
     if entry.origin is not None and entry.origin.provider == MEMFS:
         file_members = entry.origin.as_written
-        as_written = {name: file_members[name] for name in _IN_A_FILE if name in file_members}
+        as_written = {name: file_members[name] for name in _FILE_MEMBERS if name in file_members}
     row = reproduce(written, {k: v for k, v in as_written.items() if k not in ("value", "label")})
     if type(row.get("limit")) is int and row["limit"] < len(text) and "limit" in as_written:
         row["limit"] = len(text)
@@ -370,10 +370,10 @@ def _in_context(old: Row, messages: list[Row]) -> list[str]:
 
 LISTS = ("agents", "blocks", *THINGS)
 _NEEDED = ("agents", "groups", "blocks", "files", "sources", "tools", "mcp_servers")
-_HELD = frozenset({"id", "nonce", "type", "kind", "text", "origin", "scope"})
+_SUPPORTED = frozenset({"id", "nonce", "type", "kind", "text", "origin", "scope"})
 MEMORIES = (Component.IDENTITY, Component.SEMANTIC)
 _NO_FIELD = "a block has no such field"
-_AGENT_OF_OURS: Row = {
+_NEW_AGENT: Row = {
     "system": "",
     "agent_type": "letta_v1_agent",
     "description": None,
@@ -394,7 +394,7 @@ _AGENT_OF_OURS: Row = {
 
 def agent_of_ours(name: str, blocks: list[Any]) -> Row:
     """Return the agent that is written if there is none; it has only a name."""
-    return {"id": "agent-0", "name": name, **_AGENT_OF_OURS, "block_ids": blocks, "messages": []}
+    return {"id": "agent-0", "name": name, **_NEW_AGENT, "block_ids": blocks, "messages": []}
 
 
 class LettaWriter:
@@ -545,7 +545,7 @@ class LettaWriter:
         if type(limit) is int and limit < len(entry.text or ""):
             reason = "the text exceeds the block's limit, which is raised"
             self._report.lost("limit", reason, example=record.id)
-        for name in sorted(value.keys() - _HELD):
+        for name in sorted(value.keys() - _SUPPORTED):
             self._report.lost(name, _NO_FIELD, example=record.id)
         if value.get("kind") not in (None, BLOCK):
             self._report.lost("kind", _NO_FIELD, example=record.id)
@@ -576,7 +576,7 @@ def _json(value: Any, report: Report) -> bytes:
 _T = TypeVar("_T")
 
 _SIGNS = {b"agent_type", b"block_ids", b"tool_ids", b"llm_config", b"system", b"memory_blocks"}
-_OF_THE_TRANSFER = ("source", "receipt")
+_TRANSFER_RECORDS = ("source", "receipt")
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 
 
@@ -633,7 +633,7 @@ class Letta:
         report = writing.report
         for section, count in records.counts.items():
             kind = TYPED_SECTIONS.get(section, section)
-            if kind not in (*MEMORIES, *_OF_THE_TRANSFER, "graph_node", "session_event"):
+            if kind not in (*MEMORIES, *_TRANSFER_RECORDS, "graph_node", "session_event"):
                 report.lost(kind, "an agent file has no such records", count=count)
         writer = LettaWriter(records, writing)
         with target.open() as sink:
@@ -748,7 +748,7 @@ class _DocumentRows:
         try:
             return make()
         except MalformedError as error:
-            error.field = f"{where}/{error.field}" if error.field else where
+            error.within(where)
             error.file = self._location.name
             self._reading.refuse(error)
             return None

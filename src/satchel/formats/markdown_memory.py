@@ -58,7 +58,7 @@ from satchel.ports.format import (
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.scratch import Spool
 
-_LOOKED_AT = 16
+_MOST_READ = 16
 _WITH_AN_INDEX = frozenset({NAME, "claude_code"})
 _VAULT = ".obsidian"
 """The folder with Obsidian's settings in a vault."""
@@ -142,7 +142,7 @@ def _is_folder(archive: ChatArchive) -> bool:
         return True
     if is_workspace(names):
         return True
-    for file in some[:_LOOKED_AT]:
+    for file in some[:_MOST_READ]:
         with archive.stream(file) as stream:
             head = stream.read(HEAD_BYTES)
         if _is_fact(head) or _is_permanent(head):

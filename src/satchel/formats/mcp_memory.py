@@ -33,6 +33,7 @@ from satchel.formats._json import (
     json_object,
     text_in,
 )
+from satchel.formats._row_lists import parse_rows
 from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import Component, Entity, Origin, TrustClass
 from satchel.ports.format import (
@@ -310,7 +311,7 @@ def _with_kept(row: Row, entry: Entry) -> Row:
 _PROCESSES = Path("/proc")
 _SCRIPT = ("server-memory", "dist", "index.js")
 _FILE = "memory.jsonl"
-_SAYS = "MEMORY_FILE_PATH="
+_FILE_VARIABLE = "MEMORY_FILE_PATH="
 _ARGUMENTS = 8
 _MOST_BYTES = 1 << 20
 
@@ -347,8 +348,8 @@ def _file_of(process: Path) -> Path | None:
         if script is None:
             return None
         for one in _texts(process / "environ"):
-            if one.startswith(_SAYS) and one != _SAYS:
-                return script.parent / one.removeprefix(_SAYS)
+            if one.startswith(_FILE_VARIABLE) and one != _FILE_VARIABLE:
+                return script.parent / one.removeprefix(_FILE_VARIABLE)
         return script.parent / _FILE
     return None
 
@@ -373,7 +374,7 @@ _SIGNS = (
     {(b"from",), (b"to",), (b"relationType",)},
 )
 _GRAPH_SIGNS = ((b"entities", 0, b"entityType"), (b"relations", 0, b"relationType"))
-_OF_THE_TRANSFER = ("source", "receipt")
+_TRANSFER_RECORDS = ("source", "receipt")
 _BREAKS = (("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
 """Characters that are line ends in Python, but not in JSON; the server reads both spellings."""
 
@@ -415,7 +416,7 @@ class McpMemory:
         report = writing.report
         for section, count in records.counts.items():
             kind = TYPED_SECTIONS.get(section, section)
-            if kind != Component.SEMANTIC and kind not in _OF_THE_TRANSFER:
+            if kind != Component.SEMANTIC and kind not in _TRANSFER_RECORDS:
                 report.lost(kind, "the server has no such records", count=count)
         with closing(McpMemoryWriter(report)) as writer, target.open() as sink:
             for record in records.of("semantic"):
@@ -515,7 +516,7 @@ def _graph(stream: BinaryIO, location: Place, reading: ReadContext) -> Iterator[
     reading.line = lambda: document.value_line
     around: Row = {}
     with closing(Types()) as types:
-        yield from _arrays(document, types, around, location, reading)
+        yield from _arrays(document, types, around, reading)
     document.end()
     reading.container["shape"] = "graph"
     if around:
@@ -523,27 +524,14 @@ def _graph(stream: BinaryIO, location: Place, reading: ReadContext) -> Iterator[
 
 
 def _arrays(
-    document: ForeignReader, types: Types, around: Row, location: Place, reading: ReadContext
+    document: ForeignReader, types: Types, around: Row, reading: ReadContext
 ) -> Iterator[Semantic]:
     for key in document.members():
         if key in _GRAPH and document.peek() == "[":
             make: Callable[[Row], Any] = types.entries_of if key == "entities" else _one_relation
-            for number, row in enumerate(document.values()):
-                try:
-                    entries = list(make(_checked(row)))
-                except MalformedError as error:
-                    error.field = f"{key}/{number}" + (f"/{error.field}" if error.field else "")
-                    reading.refuse(error.located(file=location.name, line=document.value_line))  # type: ignore[arg-type]
-                else:
-                    yield from entries
+            yield from parse_rows(document.values(), document, reading, make, key)
         else:
             around.update(escape_keys([(key, document.value())]))
-
-
-def _checked(row: Any) -> Row:
-    if type(row) is not dict:
-        raise MalformedError("an entity or relation is not an object")
-    return row
 
 
 def _one_relation(row: Row) -> list[Semantic]:

@@ -59,8 +59,8 @@ from satchel.ports.drafts import require_content
 from satchel.ports.format import Place, ReadContext
 from satchel.runtime.scratch import Spool
 
-_SHOWN = 80
-_AROUND = ("version", "nous", "exportedAt", "generator", "distillation", "exportMetadata")
+_SHOWN_CHARS = 80
+_TOP_MEMBERS = ("version", "nous", "exportedAt", "generator", "distillation", "exportMetadata")
 _MOST_NAMES = 100_000
 
 
@@ -189,7 +189,9 @@ class AletheiaDocument:
             held = an_object(around.get("distillation"), "distillation")
             for part in ("receipts", "reflections"):
                 a_list(held.get(part), f"distillation/{part}")
-            require({name: part for name, part in around.items() if name in _AROUND}, AgentFile)
+            require(
+                {name: part for name, part in around.items() if name in _TOP_MEMBERS}, AgentFile
+            )
             around.pop("distillation", None)
         except MalformedError as error:
             raise error.located(file=name, line=line) from None
@@ -246,7 +248,7 @@ class AletheiaDocument:
         yield from versions
 
     def _text_file(self, path: str, document: ForeignReader) -> Iterator[Model]:
-        where = f"workspace/files/{path[:_SHOWN]}"
+        where = f"workspace/files/{path[:_SHOWN_CHARS]}"
         with self._refusing(document, where):
             text = document.value()
             require_path(path, "")
@@ -366,8 +368,7 @@ class AletheiaDocument:
             try:
                 yield from self._conversation(fork.row, fork.messages.lines, fork.where, flat=False)
             except InputError as error:
-                error.field = f"{fork.where}/{error.field}" if error.field else fork.where
-                self._reading.refuse(error.located(file=self._location.name))  # type: ignore[arg-type]
+                self._reading.refuse(error.within(fork.where).located(file=self._location.name))
 
     def _conversation(
         self, row: Row, lines: Callable[[], Iterator[bytes]], where: str, *, flat: bool
@@ -404,11 +405,10 @@ class AletheiaDocument:
                 event = conversation.message(row)
                 require(row, MessageRow)
             except InputError as error:
-                error.field = f"messages/{index}" + (f"/{error.field}" if error.field else "")
+                error.within(f"messages/{index}")
                 if not self._reading.skip_bad:
                     raise
-                error.field = f"{where}/{error.field}"
-                self._reading.refuse(error.located(file=self._location.name))  # type: ignore[arg-type]
+                self._reading.refuse(error.within(where).located(file=self._location.name))
                 continue
             if event is not None:
                 self._count += 1
@@ -420,6 +420,5 @@ class AletheiaDocument:
         try:
             yield
         except InputError as error:
-            error.field = f"{where}/{error.field}" if error.field else where
-            located = error.located(file=self._location.name, line=document.line)
-            self._reading.refuse(located)  # type: ignore[arg-type]
+            error.located(file=self._location.name, line=document.line)
+            self._reading.refuse(error.within(where))

@@ -548,8 +548,8 @@ def _without_ids(receipt: Any) -> Any:
 
 
 _ENTRIES = tuple(map(str, Component))
-_HELD = frozenset({*_ENTRIES, "graph_node", "edge", "session_event", "file_version"})
-_OF_THE_TRANSFER = frozenset({"source", "receipt"})
+_SUPPORTED = frozenset({*_ENTRIES, "graph_node", "edge", "session_event", "file_version"})
+_TRANSFER_RECORDS = frozenset({"source", "receipt"})
 
 
 class AletheiaWriter:
@@ -674,6 +674,6 @@ class AletheiaWriter:
             kind = TYPED_SECTIONS.get(section)
             if kind is None:
                 lose(section, "an agent file has no such section", count=count)
-            elif kind not in _HELD | _OF_THE_TRANSFER:
+            elif kind not in _SUPPORTED | _TRANSFER_RECORDS:
                 for record in self._records.of(kind):
                     lose(kind, "an agent file has no such records", example=record.id)

@@ -46,15 +46,15 @@ from satchel.runtime.scratch import ScratchMap, SpoolStream, SpoolStreams
 
 _TABLES = {"semantic": FACTS, "episodic": EPISODES}
 _SECTION_OF = {table: kind for kind, table in _TABLES.items()}
-_OF_THE_TRANSFER = frozenset({"source", "receipt"})
-_IN_ALL = frozenset({"id", "nonce", "type", "origin", "scope", "kind", "parent_ids"})
-_HELD = {
+_TRANSFER_RECORDS = frozenset({"source", "receipt"})
+_COMMON_MEMBERS = frozenset({"id", "nonce", "type", "origin", "scope", "kind", "parent_ids"})
+_SUPPORTED = {
     FACTS: frozenset(
         {"text", "subject", "confidence", "sources", "tags", "metadata", "created_at", "entities"}
     ),
     EPISODES: frozenset({"text", "sources", "tags", "metadata", "created_at"}),
 }
-_EDGE_HELD = frozenset({"id", "nonce", "type", "origin", "scope", "kind", "source", "target"})
+_EDGE_SUPPORTED = frozenset({"id", "nonce", "type", "origin", "scope", "kind", "source", "target"})
 _NO_MEMBER = "amplihack has no such member"
 _OTHER_TYPE = "amplihack's reader would reject the whole file"
 _I64 = 2**63
@@ -143,7 +143,7 @@ class AmplihackWriter:
     def _count_losses(self, record: Sealed, entry: Semantic | Episodic, row: Row) -> None:
         table = EPISODES if isinstance(entry, Episodic) else FACTS
         lose = self._report.lost
-        for name in sorted(record.value.keys() - _HELD[table] - _IN_ALL):
+        for name in sorted(record.value.keys() - _SUPPORTED[table] - _COMMON_MEMBERS):
             lose(name, _NO_MEMBER, example=record.id)
         if entry.scope not in (None, self._scope):
             lose("scope", "a file can hold one agent only", example=record.id)
@@ -221,7 +221,7 @@ class AmplihackWriter:
     def _count_edge(self, record: Sealed, edge: Edge) -> None:
         members, lose = EDGES[edge.kind], self._report.lost
         columns = {"weight", "metadata"} & members.keys() | {"properties"}
-        for name in sorted(record.value.keys() - _EDGE_HELD - columns):
+        for name in sorted(record.value.keys() - _EDGE_SUPPORTED - columns):
             lose(f"edge/{name}", _NO_MEMBER, example=record.id)
         as_written = as_written_of(edge.origin)
         for name, value in edge.properties.items():
@@ -240,7 +240,7 @@ class AmplihackWriter:
             kind = TYPED_SECTIONS.get(section)
             if kind is None:
                 lose(section, "amplihack has no such section", count=count)
-            elif kind not in (*_TABLES, "edge", *_OF_THE_TRANSFER):
+            elif kind not in (*_TABLES, "edge", *_TRANSFER_RECORDS):
                 for record in self._records.of(kind):
                     lose(kind, "amplihack has no such records", example=record.id)
         for kind in _TABLES:
