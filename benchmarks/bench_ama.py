@@ -81,12 +81,12 @@ def test_a_memory_costs_no_more_among_100_000_than_among_1_000(tmp_path: Path) -
     for count in (FEW, MANY):
         source = data.write_ama(tmp_path / f"{count}.ama.jsonl", count)
         rounds = ROUNDS if count == FEW else 1
-        found = [
+        runs = [
             _there_and_back(source, _folder(tmp_path / f"{count}-{turn}")) for turn in range(rounds)
         ]
         costs[count] = [
             (min(ran.seconds for ran in side), max(ran.peak_bytes for ran in side))
-            for side in zip(*found, strict=True)
+            for side in zip(*runs, strict=True)
         ]
     rows = [
         [

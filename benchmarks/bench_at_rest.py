@@ -32,7 +32,7 @@ def test_the_same_work_is_done_on_both(tmp_path: Path) -> None:
 @pytest.mark.timeout(1800)
 def test_an_encrypted_store_costs_little_more(tmp_path: Path) -> None:
     """Appended in groups, read whole past the cache, opened: against the store in plain."""
-    found = _costs(tmp_path, MANY, rounds=ROUNDS)
+    costs = _costs(tmp_path, MANY, rounds=ROUNDS)
     rows: list[list[object]] = [
         [
             name,
@@ -40,7 +40,7 @@ def test_an_encrypted_store_costs_little_more(tmp_path: Path) -> None:
             times["encrypted"] * 1000,
             times["encrypted"] / times["plain"],
         ]
-        for name, times in found.items()
+        for name, times in costs.items()
     ]
     report(
         "at rest",
@@ -52,7 +52,7 @@ def test_an_encrypted_store_costs_little_more(tmp_path: Path) -> None:
         ),
     )
     for name in ("appending", "reading all"):
-        assert found[name]["encrypted"] / found[name]["plain"] <= BOUND
+        assert costs[name]["encrypted"] / costs[name]["plain"] <= BOUND
 
 
 def _costs(folder: Path, size: int, rounds: int) -> dict[str, dict[str, float]]:

@@ -84,13 +84,13 @@ def test_a_backup_taken_while_a_writer_commits_holds(tmp_path: Path) -> None:
 def test_backups_at_most_double_what_a_commit_takes(tmp_path: Path) -> None:
     """The median, of a bank that is backed up again and again meanwhile, in one run."""
     settings, bank = _filled(tmp_path, ENTRIES)
-    where, place = str(tmp_path / "backups"), ENTRIES
+    where, size = str(tmp_path / "backups"), ENTRIES
     backed(settings, where)
     alone, busy = list[float](), list[float]()
     for _ in range(ROUNDS):
-        alone.append(median(_commits(settings, bank, COMMITS, place)))
-        busy.append(median(_meanwhile(settings, bank, where, COMMITS, place + COMMITS)))
-        place += 2 * COMMITS
+        alone.append(median(_commits(settings, bank, COMMITS, size)))
+        busy.append(median(_meanwhile(settings, bank, where, COMMITS, size + COMMITS)))
+        size += 2 * COMMITS
     ratio = min(busy) / min(alone)
     report(
         "backup",

@@ -81,13 +81,13 @@ def test_a_name_among_10_000_banks_takes_twice_what_one_among_10_does(tmp_path: 
 @pytest.mark.timeout(900)
 def test_a_command_takes_as_long_with_10_000_banks_as_with_10(own_home: Path) -> None:
     """``satchel recall`` from start to end, in processor time; and each line of a listing."""
-    taken, lines = dict[int, float](), dict[int, float]()
+    programs, lines = dict[int, float](), dict[int, float]()
     for count in (FEW, SOME, MANY):
         _fill_home(count)
         words = ("recall", "harbour", "--bank", WANTED)
-        taken[count] = min(satchel(*words, home=own_home).seconds for _ in range(ROUNDS))
+        programs[count] = min(satchel(*words, home=own_home).seconds for _ in range(ROUNDS))
         lines[count] = best_of({"list": partial(_listed, count)}, 1)["list"] / count
-    program, line = taken[MANY] / taken[FEW], lines[MANY] / lines[SOME]
+    program, line = programs[MANY] / programs[FEW], lines[MANY] / lines[SOME]
     report(
         "banks_program",
         Table(
@@ -108,22 +108,22 @@ def test_a_command_takes_as_long_with_10_000_banks_as_with_10(own_home: Path) ->
 @pytest.mark.timeout(3600)
 def test_a_name_among_10_000_banks_in_every_store(tmp_path: Path, server: str) -> None:
     """LadybugDB and the store in memory have no index of names: what they take is told."""
-    found = _measured(tmp_path, server, FEW, MANY)
+    seconds = _measured(tmp_path, server, FEW, MANY)
     report(
         "banks_stores",
         Table(
             "A bank found by its name, among 10,000 and among 10, by store",
             ["", "times the same among 10", "ms among 10,000"],
-            [[name, many / few, many * 1000] for name, (few, many) in found.items()],
+            [[name, many / few, many * 1000] for name, (few, many) in seconds.items()],
         ),
     )
-    assert found["sqlite"][1] <= FIND_BOUND * found["sqlite"][0]
-    assert found["postgresql"][1] <= FIND_BOUND * found["postgresql"][0]
+    assert seconds["sqlite"][1] <= FIND_BOUND * seconds["sqlite"][0]
+    assert seconds["postgresql"][1] <= FIND_BOUND * seconds["postgresql"][0]
 
 
 def _measured(folder: Path, server: str, few: int, many: int) -> dict[str, tuple[float, float]]:
     """Return the seconds that a name takes among few banks, and among many, by store."""
-    found = dict[str, tuple[float, float]]()
+    seconds = dict[str, tuple[float, float]]()
     for name in ("memory", "sqlite", "ladybug", "postgresql"):
         with (
             closing(_store(name, folder, server, few)) as small,
@@ -131,8 +131,8 @@ def _measured(folder: Path, server: str, few: int, many: int) -> dict[str, tuple
         ):
             work = {"few": partial(_find, small), "many": partial(_find, large)}
             times = best_of(work, ROUNDS)
-            found[name] = times["few"], times["many"]
-    return found
+            seconds[name] = times["few"], times["many"]
+    return seconds
 
 
 def _store(name: str, folder: Path, server: str, count: int) -> Store:

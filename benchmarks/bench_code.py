@@ -14,7 +14,7 @@ from satchel.code_graph.operations import CodeIndexResult, index_code, query_cod
 from satchel.config.settings import load_settings
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
-from satchel.setup.init import opened_to_fill
+from satchel.setup.init import open_bank_for_writing
 
 FILES, FEW = 2000, 30
 A_PACKAGE = 20
@@ -66,7 +66,7 @@ def _change(folder: Path, number: int, turn: int) -> None:
 
 def _filled(folder: Path) -> CodeIndexResult:
     settings = load_settings()
-    with opened_to_fill(settings, "bench", lambda: signing_key(settings)[0]) as bank:
+    with open_bank_for_writing(settings, "bench", lambda: signing_key(settings)[0]) as bank:
         remember(bank, {"text": "start_3 must not be called before the store is open"})
         return index_code(bank, folder)
 
@@ -112,11 +112,11 @@ def test_2000_files_are_read_again_after_one_change_in_two_seconds(
         lines = _recalled(bank)
         recalling = time.perf_counter() - start
         start = time.perf_counter()
-        found = query_code(bank, callers_of="start_3")
+        callers = query_code(bank, callers_of="start_3")
         asking = time.perf_counter() - start
     assert any(line.startswith("def start_3(text: str) -> None") for line in lines)
     assert any("called by" in line for line in lines)
-    assert found.edges
+    assert callers.edges
     report(
         "code",
         Table(

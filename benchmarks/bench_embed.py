@@ -51,28 +51,28 @@ def _embedding(embedder: Embedder, texts: list[str]) -> float:
 
 def _comparing(texts: list[str]) -> tuple[float, int, int]:
     """Find near-duplicates; return seconds of processor time, pairs, and how many were found."""
-    with DuplicateIndex(StaticTable()) as there:
+    with DuplicateIndex(StaticTable()) as index:
         for number, text in enumerate(texts):
-            there.add(str(number), text)
+            index.add(str(number), text)
         start = time.process_time()
-        found = there.twins()
-        return time.process_time() - start, there.pairs, len(found)
+        pairs = index.twins()
+        return time.process_time() - start, index.pairs, len(pairs)
 
 
 def _judged(name: str) -> dict[str, tuple[float, float, int]]:
     """Return precision, recall and number of entities by type; name and type have to be right."""
     samples: list[dict[str, Any]] = json.loads((_SAMPLES / name).read_text("utf-8"))
-    right, found, wanted = Counter[str](), Counter[str](), Counter[str]()
+    right, extracted, expected = Counter[str](), Counter[str](), Counter[str]()
     mentions = RuleExtractor().extract([sample["text"] for sample in samples])
-    for sample, some in zip(samples, mentions, strict=True):
-        there = {(one.name, one.type) for one in some}
-        own = {(one["name"], one["type"]) for one in sample["entities"]}
-        for counter, pairs in ((right, there & own), (found, there), (wanted, own)):
+    for sample, entities in zip(samples, mentions, strict=True):
+        names = {(entity.name, entity.type) for entity in entities}
+        labels = {(entity["name"], entity["type"]) for entity in sample["entities"]}
+        for counter, pairs in ((right, names & labels), (extracted, names), (expected, labels)):
             counter.update(kind for _, kind in pairs)
             counter["all"] += len(pairs)
     return {
-        kind: (right[kind] / max(1, found[kind]), right[kind] / wanted[kind], wanted[kind])
-        for kind in wanted
+        kind: (right[kind] / max(1, extracted[kind]), right[kind] / expected[kind], expected[kind])
+        for kind in expected
     }
 
 

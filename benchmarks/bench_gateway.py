@@ -31,12 +31,12 @@ def test_requests_are_answered_and_cost_is_counted(own_home: Path) -> None:
     """The work of the benchmarks below, once, on little."""
     del own_home
     bench_recall._fill_home(FEW)  # noqa: SLF001 - a benchmark beside this one
-    with _serving("1") as found:
-        load = _laid_on(found, 20, 5, 1.5)
+    with _serving("1") as server:
+        load = _laid_on(server, 20, 5, 1.5)
         _require_in_order(load)
-        assert _missing(found, load) == []
-        (one,) = _cost_of_recall(found, 8)
-    assert one > 0
+        assert _missing(server, load) == []
+        (cost,) = _cost_of_recall(server, 8)
+    assert cost > 0
 
 
 @pytest.mark.prove
@@ -49,19 +49,19 @@ def test_a_recall_over_http_costs_at_most_twice_what_it_costs_in_the_library(
     bench_recall._fill_home(MANY)  # noqa: SLF001 - idem
     with open_bank(load_settings(), writes=True) as bank:
         embed_bank(bank)
-    with _serving("1") as found, Satchel.open() as satchel:
+    with _serving("1") as server, Satchel.open() as satchel:
         bank_here = satchel.bank("b")
         queries = [*bench_recall._queries(ASKED)]  # noqa: SLF001 - idem
         for text in queries[:20]:
             bank_here.recall(text)
-        _cost_of_recall(found, 20)
+        _cost_of_recall(server, 20)
         alone, served = list[float](), list[float]()
         for _ in range(3):
             start = time.process_time()
             for text in queries:
                 bank_here.recall(text)
             alone.append((time.process_time() - start) / ASKED)
-            served += _cost_of_recall(found, ASKED)
+            served += _cost_of_recall(server, ASKED)
     times = min(served) / min(alone)
     report(
         "gateway-cost",
@@ -82,11 +82,11 @@ def test_a_crowd_loses_no_write_and_is_told_when_to_come_again(own_home: Path) -
     del own_home
     rows = []
     for workers in ("1", "2"):
-        with _serving(workers) as found:
-            load = _laid_on(found, CROWD - WRITERS, WRITERS, SECONDS)
+        with _serving(workers) as server:
+            load = _laid_on(server, CROWD - WRITERS, WRITERS, SECONDS)
             _require_in_order(load)
-            assert _missing(found, load) == []
-            assert found.end() == 0
+            assert _missing(server, load) == []
+            assert server.end() == 0
         for kind, times in sorted(load.seconds.items()):
             later = sum(
                 number
@@ -135,28 +135,28 @@ def _require_in_order(load: Load) -> None:
     assert len(set(load.written)) == len(load.written)
 
 
-def _missing(found: Server, load: Load) -> list[str]:
+def _missing(server: Server, load: Load) -> list[str]:
     """Return what was acknowledged and is not there."""
-    there = set[str]()
-    with found.client() as client:
+    stored = set[str]()
+    with server.client() as client:
         after = None
         while True:
-            said = {"limit": 1000} | ({} if after is None else {"after": after})
-            page = client.get("/v1/banks/load/entries", params=said).json()
-            there.update(one["id"] for one in page["memories"])
+            query = {"limit": 1000} | ({} if after is None else {"after": after})
+            page = client.get("/v1/banks/load/entries", params=query).json()
+            stored.update(memory["id"] for memory in page["memories"])
             after = page.get("next")
             if after is None:
-                return [one for one in load.written if one not in there]
+                return [memory for memory in load.written if memory not in stored]
 
 
-def _cost_of_recall(found: Server, count: int) -> list[float]:
+def _cost_of_recall(server: Server, count: int) -> list[float]:
     """Return the seconds of processor time that a recall costs a server with one worker."""
     queries = [*bench_recall._queries(count)]  # noqa: SLF001 - idem
-    before = _processor_seconds(found.process.pid)
-    with found.client() as client:
+    before = _processor_seconds(server.process.pid)
+    with server.client() as client:
         for text in queries:
             assert client.post("/v1/banks/b/recall", json={"text": text}).is_success
-    return [(_processor_seconds(found.process.pid) - before) / count]
+    return [(_processor_seconds(server.process.pid) - before) / count]
 
 
 def _processor_seconds(pid: int) -> float:

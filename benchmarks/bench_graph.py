@@ -88,36 +88,36 @@ def _require(found: dict[str, dict[str, float]]) -> None:
 
 def _measured(folder: Path, server: str, size: int, name: str) -> dict[str, dict[str, float]]:
     """Measure all stores, and return the seconds of loading, of the raw rows, and of export."""
-    given, found = graph(size), dict[str, dict[str, float]]()
+    rows, seconds = graph(size), dict[str, dict[str, float]]()
     loads, hops, reached = list[list[Any]](), list[list[Any]](), dict[Any, list[set[str]]]()
     raw_hops = {"sqlite": graphs.raw_hops_sqlite, "ladybug": graphs.raw_hops_ladybug}
     for kind, store in _stores(folder, server):
         ledger = Ledger.create(
             store, owner=data.KEY, writer=data.KEY, witness=Witness(folder / f"witness-{kind}")
         )
-        times = {"load": _seconds(lambda: _load(ledger, given))}  # noqa: B023 - used at once
-        times["raw"] = _raw(kind, folder, server, given)
+        times = {"load": _seconds(lambda: _load(ledger, rows))}  # noqa: B023 - used at once
+        times["raw"] = _raw(kind, folder, server, rows)
         times["export"] = _seconds(lambda: _export(ledger, folder / kind))  # noqa: B023
         single = _single(ledger)
-        found[kind] = times
+        seconds[kind] = times
         loads.append([*_loaded(kind, times, 3 * size), single * 1000])
         if store.traits.traversal:
-            hops.append([kind, *_walked(given, _walker(ledger), reached)])
+            hops.append([kind, *_walked(rows, _walker(ledger), reached)])
         store.close()
         if kind in raw_hops:
             ask = raw_hops[kind](folder / f"raw-{kind}")
-            hops.append([f"{kind}, raw", *_walked(given, ask, reached)])
-    assert all(one == ways[0] for ways in reached.values() for one in ways)
+            hops.append([f"{kind}, raw", *_walked(rows, ask, reached)])
+    assert all(answer == ways[0] for ways in reached.values() for answer in ways)
     _tell(name, size, loads, hops)
-    return found
+    return seconds
 
 
 def _tell(name: str, size: int, loads: list[list[Any]], hops: list[list[Any]]) -> None:
-    what = f"{size:,} entries and {2 * size:,} edges"
+    subject = f"{size:,} entries and {2 * size:,} edges"
     report(
         f"{name}-load",
         Table(
-            f"A graph of {what}: load, export, one durable write",
+            f"A graph of {subject}: load, export, one durable write",
             [
                 *("", "times the raw rows", "load, s", "raw, s", "records a second"),
                 *("export, s", "one write, ms"),
@@ -131,7 +131,7 @@ def _tell(name: str, size: int, loads: list[list[Any]], hops: list[list[Any]]) -
     report(
         f"{name}-hops",
         Table(
-            f"Steps from one of {what}, medians in ms",
+            f"Steps from one of {subject}, medians in ms",
             ["", *(f"{hop}, {where}" for where in ("sparse", "dense") for hop in HOPS)],
             hops,
             "Ours proves each link that it takes, and ends where its budget does; raw is a"
@@ -173,13 +173,13 @@ def _load(ledger: Ledger, given: Graph) -> None:
         ledger.append(records[start : start + GROUP])
 
 
-def _raw(kind: str, folder: Path, server: str, given: Graph) -> float:
+def _raw(kind: str, folder: Path, server: str, rows: Graph) -> float:
     """Return the seconds of the same rows without us; 0 for a store that has no engine."""
     path = folder / f"raw-{kind}"
     work: dict[str, Callable[[], Callable[[], None]]] = {
-        "sqlite": lambda: graphs.raw_sqlite(path, given),
-        "ladybug": lambda: graphs.raw_ladybug(path, given),
-        "postgresql": lambda: graphs.raw_postgres(server, given),
+        "sqlite": lambda: graphs.raw_sqlite(path, rows),
+        "ladybug": lambda: graphs.raw_ladybug(path, rows),
+        "postgresql": lambda: graphs.raw_postgres(server, rows),
     }
     return _seconds(work[kind]()) if kind in work else 0.0
 
@@ -220,19 +220,19 @@ def _walker(ledger: Ledger) -> Callable[[str, int], set[str]]:
 
 
 def _walked(
-    given: Graph, ask: Callable[[str, int], set[str]], reached: dict[Any, list[set[str]]]
+    rows: Graph, ask: Callable[[str, int], set[str]], reached: dict[Any, list[set[str]]]
 ) -> list[float]:
     """Return the medians of each number of hops, and note what was reached."""
     medians = []
-    for starts in (given.sparse, given.dense):
+    for starts in (rows.sparse, rows.dense):
         ask(starts[0], 1)
         for hops in HOPS:
             times = []
             for start in starts:
                 began = time.perf_counter()
-                found = ask(start, hops)
+                names = ask(start, hops)
                 times.append(time.perf_counter() - began)
-                reached.setdefault((start, hops), []).append(found)
+                reached.setdefault((start, hops), []).append(names)
             medians.append(statistics.median(times) * 1000)
     return medians
 

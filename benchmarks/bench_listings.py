@@ -32,7 +32,7 @@ from satchel.model.records import Semantic, Status
 from satchel.model.text import Message
 from satchel.sessions.drafts import LogHead, Recorder, new_session
 from satchel.sessions.elements import Tip
-from satchel.setup.init import opened_to_fill
+from satchel.setup.init import open_bank_for_writing
 
 TINY, FEW, TIMES = 3, 1_000, 10
 GROUP = 100
@@ -76,7 +76,7 @@ class Home:
         self.folder = folder
         owner = partial(lambda settings: signing_key(settings)[0], self.settings)
         create_bank(self.settings, NAME, owner())
-        with opened_to_fill(self.settings, NAME, owner) as bank:
+        with open_bank_for_writing(self.settings, NAME, owner) as bank:
             first, last = seal(Semantic(text="the first of all")), seal(Semantic(text="version 0"))
             bank.ledger.append([first, last])
             self.first, self.newest = first.id, last.id

@@ -81,13 +81,13 @@ def test_memories_are_recalled_warm_and_cold(tmp_path: Path, own_home: Path) -> 
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("made", ["Mem0 records", "entries with words of a language"])
+@pytest.mark.parametrize("kind", ["Mem0 records", "entries with words of a language"])
 def test_recall_at_100_000_takes_20_ms_warm_in_the_middle(
-    tmp_path: Path, made: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Questions of one to eight words, common ones among them; ten memories proved."""
     drafts, queries = _mem0(MANY), [*_queries(QUERIES)]
-    if made != "Mem0 records":
+    if kind != "Mem0 records":
         drafts, queries = _said(MANY), [*_questions(QUERIES)]
     store = SqliteStore(tmp_path / "a.db")
     ledger = _filled(store, drafts)
@@ -98,25 +98,25 @@ def test_recall_at_100_000_takes_20_ms_warm_in_the_middle(
         patch.setattr(text_search, "RANKED", MANY)
         plain = sorted(_warm(ledger, queries))
     fill(store, ledger, WeightedTable())
-    embedders, others = query_embedders(load_settings()), _others(made)
+    embedders, others = query_embedders(load_settings()), _others(kind)
     # Other questions: the store and the process know the words of those that were asked before.
     _warm(ledger, others[:QUERIES], embedders)
-    meant = sorted(_warm(ledger, others[QUERIES:], embedders))
+    semantic = sorted(_warm(ledger, others[QUERIES:], embedders))
     report(
-        f"recall-warm {made}",
+        f"recall-warm {kind}",
         Table(
-            f"Recall of ten from {MANY:,} {made}",
+            f"Recall of ten from {MANY:,} {kind}",
             ["", "median, ms", "nine of ten, ms", "worst, ms"],
             [
                 ["rare words nominate", *_spread(times)],
                 ["every word nominates", *_spread(plain)],
-                ["rare words and vectors nominate", *_spread(meant)],
+                ["rare words and vectors nominate", *_spread(semantic)],
             ],
             f"Bound: a median of {WARM_BOUND_MS:.0f} ms.",
         ),
     )
     assert median(times) * 1000 < WARM_BOUND_MS
-    assert median(meant) * 1000 < WARM_BOUND_MS
+    assert median(semantic) * 1000 < WARM_BOUND_MS
 
 
 @pytest.mark.prove
@@ -164,8 +164,8 @@ def test_every_store_finds_the_same_share_of_evidence(tmp_path: Path) -> None:
     """``benchmarks.scoreboard_recall --stores DATA`` does this with conversations of people."""
     data = _question_set(3, turns=700, questions=50)
     with postgres_server() as server:
-        found = recalled_by_store(data, load_settings(), tmp_path / "stores", server)
-    rows = [[name, round(figure, 4)] for name, figure in found.items()]
+        shares = recalled_by_store(data, load_settings(), tmp_path / "stores", server)
+    rows = [[name, round(figure, 4)] for name, figure in shares.items()]
     report(
         "recall-stores",
         Table(
@@ -175,9 +175,9 @@ def test_every_store_finds_the_same_share_of_evidence(tmp_path: Path) -> None:
             f"Bound: within {STORES_BOUND} of one another.",
         ),
     )
-    assert min(found.values()) > 0
-    assert max(found.values()) < 1  # else nothing is compared
-    assert max(found.values()) - min(found.values()) <= STORES_BOUND
+    assert min(shares.values()) > 0
+    assert max(shares.values()) < 1  # else nothing is compared
+    assert max(shares.values()) - min(shares.values()) <= STORES_BOUND
 
 
 @pytest.mark.prove
@@ -190,7 +190,7 @@ def test_a_cold_recall_at_10_000_takes_400_ms(own_home: Path) -> None:
         plain = _cold(own_home)
     with open_bank(load_settings(), writes=True) as bank:
         embed_bank(bank)
-    meant = _cold(own_home)
+    semantic = _cold(own_home)
     _delete(STATUSES)
     with open_bank(load_settings(), writes=True) as bank:
         keep_up(bank, STATUSES * 2)
@@ -202,14 +202,14 @@ def test_a_cold_recall_at_10_000_takes_400_ms(own_home: Path) -> None:
             ["", "s"],
             [
                 ["by words", plain],
-                ["with vectors", meant],
+                ["with vectors", semantic],
                 [f"and {STATUSES:,} of them deleted one by one", after],
             ],
             f"Bound: {COLD_BOUND} s for the first two.",
         ),
     )
     assert plain < COLD_BOUND
-    assert meant < COLD_BOUND
+    assert semantic < COLD_BOUND
 
 
 @pytest.mark.prove
@@ -270,15 +270,15 @@ def test_columns_are_verified_for_a_tenth_of_a_cold_recall_at_100_000(own_home: 
 
 @pytest.mark.bench_full
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize(("made", "bound"), MOST_BOUNDS_MS.items())
-def test_recall_at_1_000_000_with_vectors(tmp_path: Path, made: str, bound: float) -> None:
+@pytest.mark.parametrize(("kind", "bound"), MOST_BOUNDS_MS.items())
+def test_recall_at_1_000_000_with_vectors(tmp_path: Path, kind: str, bound: float) -> None:
     """As a program of its own, so that its memory is that of the questions alone."""
     makers: dict[str, Callable[[int], Iterator[Entry]]] = {
         "Mem0 records": _mem0,
         "entries with words of a language": _said,
         "turns of conversations": partial(_talk, length=20),
     }
-    drafts = makers[made](MOST)
+    drafts = makers[kind](MOST)
     store = SqliteStore(tmp_path / "a.db")
     start = time.process_time()
     ledger = _filled(store, drafts)
@@ -287,7 +287,7 @@ def test_recall_at_1_000_000_with_vectors(tmp_path: Path, made: str, bound: floa
     fill(store, ledger, WeightedTable())
     embedded = time.process_time() - start
     store.close()
-    code = _ASK.format(path=str(tmp_path / "a.db"), bank=ledger.bank, made=made, count=QUERIES)
+    code = _ASK.format(path=str(tmp_path / "a.db"), bank=ledger.bank, kind=kind, count=QUERIES)
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
@@ -298,9 +298,9 @@ def test_recall_at_1_000_000_with_vectors(tmp_path: Path, made: str, bound: floa
     *times, peak = map(float, done.stdout.split())
     times.sort()
     report(
-        f"recall-most {made}",
+        f"recall-most {kind}",
         Table(
-            f"Recall of ten from {MOST:,} {made}, with vectors",
+            f"Recall of ten from {MOST:,} {kind}, with vectors",
             ["median, ms", "nine of ten, ms", "worst, ms", "memory, MB", "indexed/s", "embedded/s"],
             [[*_spread(times), peak, round(MOST / indexed), round(MOST / embedded)]],
             f"Bound: a median of {bound:.0f} ms. Memory: the most of the asking process."
@@ -320,7 +320,7 @@ from satchel.ledger.ledger import Ledger
 from satchel.stores.sqlite import SqliteStore
 ledger = Ledger(SqliteStore(Path({path!r})), {bank!r})
 kinds = {{"Mem0 records": bench._queries, "turns of conversations": bench._natural}}
-queries = [*kinds.get({made!r}, bench._questions)(2 * {count})]
+queries = [*kinds.get({kind!r}, bench._questions)(2 * {count})]
 embedders = asking(load_settings())
 bench._warm(ledger, queries[:{count}], embedders)
 print(*bench._warm(ledger, queries[{count}:], embedders))
@@ -417,12 +417,12 @@ print(time.process_time(), sum(spent))
 
 def _verified(words: tuple[str, ...], home: Path) -> tuple[float, float]:
     """Return the processor time of a program, and its ratio to what is left without verifying."""
-    command, found = [sys.executable, "-c", _PROGRAM.format(words=words)], []
+    command, measured = [sys.executable, "-c", _PROGRAM.format(words=words)], []
     run(command, home)  # remembers what it verified
     for _ in range(3 * ROUNDS):
         whole, verifying = map(float, run(command, home).output.split()[-2:])
-        found.append((whole, whole / (whole - verifying)))
-    times, ratios = zip(*found, strict=True)
+        measured.append((whole, whole / (whole - verifying)))
+    times, ratios = zip(*measured, strict=True)
     return min(times), median(ratios)
 
 
@@ -505,9 +505,9 @@ def _questions(count: int) -> Iterator[str]:
         yield " ".join(chance.choices(words, cum_weights=weights, k=chance.randint(1, 8)))
 
 
-def _others(made: str) -> list[str]:
+def _others(kind: str) -> list[str]:
     """Return questions that were not asked before."""
-    every = _queries if made == "Mem0 records" else _questions
+    every = _queries if kind == "Mem0 records" else _questions
     return [*every(3 * QUERIES)][QUERIES:]
 
 
@@ -527,38 +527,40 @@ def _talk(count: int, length: int) -> Iterator[Entry]:
     for number in range(count):
         pair = chance.sample(_NAMES, 2) if number % _TURNS == 0 else pair
         size = chance.randint(length // 2, length * 3 // 2)
-        said = chance.choices(words, cum_weights=weights, k=size // 2)
-        said += chance.choices(_SMALL_WORDS, k=size - size // 2)
-        chance.shuffle(said)
+        spoken = chance.choices(words, cum_weights=weights, k=size // 2)
+        spoken += chance.choices(_SMALL_WORDS, k=size - size // 2)
+        chance.shuffle(spoken)
         scope = Scope(run=f"run-{number // _TURNS}")
-        yield Episodic(text=" ".join(said), actor=pair[number % 2], scope=scope)
+        yield Episodic(text=" ".join(spoken), actor=pair[number % 2], scope=scope)
 
 
 def _question_set(conversations: int, *, turns: int, questions: int) -> QuestionSet:
     """Return conversations in which a turn and the one after it answer a question in few words."""
-    chance, made = random.Random(29), list[DatasetConversation]()  # noqa: S311
-    said = [*_talk(conversations * turns, 20)]
+    chance, generated = random.Random(29), list[DatasetConversation]()  # noqa: S311
+    entries = [*_talk(conversations * turns, 20)]
     for number in range(conversations):
-        some = said[number * turns : (number + 1) * turns]
+        some = entries[number * turns : (number + 1) * turns]
         spoken = tuple(
             DatasetTurn(
                 name=str(at),
-                session=str(one.scope.run if one.scope else ""),
-                speaker=str(one.actor),
-                text=one.text or "",
+                session=str(entry.scope.run if entry.scope else ""),
+                speaker=str(entry.actor),
+                text=entry.text or "",
             )
-            for at, one in enumerate(some)
-            if isinstance(one, Episodic)
+            for at, entry in enumerate(some)
+            if isinstance(entry, Episodic)
         )
-        asked = list[DatasetQuestion]()
+        made_questions = list[DatasetQuestion]()
         for at in chance.sample(range(turns - 1), questions):
             words = [word for word in spoken[at].text.split() if word not in _SMALL_WORDS]
             text = f"What did {spoken[at].speaker} say of {' '.join(chance.sample(words, 2))}?"
-            asked.append(
+            made_questions.append(
                 DatasetQuestion(text=text, kind="", evidence=frozenset((str(at), str(at + 1))))
             )
-        made.append(DatasetConversation(name=str(number), turns=spoken, questions=tuple(asked)))
-    return QuestionSet(format="made", conversations=tuple(made))
+        generated.append(
+            DatasetConversation(name=str(number), turns=spoken, questions=tuple(made_questions))
+        )
+    return QuestionSet(format="made", conversations=tuple(generated))
 
 
 def _natural(count: int) -> Iterator[str]:

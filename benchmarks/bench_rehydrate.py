@@ -52,12 +52,12 @@ def _compare(folder: Path, *sizes: int) -> None:
     rows, whole = list[list[object]](), dict[int, float]()
     for size in sizes:
         with _filled(folder / f"{size}.db", size).reading() as view:
-            parts, all_of_it, found = _costs(view)
+            parts, all_of_it, result = _costs(view)
         whole[size] = all_of_it
         rows.append(
-            [f"{size:,}", f"{parts:.1f}", f"{all_of_it:.1f}", found.looked_at, len(found.entries)]
+            [f"{size:,}", f"{parts:.1f}", f"{all_of_it:.1f}", result.looked_at, len(result.entries)]
         )
-        assert found.looked_at <= 2000
+        assert result.looked_at <= 2000
         assert all_of_it <= BESIDE * parts
     names = ["memories", "query and text, ms", "pipeline, ms", "read", "shown"]
     report(f"rehydrate {sizes[-1]}", Table("Rehydration at 4,096 tokens", names, rows))
@@ -68,7 +68,7 @@ def _costs(view: View) -> tuple[float, float, RehydrateResult]:
     """Return milliseconds of the query and the text alone, and of the pipeline; and a result."""
     tasks = [*islice(_questions(), QUESTIONS)]
     around = RehydrateContext()
-    found = rehydrate(view, RehydrateRequest(task=tasks[0], budget=BUDGET, model="gpt-4o"), around)
+    result = rehydrate(view, RehydrateRequest(task=tasks[0], budget=BUDGET, model="gpt-4o"), around)
 
     def query() -> None:
         for task in tasks:
@@ -76,14 +76,14 @@ def _costs(view: View) -> tuple[float, float, RehydrateResult]:
 
     def text() -> None:
         for _ in tasks:
-            for _ in found.entries:
+            for _ in result.entries:
                 encoded(_TEXT)
 
     def pipeline() -> None:
         for task in tasks:
             rehydrate(view, RehydrateRequest(task=task, budget=BUDGET, model="gpt-4o"), around)
 
-    return _cpu(query) + _cpu(text), _cpu(pipeline), found
+    return _cpu(query) + _cpu(text), _cpu(pipeline), result
 
 
 def _cpu(work: Callable[[], None]) -> float:

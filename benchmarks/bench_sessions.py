@@ -18,7 +18,7 @@ from satchel.model.text import Message
 from satchel.sessions.branches import fork
 from satchel.sessions.queries import messages_of
 from satchel.sessions.record import NewSession, begin, record
-from satchel.setup.init import opened_to_fill
+from satchel.setup.init import open_bank_for_writing
 
 MESSAGES, FORKS, SIZE = 10_000, 1_000, 600
 MOST_TIME, MOST_SPACE = 2.0, 1.1
@@ -31,7 +31,7 @@ def _bank(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenBank]:
     """Open a bank in a home of its own."""
     monkeypatch.setenv("SATCHEL_HOME", str(folder))
     settings = load_settings()
-    with opened_to_fill(settings, None, lambda: signing_key(settings)[0]) as bank:
+    with open_bank_for_writing(settings, None, lambda: signing_key(settings)[0]) as bank:
         yield bank
 
 
@@ -49,13 +49,13 @@ def _forks(
     bank: OpenBank, messages: int, forks: int
 ) -> tuple[dict[str, float], tuple[int, int], int]:
     """Fork a session many times beside bare commits; return seconds, sizes and bytes a fork."""
-    made = begin(bank, NewSession(name="long"), _said(messages))
-    ids = [one.id for one in messages_of(bank, made.session)]
+    source = begin(bank, NewSession(name="long"), _said(messages))
+    ids = [one.id for one in messages_of(bank, source.session)]
     before = _bytes(bank)
 
     def forking() -> None:
         for number in range(forks):
-            fork(bank, made.session, at=ids[number * len(ids) // forks])
+            fork(bank, source.session, at=ids[number * len(ids) // forks])
 
     forking()
     sizes = (before, _bytes(bank))
@@ -109,16 +109,16 @@ def test_ten_thousand_messages_are_read_in_little_memory(
 ) -> None:
     """In their order, each proved; and 400 turns take no more than they say."""
     with _bank(tmp_path, monkeypatch) as bank:
-        made = begin(bank, NewSession(name="long"), _said(MESSAGES))
+        begun = begin(bank, NewSession(name="long"), _said(MESSAGES))
         session = begin(bank, NewSession(name="turns")).session
         before = _bytes(bank)
-        for one in _said(400):
-            record(bank, session, [one])
+        for message in _said(400):
+            record(bank, session, [message])
         turns = _bytes(bank) - before
     with _bank(tmp_path, monkeypatch) as bank:
         sum(1 for _ in messages_of(bank, session))  # what is made once for each bank
         tracemalloc.start()
-        count = sum(1 for _ in messages_of(bank, made.session))
+        count = sum(1 for _ in messages_of(bank, begun.session))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     report(

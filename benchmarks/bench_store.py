@@ -124,7 +124,7 @@ def test_one_durable_append_takes_3_times_one_sync_at_most(
         os.fsync(handle)
 
     work = {"append": lambda: ledger.append([next(records)]), "sync": synced}
-    found = {"as they are here": best_of(work, 100)}
+    measured = {"as they are here": best_of(work, 100)}
     wait = _Waiting()
     for name in ("fsync", "fdatasync"):
         monkeypatch.setattr(os, name, wait)
@@ -132,9 +132,9 @@ def test_one_durable_append_takes_3_times_one_sync_at_most(
     connection.pragma("synchronous", "off")  # it waits as it commits instead
     connection.set_commit_hook(wait)
     for wait.seconds in (0.0, *SYNCS):
-        found[f"made to take {wait.seconds * 1000:g} ms"] = best_of(work, 100)
+        measured[f"made to take {wait.seconds * 1000:g} ms"] = best_of(work, 100)
     os.close(handle)
-    rows = [[name, *_single(times)] for name, times in found.items()]
+    rows = [[name, *_single(times)] for name, times in measured.items()]
     rows[1][-1] = "our own time"
     met = [row[1] for row in rows[2:] if row[-1] <= SINGLE_BOUND]
     report(
@@ -147,7 +147,7 @@ def test_one_durable_append_takes_3_times_one_sync_at_most(
             f" more. It was met {f'from {min(met):.1f} ms on' if met else 'nowhere'}.",
         ),
     )
-    required = [times for times in found.values() if times["sync"] >= REAL_SYNC]
+    required = [times for times in measured.values() if times["sync"] >= REAL_SYNC]
     assert len(required) >= 2
     assert all(times["append"] / times["sync"] <= SINGLE_BOUND for times in required)
 
@@ -221,15 +221,15 @@ def test_scan_slot_and_as_of_stay_flat_from_100_000_to_1_000_000(tmp_path: Path)
 
 def _flat(folder: Path, sizes: tuple[int, int], rounds: int) -> float:
     """Return the worst ratio of the larger bank to the smaller."""
-    asked: dict[str, Callable[[], object]] = {}
+    questions: dict[str, Callable[[], object]] = {}
     for size in sizes:
         home = folder / str(size)
         home.mkdir()
         ledger = _append_all(home, size)
         for name, ask in _questions(ledger, size).items():
             ask()
-            asked[f"{name} {size}"] = ask
-    best = best_of(asked, rounds)
+            questions[f"{name} {size}"] = ask
+    best = best_of(questions, rounds)
     rows, worst = [], 0.0
     for name in _QUESTIONS:
         small, large = (best[f"{name} {size}"] * 1000 for size in sizes)
@@ -317,38 +317,38 @@ def _plain(path: Path, records: list[Sealed]) -> None:
     )
     decode = msgspec.json.Decoder().decode
     for start in range(0, len(records), GROUP):
-        some = [
-            (place, record.body)
-            for place, record in enumerate(records[start : start + GROUP], start)
+        batch = [
+            (position, record.body)
+            for position, record in enumerate(records[start : start + GROUP], start)
         ]
         with connection:
             connection.executemany(
                 "INSERT INTO row VALUES (?, ?, ?)",
-                ((place, blake3(body).digest(), body) for place, body in some),
+                ((position, blake3(body).digest(), body) for position, body in batch),
             )
             connection.executemany(
                 "INSERT INTO words (rowid, terms) VALUES (?, ?)",
-                ((place, decode(body).get("text", "")) for place, body in some),
+                ((position, decode(body).get("text", "")) for position, body in batch),
             )
     connection.close()
 
 
 def _read(ledger: Ledger, records: list[Sealed]) -> Callable[[], Sized]:
-    wanted = [record.id for record in records[:: len(records) // 10][:10]]
+    ids = [record.id for record in records[:: len(records) // 10][:10]]
 
     def read() -> Sized:
         with ledger.reading() as view:
-            return view.get(wanted)
+            return view.get(ids)
 
     return read
 
 
 def _unproved(ledger: Ledger, records: list[Sealed]) -> Callable[[], object]:
-    wanted = [record.id for record in records[:: len(records) // 10][:10]]
+    ids = [record.id for record in records[:: len(records) // 10][:10]]
     store = ledger._store  # noqa: SLF001 - past the proof on purpose
 
     def read() -> object:
         with store.reading() as reader:
-            return [msgspec.json.decode(row.body or b"") for row in reader.get(ledger.bank, wanted)]
+            return [msgspec.json.decode(row.body or b"") for row in reader.get(ledger.bank, ids)]
 
     return read

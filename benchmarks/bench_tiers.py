@@ -18,7 +18,7 @@ from satchel.amplihack.facts import Linker, similar_links
 from satchel.amplihack.hierarchy import NewFact, store_facts
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import load_settings
-from satchel.setup.init import opened_to_fill
+from satchel.setup.init import open_bank_for_writing
 
 MANY, FEW = 10_000, 200
 GROUPS = (1000, 100, 10)
@@ -47,11 +47,11 @@ def facts(count: int, seed: int = 5) -> Iterator[NewFact]:
     things = [f"{one} {two}" for one in _TEAMS for two in _THINGS]
     for _ in range(count):
         thing = chance.choice(things)
-        said = [
+        sentences = [
             f"The {thing} {chance.choice(_VERBS)} {chance.randrange(2, 64)}",
             f"{chance.choice(_KINDS)} {chance.choice(_PLACES)}",
         ]
-        yield NewFact(content=" ".join(said), concept=thing, tags=("operations",))
+        yield NewFact(content=" ".join(sentences), concept=thing, tags=("operations",))
 
 
 def test_facts_are_linked_as_they_are_stored() -> None:
@@ -110,5 +110,5 @@ def _store(bank: OpenBank, count: int, group: int, *, links: bool) -> list[float
 @contextmanager
 def _bank(name: str) -> Iterator[OpenBank]:
     settings = load_settings(store=str(Path(load_settings().home) / f"{name}.db"))
-    with opened_to_fill(settings, None, lambda: data.KEY) as bank:
+    with open_bank_for_writing(settings, None, lambda: data.KEY) as bank:
         yield bank

@@ -69,7 +69,7 @@ def _entries_for(folder: Path, size: int) -> int:
 
 def _deep(folder: Path, count: int, rounds: int = 5) -> tuple[float, float]:
     """Return the worst ratio found, and the rate that goes with it."""
-    found: dict[str, tuple[int, float, float]] = {}
+    measured: dict[str, tuple[int, float, float]] = {}
     for name, drafts in (
         ("plain entries", data.entries(count)),
         ("imported entries, with scope and origin", map(data.as_imported, data.entries(count))),
@@ -81,18 +81,18 @@ def _deep(folder: Path, count: int, rounds: int = 5) -> tuple[float, float]:
         }
         best = best_of(work, rounds)
         ratio, rate = best["deep"] / best["least"], count / best["deep"]
-        found[name] = (file.stat().st_size // count, ratio, rate)
+        measured[name] = (file.stat().st_size // count, ratio, rate)
         file.unlink()
     report(
         "deep",
         Table(
             "Deep verify",
             ["lines", "bytes each", "times decode, encode, hash", "entries a second"],
-            [[name, size, ratio, int(rate)] for name, (size, ratio, rate) in found.items()],
+            [[name, size, ratio, int(rate)] for name, (size, ratio, rate) in measured.items()],
             "Bound: at most 2 times, or at least 100,000 entries a second. All cores against one.",
         ),
     )
-    _, ratio, rate = max(found.values(), key=lambda row: row[1])
+    _, ratio, rate = max(measured.values(), key=lambda row: row[1])
     return ratio, rate
 
 
@@ -105,11 +105,11 @@ def _verify(file: Path, *, deep: bool) -> Callable[[], object]:
 
 
 def _hash(file: Path) -> str:
-    found = blake3(max_threads=1)
+    digest = blake3(max_threads=1)
     with file.open("rb") as stream:
         while chunk := stream.read(CHUNK):
-            found.update(chunk)
-    return found.hexdigest()
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def _least(file: Path) -> None:

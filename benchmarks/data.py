@@ -53,14 +53,14 @@ def mem0_records(count: int, seed: int = 7) -> Iterator[dict[str, Any]]:
     chance = random.Random(seed)  # noqa: S311 - the same data in every run is the point
     for index in range(count):
         text = f"{chance.choice(_TOPICS)} ({index}); also {chance.choice(_TOPICS)}."
-        made = _START + timedelta(seconds=61 * index, microseconds=chance.randrange(1, 10**6))
-        changed = made + timedelta(seconds=chance.randrange(90_000), microseconds=1)
+        created = _START + timedelta(seconds=61 * index, microseconds=chance.randrange(1, 10**6))
+        changed = created + timedelta(seconds=chance.randrange(90_000), microseconds=1)
         row = {
             "id": str(uuid.UUID(int=chance.getrandbits(128), version=4)),
             "memory": text,
             "hash": hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(),
             "metadata": _metadata(chance, index),
-            "created_at": made.isoformat(),
+            "created_at": created.isoformat(),
             "updated_at": changed.isoformat(),
             "user_id": chance.choice(_USERS),
             "role": "user",
@@ -68,7 +68,7 @@ def mem0_records(count: int, seed: int = 7) -> Iterator[dict[str, Any]]:
         if index % 4 == 1:
             row |= {"agent_id": "ops-bot", "run_id": f"run-{index // 50}"}
         if index % 9 == 4:
-            row["expiration_date"] = (made + timedelta(days=30)).date().isoformat()
+            row["expiration_date"] = (created + timedelta(days=30)).date().isoformat()
         yield row
 
 
@@ -103,13 +103,13 @@ def entries(count: int, seed: int = 11) -> Iterator[Entry]:
     chance = random.Random(seed)  # noqa: S311
     makers = (_episodic, _semantic, _procedural, _working, _identity)
     for index in range(count):
-        made = format_time(_START + timedelta(seconds=17 * index, microseconds=index + 1))
-        place = index % sum(_PROFILE)
+        created = format_time(_START + timedelta(seconds=17 * index, microseconds=index + 1))
+        share_left = index % sum(_PROFILE)
         for maker, share in zip(makers, _PROFILE, strict=True):
-            if place < share:
-                yield maker(chance, index, made)
+            if share_left < share:
+                yield maker(chance, index, created)
                 break
-            place -= share
+            share_left -= share
 
 
 def _words(chance: random.Random, count: int) -> str:
@@ -229,15 +229,15 @@ def ama_records(count: int, seed: int = 13) -> Iterator[dict[str, Any]]:
     """
     chance = random.Random(seed)  # noqa: S311
     for index in range(count):
-        made = _START + timedelta(seconds=61 * index)
+        created = _START + timedelta(seconds=61 * index)
         yield {
             "id": f"{chance.getrandbits(64):016x}",
             "text": f"Fact {index}: {_words(chance, 22)}.",
             "fact_type": _FACTS[chance.randrange(3)],
             "tags": ["bench", chance.choice(_KINDS)],
             "metadata": {"i": index, "channel": "チャット", "sure": chance.randrange(100) / 100},
-            "occurred_at": made.isoformat(),
-            "created_at": (made + timedelta(seconds=5)).isoformat(),
+            "occurred_at": created.isoformat(),
+            "created_at": (created + timedelta(seconds=5)).isoformat(),
             "source": "bench",
             "bank_id": "bank",
             "entities": [{"name": chance.choice(_USERS), "entity_type": "PERSON", "aliases": []}],

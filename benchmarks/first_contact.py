@@ -78,17 +78,17 @@ def places(sources: Path, names: Sequence[str]) -> list[str]:
     elsewhere a class whose fields are options. What is within another that counts does not count
     again.
     """
-    found = list[str]()
+    lines = list[str]()
     for path in sorted(sources.rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))
         where = path.relative_to(sources).as_posix()
         of_interface = path.relative_to(sources).parts[0] in INTERFACES
-        found += [
+        lines += [
             f"{where}:{node.lineno}"  # type: ignore[attr-defined]  # all that spell names have one
             for node in _within(tree, set(names))
             if of_interface or _declares(node)
         ]
-    return found
+    return lines
 
 
 def _within(node: ast.AST, names: set[str]) -> Iterator[ast.AST]:
@@ -163,8 +163,8 @@ def seconds() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         run([sys.executable, "-m", "satchel", "remember", "Ada drinks tea"], home)
-        said = home / "hello"
-        said.write_text("".join(json.dumps(each) + "\n" for each in _HELLO))
+        requests = home / "hello"
+        requests.write_text("".join(json.dumps(each) + "\n" for each in _HELLO))
         completes = (
             "import os, sys; sys.argv = ['satchel'];"
             "os.environ.update(_SATCHEL_COMPLETE='bash_complete', COMP_WORDS='satchel re',"
@@ -172,7 +172,7 @@ def seconds() -> dict[str, float]:
         )
         serves = (
             f"import os, sys; sys.argv = ['satchel', 'mcp'];"
-            f"os.dup2(os.open({str(said)!r}, os.O_RDONLY), 0);"
+            f"os.dup2(os.open({str(requests)!r}, os.O_RDONLY), 0);"
             "from satchel.cli.main import main; main()"
         )
         for _ in range(ROUNDS):
@@ -234,22 +234,24 @@ def main() -> None:
     arguments.add_argument("--before", type=Path, help="a checkout of an older version")
     arguments.add_argument("--guides", action="store_true", help="run all guides, too")
     arguments.add_argument("--where", action="store_true", help="print the places")
-    asked = arguments.parse_args()
+    options = arguments.parse_args()
     trees = {"now": ROOT}
-    if asked.before is not None:
-        trees = {"before": asked.before, **trees}
+    if options.before is not None:
+        trees = {"before": options.before, **trees}
     rows = []
     for name, names in OPERATIONS.items():
-        found = {tree: places(folder / "src" / "satchel", names) for tree, folder in trees.items()}
-        rows.append([name, *map(len, found.values())])
-        for tree, each in found.items():
-            if asked.where:
+        places_of_trees = {
+            tree: places(folder / "src" / "satchel", names) for tree, folder in trees.items()
+        }
+        rows.append([name, *map(len, places_of_trees.values())])
+        for tree, each in places_of_trees.items():
+            if options.where:
                 print(f"{name}, {tree}: {', '.join(each)}")
     print(Table("places where the parameters of an operation are written", ["", *trees], rows))
     starts = [[name, f"{least:.3f}"] for name, least in seconds().items()]
     print(f"\n{Table('processor time', ['', 'seconds'], starts)}\n")
     print(f"tokens of the core tools of MCP (o200k): {tool_tokens():,}")
-    if asked.guides:
+    if options.guides:
         failed, total = failing_examples()
         print(f"commands of the guides that fail, read in order in one home: {failed} of {total}")
 

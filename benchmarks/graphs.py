@@ -178,11 +178,11 @@ def raw_hops_ladybug(path: Path) -> Callable[[str, int], set[str]]:
     connection = ladybug.Connection(ladybug.Database(str(path), max_db_size=1 << 40))
 
     def ask(start: str, hops: int) -> set[str]:
-        found = connection.execute(
+        result = connection.execute(
             f"MATCH (a:node {{id: $start}})-[* SHORTEST 1..{hops}]-(b:node)"
             " WHERE b.id <> $start RETURN DISTINCT b.id",
             {"start": start},
         )
-        return {str(name) for (name,) in found.get_all()}
+        return {str(name) for (name,) in result.get_all()}
 
     return ask

@@ -115,12 +115,12 @@ class Layout:
 
     def classes(self) -> dict[str, list[str]]:
         """Return the public classes by name, each with the modules that define it."""
-        found = defaultdict[str, list[str]](list)
+        modules = defaultdict[str, list[str]](list)
         for name, path in self.names.items():
             for node in self.trees[path].body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    found[node.name].append(name)
-        return found
+                    modules[node.name].append(name)
+        return modules
 
     def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
         """Yield every function and method."""
@@ -157,13 +157,13 @@ def _variables(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, list[i
     """Return the parameters and variables of a function, each with the lines that name it."""
     lines = defaultdict[str, list[int]](list)
     own = set[str]()
-    given = node.args
+    arguments = node.args
     for parameter in (
-        *given.args,
-        *given.kwonlyargs,
-        *given.posonlyargs,
-        given.vararg,
-        given.kwarg,
+        *arguments.args,
+        *arguments.kwonlyargs,
+        *arguments.posonlyargs,
+        arguments.vararg,
+        arguments.kwarg,
     ):
         if parameter is not None:
             own.add(parameter.arg)

@@ -44,14 +44,16 @@ class _Client:
         self._kind = kind
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def go_on(self, until: float, made: Callable[[], _Request]) -> None:
+    async def go_on(self, until: float, make_request: Callable[[], _Request]) -> None:
         """Ask again and again, until a moment."""
         counted = Counter[str]()
         seconds = self._load.seconds.setdefault(self._kind, [])
         while time.monotonic() < until:
             began = time.monotonic()
             try:
-                status, headers, body = await asyncio.wait_for(self._ask(*made()), _PATIENCE)
+                status, headers, body = await asyncio.wait_for(
+                    self._ask(*make_request()), _PATIENCE
+                )
             except (OSError, asyncio.IncompleteReadError):
                 self._load.broken += 1
                 await self.close()

@@ -99,13 +99,13 @@ def peak_of_all(command: Sequence[str | Path], home: Path) -> int:
 
 
 def _with_children(process: int) -> list[int]:
-    found = [process]
+    processes = [process]
     try:
         for text in Path(f"/proc/{process}/task/{process}/children").read_text().split():
-            found += _with_children(int(text))
+            processes += _with_children(int(text))
     except OSError:  # it has ended
         pass
-    return found
+    return processes
 
 
 def _proportional_bytes(process: int) -> int:

@@ -18,11 +18,11 @@ def main() -> int:
     arguments = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__)
     arguments.add_argument("--full", action="store_true", help="also those that take long")
     arguments.add_argument("--write", action="store_true", help="keep the figures in results/")
-    asked = arguments.parse_args()
-    marks = "prove or bench_full" if asked.full else "prove"
+    options = arguments.parse_args()
+    marks = "prove or bench_full" if options.full else "prove"
     status = pytest.main(["-q", "-p", "no:randomly", "-m", marks, str(ROOT / "benchmarks")])
-    if asked.write:
-        name = "full" if asked.full else "prove"
+    if options.write:
+        name = "full" if options.full else "prove"
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / f"{name}.md").write_text(_page(), encoding="utf-8")
     return int(status)

@@ -70,14 +70,14 @@ def main() -> None:
     parser.add_argument("data", nargs="+", type=Path, help="as satchel evaluate recall takes")
     parser.add_argument("--output", type=Path, help="write the tables there as well")
     parser.add_argument("--stores", action="store_true", help="compare the stores instead")
-    asked = parser.parse_args()
-    if asked.stores:
-        text = "\n".join(_by_store(asked.data, load_settings())) + "\n"
+    options = parser.parse_args()
+    if options.stores:
+        text = "\n".join(_by_store(options.data, load_settings())) + "\n"
     else:
-        text = "\n".join(_page(path, load_settings()) for path in asked.data)
+        text = "\n".join(_page(path, load_settings()) for path in options.data)
     sys.stdout.write(text)
-    if asked.output is not None:
-        asked.output.write_text(text, encoding="utf-8")
+    if options.output is not None:
+        options.output.write_text(text, encoding="utf-8")
 
 
 def _by_store(paths: Sequence[Path], settings: Settings) -> list[str]:
@@ -138,12 +138,12 @@ def postgres_server() -> Iterator[str]:
 
 
 def _page(path: Path, settings: Settings) -> str:
-    found = read_set(path)
+    questions = read_set(path)
     judged: Judged = {name: [] for name in SYSTEMS}
     classes = list[str]()
-    for conversation in found.conversations:
-        _judge(conversation, found, settings, judged, classes)
-    turns = sum(len(each.turns) for each in found.conversations)
+    for conversation in questions.conversations:
+        _judge(conversation, questions, settings, judged, classes)
+    turns = sum(len(each.turns) for each in questions.conversations)
     lines = [f"## {path.name}: {len(classes)} questions, {turns:,} turns", ""]
     lines += _table(["", *COLUMNS], ([name, *_means(judged[name])] for name in SYSTEMS))
     lines += ["Differences of R@10, paired, with 95 % intervals:", ""]
@@ -161,7 +161,7 @@ def _page(path: Path, settings: Settings) -> str:
 
 def _judge(
     conversation: DatasetConversation,
-    found: QuestionSet,
+    questions: QuestionSet,
     settings: Settings,
     judged: Judged,
     classes: list[str],
@@ -182,7 +182,7 @@ def _judge(
     tokens = token_counts(conversation.turns)
     sessions = {turn.name: turn.session for turn in conversation.turns}
     for at, question in enumerate(conversation.questions):
-        if question.kind in found.aside:
+        if question.kind in questions.aside:
             continue
         classes.append(question.kind)
         for name in SYSTEMS:
@@ -212,13 +212,13 @@ def _fts5(conversation: DatasetConversation) -> Ranking:
 
 
 def _bm25s(conversation: DatasetConversation) -> Ranking:
-    asked = {
+    request = {
         "texts": [turn.text for turn in conversation.turns],
         "questions": [question.text for question in conversation.questions],
     }
     command = [environment("bm25s") / "python", LOCKS / "bm25s_rank.py"]
     done = subprocess.run(
-        command, input=json.dumps(asked), capture_output=True, text=True, check=True
+        command, input=json.dumps(request), capture_output=True, text=True, check=True
     )
     return [[conversation.turns[at].name for at in row] for row in json.loads(done.stdout)]
 
@@ -226,17 +226,17 @@ def _bm25s(conversation: DatasetConversation) -> Ranking:
 def _dense(bank: ConversationBank, conversation: DatasetConversation) -> Ranking:
     import numpy as np
 
-    made = current_generation(bank.view)
-    if made is None or bank.embedder is None:
+    current = current_generation(bank.view)
+    if current is None or bank.embedder is None:
         raise RuntimeError("the bank has no vectors")
-    vectors = bank.view.vectors(made.generation, list(bank.names))
+    vectors = bank.view.vectors(current.generation, list(bank.names))
     names = [bank.names[identity] for identity in vectors]
     rows = np.array([list(vector) for vector in vectors.values()], dtype=np.float32)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
-    raws = made.embedder(bank.embedder).embed([each.text for each in conversation.questions])
+    raws = current.embedder(bank.embedder).embed([each.text for each in conversation.questions])
     rankings = Ranking()
     for raw in raws:
-        cosines = rows @ np.array(unpack(f"<{made.dimensions}f", raw), dtype=np.float32)
+        cosines = rows @ np.array(unpack(f"<{current.dimensions}f", raw), dtype=np.float32)
         best = np.argsort(-cosines, kind="stable")[:MOST]
         rankings.append([names[at] for at in best.tolist()])
     return rankings

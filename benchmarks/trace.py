@@ -94,7 +94,7 @@ def traced(folder: Path) -> dict[str, list[tuple[str, str]]]:
             capture_output=True,
         )
     environment["PYTHONPATH"] = str(Path(__file__).parent.parent)
-    found = dict[str, list[tuple[str, str]]]()
+    calls = dict[str, list[tuple[str, str]]]()
     for name, arguments in OPERATIONS.items():
         subprocess.run(
             [*command, "benchmarks.trace", *arguments],
@@ -103,8 +103,8 @@ def traced(folder: Path) -> dict[str, list[tuple[str, str]]]:
             check=True,
             capture_output=True,
         )
-        found[name] = [tuple(each) for each in json.loads((folder / "trace.json").read_text())]
-    return found
+        calls[name] = [tuple(each) for each in json.loads((folder / "trace.json").read_text())]
+    return calls
 
 
 def main() -> None:

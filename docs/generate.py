@@ -97,8 +97,8 @@ def format_table() -> str:
     ]
     head = "| name | what it is | ends in | holds | writes | streams | lossless | exact | source |"
     rows += [head, "|" + "---|" * 9]
-    for name, found in formats.items():
-        info = found.info
+    for name, adapter in formats.items():
+        info = adapter.info
         held = ", ".join(sorted(info.traits.components))
         rows.append(
             f"| `{name}` | {info.title} | {' '.join(f'`{s}`' for s in info.suffixes)} | {held} "
@@ -108,9 +108,9 @@ def format_table() -> str:
         )
     rows += ["", "What is lost on writing:", ""]
     rows += [
-        f"- `{name}`: {found.info.lost_on_writing or 'nothing.'}"
-        for name, found in formats.items()
-        if found.info.traits.writes
+        f"- `{name}`: {adapter.info.lost_on_writing or 'nothing.'}"
+        for name, adapter in formats.items()
+        if adapter.info.traits.writes
     ]
     return "\n".join(rows) + "\n"
 
@@ -178,29 +178,31 @@ def store_tables() -> str:
         "ladybug": LadybugStore.traits,
         "postgresql": PostgresStore.traits,
     }
-    asked, traits = needs(), StoreTraits.__dataclass_fields__
+    checks, traits = needs(), StoreTraits.__dataclass_fields__
     rows = [MADE, "# Stores", ""]
     rows += [
-        f"The same suite of {len(asked)} checks (`satchel.conformance.stores`) runs against every",
+        f"The same suite of {len(checks)} checks (`satchel.conformance.stores`) runs against every",
         "store. A check is skipped only if the store does not have the trait that the check needs.",
         "",
         f"| trait | checks that need it | {' | '.join(claimed)} |",
         "|---" * (len(claimed) + 2) + "|",
     ]
     for trait in traits:
-        about = sum(trait in wanted for wanted in asked.values())
-        has = " | ".join(yes(getattr(found, trait)) for found in claimed.values())
-        rows.append(f"| `{trait}` | {about} | {has} |")
+        needed_by = sum(trait in required for required in checks.values())
+        has = " | ".join(
+            yes(getattr(traits_of_store, trait)) for traits_of_store in claimed.values()
+        )
+        rows.append(f"| `{trait}` | {needed_by} | {has} |")
     rows += ["", "Skipped checks:", "", "| check | needs | skipped for |", "|---|---|---|"]
-    for promise, wanted in asked.items():
+    for promise, required in checks.items():
         without = [
             name
-            for name, found in claimed.items()
-            if not all(getattr(found, trait) for trait in wanted)
+            for name, traits_of_store in claimed.items()
+            if not all(getattr(traits_of_store, trait) for trait in required)
         ]
         if without:
-            what = promise.removeprefix("test_").replace("_", " ")
-            rows.append(f"| {what} | {code(wanted)} | {code(without)} |")
+            check = promise.removeprefix("test_").replace("_", " ")
+            rows.append(f"| {check} | {code(required)} | {code(without)} |")
     return "\n".join(rows) + "\n"
 
 
@@ -269,13 +271,13 @@ def defect_table() -> str:
     rows = [MADE, "# Defects of the published SDK", ""]
     rows += ["Each defect was reproduced with the SDK (version 1.0) and has a passing test here."]
     part = ""
-    for one in msgspec.json.decode((ROOT.parent / DEFECTS).read_bytes()):
-        if one["part"] != part:
-            part = one["part"]
+    for defect in msgspec.json.decode((ROOT.parent / DEFECTS).read_bytes()):
+        if defect["part"] != part:
+            part = defect["part"]
             rows += ["", f"## {part}", ""]
             rows += ["| ID | input | the SDK | Satchel | tests |", "|---|---|---|---|---|"]
-        tests = ", ".join(f"`{test.removeprefix('tests/')}`" for test in one["tests"])
-        cells = (one["id"], one["input"], one["sdk"], one["satchel"], tests)
+        tests = ", ".join(f"`{test.removeprefix('tests/')}`" for test in defect["tests"])
+        cells = (defect["id"], defect["input"], defect["sdk"], defect["satchel"], tests)
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join([*rows, *mutation_rows()]) + "\n"
 

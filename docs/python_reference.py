@@ -245,19 +245,19 @@ def _without_self(signature: inspect.Signature) -> inspect.Signature:
 
 def code_block(name: str, signature: inspect.Signature) -> list[str]:
     """Return a signature as a block of code, on one line where it is short enough."""
-    shown, starred = [], False
+    parameters, starred = [], False
     for each in signature.parameters.values():
         if each.kind is each.KEYWORD_ONLY and not starred:
-            shown.append("*")
+            parameters.append("*")
         starred = starred or each.kind in (each.KEYWORD_ONLY, each.VAR_POSITIONAL)
-        shown.append(parameter(each))
+        parameters.append(parameter(each))
     returns = ""
     if signature.return_annotation is not inspect.Signature.empty:
         returns = f" -> {annotation(signature.return_annotation)}"
-    short = f"{name}({', '.join(shown)}){returns}"
+    short = f"{name}({', '.join(parameters)}){returns}"
     if len(short) <= _LONGEST:
         return ["```py", short, "```"]
-    return ["```py", f"{name}(", *(f"    {each}," for each in shown), f"){returns}", "```"]
+    return ["```py", f"{name}(", *(f"    {each}," for each in parameters), f"){returns}", "```"]
 
 
 def parameter(each: inspect.Parameter) -> str:
@@ -353,11 +353,11 @@ def raise_lines(function: Any) -> list[str]:
         return []
     lines = ["", "Raises:", ""]
     for name, text in rows:
-        shown = (
+        names = (
             f"[`{each}`](#module-satchelerrors)" if hasattr(errors, each) else f"`{each}`"
             for each in name.split(", ")
         )
-        lines.append(f"- {', '.join(shown)}: {_one_line(text)}")
+        lines.append(f"- {', '.join(names)}: {_one_line(text)}")
     return lines
 
 
@@ -436,15 +436,15 @@ def named_types(hint: Any) -> Iterator[type]:
 
 def every_record(results: Iterable[type]) -> list[type]:
     """Return results and the records that their attributes have, by name."""
-    found, waiting = dict[type, None](), list(results)
+    records, waiting = dict[type, None](), list(results)
     while waiting:
         kind = waiting.pop()
-        if kind in found:
+        if kind in records:
             continue
-        found[kind] = None
+        records[kind] = None
         for hint in hints(kind).values():
             waiting += [each for each in named_types(hint) if is_record(each)]
-    return sorted(found, key=lambda each: each.__name__)
+    return sorted(records, key=lambda each: each.__name__)
 
 
 @cache
@@ -453,15 +453,17 @@ def hints(kind: type) -> dict[str, Any]:
     module_names = vars(sys.modules[kind.__module__])
     declared = typing.get_type_hints(kind, module_names)
     fields = {name: declared[name] for name in _fields(kind) if name in declared}
-    found = {name: hint for name, hint in fields.items() if not name.startswith(("_", "text_of_"))}
+    hints_of_members = {
+        name: hint for name, hint in fields.items() if not name.startswith(("_", "text_of_"))
+    }
     for name, each in members(kind):
         if isinstance(each, property) and not name.startswith("text_of_"):
             try:
                 hint = typing.get_type_hints(each.fget, module_names)["return"]  # type: ignore[arg-type]
             except NameError:
                 hint = inspect.signature(each.fget).return_annotation  # type: ignore[arg-type]
-            found[name] = hint
-    return found
+            hints_of_members[name] = hint
+    return hints_of_members
 
 
 def _fields(kind: type) -> tuple[str, ...]:
@@ -495,7 +497,7 @@ def attributes(kind: type) -> list[Attribute]:
 def _strings_after_fields(kind: type) -> dict[str, str]:
     """Return the docstrings that stand below the fields of a class in its source."""
     tree = ast.parse(dedent(inspect.getsource(kind))).body[0]
-    found = dict[str, str]()
+    docstrings = dict[str, str]()
     body = tree.body if isinstance(tree, ast.ClassDef) else []
     for before, after in pairwise(body):
         if (
@@ -504,8 +506,8 @@ def _strings_after_fields(kind: type) -> dict[str, str]:
             and isinstance(after, ast.Expr)
             and isinstance(after.value, ast.Constant)
         ):
-            found[before.target.id] = inspect.cleandoc(str(after.value.value)).split("\n\n")[0]
-    return found
+            docstrings[before.target.id] = inspect.cleandoc(str(after.value.value)).split("\n\n")[0]
+    return docstrings
 
 
 def record_lines(kind: type) -> list[str]:

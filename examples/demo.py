@@ -63,18 +63,18 @@ def main() -> None:
 def carry(before: dict[str, Any]) -> None:
     """Take the export through two stores, and recall from the second."""
     title("Bring it into a bank, which proves what it gives back")
-    one, two = ("--store", str(OUT / "one.db")), ("--store", str(OUT / "two.db"))
-    satchel(*one, "import", SAMPLE, "--bank", "assistant")
-    satchel(*one, "recall", "is she vegetarian?", "--budget", "60")
+    first, second = ("--store", str(OUT / "one.db")), ("--store", str(OUT / "two.db"))
+    satchel(*first, "import", SAMPLE, "--bank", "assistant")
+    satchel(*first, "recall", "is she vegetarian?", "--budget", "60")
 
     title("Carry the bank to a second store, and compare")
     carried = OUT / "bank.pam.jsonl"
-    satchel(*one, "export", "--output", carried)
-    satchel(*two, "import", carried, "--bank", "copy")
+    satchel(*first, "export", "--output", carried)
+    satchel(*second, "import", carried, "--bank", "copy")
     out = OUT / "two.pam.jsonl"
-    satchel(*two, "export", "--output", out)
+    satchel(*second, "export", "--output", out)
     satchel("diff", carried, out)
-    satchel(*two, "export", "--output", OUT / "mem0_twice.json", "--to", "mem0")
+    satchel(*second, "export", "--output", OUT / "mem0_twice.json", "--to", "mem0")
     twice = json.loads((OUT / "mem0_twice.json").read_text("utf-8"))
     if [row["memory"] for row in twice["results"]] != [row["memory"] for row in before["results"]]:
         sys.exit("something changed on the way through two stores")
@@ -87,7 +87,7 @@ def carry(before: dict[str, Any]) -> None:
 
     title("The receipt: what was imported, verified and signed")
     receipt = OUT / "import.receipt.json"
-    satchel(*two, "import", SAMPLE, "--bank", "again", "--receipt", receipt)
+    satchel(*second, "import", SAMPLE, "--bank", "again", "--receipt", receipt)
     satchel("receipt", "verify", receipt)
     satchel("receipt", "show", receipt)
 

@@ -67,13 +67,13 @@ def driver_of(name: str) -> GraphDriver:
 
 async def groups_of(driver: GraphDriver) -> list[str]:
     """Return the groups that there are; everything in Graphiti is asked for by its group."""
-    found = set[str]()
+    groups = set[str]()
     for label in ("Entity", "Episodic"):
         rows, _, _ = await driver.execute_query(
             f"MATCH (n:{label}) RETURN DISTINCT n.group_id AS g"
         )
-        found |= {row["g"] for row in rows}
-    return sorted(found)
+        groups |= {row["g"] for row in rows}
+    return sorted(groups)
 
 
 async def rows_of(driver: GraphDriver, table: str, group: str) -> AsyncIterator[dict[str, Any]]:
@@ -110,11 +110,11 @@ async def dump(database: str, sink: TextIO) -> None:
     await driver.close()
 
 
-async def load(found: dict[str, Any], database: str) -> None:
+async def load(tables: dict[str, Any], database: str) -> None:
     """Put what JSON says into a database."""
     driver = driver_of(database)
     for table, kind in tables_of(driver).items():
-        for row in found.get(table, []):
+        for row in tables.get(table, []):
             await kind(**row).save(driver)
     await driver.close()
 

@@ -29,18 +29,18 @@ _SECTION = f"^(?!(?:{'|'.join(sorted(RESERVED))})$)[a-z][a-z0-9_]{{0,63}}$"
 
 def schemas() -> dict[str, dict[str, Any]]:
     """Return each schema by its file name."""
-    made = {f"{name}.json": schema for name, schema in record_schemas().items()}
-    made["statement.json"] = _plain(Statement, "statement")
-    made["account.json"] = _plain(ReceiptBody, "account")
-    made["plan.json"] = _plain(TransferPlan, "plan")
-    made["capability_token.json"] = _plain(TokenPayload, "capability_token")
-    made["proof_of_possession.json"] = _plain(ProofRequest, "proof_of_possession")
-    made["revocations.json"] = _plain(RevocationList, "revocations")
-    made["pam.json"] = _document()
-    made["bank_config.json"] = _open(_plain(BankConfig, "bank_config"))
-    made["agent_file.json"] = _open(_plain(AgentFile, "agent_file"))
-    made["configuration.json"] = _plain(ConfigContents, "configuration")
-    return made
+    schema_files = {f"{name}.json": schema for name, schema in record_schemas().items()}
+    schema_files["statement.json"] = _plain(Statement, "statement")
+    schema_files["account.json"] = _plain(ReceiptBody, "account")
+    schema_files["plan.json"] = _plain(TransferPlan, "plan")
+    schema_files["capability_token.json"] = _plain(TokenPayload, "capability_token")
+    schema_files["proof_of_possession.json"] = _plain(ProofRequest, "proof_of_possession")
+    schema_files["revocations.json"] = _plain(RevocationList, "revocations")
+    schema_files["pam.json"] = _document()
+    schema_files["bank_config.json"] = _open(_plain(BankConfig, "bank_config"))
+    schema_files["agent_file.json"] = _open(_plain(AgentFile, "agent_file"))
+    schema_files["configuration.json"] = _plain(ConfigContents, "configuration")
+    return schema_files
 
 
 def _plain(cls: type[msgspec.Struct], title: str) -> dict[str, Any]:

@@ -32,19 +32,19 @@ def _brain(database: Path) -> tuple[Any, Any]:
 async def _import(archive: Path, database: Path) -> dict[str, Any]:
     brain, store = _brain(database)
     done = await brain.import_bank(_BANK, str(archive), allow_uncontained=True)
-    found: list[dict[str, Any]] = []
-    while page := await store.list_vectors(_BANK, offset=len(found), limit=1000):
-        found += [
+    memories: list[dict[str, Any]] = []
+    while page := await store.list_vectors(_BANK, offset=len(memories), limit=1000):
+        memories += [
             {
-                "text": one.text,
-                "tags": one.tags,
-                "metadata": one.metadata,
-                "occurred_at": one.occurred_at and one.occurred_at.isoformat(),
+                "text": memory.text,
+                "tags": memory.tags,
+                "metadata": memory.metadata,
+                "occurred_at": memory.occurred_at and memory.occurred_at.isoformat(),
             }
-            for one in page
+            for memory in page
         ]
     counts = {"imported": done.imported, "skipped": done.skipped, "errors": done.errors}
-    return {**counts, "memories": found}
+    return {**counts, "memories": memories}
 
 
 async def _export(database: Path, archive: Path) -> int:

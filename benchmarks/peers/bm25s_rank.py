@@ -10,17 +10,17 @@ MOST = 300
 
 def main() -> None:
     """Index the texts, and print for each question the places of the best, best first."""
-    asked = json.load(sys.stdin)
+    request = json.load(sys.stdin)
     index = bm25s.BM25()
-    index.index(bm25s.tokenize(asked["texts"], show_progress=False), show_progress=False)
-    k = min(MOST, len(asked["texts"]))
-    found = []
-    for question in asked["questions"]:
+    index.index(bm25s.tokenize(request["texts"], show_progress=False), show_progress=False)
+    k = min(MOST, len(request["texts"]))
+    rankings = []
+    for question in request["questions"]:
         tokens = bm25s.tokenize([question], show_progress=False)
         places, scores = index.retrieve(tokens, k=k, show_progress=False)
         pairs = zip(places[0].tolist(), scores[0].tolist(), strict=True)
-        found.append([place for place, score in pairs if score > 0])
-    json.dump(found, sys.stdout)
+        rankings.append([place for place, score in pairs if score > 0])
+    json.dump(rankings, sys.stdout)
 
 
 main()

@@ -60,13 +60,13 @@ def _members(number: int) -> dict[str, Any]:
 
 def read(folder: Path, out: Path) -> None:
     """Write what the library returns."""
-    found = {}
-    for one in _client(folder).list_collections():
-        said = one.get(include=["documents", "metadatas", "embeddings"])
-        vectors = said["embeddings"]
-        said["embeddings"] = None if vectors is None else [list(map(float, v)) for v in vectors]
-        found[one.name] = said
-    out.write_text(json.dumps(found, ensure_ascii=False, indent=1), "utf-8")
+    contents = {}
+    for collection in _client(folder).list_collections():
+        records = collection.get(include=["documents", "metadatas", "embeddings"])
+        vectors = records["embeddings"]
+        records["embeddings"] = None if vectors is None else [list(map(float, v)) for v in vectors]
+        contents[collection.name] = records
+    out.write_text(json.dumps(contents, ensure_ascii=False, indent=1), "utf-8")
 
 
 def take(path: Path, folder: Path) -> None:

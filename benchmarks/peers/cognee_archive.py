@@ -24,11 +24,11 @@ def main(source: str, target: str) -> None:
     cogx = import_module("cognee.modules.migration.cogx")
     archive = import_module("cognee.modules.migration.archive")
     with tempfile.TemporaryDirectory() as scratch, Path(source).open("rb") as stream:
-        found = archive.unpack_archive(stream, Path(scratch) / "in")
-        manifest = cogx.read_manifest(found)
+        unpacked = archive.unpack_archive(stream, Path(scratch) / "in")
+        manifest = cogx.read_manifest(unpacked)
         count = 0
         with cogx.COGXArchiveWriter(Path(scratch) / "out", manifest.source_system) as writer:
-            for record in cogx.read_archive(found):
+            for record in cogx.read_archive(unpacked):
                 count += 1
                 if record.kind == "raw_node":
                     writer.write_raw_node(record.properties)

@@ -26,18 +26,18 @@ def main() -> None:
         more = {"key": name} if which == "flyte" else {}
         return memory_store(root=folder / name, keep_versions=True, audit=True, **more)
 
-    found = {"write": _write(opened("write"), writes)}
+    measured = {"write": _write(opened("write"), writes)}
     listed = opened("list")
     _fill(folder / "list", paths)
-    found["list"] = _least(lambda: len(listed.list_paths()), paths)
+    measured["list"] = _least(lambda: len(listed.list_paths()), paths)
     tailed = opened("tail")
     _grow(which, tailed, folder / "tail", lines)
     tailed.audit_tail_sync(1)
-    found["tail"] = _least(lambda: len(tailed.audit_tail_sync(10)), 10)
+    measured["tail"] = _least(lambda: len(tailed.audit_tail_sync(10)), 10)
     tracemalloc.start()
     tailed.audit_tail_sync(10)
-    found["tail_memory"] = tracemalloc.get_traced_memory()[1]
-    print(json.dumps(found))
+    measured["tail_memory"] = tracemalloc.get_traced_memory()[1]
+    print(json.dumps(measured))
 
 
 def _write(store: Any, number: int) -> float:
@@ -72,13 +72,13 @@ def _grow(which: str, store: Any, root: Path, lines: int) -> None:
         with inner.manifest.committing() as rows:
             from satchel.files.audit import add_event, write_out
 
-            for one in range(lines):
-                add_event(rows, {"op": "update", "path": f"d/{one}", "actor": "x" * 150})
+            for number in range(lines):
+                add_event(rows, {"op": "update", "path": f"d/{number}", "actor": "x" * 150})
             write_out(rows, inner.tree)
         return
     with (root / "audit" / "log.jsonl").open("a") as log:
-        for one in range(lines):
-            event = {"op": "update", "path": f"d/{one}", "actor": "x" * 150, "prev": "0" * 64}
+        for number in range(lines):
+            event = {"op": "update", "path": f"d/{number}", "actor": "x" * 150, "prev": "0" * 64}
             log.write(json.dumps(event) + "\n")
 
 

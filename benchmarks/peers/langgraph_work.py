@@ -103,30 +103,30 @@ def _graph(path: Path) -> Any:
 
 def _conversations(path: Path) -> None:
     graph, connection = _graph(path)
-    for thread, said in (
+    for thread, texts in (
         ("trip", ["I want a trip in May", "Check the weather in Lisbon", "Book the train"]),
         ("tea", ["How long does green tea need?"]),
     ):
         config = {"configurable": {"thread_id": thread}}
-        for number, text in enumerate(said):
+        for number, text in enumerate(texts):
             message = {"role": "user", "content": text, "id": f"{thread}-{number}"}
             graph.invoke({"messages": [message]}, config)
     history = list(graph.get_state_history({"configurable": {"thread_id": "trip"}}))
-    early = next(one for one in reversed(history) if len(one.values.get("messages", ())) == 2)
+    early = next(state for state in reversed(history) if len(state.values.get("messages", ())) == 2)
     other = {"role": "user", "content": "In June, rather", "id": "trip-other"}
     graph.invoke({"messages": [other]}, early.config)
     connection.close()
 
 
 def _items(store: Any) -> list[Any]:
-    found: list[Any] = []
+    items: list[Any] = []
     for namespace in store.list_namespaces(limit=100_000):
-        for one in store.search(namespace, limit=1_000_000):
-            if one.namespace == namespace:
-                shown = one.dict()
+        for item in store.search(namespace, limit=1_000_000):
+            if item.namespace == namespace:
+                shown = item.dict()
                 shown.pop("score", None)
-                found.append(shown)
-    return sorted(found, key=lambda one: (one["namespace"], one["key"]))
+                items.append(shown)
+    return sorted(items, key=lambda item: (item["namespace"], item["key"]))
 
 
 def read(path: Path, out: Path) -> None:
@@ -156,12 +156,12 @@ def postgres_make(address: str, count: int) -> None:
 def postgres_read(address: str, out: Path) -> None:
     """Write all items and the vectors of all."""
     with _at(address) as store:
-        found: dict[str, Any] = {"items": [{**one, **_times(one)} for one in _items(store)]}
+        contents: dict[str, Any] = {"items": [{**item, **_times(item)} for item in _items(store)]}
         with store._cursor() as cursor:  # noqa: SLF001 - the library shows none
             names = "prefix, key, field_name, embedding::text"
             cursor.execute(f"SELECT {names} FROM store_vectors ORDER BY 1, 2, 3")  # noqa: S608
-            found["vectors"] = [list(row.values()) for row in cursor]
-    out.write_text(json.dumps(found, ensure_ascii=False, indent=1), "utf-8")
+            contents["vectors"] = [list(row.values()) for row in cursor]
+    out.write_text(json.dumps(contents, ensure_ascii=False, indent=1), "utf-8")
 
 
 def _times(item: dict[str, Any]) -> dict[str, str]:
@@ -177,18 +177,18 @@ def add(path: Path) -> None:
 def threads(path: Path, out: Path) -> None:
     """Write every state: its id, its parent's, and the words of its messages."""
     graph, connection = _graph(path)
-    found: dict[str, Any] = {}
+    states: dict[str, Any] = {}
     for thread in ("trip", "tea"):
         for state in graph.get_state_history({"configurable": {"thread_id": thread}}):
             parent = (state.parent_config or {}).get("configurable", {}).get("checkpoint_id")
-            found[state.config["configurable"]["checkpoint_id"]] = {
+            states[state.config["configurable"]["checkpoint_id"]] = {
                 "thread": thread,
                 "parent": parent,
-                "messages": [one.content for one in state.values.get("messages", ())],
+                "messages": [message.content for message in state.values.get("messages", ())],
                 "summary": state.values.get("summary"),
             }
     connection.close()
-    out.write_text(json.dumps(found, ensure_ascii=False, indent=1), "utf-8")
+    out.write_text(json.dumps(states, ensure_ascii=False, indent=1), "utf-8")
 
 
 if __name__ == "__main__":

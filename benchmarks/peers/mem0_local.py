@@ -59,13 +59,13 @@ def make(folder: Path, count: int) -> None:
     memory = opened(folder)
     names = []
     for number in range(count):
-        said = memory.add(
+        result = memory.add(
             [{"role": "user", "content": _text(number), "name": "ada" if number % 5 else None}],
             user_id=_USERS[number % 3],
             infer=False,
             **_more(number),
         )
-        names.append(said["results"][0]["id"])
+        names.append(result["results"][0]["id"])
     for number, name in enumerate(names):
         if number % 7 == 0:
             memory.update(name, f"{_text(number)} At least it was so.")
@@ -97,13 +97,13 @@ def _more(number: int) -> dict[str, Any]:
 def read(folder: Path, target: Path) -> None:
     """Write everything that the library says."""
     memory = opened(folder)
-    found: list[Any] = []
+    memories: list[Any] = []
     for user in _USERS:
         filters = {"user_id": user}
-        found += memory.get_all(filters=filters, top_k=100_000, show_expired=True)["results"]
+        memories += memory.get_all(filters=filters, top_k=100_000, show_expired=True)["results"]
     # The order of get_all() is that of the store's rows, the latest first.
-    found.sort(key=lambda one: one["id"])
-    everything = [{**one, "history": memory.history(one["id"])} for one in found]
+    memories.sort(key=lambda row: row["id"])
+    everything = [{**row, "history": memory.history(row["id"])} for row in memories]
     memory.close()
     target.write_text(json.dumps(everything, ensure_ascii=False, indent=1), "utf-8")
 

@@ -13,12 +13,12 @@ def _refused(*_: Any, **__: Any) -> Any:
     raise RuntimeError("something asked the network")
 
 
-def main(place: str, *texts: str) -> None:
+def main(location: str, *texts: str) -> None:
     """Remember texts in a bank, redact it, and print what is in it then."""
     socket.socket.connect = socket.getaddrinfo = _refused  # type: ignore[method-assign]
     import satchel
 
-    with satchel.Satchel.open(place) as home:
+    with satchel.Satchel.open(location) as home:
         bank = home.bank("tea")
         ids = [bank.remember(text).id for text in texts]
         done = bank.redact(ids, detector="presidio")

@@ -50,12 +50,14 @@ def read(folder: Path, out: Path) -> None:
     from qdrant_client import QdrantClient
 
     client = QdrantClient(path=str(folder))
-    found = {}
-    for one in client.get_collections().collections:
-        points, _ = client.scroll(one.name, limit=1_000_000, with_vectors=True)
-        found[one.name] = sorted((json.loads(p.model_dump_json()) for p in points), key=_by_id)
+    contents = {}
+    for collection in client.get_collections().collections:
+        points, _ = client.scroll(collection.name, limit=1_000_000, with_vectors=True)
+        contents[collection.name] = sorted(
+            (json.loads(p.model_dump_json()) for p in points), key=_by_id
+        )
     client.close()
-    out.write_text(json.dumps(found, ensure_ascii=False, indent=1), "utf-8")
+    out.write_text(json.dumps(contents, ensure_ascii=False, indent=1), "utf-8")
 
 
 def _by_id(point: dict[str, Any]) -> str:

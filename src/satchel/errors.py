@@ -5,7 +5,7 @@ A message states what is wrong, where (file, line, byte, field), and how to fix 
 
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 _MASK = "***"
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -192,11 +192,16 @@ class SatchelError(Exception):
 
     def located(
         self, *, file: str | None = None, line: int | None = None, byte: int | None = None
-    ) -> "SatchelError":
+    ) -> Self:
         """Add missing parts of the place, and return the same error."""
         self.file = self.file or (None if file is None else shown_place(file))
         if self.line is None and self.byte is None:
             self.line, self.byte = line, byte
+        return self
+
+    def within(self, path: str) -> Self:
+        """Prefix the field with the path of what contains it, and return the same error."""
+        self.field = f"{path}/{self.field}" if self.field else path
         return self
 
     @property

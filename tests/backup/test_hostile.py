@@ -26,8 +26,8 @@ from satchel.backup.storage import (
     Packs,
     Ref,
     compress,
+    pack_path,
     packed,
-    place_of,
     unpacked,
 )
 from satchel.bank.connections import writer_key
@@ -282,7 +282,7 @@ def test_a_key_of_memory_files_cannot_be_a_path(
     (one,) = catalogued(where)
     shelf = FolderStorage(Path(where))
     index = put_index(Packs(shelf, one.manifest.series), FilesIndex(packs=[]))
-    assert shelf.size(place_of(one.manifest.series, index.digest)) == index.stored
+    assert shelf.size(pack_path(one.manifest.series, index.digest)) == index.stored
     shelf.close()
     for key in ("../evil", "a/b", ".", "..", ".hidden", "nul\0"):
         files = [FilesBackup(key=key, size=0, index=index)]

@@ -180,15 +180,15 @@ NEED_NOT_ASK = {
     "signing_key": "with a token presented, it is the holder's key and no other",
     "writer_key": "it signs heads of logs for whoever may write, as this machine",
     # opening
-    "bank_to_fill": OPENS,
+    "open_or_create_bank": OPENS,
     "has_store": "that there is a store is no secret of a bank",
     "still_matches": "of a bank that is open, by the name under which it was opened",
     "open_bank_in": OPENS,
     "open_bank": OPENS,
     "opened_source": OPENS,
     "configured_store": "it refuses tokens, but for those who open one bank in it",
-    "opened_to_ask": OPENS,
-    "opened_to_fill": OPENS,
+    "open_bank_for_query": OPENS,
+    "open_bank_for_writing": OPENS,
     "find_bank": "only the owner's routes and commands call it, after they asked",
     # handing on
     "create_artifact": HANDS_ON + ": export",

@@ -10,7 +10,7 @@ from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import load_settings
 from satchel.crypto.keys import SigningKey
-from satchel.setup.init import opened_to_fill
+from satchel.setup.init import open_bank_for_writing
 
 
 def owner() -> SigningKey:
@@ -21,7 +21,7 @@ def owner() -> SigningKey:
 @contextmanager
 def filled(wanted: str | None = None) -> Iterator[OpenBank]:
     """Open a bank of this test's home to add to."""
-    with opened_to_fill(load_settings(), wanted, owner) as bank:
+    with open_bank_for_writing(load_settings(), wanted, owner) as bank:
         yield bank
 
 

@@ -283,11 +283,11 @@ def test_a_bank_that_is_open_for_reading_is_not_written_to(banked: OpenBank) -> 
 def test_a_question_of_the_command_makes_them_first(banked: OpenBank) -> None:
     """Opened for reading when there is nothing to do, and for writing when there is."""
     for writes in (False, True):
-        with step.opened_to_ask(load_settings(), "b", "tea") as bank:
+        with step.open_bank_for_query(load_settings(), "b", "tea") as bank:
             assert bank.ledger.writes == writes
             found(bank, "tea")
         remember(banked, {"text": "a harbour"})
-    with step.opened_to_ask(load_settings(), "b", "") as bank:
+    with step.open_bank_for_query(load_settings(), "b", "") as bank:
         assert not bank.ledger.writes
 
 

@@ -65,14 +65,14 @@ def test_an_older_store_is_brought_up_to_date_and_kept_as_it_was(tmp_path: Path)
     store = SqliteStore(path, steps=STEPS)
     store.close()
     (kept,) = copies(path)
-    assert store.kept == kept
+    assert store.migration_backup == kept
     assert kept.name.startswith(f"satchel.db.v{OLDEST}.20")
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert kept.read_bytes()[100:] == before[100:]  # before that, SQLite counts changes
     require_old(kept, len(records) + 2)
     require_current(path, bank, [record.id for record in records])
     again = SqliteStore(path, steps=STEPS)
-    assert again.kept is None
+    assert again.migration_backup is None
     again.close()
     assert sorted(found.name for found in tmp_path.iterdir()) == [path.name, kept.name]
 
@@ -139,7 +139,7 @@ from satchel.stores.sqlite import SqliteStore
 for line in sys.stdin:
     store = SqliteStore(pathlib.Path(line.strip()), steps=STEPS)
     store.close()  # who closes last writes the log back, which is looked at afterwards
-    print(store.kept, flush=True)
+    print(store.migration_backup, flush=True)
 """
     programs = [
         subprocess.Popen(

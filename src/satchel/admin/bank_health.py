@@ -212,9 +212,9 @@ def _missing(settings: Settings, present: Callable[[str], bool]) -> Iterator[Che
 def _witnessed(settings: Settings) -> Check:
     witness = witness_of(settings)
     if witness.available:
-        return Check(name="banks witness", state="ok", detail=str(witness.folder))
+        return Check(name="witness of banks", state="ok", detail=str(witness.folder))
     return Check(
-        name="banks witness",
+        name="witness of banks",
         state="note",
         detail=f"{witness.folder}: missing, so a rolled-back store would not be detected",
         hint="It is created by the first change, if that folder is writable.",

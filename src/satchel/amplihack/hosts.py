@@ -42,7 +42,7 @@ from satchel.recall.engine import recall
 from satchel.recall.query import Query, SearchHit
 from satchel.rehydrate.options import RehydrateOptions, request_of
 from satchel.screening.injection import judge_memory
-from satchel.setup.init import opened_to_fill
+from satchel.setup.init import open_bank_for_writing
 
 BUDGET = 2000
 """Default number of tokens for memories."""
@@ -358,7 +358,7 @@ def _open_to_fill(
     settings: Settings, agent: str | None, bank: str | None, owner: OwnerKey
 ) -> Iterator[OpenBank]:
     opening = (
-        opened_to_fill(settings, bank, owner)
+        open_bank_for_writing(settings, bank, owner)
         if agent is None
         else opened_agent(settings, agent, owner)
     )

@@ -275,13 +275,13 @@ class Satchel(StoreCalls):
     def _opened(self, reference: str | None) -> Bank:
         from satchel.api.bank import Bank
         from satchel.bank.open_bank import open_bank_in
-        from satchel.setup.init import bank_to_fill
+        from satchel.setup.init import open_or_create_bank
 
         with self._lifetime.use():
             if self._read_only:
                 opened = open_bank_in(self._settings, self._store, reference)
             else:
-                opened = bank_to_fill(self._settings, self._store, reference, self._owner)
+                opened = open_or_create_bank(self._settings, self._store, reference, self._owner)
             return Bank(opened, self._lifetime, self._owner, read_only=self._read_only)
 
     create_bank = method(

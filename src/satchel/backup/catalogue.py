@@ -42,10 +42,10 @@ from satchel.backup.storage import (
     PackEncryption,
     Packs,
     Ref,
+    decode_pieces,
     digest_in,
-    pieces_in,
-    pieces_told,
-    place_of,
+    encode_pieces,
+    pack_path,
     unbased,
 )
 from satchel.crypto.keys import SigningKey
@@ -131,8 +131,8 @@ class ErasureLists:
         Raises:
             TargetError: If it cannot be written.
         """
-        locking, plain = self._locking, _place_of(bank, series)
-        name = _closed_place(bank, series, key) if locking.locks else plain
+        locking, plain = self._locking, _list_name(bank, series)
+        name = _encrypted_list_name(bank, series, key) if locking.locks else plain
         known, is_current = dict[str, ErasedRecord](), False
         for existing in dict.fromkeys((plain, name)):
             before = self._read(existing)
@@ -209,11 +209,11 @@ def held_records(part: BankBackup, records: Mapping[str, ErasedRecord]) -> list[
     ]
 
 
-def _place_of(bank: str, series: str) -> str:
+def _list_name(bank: str, series: str) -> str:
     return f"erased/{_hex(bank)}/{series}.json"
 
 
-def _closed_place(bank: str, series: str, key: SigningKey) -> str:
+def _encrypted_list_name(bank: str, series: str, key: SigningKey) -> str:
     """Return the name of an encrypted list, which is stable and does not reveal the bank."""
     secret = key.seed + f"{series}\0{bank}".encode()
     name = blake3(secret, derive_key_context="satchel 2026 names of lists").hexdigest()
@@ -314,7 +314,7 @@ class Catalogue:
         for number, name in enumerate(self.shelf.names(under)):
             if number >= MOST_BACKUPS:
                 raise LimitError(f"there are more than {MOST_BACKUPS:,} backups", file=self.name)
-            location = _place_in(name)
+            location = _parse_name(name)
             if location is None:
                 self.problems.append(f"{name}: no backup has this name")
                 continue
@@ -374,7 +374,7 @@ class Catalogue:
         Only marks by the signer of the backup count.
         """
         try:
-            data = self.shelf.get(_mark_of(named), MOST_BYTES)
+            data = self.shelf.get(_mark_name(named), MOST_BYTES)
             if data is None:
                 return None, 0
             mark, signer = opened(data, Mark)
@@ -395,7 +395,7 @@ class Catalogue:
                 id=manifest.id,
                 series=manifest.series,
                 manifest=b64encode(locked).decode(),
-                pieces=pieces_told(pieces),
+                pieces=encode_pieces(pieces),
             )
             data = signed(cover, key)
         if len(data) > MOST_BYTES:
@@ -415,19 +415,19 @@ class Catalogue:
             packs=counts.packs,
             unopened=counts.unopened,
         )
-        self.shelf.put(_mark_of(backup.manifest), signed(mark, key))
+        self.shelf.put(_mark_name(backup.manifest), signed(mark, key))
         return backup._replace(verified=mark.at, unopened=counts.unopened)
 
     def unmark(self, backup: StoredBackup) -> StoredBackup:
         """Remove the mark: the backup no longer verifies."""
-        self.shelf.remove(_mark_of(backup.manifest))
+        self.shelf.remove(_mark_name(backup.manifest))
         return backup._replace(verified=None)
 
     def drop(self, backup: StoredBackup) -> None:
         """Remove a backup from the catalogue, without its packs."""
         series = backup.manifest.series
         self.shelf.remove(f"catalogue/{series}/{backup.id}.json")
-        self.shelf.remove(_mark_of(backup.manifest))
+        self.shelf.remove(_mark_name(backup.manifest))
 
     def packs(self, backup: StoredBackup) -> Packs:
         """Return a reader of the packs of a backup."""
@@ -444,7 +444,7 @@ class Catalogue:
         """
         if backup.cover is not None:
             packs = Packs(self.shelf, backup.cover.series)
-            for name, size in pieces_in(backup.cover.pieces):
+            for name, size in decode_pieces(backup.cover.pieces):
                 yield len(packs.stored(name, size))
 
     def before(self, series: str) -> tuple[dict[str, PreviousBackup], set[Ref]]:
@@ -498,7 +498,7 @@ class Catalogue:
         number = size = 0
         for name in list(self.shelf.names(f"packs/{series}")):
             digest = digest_in(name)
-            if digest is None or digest in named or name != place_of(series, digest):
+            if digest is None or digest in named or name != pack_path(series, digest):
                 continue
             size += self.shelf.size(name) or 0
             self.shelf.remove(name)
@@ -506,7 +506,7 @@ class Catalogue:
         return number, size
 
 
-def _place_in(name: str) -> tuple[str, str] | None:
+def _parse_name(name: str) -> tuple[str, str] | None:
     parts = name.split("/")
     if len(parts) != 3 or not parts[2].endswith(".json"):  # noqa: PLR2004 - top, series, name
         return None
@@ -516,9 +516,9 @@ def _place_in(name: str) -> tuple[str, str] | None:
 
 
 def _pieces_of(cover: Cover | None) -> Iterator[str]:
-    for name, _ in pieces_in("" if cover is None else cover.pieces):
+    for name, _ in decode_pieces("" if cover is None else cover.pieces):
         yield name
 
 
-def _mark_of(named: Manifest | Cover) -> str:
+def _mark_name(named: Manifest | Cover) -> str:
     return f"marks/{named.series}/{named.id}.json"

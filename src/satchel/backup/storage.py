@@ -110,7 +110,7 @@ class FolderStorage:
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.name = str(path)
         self._folder = ContainedFolder(path, create=create)
-        self._made = set[str]()
+        self._folders = set[str]()
 
     def get(self, name: str, most: int) -> bytes | None:
         """See ``BackupStorage``."""
@@ -132,9 +132,9 @@ class FolderStorage:
     def put(self, name: str, data: bytes) -> None:
         """See ``BackupStorage``."""
         above, _, _ = name.rpartition("/")
-        if above and above not in self._made:
+        if above and above not in self._folders:
             self._folder.make_folder(above)
-            self._made.add(above)
+            self._folders.add(above)
         self._folder.write(name, data)
 
     def remove(self, name: str) -> None:
@@ -368,7 +368,7 @@ PLAIN = PackEncryption(Unlocker())
 """New packs are unencrypted; existing ones are decrypted with identities in the environment."""
 
 
-def pieces_told(pieces: Mapping[str, int]) -> str:
+def encode_pieces(pieces: Mapping[str, int]) -> str:
     """Return names and sizes of packs as a text.
 
     Raises:
@@ -376,11 +376,11 @@ def pieces_told(pieces: Mapping[str, int]) -> str:
     """
     if len(pieces) > MOST_PIECES:
         raise LimitError(f"an encrypted backup can have at most {MOST_PIECES:,} pieces")
-    told = (_PIECE.pack(bytes.fromhex(name), size) for name, size in sorted(pieces.items()))
-    return b64encode(b"".join(told)).decode()
+    packed = (_PIECE.pack(bytes.fromhex(name), size) for name, size in sorted(pieces.items()))
+    return b64encode(b"".join(packed)).decode()
 
 
-def pieces_in(text: str) -> Iterator[tuple[str, int]]:
+def decode_pieces(text: str) -> Iterator[tuple[str, int]]:
     """Yield the names and sizes of packs in a text.
 
     Raises:
@@ -531,7 +531,7 @@ class Ref(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
         return self.locked or self.digest
 
 
-def place_of(series: str, name: str) -> str:
+def pack_path(series: str, name: str) -> str:
     """Return the object name of a pack."""
     return f"packs/{series}/{name[:2]}/{name}"
 
@@ -618,7 +618,7 @@ class Packs:
                 stored = self._locking.closed(stored, is_index=is_index)
                 locked = blake3(stored).hexdigest()
             ref = self._known[digest] = Ref(digest, len(data), len(stored), locked)
-            self._shelf.put(place_of(self._series, ref.name), stored)
+            self._shelf.put(pack_path(self._series, ref.name), stored)
             self.written += 1
             self.bytes_written += len(stored)
         self._tell(ref)
@@ -652,7 +652,7 @@ class Packs:
         Raises:
             VerificationError: If it is missing or altered.
         """
-        stored = self._shelf.get(place_of(self._series, name), _MOST_STORED)
+        stored = self._shelf.get(pack_path(self._series, name), _MOST_STORED)
         if stored is None:
             raise VerificationError(f"the pack {name[:16]} of the backup is missing")
         if len(stored) != size or (is_hash and blake3(stored).hexdigest() != name):
@@ -665,7 +665,7 @@ class Packs:
         Raises:
             VerificationError: If it does not.
         """
-        if self._shelf.size(place_of(self._series, ref.name)) != ref.stored:
+        if self._shelf.size(pack_path(self._series, ref.name)) != ref.stored:
             raise VerificationError(
                 f"the pack {ref.name[:16]} of the backup is missing or truncated"
             )

@@ -417,9 +417,9 @@ def _postgresql(address: str, read_only: bool, _: Unlocker | None) -> Store:  # 
 
 
 def _is_made(address: str) -> bool:
-    from satchel.stores.postgres import is_made
+    from satchel.stores.postgres import store_is_created
 
-    return is_made(address)
+    return store_is_created(address)
 
 
 # -- missing banks ---------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_origin
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -16,6 +16,9 @@ from satchel.cli._tree import BANK, JSON, TYPE_NAMES, Command, Group, Parameter
 from satchel.crypto.json_reader import JsonReader
 from satchel.errors import UsageError
 from satchel.ports.operations import Field, Operation, declared, texts
+
+if TYPE_CHECKING:
+    from satchel.bank.open_bank import OpenBank
 
 _R = TypeVar("_R")
 
@@ -116,6 +119,22 @@ def _opened(
     return nullcontext(state.settings) if context is None else context(*options)
 
 
+def open_to_read(bank: str | None, *_: object) -> "AbstractContextManager[OpenBank]":
+    """Open the bank of a command that only reads."""
+    from satchel.bank.open_bank import open_bank
+
+    return open_bank(state.settings, bank)
+
+
+def open_to_write(
+    bank: str | None, options: object, *_: object
+) -> "AbstractContextManager[OpenBank]":
+    """Open the bank of a command that writes, for reading if it is a dry run."""
+    from satchel.bank.open_bank import open_bank
+
+    return open_bank(state.settings, bank, writes=not getattr(options, "dry_run", False))
+
+
 def _on_stdout(result: Any) -> Any:
     """Return a result whose output is standard output, in it or in its export."""
     if hasattr(result, "export"):
@@ -132,7 +151,7 @@ def _print(value: Any) -> int:
 
 
 def _passed_options(fields: Sequence[Field], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that were given, as the operation takes them."""
+    """Return the options of the command line, in the form that the operation accepts."""
     passed = [field for field in fields if values[field.name] is not None]
     return {field.name: _value(field, values[field.name]) for field in passed}
 
@@ -197,7 +216,7 @@ def _mapping(field: Field, pairs: list[str]) -> dict[str, Any]:
         name, equals, value = each.partition("=")
         if not equals or not name:
             raise UsageError(
-                f"not NAME=TEXT: {each[:60]!r}", field=field.flag, hint="Or give a JSON object."
+                f"not NAME=TEXT: {each[:60]!r}", field=field.flag, hint="Or pass a JSON object."
             )
         if name in result and _takes_several(field.annotation):
             before = result[name]

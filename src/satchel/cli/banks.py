@@ -19,7 +19,7 @@ from satchel.bank import key_operations
 from satchel.bank.connections import configured_store, shown_address
 from satchel.bank.key_operations import OwnedBank
 from satchel.bank.keys import OwnerList, ProposedAction
-from satchel.bank.listings import LogOptions, LogPage, log
+from satchel.bank.listings import LogPage, log
 from satchel.bank.open_bank import OpenBank, find_bank, open_bank
 from satchel.bank.owner_rights import require_owner
 from satchel.cli._console import (
@@ -33,8 +33,8 @@ from satchel.cli._console import (
     state,
     table,
 )
-from satchel.cli._operations import command
-from satchel.cli._options import owner_key, show_matters
+from satchel.cli._operations import command, open_to_read
+from satchel.cli._options import owner_key, show_proposals
 from satchel.cli._streams import NAME
 from satchel.cli._tree import Group
 from satchel.cli.imports import show_imports
@@ -87,7 +87,7 @@ def _show_owners(owners: OwnerList, _: OwnedBankOptions) -> None:
 
 
 def _show_enacted(decisions: Sequence[ProposedAction]) -> None:
-    show_matters(decisions)
+    show_proposals(decisions)
     is_new = any(each.enacted for each in decisions)
     message("recorded in its log" if is_new else "already in its log")
 
@@ -110,18 +110,18 @@ command(
     context=_owned_to_write,
     extra=OwnedBankOptions,
 )
-command(owners, key_operations.sign_proposal, show_matters)
+command(owners, key_operations.sign_proposal, show_proposals)
 command(owners, key_operations.enact_proposal, _show_enacted)
 
 
 bank_config = Group(help="Manage the configuration of one bank.")
 
 
-def _config_to_read(_: Any, of: OwnedBankOptions) -> AbstractContextManager[OpenBank]:
+def _open_config(_: Any, of: OwnedBankOptions) -> AbstractContextManager[OpenBank]:
     return open_bank(state.settings, of.bank)
 
 
-def _config_to_write(_: Any, of: OwnedBankOptions) -> AbstractContextManager[OpenBank]:
+def _open_config_to_write(_: Any, of: OwnedBankOptions) -> AbstractContextManager[OpenBank]:
     return open_bank(state.settings, of.bank, writes=True)
 
 
@@ -162,14 +162,14 @@ command(
     bank_config,
     operations.show_config,
     _show_config,
-    context=_config_to_read,
+    context=_open_config,
     extra=OwnedBankOptions,
 )
 command(
     bank_config,
     operations.set_config,
     _show_config,
-    context=_config_to_write,
+    context=_open_config_to_write,
     extra=OwnedBankOptions,
     prepare=_read_values,
 )
@@ -185,8 +185,8 @@ banks = Group(help="Manage banks: each is the memory of one agent.")
 def add_to(app: Group) -> None:
     """Add the commands of this module."""
     command(banks, actions.use_bank, _show_default)
-    command(banks, log, _show_log, bank=_to_read)
-    command(banks, list_imports, show_imports, bank=_to_read)
+    command(banks, log, _show_log, bank=open_to_read)
+    command(banks, list_imports, show_imports, bank=open_to_read)
     app.add(banks, name="bank")
 
 
@@ -196,10 +196,6 @@ banks.add(owners, name="owner")
 
 def _show_default(bank: actions.BankLine) -> None:
     message(f"{bank.name or bank.id} is the default bank of {shown_address(state.settings.store)}")
-
-
-def _to_read(bank: str | None, _: LogOptions) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
 
 
 def _show_log(page: LogPage) -> None:

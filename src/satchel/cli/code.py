@@ -1,12 +1,9 @@
 """``satchel code``."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import Any
 
-from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.cli._console import count, excerpt, line, message, print_facts, short, state, table
-from satchel.cli._operations import command
+from satchel.cli._console import count, excerpt, line, message, print_facts, short, table
+from satchel.cli._operations import command, open_to_read, open_to_write
 from satchel.cli._tree import Group
 from satchel.code_graph import operations as code_graph_operations
 from satchel.code_graph.operations import (
@@ -152,22 +149,14 @@ def add_to(app: Group) -> None:
     app.add(code, name="code")
 
 
-def _to_read(bank: str | None, _: object) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
-
-
-def _to_write(bank: str | None, options: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank, writes=not getattr(options, "dry_run", False))
-
-
 command(
     code,
     code_graph_operations.index_code,
     show_index,
-    bank=_to_write,
+    bank=open_to_write,
     label="reading code",
 )
-command(code, code_graph_operations.query_code, show_answer, bank=_to_read)
-command(code, code_graph_operations.show_code, show_symbols, bank=_to_read)
-command(code, code_graph_operations.code_trees, show_trees, bank=_to_read)
-command(code, code_graph_operations.drop_code, show_dropped, bank=_to_write)
+command(code, code_graph_operations.query_code, show_answer, bank=open_to_read)
+command(code, code_graph_operations.show_code, show_symbols, bank=open_to_read)
+command(code, code_graph_operations.code_trees, show_trees, bank=open_to_read)
+command(code, code_graph_operations.drop_code, show_dropped, bank=open_to_write)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -10,13 +10,13 @@ import click
 
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.cli._console import activity, count, line, message, short, size, state
-from satchel.cli._operations import command
+from satchel.cli._operations import command, open_to_read, open_to_write
 from satchel.cli._streams import NAME
 from satchel.cli._tree import Group
 from satchel.erasure.erase import ErasureResult, erase
 from satchel.erasure.prune import MemoryPruneResult, prune_memories
 from satchel.erasure.report import PersonReport, report_everything
-from satchel.erasure.selection import EraseOptions, PruneMemoryOptions
+from satchel.erasure.selection import EraseOptions
 from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options
 
@@ -29,19 +29,19 @@ def add_to(app: Group) -> None:
         app,
         erase,
         _show,
-        bank=_to_erase,
+        bank=_open_to_erase,
         label="erasing",
         extra=EraseConfirmOptions,
         status=_status,
     )
-    command(app, prune_memories, _show_pruned, bank=_to_prune, label="pruning")
+    command(app, prune_memories, _show_pruned, bank=open_to_write, label="pruning")
     command(
         app,
         report_everything,
         _show_everything,
-        bank=_to_read,
+        bank=open_to_read,
         label="reading",
-        prepare=_to_standard_output,
+        prepare=_default_to_stdout,
     )
 
 
@@ -53,13 +53,13 @@ class EraseConfirmOptions(Options):
 
 
 @contextmanager
-def _to_erase(
+def _open_to_erase(
     bank: str | None, options: EraseOptions, confirmation: EraseConfirmOptions
 ) -> Iterator[OpenBank]:
     """Open a bank, show what would be erased, and ask for confirmation."""
     is_asked = not confirmation.yes and not options.dry_run
     if is_asked:
-        _require_person()
+        _require_terminal()
     with open_bank(state.settings, bank, writes=not options.dry_run) as opened:
         if is_asked:
             _show_plan(erase.run(opened, replace(options, dry_run=True, progress=None)))
@@ -78,8 +78,8 @@ def _status(done: ErasureResult) -> int:
     return 0 if done.dry_run else done.exit_status
 
 
-def _require_person() -> None:
-    """Refuse to erase if nobody can confirm it."""
+def _require_terminal() -> None:
+    """Refuse to erase without a terminal for the confirmation."""
     if state.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("erasing needs a confirmation", hint="Add --yes, or see --dry-run.")
 
@@ -156,12 +156,6 @@ def _result(done: ErasureResult) -> str:
     return f"{done.found:,} REMNANTS FOUND" if done.found else "no remnants"
 
 
-def _to_prune(
-    bank: str | None, options: PruneMemoryOptions, *_: Any
-) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank, writes=not options.dry_run)
-
-
 def _show_pruned(done: MemoryPruneResult) -> None:
     verb = "would be erased" if done.dry_run else "erased"
     line(f"{count(done.erased, 'record')} {verb}, {size(done.bytes)}")
@@ -175,11 +169,7 @@ def _show_pruned(done: MemoryPruneResult) -> None:
         message("note: ", note)
 
 
-def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
-
-
-def _to_standard_output(values: dict[str, Any]) -> None:
+def _default_to_stdout(values: dict[str, Any]) -> None:
     values.setdefault("output", NAME)
 
 

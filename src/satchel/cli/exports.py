@@ -1,14 +1,12 @@
 """``satchel export``, ``disclose`` and ``diff``."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from contextlib import contextmanager
 
 from rich.text import Text
 
-from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.cli._console import count, line, message, print_facts, safe, size, state
-from satchel.cli._operations import command
+from satchel.cli._operations import command, open_to_read
 from satchel.cli._options import (
     Encryption,
     owner_key,
@@ -52,7 +50,7 @@ def add_to(app: Group) -> None:
         app,
         disclose_memories,
         _show_disclosure,
-        bank=_bank_to_read,
+        bank=open_to_read,
         extra=Encryption,
         prepare=read_passphrase,
         status=lambda done: int(bool(done.unaccepted)),
@@ -84,7 +82,7 @@ def _show_export(done: Export, _: Encryption) -> int:
     line(f"{done.name or done.bank} -> {done.format}: {what}", count(done.entries, "memory"))
     rows: list[tuple[str, object]] = [
         ("bank", f"{done.bank}  {count(done.size, 'record')}, epoch {done.epoch}"),
-        ("records", ", ".join(f"{number:,} {name}" for name, number in done.records.items())),
+        ("records", ", ".join(f"{name} {number:,}" for name, number in done.records.items())),
     ]
     if done.written is not None:
         rows.append(("written", f"{done.written:,} to {done.output}"))
@@ -111,7 +109,7 @@ def _show_export(done: Export, _: Encryption) -> int:
 
 def _show_comparison(comparison: Comparison) -> None:
     line(
-        "the same: " if comparison.is_same else "different: ",
+        "no differences: " if comparison.is_same else "different: ",
         f"{comparison.same:,} the same, {comparison.only_a:,} only in A, ",
         f"{comparison.only_b:,} only in B, {comparison.changed:,} changed",
     )
@@ -146,14 +144,10 @@ def _unpaired(entry: UnpairedEntry) -> Text:
     return safe(f"{entry.id[7:19]} {entry.type}{named}  {entry.text or ''}".rstrip())
 
 
-def _bank_to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
-
-
 def _show_disclosure(done: Export, _: Encryption) -> None:
     line(f"{done.name or done.bank} -> {done.format}: ", count(done.entries, "memory"))
     rows: list[tuple[str, object]] = [
-        ("records", ", ".join(f"{number:,} {name}" for name, number in done.records.items())),
+        ("records", ", ".join(f"{name} {number:,}" for name, number in done.records.items())),
         ("head", f"{count(done.size, 'record')}, epoch {done.epoch}"),
     ]
     if done.output_bytes is not None:

@@ -201,25 +201,25 @@ def _opened(chosen: FileStoreOptions, **how: bool) -> Iterator[OpenFiles]:
         yield OpenFiles(state.settings, store)
 
 
-def _to_read(_: object, chosen: FileStoreOptions) -> Any:
+def _open_to_read(_: object, chosen: FileStoreOptions) -> Any:
     return _opened(chosen, read_only=True)
 
 
-def _to_change(_: object, chosen: FileStoreOptions) -> Any:
+def _open_to_change(_: object, chosen: FileStoreOptions) -> Any:
     return _opened(chosen)
 
 
-def _to_fill(_: object, chosen: FileStoreOptions) -> Any:
+def _open_to_fill(_: object, chosen: FileStoreOptions) -> Any:
     return _opened(chosen, create=True)
 
 
-def _to_sync(options: FileSyncOptions, chosen: FileStoreOptions) -> Any:
+def _open_to_sync(options: FileSyncOptions, chosen: FileStoreOptions) -> Any:
     if options.folder is not None:
         return _opened(chosen, create=True, leaves=True)
     return _opened(chosen, create=chosen.root is not None)
 
 
-def _to_export(_: object, chosen: FileStoreOptions) -> Any:
+def _open_to_export(_: object, chosen: FileStoreOptions) -> Any:
     return _opened(chosen, leaves=True)
 
 
@@ -264,54 +264,54 @@ def _add(operation: Any, show: Any, context: Any, **more: Any) -> None:
 _add(
     operations.write_file,
     show_written,
-    _to_fill,
+    _open_to_fill,
     extra=TextOptions,
     prepare=_read_text,
 )
-_add(operations.edit_file, show_written, _to_change)
-_add(operations.move_file, show_moved, _to_change)
-_add(operations.delete_file, show_deleted, _to_change)
-_add(operations.restore_file, show_written, _to_change)
-_add(operations.list_files, show_list, _to_read)
-_add(operations.read_file, show_content, _to_read)
+_add(operations.edit_file, show_written, _open_to_change)
+_add(operations.move_file, show_moved, _open_to_change)
+_add(operations.delete_file, show_deleted, _open_to_change)
+_add(operations.restore_file, show_written, _open_to_change)
+_add(operations.list_files, show_list, _open_to_read)
+_add(operations.read_file, show_content, _open_to_read)
 _add(
     operations.search_files,
     show_lines,
-    _to_read,
+    _open_to_read,
     status=lambda result: int(not result),
 )
-_add(operations.file_history, show_history, _to_read)
+_add(operations.file_history, show_history, _open_to_read)
 _add(
     operations.diff_file,
     show_diff,
-    _to_read,
+    _open_to_read,
     status=lambda result: int(bool(result.diff)),
 )
 _add(
     operations.audit_files,
     show_audit,
-    _to_read,
+    _open_to_read,
     status=lambda result: 0 if result.ok else _REFUSED,
 )
 _add(
     operations.promote_files,
     show_promoted,
-    _to_change,
+    _open_to_change,
     status=lambda result: int(any(each.reason is not None for each in result)),
 )
-_add(operations.sync_files, show_synced, _to_sync, status=_rest)
+_add(operations.sync_files, show_synced, _open_to_sync, status=_rest)
 _add(
     operations.import_files,
     show_exchanged,
-    _to_fill,
+    _open_to_fill,
     prepare=_read_memories,
     status=lambda result: int(bool(result.lost)),
 )
 _add(
     operations.export_files,
     show_exchanged,
-    _to_export,
+    _open_to_export,
     prepare=_name_output,
     status=lambda result: int(bool(result.lost)),
 )
-_add(operations.collect_files, show_collected, _to_change)
+_add(operations.collect_files, show_collected, _open_to_change)

@@ -1,15 +1,14 @@
 """``satchel import``, ``undo`` and ``job``."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from satchel.agents.imports import UndoOptions, undo
+from satchel.agents.imports import undo
 from satchel.bank.jobs import Job
-from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.cli._console import activity, count, excerpt, line, message, print_facts, state, table
-from satchel.cli._operations import command
+from satchel.cli._operations import command, open_to_write
 from satchel.cli._options import (
     owner_key,
     report_receipts,
@@ -80,7 +79,7 @@ def add_to(app: Group) -> None:
         prepare=_prepare,
         status=lambda result: int(bool(result.unaccepted)),
     )
-    command(app, undo, _show_undone, bank=_to_undo, label="undoing")
+    command(app, undo, _show_undone, bank=open_to_write, label="undoing")
     app.add(jobs, name="job")
 
 
@@ -89,10 +88,6 @@ class Input(Options):
     """Another way to name the file."""
 
     input: Annotated[PathText | None, Option("File to read, as an option.", metavar="FILE")] = None
-
-
-def _to_undo(bank: str | None, options: UndoOptions) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank, writes=not options.dry_run)
 
 
 def _prepare(values: dict[str, Any], other: Input) -> None:

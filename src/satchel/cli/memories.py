@@ -36,8 +36,8 @@ from satchel.cli._console import (
     state,
     table,
 )
-from satchel.cli._operations import command
-from satchel.cli._options import InBank, Json, export_of, owner_key, report_secrets
+from satchel.cli._operations import command, open_to_read
+from satchel.cli._options import InBank, Json, owner_key, report_secrets
 from satchel.cli._tree import Argument, CommandOption, Group
 from satchel.config.options import file_to_read
 from satchel.crypto.json_reader import JsonReader
@@ -270,7 +270,8 @@ def show_links(result: Neighbourhood) -> None:
     """Print the links of a memory."""
     if result.things:
         rows = [
-            [each.hops, _name(each), _how(each.by, each.id), _thing(each)] for each in result.things
+            [each.hops, _name(each), _how(each.by, each.id), _linked_item_text(each)]
+            for each in result.things
         ]
         table(["steps", "id", "link", "memory"], rows)
     else:
@@ -287,11 +288,11 @@ def show_paths(result: LinkPaths) -> None:
         if number:
             line("")
         at = start
-        line(_name(result.things[at]), "  ", _thing(result.things[at]))
+        line(_name(result.things[at]), "  ", _linked_item_text(result.things[at]))
         for step in way:
             at = step.target if step.source == at else step.source
             line("  ", _how(step, at))
-            line(_name(result.things[at]), "  ", _thing(result.things[at]))
+            line(_name(result.things[at]), "  ", _linked_item_text(result.things[at]))
     _bounds(result)
 
 
@@ -401,7 +402,7 @@ def _name(thing: LinkedItem) -> str:
     return excerpt(short(thing.id) if thing.state != PLACEHOLDER else thing.id)
 
 
-def _thing(thing: LinkedItem) -> object:
+def _linked_item_text(thing: LinkedItem) -> object:
     if thing.state != CURRENT:
         return dim(f"({thing.state})")
     return safe(excerpt(thing.text)) if thing.text is not None else dim(thing.type or "")
@@ -414,39 +415,37 @@ def add_to(app: Group) -> None:
         app,
         operations.remember,
         show_remembered,
-        bank=_to_fill,
+        bank=_open_to_fill,
         extra=MemorySourceOptions,
         prepare=read_new,
     )
-    command(app, operations.list_memories, show_listing, bank=_to_read, label="searching")
+    command(app, operations.list_memories, show_listing, bank=open_to_read, label="searching")
     app.command("show")(show_command)
-    command(app, operations.history, show_history, bank=_to_read)
-    command(app, statistics.show_stats, show_stats, bank=_to_read, label="counting")
+    command(app, operations.history, show_history, bank=open_to_read)
+    command(app, statistics.show_stats, show_stats, bank=open_to_read, label="counting")
     for operation in (operations.update, operations.correct):
         command(
             app,
             operation,
             show_revised,
-            bank=_to_write,
+            bank=_open_to_write,
             extra=ChangeSourceOptions,
             prepare=read_changes,
         )
-    command(app, operations.forget, show_forgotten, bank=_to_write)
-    command(app, operations.restore, show_memories_restored, bank=_to_write)
-    command(app, operations.links, show_links, bank=_to_read)
-    command(app, operations.path, show_paths, bank=_to_read)
+    command(app, operations.forget, show_forgotten, bank=_open_to_write)
+    command(app, operations.restore, show_memories_restored, bank=_open_to_write)
+    command(app, operations.links, show_links, bank=open_to_read)
+    command(app, operations.path, show_paths, bank=open_to_read)
 
 
-def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
-
-
-def _to_write(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
+def _open_to_write(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
     return open_bank(state.settings, bank, writes=True)
 
 
-def _to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return init.opened_to_fill(state.settings, bank, lambda: owner_key(None), _report_created)
+def _open_to_fill(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
+    return init.open_bank_for_writing(
+        state.settings, bank, lambda: owner_key(None), _report_created
+    )
 
 
 def _report_created(done: init.InitResult) -> None:
@@ -456,8 +455,7 @@ def _report_created(done: init.InitResult) -> None:
 def _show_started(started: init.InitResult) -> None:
     bank = started.name or started.bank or f"{count(started.banks, 'bank')}: satchel bank list"
     print_facts([("home", started.home), ("store", started.store), ("bank", bank)])
-    if "bank" in started.made and started.key is not None:
-        message(f"Keep a copy of your key elsewhere: {export_of(started.key)}")
+    if "bank" in started.made:
         message('Next: satchel remember "..."')
     elif not started.made:
         message("Nothing to do: everything exists.")

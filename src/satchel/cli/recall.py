@@ -11,7 +11,7 @@ from satchel.files.catch_up import is_behind
 from satchel.recall import search as actions
 from satchel.recall.operations import RecallOptions, recall_in
 from satchel.recall.query import SearchPlan
-from satchel.recall.vector_updates import opened_to_ask
+from satchel.recall.vector_updates import open_bank_for_query
 
 _SHOWN_DIGITS = len("blake3:") + 8
 _SHOWN_TEXT = 2000
@@ -24,7 +24,7 @@ def add_to(group: Group) -> None:
 
 def _opened(bank: str | None, options: RecallOptions) -> AbstractContextManager[OpenBank]:
     """Open the bank that is searched."""
-    return opened_to_ask(state.settings, bank, options.text, also=is_behind)
+    return open_bank_for_query(state.settings, bank, options.text, also=is_behind)
 
 
 def show_answer(answer: actions.Answer) -> None:

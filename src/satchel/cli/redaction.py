@@ -1,15 +1,12 @@
 """``satchel redact`` and ``recover``: remove personal data from memories, and recover it."""
 
-from contextlib import AbstractContextManager
 from typing import Any
 
-from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.cli._console import count, line, message, print_json, short, state
-from satchel.cli._operations import command
+from satchel.cli._console import count, line, message, print_json, short
+from satchel.cli._operations import command, open_to_read, open_to_write
 from satchel.cli._streams import NAME
 from satchel.cli._tree import Group
 from satchel.erasure.redaction import RecoveredMemory, RedactionResult, recover, redact
-from satchel.erasure.selection import RedactOptions
 
 _SHOWN = 20
 
@@ -20,24 +17,14 @@ def add_to(app: Group) -> None:
         app,
         redact,
         _show,
-        bank=_to_redact,
+        bank=open_to_write,
         label="redacting",
         status=lambda done: done.exit_status,
     )
-    command(app, recover, _show_recovered, bank=_to_read, prepare=_to_print)
+    command(app, recover, _show_recovered, bank=open_to_read, prepare=_print_without_file)
 
 
-def _to_redact(
-    bank: str | None, options: RedactOptions, *_: Any
-) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank, writes=not options.dry_run)
-
-
-def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
-
-
-def _to_print(values: dict[str, Any]) -> None:
+def _print_without_file(values: dict[str, Any]) -> None:
     """Print the record if the output is ``-``, as without a file."""
     if values.get("output") == NAME and not values.get("sealed"):
         del values["output"]

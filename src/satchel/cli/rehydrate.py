@@ -1,15 +1,15 @@
 """``satchel rehydrate``, ``satchel quarantine`` and ``satchel promote``."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from satchel.bank.changes import MemoryChange
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.cli._console import count, excerpt, line, message, print_json, short, state
-from satchel.cli._operations import command
+from satchel.cli._operations import command, open_to_read, open_to_write
 from satchel.cli._tree import Group
 from satchel.config.options import TrustedKeys, UnsafeAccept
 from satchel.errors import UsageError
@@ -165,7 +165,7 @@ def add_to(app: Group) -> None:
     """Add the commands of this module."""
     command(app, rehydrate_memories, _show, bank=_source, extra=ContextOptions)
     app.add(quarantine, name="quarantine")
-    command(app, promoting.promote, show_promoted, bank=_to_change)
+    command(app, promoting.promote, show_promoted, bank=open_to_write)
 
 
 @contextmanager
@@ -188,17 +188,9 @@ def _show(result: RehydrateResult, extra: ContextOptions) -> None:
         print_json(result.messages[extra.messages])
 
 
-def _to_read(bank: str | None, _: object) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
-
-
-def _to_change(bank: str | None, options: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank, writes=not options.dry_run)
-
-
-command(quarantine, quarantining.list_quarantine, show_quarantine, bank=_to_read)
-command(quarantine, quarantining.show_held, show_held, bank=_to_read)
-command(quarantine, quarantining.screen_bank, show_scan, bank=_to_change, label="scanning")
-command(quarantine, quarantining.quarantine, show_added, bank=_to_change)
-command(quarantine, quarantining.release, show_released, bank=_to_change)
-command(quarantine, quarantining.reject, show_rejected, bank=_to_change)
+command(quarantine, quarantining.list_quarantine, show_quarantine, bank=open_to_read)
+command(quarantine, quarantining.show_held, show_held, bank=open_to_read)
+command(quarantine, quarantining.screen_bank, show_scan, bank=open_to_write, label="scanning")
+command(quarantine, quarantining.quarantine, show_added, bank=open_to_write)
+command(quarantine, quarantining.release, show_released, bank=open_to_write)
+command(quarantine, quarantining.reject, show_rejected, bank=open_to_write)

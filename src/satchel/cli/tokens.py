@@ -1,15 +1,13 @@
 """``satchel token``: capability tokens of a bank."""
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from satchel.bank import token_operations, tokens
-from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.bank.tokens import TokenChain, TokenVerdict
-from satchel.cli._console import line, message, print_facts, print_text, short, state, table
-from satchel.cli._operations import command
+from satchel.cli._console import line, message, print_facts, print_text, short, table
+from satchel.cli._operations import command, open_to_read, open_to_write
 from satchel.cli._streams import NAME
 from satchel.cli._tree import Group
 from satchel.ports.operations import Option, Options, PathText
@@ -39,14 +37,6 @@ def _add_entries(values: dict[str, Any], source: EntriesFile) -> None:
     with open_input(Path(source.entries_from)) as stream:
         ids = token_operations.ids_in(stream.read(token_operations.MOST_LIST_BYTES + 1))
     values["entries"] = (*values.get("entries", ()), *ids)
-
-
-def _to_read(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
-
-
-def _to_write(bank: str | None, *_: Any) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank, writes=True)
 
 
 def _show_made(token: TokenChain, _: object = None) -> None:
@@ -112,7 +102,7 @@ command(
     token,
     token_operations.issue_token,
     _show_made,
-    bank=_to_write,
+    bank=open_to_write,
     extra=EntriesFile,
     prepare=_add_entries,
 )
@@ -121,6 +111,6 @@ command(
 )
 command(token, tokens.inspect_token, _show_chain)
 command(token, tokens.verify_token, _show_verdict, status=lambda verdict: verdict.exit_status)
-command(token, token_operations.revoke_token, _show_revoked, bank=_to_write)
-command(token, token_operations.list_tokens, _show_list, bank=_to_read)
-command(token, token_operations.write_revocations, _show_revocations, bank=_to_read)
+command(token, token_operations.revoke_token, _show_revoked, bank=open_to_write)
+command(token, token_operations.list_tokens, _show_list, bank=open_to_read)
+command(token, token_operations.write_revocations, _show_revocations, bank=open_to_read)

@@ -1,10 +1,7 @@
 """``satchel embed`` and ``satchel duplicates``."""
 
-from contextlib import AbstractContextManager
-
-from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.cli._console import count, excerpt, line, message, print_facts, short, state
-from satchel.cli._operations import command
+from satchel.cli._console import count, excerpt, line, message, print_facts, short
+from satchel.cli._operations import command, open_to_read, open_to_write
 from satchel.cli._tree import Group
 from satchel.recall.duplicates import Duplicates, duplicates
 from satchel.recall.vector_updates import EmbedResult, embed_bank
@@ -12,16 +9,8 @@ from satchel.recall.vector_updates import EmbedResult, embed_bank
 
 def add_to(app: Group) -> None:
     """Add the commands of this module."""
-    command(app, embed_bank, show_embedded, bank=_to_write, label="embedding")
-    command(app, duplicates, show_duplicates, bank=_to_read, label="comparing")
-
-
-def _to_read(bank: str | None, _: object) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank)
-
-
-def _to_write(bank: str | None, _: object) -> AbstractContextManager[OpenBank]:
-    return open_bank(state.settings, bank, writes=True)
+    command(app, embed_bank, show_embedded, bank=open_to_write, label="embedding")
+    command(app, duplicates, show_duplicates, bank=open_to_read, label="comparing")
 
 
 def show_embedded(result: EmbedResult) -> None:

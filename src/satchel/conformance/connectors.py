@@ -120,15 +120,15 @@ def test_a_cursor_always_gives_one_page(subject: ConnectorSubject) -> None:
     """Again, in any order, also over another connection: an import can resume."""
     memory = subject.entries(_MANY)
     with closing(subject.make(memory)) as connector:
-        found = [(cursor, _shown(page)) for cursor, page in pages(connector)]
-        cursors = [cursor for cursor, _ in found]
+        expected = [(cursor, _shown(page)) for cursor, page in pages(connector)]
+        cursors = [cursor for cursor, _ in expected]
 
         assert len(set(cursors)) == len(cursors)
-        for cursor, shown in reversed(found):
-            assert _shown(connector.page(cursor, Report())) == shown
+        for cursor, records in reversed(expected):
+            assert _shown(connector.page(cursor, Report())) == records
     with closing(subject.make(memory)) as other:
-        for cursor, shown in found:
-            assert _shown(other.page(cursor, Report())) == shown
+        for cursor, records in expected:
+            assert _shown(other.page(cursor, Report())) == records
 
 
 def _shown(page: Page) -> tuple[list[str], str | None]:

@@ -252,15 +252,15 @@ REFUSED = object()
 
 def answers(settings: Settings, bank: str, memory: str) -> dict[str, object]:
     """Return the answer to each question from a store that was just opened."""
-    found: dict[str, object] = dict.fromkeys(questions(memory), REFUSED)
+    answers_by_name: dict[str, object] = dict.fromkeys(questions(memory), REFUSED)
     try:
         with open_bank(settings, bank) as opened:
             for name, ask in questions(memory).items():
                 with suppress(SatchelError):
-                    found[name] = repr(ask(opened))
+                    answers_by_name[name] = repr(ask(opened))
     except SatchelError:
         pass  # then all are refused
-    return found
+    return answers_by_name
 
 
 def is_found(settings: Settings) -> bool:
@@ -372,12 +372,12 @@ class SqliteTables:
 
     def swap(self, table: str, rows: tuple[Row, Row], column: str) -> bool:
         """Swap the values of a column of two rows."""
-        one, other = rows
-        condition = f"({_same(one, 'IS ?')}) OR ({_same(other, 'IS ?')})"
-        key = _same(one, "IS ?")
+        first, second = rows
+        condition = f"({_same(first, 'IS ?')}) OR ({_same(second, 'IS ?')})"
+        key = _same(first, "IS ?")
         return self._changes(
             f'UPDATE {table} SET "{column}" = CASE WHEN {key} THEN ? ELSE ? END WHERE {condition}',  # noqa: S608 - idem
-            *(*one.values(), other[column], one[column], *one.values(), *other.values()),
+            *(*first.values(), second[column], first[column], *first.values(), *second.values()),
         )
 
     def remove(self, table: str, row: Row) -> bool:
@@ -469,13 +469,13 @@ class PostgresTables:
 
     def swap(self, table: str, rows: tuple[Row, Row], column: str) -> bool:
         """Swap the values of a column of two rows."""
-        one, other = rows
+        first, second = rows
         kind = self._types[table][column]
-        key, beside = self._is(table, one), self._is(table, other)
+        is_first, is_second = self._is(table, first), self._is(table, second)
         return self._changes(
-            f'UPDATE {self._named(table)} SET "{column}" = CASE WHEN {key} THEN %s::{kind}'  # noqa: S608 - idem
-            f" ELSE %s::{kind} END WHERE ({key}) OR ({beside})",
-            *(*one.values(), other[column], one[column], *one.values(), *other.values()),
+            f'UPDATE {self._named(table)} SET "{column}" = CASE WHEN {is_first} THEN %s::{kind}'  # noqa: S608 - idem
+            f" ELSE %s::{kind} END WHERE ({is_first}) OR ({is_second})",
+            *(*first.values(), second[column], first[column], *first.values(), *second.values()),
         )
 
     def remove(self, table: str, row: Row) -> bool:
@@ -552,13 +552,13 @@ class LadybugTables:
     def rows(self, table: str) -> list[Row]:
         """Return the nodes or relations of a table."""
         if self._is_node(table):
-            found = self._ask(f"MATCH (n:{table}) RETURN n")
+            results = self._ask(f"MATCH (n:{table}) RETURN n")
             names = self.columns()[table]
-            return [{name: node.get(name) for name in names} for (node,) in found]
+            return [{name: node.get(name) for name in names} for (node,) in results]
         names = self.columns()[table]
         listed = ", ".join(f"l.`{name}`" for name in names)
-        found = self._ask(f"MATCH (a:Thing)-[l:{table}]->(b:Thing) RETURN a.key, b.key, {listed}")
-        return [dict(zip((*_ENDS, *names), row, strict=True)) for row in found]
+        results = self._ask(f"MATCH (a:Thing)-[l:{table}]->(b:Thing) RETURN a.key, b.key, {listed}")
+        return [dict(zip((*_ENDS, *names), row, strict=True)) for row in results]
 
     def change(self, table: str, row: Row, column: str, value: Any) -> bool:
         """Set a column of one node or relation."""
@@ -583,13 +583,13 @@ class LadybugTables:
         """Add a node or a relation."""
         names = [name for name in row if name not in _ENDS and row[name] is not None]
         values = {f"v_{name}": row[name] for name in names}
-        made = ", ".join(f"`{name}`: $v_{name}" for name in names)
+        members = ", ".join(f"`{name}`: $v_{name}" for name in names)
         if self._is_node(table):
-            return self._changes(f"CREATE (:{table} {{{made}}})", **values)
+            return self._changes(f"CREATE (:{table} {{{members}}})", **values)
         ends = {"v_from": row["_from"], "v_to": row["_to"]}
         return self._changes(
             "MATCH (a:Thing {key: $v_from}) MATCH (b:Thing {key: $v_to})"
-            f" CREATE (a)-[:{table} {{{made}}}]->(b)",
+            f" CREATE (a)-[:{table} {{{members}}}]->(b)",
             **ends,
             **values,
         )

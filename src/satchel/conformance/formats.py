@@ -211,33 +211,33 @@ def test_samples_read_as_expected(subject: Subject) -> None:
 def test_nothing_in_a_sample_vanishes(subject: Subject) -> None:
     """Each text and number in a good sample is stored, or counted as lost or ignored."""
     for sample in subject.good():
-        found = subject.take(sample)
-        kept = leaves(_kept(subject, sample, found))
-        gone = [
+        result = subject.take(sample)
+        stored = leaves(_kept(subject, sample, result))
+        missing = [
             leaf
             for value in subject.parse(sample.read_bytes())
             for leaf in leaves(value)
-            if leaf not in kept and _as_time(leaf) not in kept
+            if leaf not in stored and _as_time(leaf) not in stored
         ]
 
-        counted = found.report.total + found.report.ignored.total()
-        assert len(gone) <= counted, f"{sample.name}: {gone}"
+        counted = result.report.total + result.report.ignored.total()
+        assert len(missing) <= counted, f"{sample.name}: {missing}"
 
 
-def _kept(subject: Subject, sample: Path, found: ReadResult) -> list[Any]:
+def _kept(subject: Subject, sample: Path, result: ReadResult) -> list[Any]:
     """Return where a value of the sample may be: records, container, seal, output."""
-    kept: list[Any] = [decode_foreign([record.value for record in found.records])]
-    kept.append(decode_foreign(found.container))
+    stored: list[Any] = [decode_foreign([record.value for record in result.records])]
+    stored.append(decode_foreign(result.container))
     traits = subject.adapter.info.traits
     with record_set(subject, sample) as records:
         if records.sealed is not None:
-            kept.append([records.sealed.statement])
-            kept.append([[mark.key, mark.sig] for mark in records.sealed.signatures])
-            kept.extend(json.loads(line.data) for line in records.body.lines())
+            stored.append([records.sealed.statement])
+            stored.append([[mark.key, mark.sig] for mark in records.sealed.signatures])
+            stored.extend(json.loads(line.data) for line in records.body.lines())
         if traits.exact and traits.writes:
             with subject.written(records, sample.name) as (path, _):
-                kept.extend(subject.parse(path.read_bytes()))
-    return kept
+                stored.extend(subject.parse(path.read_bytes()))
+    return stored
 
 
 def _as_time(leaf: Any) -> str | None:
@@ -405,11 +405,11 @@ def test_it_streams_if_it_says_so(subject: Subject) -> None:
     several = [path for path in subject.good() if len(subject.take(path).records) > 1]
     assert several
     for sample in several:
-        place = TricklingPlace(sample)
-        first = next(iter(subject.adapter.read(place, ReadContext())))
+        location = TricklingPlace(sample)
+        first = next(iter(subject.adapter.read(location, ReadContext())))
 
         assert first is not None
-        assert place.given[0] < sample.stat().st_size, sample.name
+        assert location.given[0] < sample.stat().st_size, sample.name
 
 
 def test_reading_depends_on_the_file_alone(subject: Subject) -> None:

@@ -322,18 +322,18 @@ def test_22_a_link_is_not_listed(files: FilesSubject) -> None:
 def test_23_paths_that_lead_out_are_refused_and_it_is_said_why(files: FilesSubject) -> None:
     """Three cases have three messages."""
     with files.fresh() as store:
-        said = []
+        messages = []
         for path in ("../up.txt", "/etc/passwd", ""):
             with pytest.raises(files.refusal) as caught:
                 store.write_text(path, "x")
-            said.append(str(caught.value))
+            messages.append(str(caught.value))
         for path in ("a/../../b", "a/..", ".", "./"):
             with pytest.raises(files.refusal):
                 store.write_text(path, "x")
 
-        assert "traversal" in said[0]
-        assert "must be relative" in said[1]
-        assert "Empty path" in said[2]
+        assert "traversal" in messages[0]
+        assert "must be relative" in messages[1]
+        assert "Empty path" in messages[2]
 
 
 def test_24_a_link_that_leads_out_is_neither_read_nor_written(files: FilesSubject) -> None:
@@ -374,7 +374,7 @@ def test_27_what_is_awaited_does_what_is_called(files: FilesSubject) -> None:
         store = await files.store.create.aio(**files.place(key))
         meta = await store.write_text.aio("a.txt", "text", actor="me")
         await store.write_json.aio("b.json", [1])
-        found = [
+        results = [
             meta.sha256 == await store.current_sha.aio("a.txt"),
             await store.read_text.aio("a.txt"),
             await store.read_json.aio("b.json"),
@@ -383,7 +383,7 @@ def test_27_what_is_awaited_does_what_is_called(files: FilesSubject) -> None:
         ]
         await store.save.aio()
         again = await files.store.get_or_create.aio(**files.place(key))
-        return [*found, again.read_text("a.txt")]
+        return [*results, again.read_text("a.txt")]
 
     assert asyncio.run(awaited()) == [True, "text", [1], "me", ["a.txt", "b.json"], "text"]
 
@@ -466,13 +466,13 @@ def test_35_the_audit_says_who_wrote_what_after_what(files: FilesSubject) -> Non
     with files.fresh() as store:
         store.write_text("a.txt", "1", actor="alice", reason="first")
         store.write_text("a.txt", "2", actor="bob")
-        events = [one for one in store.audit_tail_sync(10) if one["path"] == "a.txt"]
+        events = [event for event in store.audit_tail_sync(10) if event["path"] == "a.txt"]
 
-        assert [one["op"] for one in events] == ["create", "update"]
-        assert [one["actor"] for one in events] == ["alice", "bob"]
-        assert [one["old_sha"] for one in events] == ["", _sha("1")]
-        assert [one["new_sha"] for one in events] == [_sha("1"), _sha("2")]
-        assert [one["path"] for one in store.audit_tail_sync(1)] == ["a.txt"]
+        assert [event["op"] for event in events] == ["create", "update"]
+        assert [event["actor"] for event in events] == ["alice", "bob"]
+        assert [event["old_sha"] for event in events] == ["", _sha("1")]
+        assert [event["new_sha"] for event in events] == [_sha("1"), _sha("2")]
+        assert [event["path"] for event in store.audit_tail_sync(1)] == ["a.txt"]
     with files.fresh(audit=False) as store:
         store.write_text("a.txt", "1")
 
@@ -486,14 +486,14 @@ def test_36_each_write_leaves_a_sidecar_and_where_wanted_a_version(files: FilesS
     for text in ("1", "2", "3"):
         store.write_text("a/b", text, actor="me", reason="why")
     store.write_text("a__b", "other")
-    shots = sorted((root / "versions" / "a%2Fb").iterdir())
+    versions = sorted((root / "versions" / "a%2Fb").iterdir())
     meta = store.get_meta("a/b")
 
-    assert [one.read_text() for one in shots] == ["1", "2", "3"]
+    assert [path.read_text() for path in versions] == ["1", "2", "3"]
     assert len(list((root / "versions" / "a__b").iterdir())) == 1
     assert (meta.updated_by, meta.reason, meta.sha256) == ("me", "why", _sha("3"))
     assert store.get_meta("never.txt") is None
-    assert {one.name for one in (root / "meta").glob("*.json")} == {"a%2Fb.json", "a__b.json"}
+    assert {path.name for path in (root / "meta").glob("*.json")} == {"a%2Fb.json", "a__b.json"}
     plain = files.folder()
     files.at(plain).write_text("a.txt", "1")
     assert not list((plain / "versions").glob("*/*"))

@@ -165,15 +165,15 @@ def structs(draw: st.DrawFn, cls: type[msgspec.Struct]) -> Any:
 def _members(cls: type[msgspec.Struct]) -> tuple[_Strategies, _Strategies]:
     """Return the strategies of the required and of the other members."""
     sealed_later = {"id", "nonce"} if issubclass(cls, Entry | Record) else set()
-    found: tuple[_Strategies, _Strategies] = ({}, {})
+    strategies: tuple[_Strategies, _Strategies] = ({}, {})
     for field in cast("inspect.StructType", inspect.type_info(resolved(cls))).fields:
         if field.name not in sealed_later:
             full = (
                 isinstance(field.type, inspect.VarTupleType | inspect.DictType) and field.required
             )
             strategy = _of(field.type).filter(bool) if full else _of(field.type)
-            found[not field.required][field.name] = strategy
-    return found
+            strategies[not field.required][field.name] = strategy
+    return strategies
 
 
 def entries(components: Iterable[Component] = _ALL) -> st.SearchStrategy[Entry]:

@@ -111,12 +111,12 @@ class Subject:
         if not getattr(self.adapter.info.traits, trait):
             pytest.skip(f"{self.name} does not claim `{trait}`")
 
-    def take(self, place: Path | Place, limits: Limits = DEFAULT_LIMITS) -> ReadResult:
+    def take(self, location: Path | Place, limits: Limits = DEFAULT_LIMITS) -> ReadResult:
         """Read a file as an import does: everything, sealed."""
-        place = place if isinstance(place, Place) else Place(place)
+        location = location if isinstance(location, Place) else Place(location)
         reading = ReadContext(limits=limits)
         nonces = seeded_nonces(bytes(32))
-        records = list(read_records(self.adapter, place, reading, nonces=nonces))
+        records = list(read_records(self.adapter, location, reading, nonces=nonces))
         return ReadResult(records, reading.container, reading.report)
 
     def take_bytes(self, data: bytes, *, like: Path, limits: Limits = DEFAULT_LIMITS) -> ReadResult:

@@ -439,7 +439,7 @@ class LangGraphPostgres:
                 items.append(entry_of(self._item(row)))
             except InputError as error:
                 error.field = f"store/{row[0]}/{row[1]}/{error.field or ''}".rstrip("/")
-                refuse(error.located(file=name))  # type: ignore[arg-type]
+                refuse(error.located(file=name))
         if self._next is None:
             self._end()
         return Page(items, self._next)

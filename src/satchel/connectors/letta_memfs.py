@@ -312,7 +312,7 @@ class LettaMemfs:
                 entry, before = self._read(path, report)
             except InputError as error:
                 error.field = path
-                refuse(error.located(file=str(self.address.folder)))  # type: ignore[arg-type]
+                refuse(error.located(file=str(self.address.folder)))
                 continue
             past += before
             items += [entry] if entry is not None else []

@@ -305,7 +305,7 @@ class QdrantLocal:
                 items.append(entry_of(_row(point), self.collection, self._kinds))
             except MalformedError as error:
                 error.field = f"points/{point.place}/{error.field}"
-                refuse(error.located(file=str(self.address.folder)))  # type: ignore[arg-type]
+                refuse(error.located(file=str(self.address.folder)))
         return Page(items, None if following is None else f"points/{following}")
 
     def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:

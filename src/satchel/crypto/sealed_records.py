@@ -135,7 +135,9 @@ def open_record(line: bytes, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Sealed
                 hint="It can be read there and in files, but not imported into another bank.",
             )
         raise MalformedError(
-            "the ID does not match the content", field="id", hint="The record was changed."
+            "the ID does not match the content",
+            field="id",
+            hint="The record was changed after it was sealed: get it again from its source.",
         )
     return record, model
 

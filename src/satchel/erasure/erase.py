@@ -234,9 +234,9 @@ def find_remaining_mentions(
                     break
                 body = row.body or b""
                 on_scanned(len(body))
-                found = fragments.in_bytes(body)
-                fragments.drop(found)
-                if found:
+                mentioned = fragments.in_bytes(body)
+                fragments.drop(mentioned)
+                if mentioned:
                     records += 1
                     if len(examples) < _MOST_EXAMPLES:
                         examples.append(f"{bank} {row.id}")

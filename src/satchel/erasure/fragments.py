@@ -123,8 +123,8 @@ class Fragments:
             words = memoryview(data)[shift : shift + size].cast("Q")
             known = self._words.intersection(words)
             if known:
-                places = [at for at, word in enumerate(words) if word in known]
-                for at in places:
+                offsets = [at for at, word in enumerate(words) if word in known]
+                for at in offsets:
                     yield from self._around(data, shift + at * _WORD)
 
     def _around(self, data: bytes, position: int) -> Iterator[tuple[bytes, int]]:

@@ -134,7 +134,7 @@ def redact(bank: OpenBank, options: RedactOptions) -> RedactionResult:
         ReadOnlyStoreError: If no key here may append to the bank.
         StoreError: If it cannot be written; groups that were redacted before stay redacted.
     """
-    scoped = bank.asked("redact")
+    permitted = bank.asked("redact")
     if options.where and not bank.shows("read"):
         raise PermissionRefusedError("without the permission read, memories must be given by ID")
     if (options.recover_for or options.recover_to) and bank.bearer is not None:
@@ -151,12 +151,12 @@ def redact(bank: OpenBank, options: RedactOptions) -> RedactionResult:
         report.notes.append(detector.note)
     position: int | None = -1
     while position is not None:
-        with scoped.ledger.reading() as view:
+        with permitted.ledger.reading() as view:
             chosen, after = _group(view, options, position)
             forms = [form for logged in chosen for form in _forms(logged, kinds, bank)]
             size = view.head.size
         if forms and not options.dry_run:
-            _log(scoped, forms, keys, age)
+            _log(permitted, forms, keys, age)
         report.add(len(chosen), forms)
         if options.progress is not None:
             options.progress(size if after is None else after + 1, size)

@@ -410,14 +410,14 @@ class _PersonMatches:
         self.records = 0
         self.joining = 0
         self._mentions = mentions
-        self._places = bytearray(size)
+        self._matched = bytearray(size)
         self._ids: Sequence[int] = array("Q")
         self._sources = dict[int, VerifiedRecord]()
 
     def check(self, logged: VerifiedRecord) -> None:
         """Add a record if it names the person."""
         if self._mentions.places_in(_spoken(logged)):
-            self._places[logged.seq] = 1
+            self._matched[logged.seq] = 1
             assert isinstance(self._ids, array)  # noqa: S101 - until it is closed
             self._ids.append(_short(logged.record.id))
 
@@ -427,7 +427,7 @@ class _PersonMatches:
 
     def has(self, logged: VerifiedRecord) -> bool:
         """Return whether a record names the person, or is an edge to one that does."""
-        if self._places[logged.seq]:
+        if self._matched[logged.seq]:
             self.records += 1
             return True
         model = logged.model

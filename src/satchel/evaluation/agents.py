@@ -30,10 +30,10 @@ class AgentQuestion(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def messages(self) -> list[dict[str, str]]:
         """The question as a conversation: instruction, memory, question."""
-        asked = [{"role": "system", "content": INSTRUCTION}]
+        messages = [{"role": "system", "content": INSTRUCTION}]
         if self.memory:
-            asked.append({"role": "system", "content": self.memory})
-        return [*asked, {"role": "user", "content": self.question}]
+            messages.append({"role": "system", "content": self.memory})
+        return [*messages, {"role": "user", "content": self.question}]
 
 
 INSTRUCTION = (
@@ -51,7 +51,7 @@ class ProbeAgent(Protocol):
         """Its name in reports."""
         ...
 
-    def answer(self, asked: AgentQuestion) -> str:
+    def answer(self, request: AgentQuestion) -> str:
         """Return an answer; empty for none.
 
         Raises:
@@ -66,9 +66,9 @@ class FunctionAgent:
     name: str
     call: Callable[[AgentQuestion], str]
 
-    def answer(self, asked: AgentQuestion) -> str:
+    def answer(self, request: AgentQuestion) -> str:
         """Return the result of the function."""
-        return self.call(asked)
+        return self.call(request)
 
 
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))")
@@ -107,37 +107,37 @@ class ReaderAgent:
     def __init__(self, name: str = "reader") -> None:
         self.name = name
 
-    def answer(self, asked: AgentQuestion) -> str:
+    def answer(self, request: AgentQuestion) -> str:
         """Return the sentence that matches a question best, or the choice in it.
 
         Without a matching sentence, the first choice; else an empty text.
         """
-        ranked = self._ranked(asked)
-        if choices := choices_of(asked.question):
-            return _chosen(choices, ranked, asked.question)
+        ranked = self._ranked(request)
+        if choices := choices_of(request.question):
+            return _chosen(choices, ranked, request.question)
         if not ranked or ranked[0][0] < _ENOUGH:
             return ""
         return " ".join(ranked[0][1].split()[:_LONGEST])
 
-    def _ranked(self, asked: AgentQuestion) -> list[tuple[float, str]]:
+    def _ranked(self, request: AgentQuestion) -> list[tuple[float, str]]:
         """Return sentences with the share of the question's terms in each, best first."""
-        sentences = _sentences(asked.memory)
+        sentences = _sentences(request.memory)
         terms = [frozenset(terms_of(sentence)) for sentence in sentences]
         common = Counter(term for some in terms for term in some)
-        wanted = {
+        weights = {
             term: log(1 + len(sentences) / (1 + common[term])) + 0.1
-            for term in dict.fromkeys(terms_of(asked.question))
+            for term in dict.fromkeys(terms_of(request.question))
         }
-        whole = sum(wanted.values()) or 1.0
-        shares = (sum(wanted.get(term, 0.0) for term in some) / whole for some in terms)
-        found = [one for one in zip(shares, sentences, strict=True) if one[0]]
-        return sorted(found, key=lambda one: -one[0])
+        total = sum(weights.values()) or 1.0
+        shares = (sum(weights.get(term, 0.0) for term in some) / total for some in terms)
+        matching = [scored for scored in zip(shares, sentences, strict=True) if scored[0]]
+        return sorted(matching, key=lambda scored: -scored[0])
 
 
 def choices_of(question: str) -> list[str]:
     """Return the choices of a question: ``...: tea, coffee or milk?``."""
-    found = _CHOICES.search(question)
-    return [*re.split(r",\s*", found[1]), found[2].strip()] if found else []
+    match = _CHOICES.search(question)
+    return [*re.split(r",\s*", match[1]), match[2].strip()] if match else []
 
 
 def terms_of(text: str) -> list[str]:
@@ -156,8 +156,8 @@ def _stem(word: str) -> str:
 def _sentences(memory: str) -> list[str]:
     """Return a text with escapes decoded."""
     lines = (_unescaped(_MARK.sub("", line)) for line in memory.splitlines())
-    found = (one.strip() for line in lines for one in _SENTENCE.split(line))
-    return [one for one in found if one]
+    sentences = (sentence.strip() for line in lines for sentence in _SENTENCE.split(line))
+    return [sentence for sentence in sentences if sentence]
 
 
 def _unescaped(line: str) -> str:
@@ -165,11 +165,11 @@ def _unescaped(line: str) -> str:
     return _ESCAPED.sub(_character, line)
 
 
-def _character(found: re.Match[str]) -> str:
-    if number := found[1] or found[2]:
+def _character(match: re.Match[str]) -> str:
+    if number := match[1] or match[2]:
         code = int(number, 16)
-        return chr(code) if code <= sys.maxunicode else found[0]
-    return _SHORT.get(found[3], found[3])
+        return chr(code) if code <= sys.maxunicode else match[0]
+    return _SHORT.get(match[3], match[3])
 
 
 def _chosen(choices: Sequence[str], ranked: Sequence[tuple[float, str]], question: str) -> str:
@@ -177,24 +177,24 @@ def _chosen(choices: Sequence[str], ranked: Sequence[tuple[float, str]], questio
 
     Of several, the one in the clause with most of the question's terms.
     """
-    wanted = frozenset(terms_of(question[: question.rfind(":")]))
+    terms = frozenset(terms_of(question[: question.rfind(":")]))
     for share, sentence in ranked:
         if share < _ENOUGH:
             break
-        there = _named(choices, sentence)
-        if len(there) > 1:
+        named = _choices_in(choices, sentence)
+        if len(named) > 1:
             parts = sorted(
-                (part for part in _CLAUSE.split(sentence) if len(_named(choices, part)) == 1),
-                key=lambda part: -len(wanted.intersection(terms_of(part))),
+                (part for part in _CLAUSE.split(sentence) if len(_choices_in(choices, part)) == 1),
+                key=lambda part: -len(terms.intersection(terms_of(part))),
             )
-            there = _named(choices, parts[0]) if parts else []
-        if len(there) == 1:
-            return there[0]
+            named = _choices_in(choices, parts[0]) if parts else []
+        if len(named) == 1:
+            return named[0]
     return choices[0]
 
 
-def _named(choices: Sequence[str], text: str) -> list[str]:
-    return [one for one in choices if says(text, [without_article(one)])]
+def _choices_in(choices: Sequence[str], text: str) -> list[str]:
+    return [choice for choice in choices if says(text, [without_article(choice)])]
 
 
 _MOST = 1 << 20
@@ -215,13 +215,17 @@ class CommandAgent:
         self.name = os.path.basename(words[0])  # noqa: PTH119 - a word, not a path
         self._words, self._timeout = list(words), timeout
 
-    def answer(self, asked: AgentQuestion) -> str:
+    def answer(self, request: AgentQuestion) -> str:
         """Return the output of the program.
 
         Raises:
             InferenceError: If it cannot be started, fails, times out or prints no text.
         """
-        told = {"question": asked.question, "memory": asked.memory, "messages": asked.messages}
+        message = {
+            "question": request.question,
+            "memory": request.memory,
+            "messages": request.messages,
+        }
         try:
             program = subprocess.Popen(  # noqa: S603 - what the user names
                 self._words,
@@ -234,7 +238,7 @@ class CommandAgent:
             raise self._failed(f"cannot be started: {error}") from error
         with program:
             try:
-                output, errors = program.communicate(msgspec.json.encode(told), self._timeout)
+                output, errors = program.communicate(msgspec.json.encode(message), self._timeout)
             except subprocess.TimeoutExpired:
                 _end(program)
                 raise self._failed(f"took longer than {self._timeout:g} seconds") from None
@@ -242,12 +246,12 @@ class CommandAgent:
                 _end(program)
                 raise
         if program.returncode:
-            said = " ".join(errors.decode("utf-8", "replace").split())[-_TOLD:]
-            raise self._failed(f"ended with status {program.returncode}: {said}")
+            error_text = " ".join(errors.decode("utf-8", "replace").split())[-_TOLD:]
+            raise self._failed(f"ended with status {program.returncode}: {error_text}")
         return output[:_MOST].decode("utf-8", "replace").strip()
 
-    def _failed(self, what: str) -> InferenceError:
-        return InferenceError(f"the agent {what}", file=self.name)
+    def _failed(self, problem: str) -> InferenceError:
+        return InferenceError(f"the agent {problem}", file=self.name)
 
 
 def _end(program: "subprocess.Popen[bytes]") -> None:
@@ -270,13 +274,13 @@ class EndpointAgent:
         self.name = chat.name
         self._chat = chat
 
-    def answer(self, asked: AgentQuestion) -> str:
+    def answer(self, request: AgentQuestion) -> str:
         """Return the answer of the model.
 
         Raises:
             InferenceError: If it does not respond.
         """
-        return self._chat.complete(asked.messages, _MOST_TOKENS).strip()
+        return self._chat.complete(request.messages, _MOST_TOKENS).strip()
 
 
 READER = "reader"

@@ -81,7 +81,7 @@ def _is_noticed(
     folder: Path, whole: dict[str, Any], policy: TrustPolicy, change: Change, chance: random.Random
 ) -> bool:
     value = msgspec.json.decode(msgspec.json.encode(whole))
-    entries = [one for some in value["components"].values() for one in some]
+    entries = [entry for some in value["components"].values() for entry in some]
     change(chance.choice(entries), chance)
     file = folder / "changed.pam"
     file.write_bytes(msgspec.json.encode(value, order="sorted"))
@@ -104,7 +104,7 @@ def _changed(value: Any, chance: random.Random) -> Any:
         return value / 2 + 0.1
     at = chance.randrange(len(value)) if value else 0
     now = value[at : at + 1]
-    other = chance.choice([one for one in _HEX if one != now])
+    other = chance.choice([digit for digit in _HEX if digit != now])
     return value[:at] + other + value[at + 1 :]
 
 
@@ -177,19 +177,19 @@ def _chain(owner: SigningKey, holder: SigningKey, number: int) -> Chain:
     return link_tokens((issue(_bank(number), owner, grant),), {})
 
 
-def _around(owner: SigningKey, number: int, **members: Any) -> TokenContext:
+def _context(owner: SigningKey, number: int, **members: Any) -> TokenContext:
     return TokenContext(**{"bank": _bank(number), "owners": {owner.did}, "moment": _NOW} | members)
 
 
 def _valid(owner: SigningKey, holder: SigningKey, number: int) -> None:
     chain = _chain(owner, holder, number)
-    chain.require(list(chain.permissions), _around(owner, number))
+    chain.require(list(chain.permissions), _context(owner, number))
     require_possession(chain, prove(chain, holder, owner.did, _NOW), owner.did, _NOW)
 
 
 def _expired(owner: SigningKey, holder: SigningKey, number: int) -> None:
     late = shift_time(_NOW, timedelta(hours=1, minutes=number) + 2 * SKEW)
-    _chain(owner, holder, number).require([], _around(owner, number, moment=late))
+    _chain(owner, holder, number).require([], _context(owner, number, moment=late))
 
 
 def _misdirected(owner: SigningKey, holder: SigningKey, number: int) -> None:
@@ -200,18 +200,18 @@ def _misdirected(owner: SigningKey, holder: SigningKey, number: int) -> None:
 def _forged(owner: SigningKey, holder: SigningKey, number: int) -> None:
     value = _chain(owner, holder, number).value()
     value["tokens"][0]["payload"]["expires_at"] = shift_time(_NOW, timedelta(days=1 + number))
-    chain_from_value(value).require([], _around(owner, number))
+    chain_from_value(value).require([], _context(owner, number))
 
 
 def _revoked(owner: SigningKey, holder: SigningKey, number: int) -> None:
     chain = _chain(owner, holder, number)
-    chain.require([], _around(owner, number, revoked={chain.leaf.id}))
+    chain.require([], _context(owner, number, revoked={chain.leaf.id}))
 
 
 def _overreaching(owner: SigningKey, holder: SigningKey, number: int) -> None:
     from satchel.crypto.tokens import Permission
 
-    _chain(owner, holder, number).require([Permission.EXPORT], _around(owner, number))
+    _chain(owner, holder, number).require([Permission.EXPORT], _context(owner, number))
 
 
 ATTEMPTS = 50
@@ -238,21 +238,21 @@ def injection_table(target: ProbeAgent, *, attempts: int = ATTEMPTS) -> tuple[Ta
     rows, escaped = list[list[Cell]](), 0
     for pattern in PATTERNS:
         texts = attacks(pattern, attempts)
-        found = judge_texts(texts)
-        escaped += len(found.escapes)
-        blocked = len(texts) - min(len(found.escapes), len(texts))
+        sample = judge_texts(texts)
+        escaped += len(sample.escapes)
+        blocked = len(texts) - min(len(sample.escapes), len(texts))
         executed = (
-            None if isinstance(target, ReaderAgent) else sum(_obeys(target, one) for one in texts)
+            None if isinstance(target, ReaderAgent) else sum(_obeys(target, text) for text in texts)
         )
         rows.append(
             [
                 pattern,
                 len(texts),
                 blocked,
-                len(found.escapes),
+                len(sample.escapes),
                 executed,
-                found.held_back,
-                found.framed,
+                sample.held_back,
+                sample.framed,
                 _THEIRS[pattern],
             ]
         )

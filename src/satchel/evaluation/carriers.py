@@ -88,7 +88,7 @@ class Owner:
             environment={"SATCHEL_WITNESS": str(self.folder / f"{machine}-state")},
         )
 
-    def remember(self, machine: str, told: Iterable[DatedMemory]) -> None:
+    def remember(self, machine: str, memories: Iterable[DatedMemory]) -> None:
         """Store memories on a machine, in order of time."""
         settings = self.settings(machine)
         with configured_store(settings) as store:
@@ -97,7 +97,7 @@ class Owner:
             if is_new:
                 create_bank_in(settings, store, BANK, self._key(settings))
         with open_bank(settings, BANK, writes=True) as bank:
-            bank.ledger.append(list(self._records(sorted(told, key=lambda one: one.at))))
+            bank.ledger.append(list(self._records(sorted(memories, key=lambda memory: memory.at))))
             self._embed(bank)
 
     def carry(self, source: str, target: str) -> Path:
@@ -119,13 +119,13 @@ class Owner:
         with open_bank(self.settings(machine), BANK) as bank, bank.ledger.reading() as view:
             yield MemoryFramer(view, self.embedder)
 
-    def _records(self, told: Iterable[DatedMemory]) -> Iterator[Sealed]:
-        for one in told:
-            record = seal(_dated(one.memory.entry, one.at))
-            self.ids[one.world, one.memory.key] = record.id
+    def _records(self, memories: Iterable[DatedMemory]) -> Iterator[Sealed]:
+        for dated in memories:
+            record = seal(_dated(dated.memory.entry, dated.at))
+            self.ids[dated.world, dated.memory.key] = record.id
             yield record
-            if one.memory.replaces is not None:
-                yield superseding(self.ids[one.world, one.memory.replaces], record.id)
+            if dated.memory.replaces is not None:
+                yield superseding(self.ids[dated.world, dated.memory.replaces], record.id)
 
     def _embed(self, bank: OpenBank) -> None:
         if self.embedder is not None:
@@ -148,23 +148,25 @@ class MemoryFramer:
         def embedders(_made: GenerationInfo) -> Embedder | None:
             return self._embedder
 
-        given = None if self._embedder is None else embedders
+        generations = None if self._embedder is None else embedders
         try:
-            asked = RehydrateRequest(task=task, model=model, budget=budget)
+            request = RehydrateRequest(task=task, model=model, budget=budget)
             return rehydrate(
                 self._view,
-                asked,
-                RehydrateContext(embedders=given, now=lambda: NOW, nonce=lambda: _NONCE),
+                request,
+                RehydrateContext(embedders=generations, now=lambda: NOW, nonce=lambda: _NONCE),
             )
         except UsageError:
             return None
 
     def everything(self, model: str, *, enforce: Enforce = "outside") -> RehydrateResult:
         """Return the whole memory, framed."""
-        asked = RehydrateRequest(
+        request = RehydrateRequest(
             model=model, budget=_UNBOUNDED, verbatim=0.0, summarised=0.0, enforce=enforce
         )
-        return rehydrate(self._view, asked, RehydrateContext(now=lambda: NOW, nonce=lambda: _NONCE))
+        return rehydrate(
+            self._view, request, RehydrateContext(now=lambda: NOW, nonce=lambda: _NONCE)
+        )
 
 
 def dated_memories(sets: Iterable[ProbeSet], *, sessions: range | None = None) -> list[DatedMemory]:
@@ -174,32 +176,34 @@ def dated_memories(sets: Iterable[ProbeSet], *, sessions: range | None = None) -
         sets: The sets.
         sessions: Sessions of each world, from 0; None for all.
     """
-    found = [
+    dated = [
         DatedMemory(session.at, f"{at}/{world.name}", memory)
-        for at, one in enumerate(sets)
-        for world in one.worlds
+        for at, probe_set in enumerate(sets)
+        for world in probe_set.worlds
         for number, session in enumerate(world.sessions)
         if sessions is None or number in sessions
         for memory in session.memories
     ]
-    return sorted(found, key=lambda one: one.at)
+    return sorted(dated, key=lambda memory: memory.at)
 
 
 def in_full(memories: Iterable[DatedMemory]) -> str:
     """Return the memories as plain text, one a line, without replaced ones."""
-    there = {(one.world, one.memory.key): one for one in memories}
-    for one in list(there.values()):
-        if one.memory.replaces is not None:
-            there.pop((one.world, one.memory.replaces), None)
-    return "\n".join(" ".join(memory_text(one.memory.entry).split()) for one in there.values())
+    current = {(dated.world, dated.memory.key): dated for dated in memories}
+    for dated in list(current.values()):
+        if dated.memory.replaces is not None:
+            current.pop((dated.world, dated.memory.replaces), None)
+    return "\n".join(
+        " ".join(memory_text(dated.memory.entry).split()) for dated in current.values()
+    )
 
 
 def _dated(entry: Entry, at: str) -> Entry:
     """Return a draft with the time of its session, unless it has one."""
-    made = msgspec.structs.replace(entry, created_at=entry.created_at or at)
-    if isinstance(made, Episodic) and made.occurred_at is None:
-        return msgspec.structs.replace(made, occurred_at=at)
-    return made
+    dated = msgspec.structs.replace(entry, created_at=entry.created_at or at)
+    if isinstance(dated, Episodic) and dated.occurred_at is None:
+        return msgspec.structs.replace(dated, occurred_at=at)
+    return dated
 
 
 MIX = {"episodic": 42, "semantic": 35, "procedural": 20, "working": 25, "identity": 5}
@@ -244,19 +248,22 @@ _ANSWERS = (
 
 def sample_memories() -> list[DatedMemory]:
     """Return the memories, the same in every run; types with too few are repeated."""
-    there = dated_memories(shipped_sets())
-    found = list[DatedMemory]()
+    memories = dated_memories(shipped_sets())
+    sample = list[DatedMemory]()
     for component, count in MIX.items():
-        some = [one for one in there if one.memory.entry.__struct_config__.tag == component]
-        for at, one in enumerate(islice(cycle(some), count)):
-            found.append(_numbered(one, at // len(some)))
-    return found
+        typed = [
+            dated for dated in memories if dated.memory.entry.__struct_config__.tag == component
+        ]
+        for at, dated in enumerate(islice(cycle(typed), count)):
+            sample.append(_numbered(dated, at // len(typed)))
+    return sample
 
 
 def entries() -> list[Entry]:
     """Return drafts of the memories, with their times."""
     return [
-        msgspec.structs.replace(one.memory.entry, created_at=one.at) for one in sample_memories()
+        msgspec.structs.replace(dated.memory.entry, created_at=dated.at)
+        for dated in sample_memories()
     ]
 
 
@@ -283,25 +290,25 @@ def write_artifact_file(
 def conversation() -> bytes:
     """Return a conversation with the memories, as chats are stored."""
     messages = list[dict[str, str]]()
-    for at, one in enumerate(sample_memories()):
-        said = memory_text(one.memory.entry)
-        messages.append({"role": "user", "timestamp": one.at, "content": said})
+    for at, dated in enumerate(sample_memories()):
+        text = memory_text(dated.memory.entry)
+        messages.append({"role": "user", "timestamp": dated.at, "content": text})
         answer = _ANSWERS[at % len(_ANSWERS)]
-        messages.append({"role": "assistant", "timestamp": one.at, "content": answer})
+        messages.append({"role": "assistant", "timestamp": dated.at, "content": answer})
     return msgspec.json.encode({"messages": messages})
 
 
 def latest(memories: list[DatedMemory]) -> list[DatedMemory]:
     """Return memories without their references to replaced ones."""
     return [
-        DatedMemory(one.at, one.world, msgspec.structs.replace(one.memory, replaces=None))
-        for one in memories
+        DatedMemory(dated.at, dated.world, msgspec.structs.replace(dated.memory, replaces=None))
+        for dated in memories
     ]
 
 
-def _numbered(one: DatedMemory, turn: int) -> DatedMemory:
+def _numbered(dated: DatedMemory, turn: int) -> DatedMemory:
     """Return a memory that differs from earlier copies."""
     if not turn:
-        return one
-    entry = msgspec.structs.replace(one.memory.entry, tags=(f"copy-{turn}",))
-    return DatedMemory(one.at, one.world, msgspec.structs.replace(one.memory, entry=entry))
+        return dated
+    entry = msgspec.structs.replace(dated.memory.entry, tags=(f"copy-{turn}",))
+    return DatedMemory(dated.at, dated.world, msgspec.structs.replace(dated.memory, entry=entry))

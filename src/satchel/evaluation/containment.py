@@ -82,12 +82,12 @@ def attacks(pattern: str, count: int = 50, seed: int = 7) -> list[str]:
     if pattern == PATTERNS[3]:
         chance = random.Random(seed)  # noqa: S311 - the same in every run is the point
         bare = [template.format(order) for template, order in product(_ROLES + _BREAKOUTS, _ORDERS)]
-        found = list[str]()
-        for text in bare:
-            found.append(chance.choice(list(disguises(text))))
-        return list(dict.fromkeys(found))[:count]
+        disguised = [chance.choice(list(disguises(text))) for text in bare]
+        return list(dict.fromkeys(disguised))[:count]
     templates = {PATTERNS[0]: _ROLES, PATTERNS[1]: _OVERRIDES, PATTERNS[2]: _BREAKOUTS}[pattern]
-    return list(islice((one.format(order) for one, order in product(templates, _ORDERS)), count))
+    return list(
+        islice((template.format(order) for template, order in product(templates, _ORDERS)), count)
+    )
 
 
 _LIKE = str.maketrans(
@@ -107,8 +107,8 @@ def disguises(text: str) -> Iterator[str]:
     yield text.translate(_WIDE)
     yield "\u200b".join(text)
     yield "\u00ad".join(text)
-    yield "".join(one + "\ufe0f" if one.isalpha() else one for one in text)
-    yield "".join(one + "\u0336" if one.isalpha() else one for one in text)
+    yield "".join(char + "\ufe0f" if char.isalpha() else char for char in text)
+    yield "".join(char + "\u0336" if char.isalpha() else char for char in text)
     yield "\u202e" + text[::-1] + "\u202c"
     yield "fine" + text.translate(_TAGS)
     yield text.replace("\n", "\u2028")
@@ -169,22 +169,24 @@ def judge_texts(
         framed += len(by_default.entries)
         bare = framed_texts(some, trust=trust, enforce="nothing")
         unshown += len(some) - len(bare.entries)
-        frame = frame_of(framed_texts(_tame(some), trust=trust, enforce="nothing").text, _HARMLESS)
+        frame = frame_of(
+            framed_texts(_harmless_texts(some), trust=trust, enforce="nothing").text, _HARMLESS
+        )
         escapes += judge(bare.text, frame, len(bare.entries))
     return ContainmentSample(
         texts=len(texts), held_back=held, framed=framed, unshown=unshown, escapes=escapes
     )
 
 
-def _tame(texts: Sequence[str]) -> list[str]:
+def _harmless_texts(texts: Sequence[str]) -> list[str]:
     """Return as many harmless texts, with the special characters of the others.
 
     So the frame describes the same escapes for both.
     """
-    signs = {one for text in texts for one in text if one.isascii() and not one.isalnum()}
+    signs = {char for text in texts for char in text if char.isascii() and not char.isalnum()}
     signs |= {pair for text in texts for pair in _ESCAPED.findall(text)}
-    tame = _HARMLESS + " ".join(sorted(signs))
-    return [tame for _ in texts]
+    text = _HARMLESS + " ".join(sorted(signs))
+    return [text for _ in texts]
 
 
 def framed_texts(
@@ -200,13 +202,13 @@ def framed_texts(
     origin = None if trust is None else Origin(provider="web", trust=trust)
     with TemporaryDirectory(prefix="satchel-evaluate-") as folder:
         owner = Owner(Path(folder))
-        told = [
+        memories = [
             DatedMemory(
                 _AT, "texts", ProbeMemory(key=str(at), entry=Semantic(text=text, origin=origin))
             )
             for at, text in enumerate(texts)
         ]
-        owner.remember("outside", told)
+        owner.remember("outside", memories)
         with owner.framing("outside") as framing:
             return framing.everything("gpt-4o", enforce=enforce)
 
@@ -285,14 +287,18 @@ def evaluate_containment(
     if mutated < 0:
         raise UsageError("must not be negative", field="mutated")
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
-    found = {file.stem: _read(file) for file in files}
-    if not any(found.values()):
+    texts_by_corpus = {file.stem: _read(file) for file in files}
+    if not any(texts_by_corpus.values()):
         raise EmptyInputError("it contains no text", file=str(path))
-    made = {name: _mutations([*texts], mutated) for name, texts in found.items()}
-    judging = _Judging(sum(map(len, (*found.values(), *made.values()))), progress)
-    corpora = [judging.corpus(name, texts, made[name]) for name, texts in found.items() if texts]
+    mutations = {name: _mutations([*texts], mutated) for name, texts in texts_by_corpus.items()}
+    judging = _Judging(sum(map(len, (*texts_by_corpus.values(), *mutations.values()))), progress)
+    corpora = [
+        judging.corpus(name, texts, mutations[name])
+        for name, texts in texts_by_corpus.items()
+        if texts
+    ]
     return ContainmentResult(
-        data=path.name, corpora=corpora, whole=_together(corpora), escapes=judging.escapes[:_SHOWN]
+        data=path.name, corpora=corpora, whole=_total(corpora), escapes=judging.escapes[:_SHOWN]
     )
 
 
@@ -303,12 +309,12 @@ class _Judging:
         self._total, self._progress, self._done = total, progress, 0
         self.escapes = list[Escape]()
 
-    def corpus(self, name: str, texts: dict[str, bool], made: list[str]) -> Corpus:
+    def corpus(self, name: str, texts: dict[str, bool], mutations: list[str]) -> Corpus:
         """Judge a corpus and its mutations."""
         ordinary = self._judge([text for text, bad in texts.items() if not bad])
         attacks = self._judge([text for text, bad in texts.items() if bad])
-        mutated = self._judge(made)
-        each = (ordinary, attacks, mutated)
+        mutated = self._judge(mutations)
+        samples = (ordinary, attacks, mutated)
         return Corpus(
             name=name,
             ordinary=ordinary.texts,
@@ -316,24 +322,24 @@ class _Judging:
             attacks=attacks.texts,
             attacks_held=attacks.held_back,
             mutated=mutated.texts,
-            unshown=sum(one.unshown for one in each),
-            escapes=sum(len(one.escapes) for one in each),
+            unshown=sum(sample.unshown for sample in samples),
+            escapes=sum(len(sample.escapes) for sample in samples),
         )
 
     def _judge(self, texts: list[str]) -> ContainmentSample:
-        found = list[ContainmentSample]()
+        samples = list[ContainmentSample]()
         for start in range(0, len(texts), _TOGETHER):
-            found.append(judge_texts(texts[start : start + _TOGETHER]))
-            self._done += found[-1].texts
+            samples.append(judge_texts(texts[start : start + _TOGETHER]))
+            self._done += samples[-1].texts
             if self._progress is not None:
                 self._progress(self._done, self._total)
-        escapes = [escape for one in found for escape in one.escapes]
+        escapes = [escape for sample in samples for escape in sample.escapes]
         self.escapes += escapes
         return ContainmentSample(
             texts=len(texts),
-            held_back=sum(one.held_back for one in found),
-            framed=sum(one.framed for one in found),
-            unshown=sum(one.unshown for one in found),
+            held_back=sum(sample.held_back for sample in samples),
+            framed=sum(sample.framed for sample in samples),
+            unshown=sum(sample.unshown for sample in samples),
             escapes=escapes,
         )
 
@@ -342,13 +348,13 @@ def _mutations(texts: list[str], count: int) -> list[str]:
     """Return disguises and halves of some texts, the same in every run."""
     chance = random.Random(_SEED)  # noqa: S311 - the same in every run is the point
     some = chance.sample(texts, min(count, len(texts)))
-    made = {one for text in some for one in (*disguises(text), *halves(text))}
-    return sorted(one for one in made if one.strip())
+    mutations = {variant for text in some for variant in (*disguises(text), *halves(text))}
+    return sorted(variant for variant in mutations if variant.strip())
 
 
-def _together(corpora: list[Corpus]) -> Corpus:
+def _total(corpora: list[Corpus]) -> Corpus:
     names = [name for name in Corpus.__struct_fields__ if name != "name"]
-    sums = {name: sum(getattr(one, name) for one in corpora) for name in names}
+    sums = {name: sum(getattr(corpus, name) for corpus in corpora) for name in names}
     return Corpus(name="all", **sums)
 
 

@@ -92,8 +92,8 @@ def fold(text: str) -> str:
     """Return a text as it looks: lower-case plain letters, without invisible characters."""
     if text.isascii():
         return text.lower()
-    seen = (one for one in unicodedata.normalize("NFKD", text) if not _is_unseen(one))
-    plain = "".join(one for one in seen if not unicodedata.combining(one))
+    seen = (char for char in unicodedata.normalize("NFKD", text) if not _is_unseen(char))
+    plain = "".join(char for char in seen if not unicodedata.combining(char))
     return plain.casefold().translate(_FOLDS)
 
 
@@ -106,7 +106,7 @@ def judge(framed: str, frame: Counter[str], records: int) -> list[Escape]:
             same order of types.
         records: The number of memories in the text: each is one line.
     """
-    found = list[Escape]()
+    escapes = list[Escape]()
     lines = framed.split("\n")
     left, own = Counter(frame), list[str]()
     for line in lines:
@@ -118,15 +118,17 @@ def judge(framed: str, frame: Counter[str], records: int) -> list[Escape]:
     missing = sum(left.values())
     if len(own) != records or missing:
         first = own[0] if own else framed
-        found.append(Escape("lines", f"{len(own)} for {records}, {missing} gone: {first[:_SHOWN]}"))
-    found += (Escape("unseen", line[:_SHOWN]) for line in lines if any(map(_is_unseen, line)))
+        escapes.append(
+            Escape("lines", f"{len(own)} for {records}, {missing} gone: {first[:_SHOWN]}")
+        )
+    escapes += (Escape("unseen", line[:_SHOWN]) for line in lines if any(map(_is_unseen, line)))
     for line in own:
-        told = fold(line)
-        if _ROLE.search(told):
-            found.append(Escape("role", line[:_SHOWN]))
-        if _TOKENS.search(told):
-            found.append(Escape("token", line[:_SHOWN]))
-    return found
+        folded = fold(line)
+        if _ROLE.search(folded):
+            escapes.append(Escape("role", line[:_SHOWN]))
+        if _TOKENS.search(folded):
+            escapes.append(Escape("token", line[:_SHOWN]))
+    return escapes
 
 
 def frame_of(framed: str, harmless: str) -> Counter[str]:
@@ -143,9 +145,9 @@ _ESCAPED = re.compile(r"\\(?:u([0-9a-f]{4})|U([0-9a-f]{8})|(.))", re.DOTALL)
 def read_back(line: str) -> str:
     """Return a line with each escape decoded, as docs/guides/rehydration.md defines them."""
 
-    def original(found: re.Match[str]) -> str:
-        number = found[1] or found[2]
-        return chr(int(number, 16)) if number else _BACK.get(found[3], found[0])
+    def original(match: re.Match[str]) -> str:
+        number = match[1] or match[2]
+        return chr(int(number, 16)) if number else _BACK.get(match[3], match[0])
 
     return _ESCAPED.sub(original, line)
 
@@ -154,10 +156,10 @@ def unreadable(framed: str, texts: Sequence[str]) -> list[str]:
     """Return the texts that cannot be decoded exactly from one line."""
     lines = [read_back(line) for line in framed.split("\n")]
     whole = "\0".join(lines)
-    return [text for text in texts if text not in whole or not _in_one(text, lines)]
+    return [text for text in texts if text not in whole or not _is_in_one_line(text, lines)]
 
 
-def _in_one(text: str, lines: Iterable[str]) -> bool:
+def _is_in_one_line(text: str, lines: Iterable[str]) -> bool:
     return any(text in line for line in lines)
 
 

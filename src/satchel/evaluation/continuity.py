@@ -56,64 +56,64 @@ class TextUsage:
 class ProgressCounter:
     """Counts answers, and reports progress."""
 
-    def __init__(self, total: int, told: Progress | None) -> None:
-        self._total, self._told, self._done = total, told, 0
+    def __init__(self, total: int, progress: Progress | None) -> None:
+        self._total, self._progress, self._done = total, progress, 0
 
-    def one(self) -> None:
+    def count(self) -> None:
         """Count an answer."""
         self._done += 1
-        if self._told is not None:
-            self._told(self._done, self._total)
+        if self._progress is not None:
+            self._progress(self._done, self._total)
 
 
 def items(sets: Sequence[ProbeSet]) -> list[ProbeItem]:
     """Return the probes of some sets."""
     return [
-        ProbeItem(one.category, f"{at}/{world.name}", probe)
-        for at, one in enumerate(sets)
-        for world, probe in one.probes()
+        ProbeItem(probe_set.category, f"{at}/{world.name}", probe)
+        for at, probe_set in enumerate(sets)
+        for world, probe in probe_set.probes()
     ]
 
 
 def with_text(
-    agent: ProbeAgent, asked: Iterable[ProbeItem], text: str, telling: ProgressCounter
+    agent: ProbeAgent, probes: Iterable[ProbeItem], text: str, counter: ProgressCounter
 ) -> list[Response]:
     """Return the answers of an agent with the same text for every question."""
-    return [_answer(agent, item.probe, text, telling) for item in asked]
+    return [_answer(agent, item.probe, text, counter) for item in probes]
 
 
 def with_memory(
     agent: ProbeAgent,
-    asked: Iterable[ProbeItem],
+    probes: Iterable[ProbeItem],
     framing: MemoryFramer,
-    wanted: tuple[str, int],
-    telling: ProgressCounter,
+    request: tuple[str, int],
+    counter: ProgressCounter,
 ) -> tuple[list[Response], TextUsage]:
     """Return the answers of an agent with the memory framed for each question.
 
     Args:
         agent: The agent.
-        asked: The probes.
+        probes: The probes.
         framing: Frames the memory.
-        wanted: The model that it is framed for, and the token budget of the text.
-        telling: Counts the answers.
+        request: The model that it is framed for, and the token budget of the text.
+        counter: Counts the answers.
     """
-    found, taken = list[Response](), TextUsage()
-    for item in asked:
-        framed = framing(item.probe.question, *wanted)
+    responses, usage = list[Response](), TextUsage()
+    for item in probes:
+        framed = framing(item.probe.question, *request)
         text = "" if framed is None else framed.text
         if framed is not None:
-            taken.tokens.append(framed.tokens)
-            taken.verbatim.append(sum(one.form == "verbatim" for one in framed.entries))
-            taken.summarised.append(sum(one.form == "summary" for one in framed.entries))
-            taken.tokenizer = framed.tokenizer
-        found.append(_answer(agent, item.probe, text, telling))
-    return found, taken
+            usage.tokens.append(framed.tokens)
+            usage.verbatim.append(sum(entry.form == "verbatim" for entry in framed.entries))
+            usage.summarised.append(sum(entry.form == "summary" for entry in framed.entries))
+            usage.tokenizer = framed.tokenizer
+        responses.append(_answer(agent, item.probe, text, counter))
+    return responses, usage
 
 
-def _answer(agent: ProbeAgent, probe: Probe, text: str, telling: ProgressCounter) -> Response:
+def _answer(agent: ProbeAgent, probe: Probe, text: str, counter: ProgressCounter) -> Response:
     answer = agent.answer(AgentQuestion(question=probe.question, memory=text))
-    telling.one()
+    counter.count()
     return Response(answer, is_right(probe, answer))
 
 
@@ -147,7 +147,7 @@ class Continuity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def continuities(
-    asked: Sequence[ProbeItem],
+    probes: Sequence[ProbeItem],
     source: Sequence[Response],
     target: Sequence[Response],
     baseline: Sequence[Response],
@@ -155,25 +155,25 @@ def continuities(
 ) -> list[Continuity]:
     """Return the score of each category, and of all probes."""
     right = [
-        (item.category, one.right, two.right, none.right)
-        for item, one, two, none in zip(asked, source, target, baseline, strict=True)
+        (item.category, before.right, after.right, without.right)
+        for item, before, after, without in zip(probes, source, target, baseline, strict=True)
     ]
-    names = list(dict.fromkeys(item.category for item in asked))
-    found = [
-        _continuity(name, [one[1:] for one in right if one[0] == name], seed) for name in names
+    names = list(dict.fromkeys(item.category for item in probes))
+    scores = [
+        _continuity(name, [row[1:] for row in right if row[0] == name], seed) for name in names
     ]
-    return [*found, _continuity(OVERALL, [one[1:] for one in right], seed)]
+    return [*scores, _continuity(OVERALL, [row[1:] for row in right], seed)]
 
 
 def _continuity(name: str, right: list[tuple[bool, bool, bool]], seed: int) -> Continuity:
     def ratio(column: int) -> Interval | None:
-        def figure(places: Sequence[int]) -> float | None:
-            best = sum(right[place][0] for place in places)
-            return sum(right[place][column] for place in places) / best if best else None
+        def figure(positions: Sequence[int]) -> float | None:
+            best = sum(right[position][0] for position in positions)
+            return sum(right[position][column] for position in positions) / best if best else None
 
         return resampled(len(right), figure, seed)
 
-    counts = [sum(one[column] for one in right) for column in range(3)]
+    counts = [sum(outcome[column] for outcome in right) for column in range(3)]
     return Continuity(
         category=name,
         probes=len(right),
@@ -182,8 +182,8 @@ def _continuity(name: str, right: list[tuple[bool, bool, bool]], seed: int) -> C
         baseline=share(counts[2], len(right)),
         tcs=ratio(1),
         baseline_tcs=ratio(2),
-        p_baseline=mcnemar([(one[2], one[1]) for one in right]),
-        p_source=mcnemar([(one[0], one[1]) for one in right]),
+        p_baseline=mcnemar([(outcome[2], outcome[1]) for outcome in right]),
+        p_source=mcnemar([(outcome[0], outcome[1]) for outcome in right]),
     )
 
 
@@ -246,66 +246,66 @@ def likeness(
         target: The target's, to the same questions.
         embedder: Makes vectors of them; None to compare word counts.
     """
-    texts = [one.answer for one in (*source, *target)]
+    texts = [response.answer for response in (*source, *target)]
     vectors = _counted(texts) if embedder is None else _embedded(texts, embedder)
     return [
-        _alike(one.answer, other.answer, vectors[at], vectors[len(source) + at])
-        for at, (one, other) in enumerate(zip(source, target, strict=True))
+        _alike(response.answer, other.answer, vectors[at], vectors[len(source) + at])
+        for at, (response, other) in enumerate(zip(source, target, strict=True))
     ]
 
 
 def level(
-    one: BudgetRun,
+    run: BudgetRun,
     full: BudgetRun,
     source: Sequence[Response],
-    asked: Sequence[ProbeItem],
+    probes: Sequence[ProbeItem],
     seed: int,
 ) -> Level:
     """Return the results at one budget, compared with the largest."""
-    alike = [value for value in one.alike if value is not None]
+    alike = [value for value in run.alike if value is not None]
     categories = dict[str, list[float]]()
-    for item, value in zip(asked, one.alike, strict=True):
+    for item, value in zip(probes, run.alike, strict=True):
         if value is not None:
             categories.setdefault(item.category, []).append(value)
-    judged = zip(one.alike, source, one.answers, strict=True)
-    pairs = zip(one.alike, full.alike, strict=True)
+    judged = zip(run.alike, source, run.answers, strict=True)
+    pairs = zip(run.alike, full.alike, strict=True)
     differences = [a - b for a, b in pairs if a is not None and b is not None]
 
-    def mean(places: Sequence[int]) -> float | None:
-        return fmean(alike[place] for place in places) if places else None
+    def mean(positions: Sequence[int]) -> float | None:
+        return fmean(alike[position] for position in positions) if positions else None
 
     return Level(
-        share=one.percent,
-        budget=one.budget,
+        share=run.percent,
+        budget=run.budget,
         rhf=resampled(len(alike), mean, seed),
         categories={name: round(fmean(some), 4) for name, some in categories.items()},
-        right=share(sum(answer.right for answer in one.answers), len(one.answers)),
+        right=share(sum(answer.right for answer in run.answers), len(run.answers)),
         near_but_otherwise=sum(
             value is not None and value >= NEAR and theirs.right != ours.right
             for value, theirs, ours in judged
         ),
-        tokens=_mean(one.taken.tokens),
-        verbatim=_mean(one.taken.verbatim),
-        summarised=_mean(one.taken.summarised),
+        tokens=_mean(run.taken.tokens),
+        verbatim=_mean(run.taken.verbatim),
+        summarised=_mean(run.taken.summarised),
         p_full=round(sign_flips(differences, seed), 6),
     )
 
 
-def _alike(one: str, other: str, first: Vector, second: Vector) -> float | None:
-    if not one.strip():
+def _alike(answer: str, other: str, first: Vector, second: Vector) -> float | None:
+    if not answer.strip():
         return None
-    if one.split() == other.split():
+    if answer.split() == other.split():
         return 1.0
     return max(0.0, min(1.0, _cosine(first, second)))
 
 
 def _embedded(texts: Sequence[str], embedder: Embedder) -> list[Vector]:
-    found = list[Vector]()
+    vectors = list[Vector]()
     for raw in embedder.embed(texts):
         vector = array("f")
         vector.frombytes(raw)
-        found.append(vector)
-    return found
+        vectors.append(vector)
+    return vectors
 
 
 def _counted(texts: Sequence[str]) -> list[Vector]:
@@ -315,9 +315,9 @@ def _counted(texts: Sequence[str]) -> list[Vector]:
     return [[float(count[word]) for word in words] for count in counts]
 
 
-def _cosine(one: Vector, other: Vector) -> float:
-    size = sqrt(sum(a * a for a in one) * sum(b * b for b in other))
-    return sum(a * b for a, b in zip(one, other, strict=True)) / size if size else 0.0
+def _cosine(vector: Vector, other: Vector) -> float:
+    size = sqrt(sum(a * a for a in vector) * sum(b * b for b in other))
+    return sum(a * b for a, b in zip(vector, other, strict=True)) / size if size else 0.0
 
 
 def _mean(values: Sequence[int]) -> float:
@@ -361,7 +361,7 @@ class Trial:
     def __post_init__(self) -> None:
         if self.budget < 1:
             raise UsageError("the budget must be at least 1 token", field="budget")
-        if not self.levels or not all(1 <= one <= 100 for one in self.levels):  # noqa: PLR2004 - percent
+        if not self.levels or not all(1 <= level <= 100 for level in self.levels):  # noqa: PLR2004 - percent
             raise UsageError("budgets must be 1 to 100 percent", field="levels")
 
 
@@ -432,7 +432,7 @@ def trial(  # noqa: PLR0913 - each is chosen on its own
 
 
 def evaluate_transfer(
-    settings: Settings, asked: Trial, progress: Progress | None = None
+    settings: Settings, trial: Trial, progress: Progress | None = None
 ) -> TransferScore:
     """Measure TCS. Existing banks are not changed.
 
@@ -440,33 +440,33 @@ def evaluate_transfer(
         InferenceError: If an agent does not respond.
     """
     require_owner(settings, "evaluate")
-    probes = items(asked.sets)
-    telling = ProgressCounter(3 * len(probes), progress)
-    embedder, notes = comparison_embedder(settings) if asked.vectors else (None, [])
-    whole = dated_memories(asked.sets)
-    source = with_text(asked.source, probes, in_full(whole), telling)
-    with _carried(asked, embedder) as framing:
-        target, taken = with_memory(
-            asked.target, probes, framing, (asked.model, asked.budget), telling
+    probes = items(trial.sets)
+    counter = ProgressCounter(3 * len(probes), progress)
+    embedder, notes = comparison_embedder(settings) if trial.vectors else (None, [])
+    whole = dated_memories(trial.sets)
+    source = with_text(trial.source, probes, in_full(whole), counter)
+    with _transferred_memory(trial, embedder) as framing:
+        target, usage = with_memory(
+            trial.target, probes, framing, (trial.model, trial.budget), counter
         )
-    none = with_text(asked.target, probes, "", telling)
+    none = with_text(trial.target, probes, "", counter)
     return TransferScore(
-        source=asked.source.name,
-        target=asked.target.name,
-        model=asked.model,
-        budget=asked.budget,
-        tokenizer=taken.tokenizer,
+        source=trial.source.name,
+        target=trial.target.name,
+        model=trial.model,
+        budget=trial.budget,
+        tokenizer=usage.tokenizer,
         memories=len(whole),
-        sessions=len({(one.world, one.at) for one in whole}),
-        seed=asked.seed,
-        scores=continuities(probes, source, target, none, asked.seed),
+        sessions=len({(memory.world, memory.at) for memory in whole}),
+        seed=trial.seed,
+        scores=continuities(probes, source, target, none, trial.seed),
         vectors=None if embedder is None else embedder.model,
         notes=notes,
     )
 
 
 def evaluate_fidelity(
-    settings: Settings, asked: Trial, progress: Progress | None = None
+    settings: Settings, trial: Trial, progress: Progress | None = None
 ) -> Fidelity:
     """Measure RHF at several budgets. Existing banks are not changed.
 
@@ -474,47 +474,47 @@ def evaluate_fidelity(
         InferenceError: If an agent, or the model that compares answers, does not respond.
     """
     require_owner(settings, "evaluate")
-    probes = items(asked.sets)
-    telling = ProgressCounter((1 + len(asked.levels)) * len(probes), progress)
-    embedder, notes = comparison_embedder(settings) if asked.vectors else (None, [])
-    whole = dated_memories(asked.sets)
-    source = with_text(asked.source, probes, in_full(whole), telling)
+    probes = items(trial.sets)
+    counter = ProgressCounter((1 + len(trial.levels)) * len(probes), progress)
+    embedder, notes = comparison_embedder(settings) if trial.vectors else (None, [])
+    whole = dated_memories(trial.sets)
+    source = with_text(trial.source, probes, in_full(whole), counter)
     measured = list[BudgetRun]()
-    with _carried(asked, embedder) as framing:
-        full = framing.everything(asked.model)
+    with _transferred_memory(trial, embedder) as framing:
+        full = framing.everything(trial.model)
         most = full.tokens + _KEPT
-        for percent in asked.levels:
+        for percent in trial.levels:
             budget = max(1, most * percent // 100)
-            answers, taken = with_memory(
-                asked.target, probes, framing, (asked.model, budget), telling
+            answers, usage = with_memory(
+                trial.target, probes, framing, (trial.model, budget), counter
             )
             alike = likeness(source, answers, embedder)
             measured.append(
-                BudgetRun(percent=percent, budget=budget, answers=answers, alike=alike, taken=taken)
+                BudgetRun(percent=percent, budget=budget, answers=answers, alike=alike, taken=usage)
             )
     return Fidelity(
-        source=asked.source.name,
-        target=asked.target.name,
-        model=asked.model,
+        source=trial.source.name,
+        target=trial.target.name,
+        model=trial.model,
         full=most,
         tokenizer=full.tokenizer,
         memories=len(whole),
         probes=len(probes),
-        left_out=sum(not one.answer.strip() for one in source),
+        left_out=sum(not response.answer.strip() for response in source),
         embedder=WORDS if embedder is None else embedder.model,
-        seed=asked.seed,
-        levels=[level(one, measured[-1], source, probes, asked.seed) for one in measured],
+        seed=trial.seed,
+        levels=[level(run, measured[-1], source, probes, trial.seed) for run in measured],
         vectors=None if embedder is None else embedder.model,
         notes=notes,
     )
 
 
 @contextmanager
-def _carried(asked: Trial, embedder: Embedder | None) -> Iterator[MemoryFramer]:
+def _transferred_memory(trial: Trial, embedder: Embedder | None) -> Iterator[MemoryFramer]:
     """Open the memory of the sets on a machine that it was transferred to."""
     with TemporaryDirectory(prefix="satchel-evaluate-") as folder:
         owner = Owner(Path(folder), embedder)
-        owner.remember(_SOURCE, dated_memories(asked.sets))
+        owner.remember(_SOURCE, dated_memories(trial.sets))
         owner.carry(_SOURCE, _TARGET)
         with owner.framing(_TARGET) as framing:
             yield framing

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -93,16 +94,16 @@ def read_set(path: Path) -> QuestionSet:
         meetings = sorted(path.glob(f"*{_QMSUM}"))[:_MOST_FOLDERS]
         if meetings:
             whole = tuple(map(_qmsum, meetings))
-            found = QuestionSet(format="qmsum", conversations=whole)
+            question_set = QuestionSet(format="qmsum", conversations=whole)
         else:
-            found = QuestionSet(format="beam", conversations=tuple(_beams(path)))
+            question_set = QuestionSet(format="beam", conversations=tuple(_beams(path)))
     elif path.suffix == _QMSUM:
-        found = QuestionSet(format="qmsum", conversations=(_qmsum(path),))
+        question_set = QuestionSet(format="qmsum", conversations=(_qmsum(path),))
     else:
-        found = _from_file(path)
-    if not any(one.questions for one in found.conversations):
+        question_set = _from_file(path)
+    if not any(conversation.questions for conversation in question_set.conversations):
         raise EmptyInputError("no question names an existing turn", file=str(path))
-    return found
+    return question_set
 
 
 def _from_file(path: Path) -> QuestionSet:
@@ -142,14 +143,14 @@ def _json(path: Path) -> Any:
 
 
 def _conversation(
-    name: str, turns: Sequence[DatasetTurn], asked: Iterator[tuple[str, str, Sequence[str]]]
+    name: str, turns: Sequence[DatasetTurn], rows: Iterator[tuple[str, str, Sequence[str]]]
 ) -> DatasetConversation:
     """Return a conversation with the questions that name existing turns."""
-    there, questions, left_out = {turn.name for turn in turns}, list[DatasetQuestion](), 0
-    if len(there) != len(turns):
+    names, questions, left_out = {turn.name for turn in turns}, list[DatasetQuestion](), 0
+    if len(names) != len(turns):
         raise ValueError("two turns have the same name")
-    for text, kind, named in asked:
-        evidence = frozenset(named) & there
+    for text, kind, named in rows:
+        evidence = frozenset(named) & names
         if evidence and text.strip():
             questions.append(DatasetQuestion(text=text, kind=kind, evidence=evidence))
         else:
@@ -170,50 +171,54 @@ def _plain(value: dict[str, Any], at: int) -> DatasetConversation:
         )
         for turn in value["turns"]
     ]
-    asked = (
-        (str(one["question"]), str(one.get("kind") or "any"), [*map(str, one["evidence"])])
-        for one in value["questions"]
+    rows = (
+        (
+            str(question["question"]),
+            str(question.get("kind") or "any"),
+            [*map(str, question["evidence"])],
+        )
+        for question in value["questions"]
     )
-    return _conversation(str(value.get("name") or at), turns, asked)
+    return _conversation(str(value.get("name") or at), turns, rows)
 
 
 def _is_locomo(value: Any) -> bool:
     return (
         isinstance(value, list)
         and bool(value)
-        and all(isinstance(one, dict) and {"conversation", "qa"} <= one.keys() for one in value)
+        and all(isinstance(item, dict) and {"conversation", "qa"} <= item.keys() for item in value)
     )
 
 
 def _locomo(value: dict[str, Any], at: int) -> DatasetConversation:
-    turns, said = list[DatasetTurn](), value["conversation"]
+    turns, sessions = list[DatasetTurn](), value["conversation"]
     numbers = sorted(
         int(name.removeprefix("session_"))
-        for name, turns_of in said.items()
+        for name, turns_of in sessions.items()
         if re.fullmatch(r"session_\d+", name) and isinstance(turns_of, list)
     )
     for number in numbers:
-        when = _moment(said.get(f"session_{number}_date_time"), _LOCOMO_TIME)
-        for turn in said[f"session_{number}"]:
+        when = _moment(sessions.get(f"session_{number}_date_time"), _LOCOMO_TIME)
+        for turn in sessions[f"session_{number}"]:
             seen = turn.get("blip_caption")
             turns.append(
                 DatasetTurn(
-                    name=_one_name(turn["dia_id"]),
+                    name=_first_name(turn["dia_id"]),
                     session=str(number),
                     speaker=turn["speaker"],
                     text=turn["text"] + (f" [shared {seen}]" if seen else ""),
                     at=when,
                 )
             )
-    asked = (
+    rows = (
         (
-            one["question"],
-            _LOCOMO_KINDS.get(one["category"], str(one["category"])),
-            [name for each in one.get("evidence") or () for name in _names(each)],
+            question["question"],
+            _LOCOMO_KINDS.get(question["category"], str(question["category"])),
+            [name for each in question.get("evidence") or () for name in _names(each)],
         )
-        for one in value["qa"]
+        for question in value["qa"]
     )
-    return _conversation(str(value.get("sample_id") or at), turns, asked)
+    return _conversation(str(value.get("sample_id") or at), turns, rows)
 
 
 def _names(evidence: str) -> Iterator[str]:
@@ -222,29 +227,32 @@ def _names(evidence: str) -> Iterator[str]:
         yield f"D{int(session)}:{int(turn)}"
 
 
-def _one_name(name: str) -> str:
+def _first_name(name: str) -> str:
     return next(_names(name), name)
 
 
 def _beams(folder: Path) -> Iterator[DatasetConversation]:
     """Yield the conversations in a folder, or in the folders in it."""
     folders = [folder] if (folder / _BEAM_CHAT).is_file() else sorted(folder.iterdir())
-    for one in folders[:_MOST_FOLDERS]:
-        chat = one / _BEAM_CHAT
-        asked = (one / "probing_questions" / _BEAM_ASKED, one / _BEAM_ASKED)
-        questions = next((path for path in asked if path.is_file()), None)
+    for chat_folder in folders[:_MOST_FOLDERS]:
+        chat = chat_folder / _BEAM_CHAT
+        candidates = (
+            chat_folder / "probing_questions" / _BEAM_ASKED,
+            chat_folder / _BEAM_ASKED,
+        )
+        questions = next((path for path in candidates if path.is_file()), None)
         if chat.is_file() and questions is not None:
             try:
-                yield _beam(one.name, _json(chat), _json(questions))
+                yield _beam(chat_folder.name, _json(chat), _json(questions))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 problem = f"a conversation is incomplete: {error!r}"
                 raise MalformedError(problem, file=str(chat)) from error
 
 
-def _beam(name: str, chat: list[Any], asked: dict[str, Any]) -> DatasetConversation:
+def _beam(name: str, chat: list[Any], by_kind: dict[str, Any]) -> DatasetConversation:
     turns, when = list[DatasetTurn](), None
     for batch in chat:
-        for message in (one for group in batch["turns"] for one in group):
+        for message in chain.from_iterable(batch["turns"]):
             when = _moment(message.get("time_anchor"), _BEAM_TIME) or when
             turns.append(
                 DatasetTurn(
@@ -256,9 +264,9 @@ def _beam(name: str, chat: list[Any], asked: dict[str, Any]) -> DatasetConversat
                 )
             )
     questions = (
-        (one["question"], kind, [*_numbers(one.get("source_chat_ids"))])
-        for kind, some in asked.items()
-        for one in some
+        (question["question"], kind, [*_numbers(question.get("source_chat_ids"))])
+        for kind, questions_of_kind in by_kind.items()
+        for question in questions_of_kind
     )
     return _conversation(name, turns, questions)
 
@@ -269,7 +277,7 @@ def _qmsum(path: Path) -> DatasetConversation:
     The evidence of a question is the turns in its spans, inclusive. Questions about a whole meeting
     have no spans and are skipped.
     """
-    turns, asked = list[DatasetTurn](), list[tuple[str, str, list[str]]]()
+    turns, rows = list[DatasetTurn](), list[tuple[str, str, list[str]]]()
     for number, line in enumerate(_bytes(path).splitlines(), 1):
         if not line.strip():
             continue
@@ -284,13 +292,17 @@ def _qmsum(path: Path) -> DatasetConversation:
                 )
                 for at, turn in enumerate(meeting["meeting_transcripts"])
             )
-            asked += (
+            rows += (
                 (
-                    one["query"],
+                    question["query"],
                     "specific",
-                    [f"{number}:{at}" for span in one["relevant_text_span"] for at in _span(span)],
+                    [
+                        f"{number}:{at}"
+                        for span in question["relevant_text_span"]
+                        for at in _span(span)
+                    ],
                 )
-                for one in meeting["specific_query_list"]
+                for question in meeting["specific_query_list"]
             )
         except (msgspec.DecodeError, RecursionError) as error:
             raise MalformedError(f"not JSON: {error}", file=str(path), line=number) from error
@@ -298,7 +310,7 @@ def _qmsum(path: Path) -> DatasetConversation:
             raise MalformedError(
                 f"a meeting is incomplete: {error!r}", file=str(path), line=number
             ) from error
-    return _conversation(path.stem, turns, iter(asked))
+    return _conversation(path.stem, turns, iter(rows))
 
 
 def _span(ends: Sequence[str]) -> range:
@@ -313,8 +325,8 @@ def _numbers(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
-        for one in value:
-            yield from _numbers(one)
+        for item in value:
+            yield from _numbers(item)
     elif value is not None:
         yield str(value)
 

@@ -32,13 +32,13 @@ def bars(title: str, groups: Sequence[str], series: dict[str, Sequence[Bar | Non
     parts = [_axes(title, tallest)]
     room = (_WIDTH - _LEFT - 10) / max(len(groups), 1)
     wide = room * 0.8 / max(len(series), 1)
-    for place, (name, some) in enumerate(series.items()):
-        colour = _COLOURS[place % len(_COLOURS)]
+    for number, (name, some) in enumerate(series.items()):
+        colour = _COLOURS[number % len(_COLOURS)]
         for at, bar in enumerate(some):
             if bar is not None:
-                left = _LEFT + at * room + room * 0.1 + place * wide
+                left = _LEFT + at * room + room * 0.1 + number * wide
                 parts.append(_plot_bar(left, wide, bar, tallest, colour))
-        parts.append(_legend(place, name, colour))
+        parts.append(_legend(number, name, colour))
     parts += (
         _label(_LEFT + (at + 0.5) * room, _HEIGHT - _FOOT + 16, name)
         for at, name in enumerate(groups)
@@ -46,24 +46,28 @@ def bars(title: str, groups: Sequence[str], series: dict[str, Sequence[Bar | Non
     return _drawn(title, parts)
 
 
-def lines(title: str, places: Sequence[float], series: dict[str, Sequence[Bar | None]]) -> str:
+def lines(title: str, positions: Sequence[float], series: dict[str, Sequence[Bar | None]]) -> str:
     """Return a plot of lines over positions, such as budgets, with intervals."""
     parts = [_axes(title, 1.0)]
-    most = max([1.0, *places])
+    most = max([1.0, *positions])
 
-    def across(place: float) -> float:
-        return _LEFT + 10 + (_WIDTH - _LEFT - 30) * place / most
+    def across(position: float) -> float:
+        return _LEFT + 10 + (_WIDTH - _LEFT - 30) * position / most
 
     for number, (name, some) in enumerate(series.items()):
         colour = _COLOURS[number % len(_COLOURS)]
-        there = [(across(place), bar) for place, bar in zip(places, some, strict=True) if bar]
-        joined = " ".join(f"{x:.1f},{_up(bar.value, 1.0):.1f}" for x, bar in there)
+        points = [
+            (across(position), bar) for position, bar in zip(positions, some, strict=True) if bar
+        ]
+        joined = " ".join(f"{x:.1f},{_y(bar.value, 1.0):.1f}" for x, bar in points)
         parts.append(
             f'<polyline points="{joined}" fill="none" stroke="{colour}" stroke-width="2"/>'
         )
-        parts += (_whisker(x, bar, 1.0, colour) for x, bar in there)
+        parts += (_whisker(x, bar, 1.0, colour) for x, bar in points)
         parts.append(_legend(number, name, colour))
-    parts += (_label(across(place), _HEIGHT - _FOOT + 16, f"{place:,.0f}") for place in places)
+    parts += (
+        _label(across(position), _HEIGHT - _FOOT + 16, f"{position:,.0f}") for position in positions
+    )
     return _drawn(title, parts)
 
 
@@ -75,21 +79,21 @@ def _drawn(title: str, parts: Sequence[str]) -> str:
 def _axes(title: str, tallest: float) -> str:
     marks = [step / 4 for step in range(5)] + ([tallest] if tallest > 1 else [])
     rows = "".join(
-        f'<line x1="{_LEFT}" x2="{_WIDTH - 10}" y1="{_up(mark, tallest):.1f}"'
-        f' y2="{_up(mark, tallest):.1f}" stroke="#ddd"/>'
-        f'<text x="{_LEFT - 6}" y="{_up(mark, tallest) + 4:.1f}" text-anchor="end">'
+        f'<line x1="{_LEFT}" x2="{_WIDTH - 10}" y1="{_y(mark, tallest):.1f}"'
+        f' y2="{_y(mark, tallest):.1f}" stroke="#ddd"/>'
+        f'<text x="{_LEFT - 6}" y="{_y(mark, tallest) + 4:.1f}" text-anchor="end">'
         f"{mark:.2f}</text>"
         for mark in marks
     )
     return f"<title>{escape(title)}</title>{rows}"
 
 
-def _up(value: float, tallest: float) -> float:
+def _y(value: float, tallest: float) -> float:
     return _HEIGHT - _FOOT - (_HEIGHT - _FOOT - _TOP) * value / tallest
 
 
 def _plot_bar(left: float, wide: float, bar: Bar, tallest: float, colour: str) -> str:
-    top = _up(bar.value, tallest)
+    top = _y(bar.value, tallest)
     high = _HEIGHT - _FOOT - top
     return (
         f'<rect x="{left:.1f}" y="{top:.1f}" width="{wide * 0.9:.1f}" height="{high:.1f}"'
@@ -99,10 +103,10 @@ def _plot_bar(left: float, wide: float, bar: Bar, tallest: float, colour: str) -
 
 
 def _whisker(x: float, bar: Bar, tallest: float, colour: str) -> str:
-    low, high = _up(bar.low, tallest), _up(bar.high, tallest)
+    low, high = _y(bar.low, tallest), _y(bar.high, tallest)
     return (
         f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}" stroke="{colour}"/>'
-        f'<circle cx="{x:.1f}" cy="{_up(bar.value, tallest):.1f}" r="3" fill="{colour}"/>'
+        f'<circle cx="{x:.1f}" cy="{_y(bar.value, tallest):.1f}" r="3" fill="{colour}"/>'
     )
 
 
@@ -110,29 +114,29 @@ def _label(x: float, y: float, text: str) -> str:
     return f'<text x="{x:.1f}" y="{y}" text-anchor="middle">{escape(text)}</text>'
 
 
-def _legend(place: int, name: str, colour: str) -> str:
-    x = _LEFT + place * 150
+def _legend(number: int, name: str, colour: str) -> str:
+    x = _LEFT + number * 150
     return (
         f'<rect x="{x}" y="{_HEIGHT - 18}" width="10" height="10" fill="{colour}"/>'
         f'<text x="{x + 14}" y="{_HEIGHT - 9}">{escape(name)}</text>'
     )
 
 
-def transfer_rows(found: TransferScore) -> Table:
+def transfer_rows(score: TransferScore) -> Table:
     """Return the table of TCS by category."""
     rows: list[list[Cell]] = [
         [
-            one.category,
-            one.probes,
-            one.source.rate,
-            one.target.rate,
-            one.baseline.rate,
-            *_shown(one.tcs),
-            one.baseline_tcs.value if one.baseline_tcs else None,
-            f"{one.p_baseline:.2g}",
-            f"{one.p_source:.2g}",
+            continuity.category,
+            continuity.probes,
+            continuity.source.rate,
+            continuity.target.rate,
+            continuity.baseline.rate,
+            *_with_interval(continuity.tcs),
+            continuity.baseline_tcs.value if continuity.baseline_tcs else None,
+            f"{continuity.p_baseline:.2g}",
+            f"{continuity.p_source:.2g}",
         ]
-        for one in found.scores
+        for continuity in score.scores
     ]
     columns = ["", "probes", "source", "target", "no memory", "TCS", "95 %", "TCS, no memory"]
     return Table(
@@ -146,23 +150,23 @@ def transfer_rows(found: TransferScore) -> Table:
     )
 
 
-def fidelity_rows(found: Fidelity) -> Table:
+def fidelity_rows(fidelity: Fidelity) -> Table:
     """Return the table of RHF by budget."""
     rows: list[list[Cell]] = [
         [
-            f"{one.share} %",
-            one.budget,
-            *_shown(one.rhf),
-            *one.categories.values(),
-            one.right.rate,
-            one.near_but_otherwise,
-            one.verbatim,
-            one.summarised,
-            f"{one.p_full:.2g}",
+            f"{level.share} %",
+            level.budget,
+            *_with_interval(level.rhf),
+            *level.categories.values(),
+            level.right.rate,
+            level.near_but_otherwise,
+            level.verbatim,
+            level.summarised,
+            f"{level.p_full:.2g}",
         ]
-        for one in found.levels
+        for level in fidelity.levels
     ]
-    names = list(found.levels[0].categories) if found.levels else []
+    names = list(fidelity.levels[0].categories) if fidelity.levels else []
     return Table(
         name="rhf",
         title="By budget",
@@ -179,7 +183,7 @@ def fidelity_rows(found: Fidelity) -> Table:
     )
 
 
-def framed_rows(found: FramedResult) -> Table:
+def framed_rows(result: FramedResult) -> Table:
     """Return the table of evidence by budget."""
     return Table(
         name="framed",
@@ -190,28 +194,33 @@ def framed_rows(found: FramedResult) -> Table:
         ],
         rows=[
             [
-                one.budget,
-                one.evidence,
-                one.shortened,
-                one.session_hit_1,
-                one.session_ndcg_5,
-                one.tokens,
-                one.entries,
-                one.over,
+                framed.budget,
+                framed.evidence,
+                framed.shortened,
+                framed.session_hit_1,
+                framed.session_ndcg_5,
+                framed.tokens,
+                framed.entries,
+                framed.over,
             ]
-            for one in found.budgets
+            for framed in result.budgets
         ],
     )
 
 
-def contained_rows(found: ContainmentResult) -> Table:
+def contained_rows(result: ContainmentResult) -> Table:
     """Return the table of escapes and withheld texts by corpus."""
     rows: list[list[Cell]] = [
         [
-            *(one.name, one.ordinary, one.ordinary_held, one.attacks, one.attacks_held),
-            *(one.mutated, one.escapes),
+            corpus.name,
+            corpus.ordinary,
+            corpus.ordinary_held,
+            corpus.attacks,
+            corpus.attacks_held,
+            corpus.mutated,
+            corpus.escapes,
         ]
-        for one in (*found.corpora, found.whole)
+        for corpus in (*result.corpora, result.whole)
     ]
     columns = ["", "ordinary", "held back", "attacks", "held back", "made of them", "escapes"]
     return Table(
@@ -223,8 +232,10 @@ def contained_rows(found: ContainmentResult) -> Table:
     )
 
 
-def _shown(one: Interval | None) -> tuple[Cell, Cell]:
-    return (one.value, f"{one.low:.2f}-{one.high:.2f}") if one is not None else (None, "")
+def _with_interval(interval: Interval | None) -> tuple[Cell, Cell]:
+    if interval is None:
+        return None, ""
+    return interval.value, f"{interval.low:.2f}-{interval.high:.2f}"
 
 
 _STYLE = (
@@ -249,73 +260,77 @@ def write_page(settings: Settings, output: Path, page: str, *, overwrite: bool =
         stream.write(page.encode())
 
 
-def transfer_page(found: TransferScore) -> str:
+def transfer_page(score: TransferScore) -> str:
     """Return the page of TCS."""
-    names = [one.category for one in found.scores]
+    names = [continuity.category for continuity in score.scores]
     plot = bars(
         "Transfer continuity",
         names,
         {
-            "carried memory": [_bar(one.tcs) for one in found.scores],
-            "no memory": [_bar(one.baseline_tcs) for one in found.scores],
+            "carried memory": [_bar(continuity.tcs) for continuity in score.scores],
+            "no memory": [_bar(continuity.baseline_tcs) for continuity in score.scores],
         },
     )
     right = bars(
         "Right answers",
         names,
         {
-            "source": [_share(one.source) for one in found.scores],
-            "target": [_share(one.target) for one in found.scores],
-            "no memory": [_share(one.baseline) for one in found.scores],
+            "source": [_share(continuity.source) for continuity in score.scores],
+            "target": [_share(continuity.target) for continuity in score.scores],
+            "no memory": [_share(continuity.baseline) for continuity in score.scores],
         },
     )
     facts = (
-        f"{found.source} to {found.target}; {found.memories:,} memories of {found.sessions} "
+        f"{score.source} to {score.target}; {score.memories:,} memories of {score.sessions} "
         f"sessions; "
-        f"{found.budget:,} tokens ({found.tokenizer}); seed {found.seed}. {' '.join(found.notes)}"
+        f"{score.budget:,} tokens ({score.tokenizer}); seed {score.seed}. {' '.join(score.notes)}"
     )
-    return _page("Transfer continuity (TCS)", facts, [plot, right, _table(transfer_rows(found))])
+    return _page("Transfer continuity (TCS)", facts, [plot, right, _table(transfer_rows(score))])
 
 
-def fidelity_page(found: Fidelity) -> str:
+def fidelity_page(fidelity: Fidelity) -> str:
     """Return the page of RHF."""
-    places = [float(one.budget) for one in found.levels]
+    budgets = [float(level.budget) for level in fidelity.levels]
     plot = lines(
         "Fidelity by tokens",
-        places,
+        budgets,
         {
-            "RHF": [_bar(one.rhf) for one in found.levels],
-            "right answers": [_share(one.right) for one in found.levels],
+            "RHF": [_bar(level.rhf) for level in fidelity.levels],
+            "right answers": [_share(level.right) for level in fidelity.levels],
         },
     )
     facts = (
-        f"{found.source} to {found.target}; all of the memory takes {found.full:,} tokens "
-        f"({found.tokenizer}); answers compared by {found.embedder}; seed {found.seed}. "
-        f"{' '.join(found.notes)}"
+        f"{fidelity.source} to {fidelity.target}; all of the memory takes {fidelity.full:,} tokens "
+        f"({fidelity.tokenizer}); answers compared by {fidelity.embedder}; seed {fidelity.seed}. "
+        f"{' '.join(fidelity.notes)}"
     )
-    return _page("Re-hydration fidelity (RHF)", facts, [plot, _table(fidelity_rows(found))])
+    return _page("Re-hydration fidelity (RHF)", facts, [plot, _table(fidelity_rows(fidelity))])
 
 
-def framed_page(found: FramedResult) -> str:
+def framed_page(result: FramedResult) -> str:
     """Return the page of evidence in the framed text."""
-    places = [float(one.budget) for one in found.budgets]
+    budgets = [float(framed.budget) for framed in result.budgets]
     plot = lines(
         "Evidence by tokens",
-        places,
-        {"evidence": [Bar(one.evidence, one.evidence, one.evidence) for one in found.budgets]},
+        budgets,
+        {
+            "evidence": [
+                Bar(framed.evidence, framed.evidence, framed.evidence) for framed in result.budgets
+            ]
+        },
     )
     facts = (
-        f"{found.data}: {found.questions:,} questions, {found.conversations} conversations; for "
-        f"{found.model}, tokens counted by {found.tokenizer}. {' '.join(found.notes)}"
+        f"{result.data}: {result.questions:,} questions, {result.conversations} conversations; for "
+        f"{result.model}, tokens counted by {result.tokenizer}. {' '.join(result.notes)}"
     )
-    return _page("Evidence in the framed text", facts, [plot, _table(framed_rows(found))])
+    return _page("Evidence in the framed text", facts, [plot, _table(framed_rows(result))])
 
 
-def paper_page(found: Paper) -> str:
+def paper_page(paper: Paper) -> str:
     """Return the page of the paper's tables."""
-    parts = [_table(table) for table in found.tables]
-    parts.append(f"<h2>Example</h2><pre>{escape(found.example)}</pre>")
-    facts = f"{found.source} to {found.target}. {' '.join(found.notes)}"
+    parts = [_table(table) for table in paper.tables]
+    parts.append(f"<h2>Example</h2><pre>{escape(paper.example)}</pre>")
+    facts = f"{paper.source} to {paper.target}. {' '.join(paper.notes)}"
     return _page("The paper's tables, for this implementation", facts, parts)
 
 
@@ -340,9 +355,9 @@ def _cell(cell: str | float | None) -> str:
     return f"<td{kind}>{escape(cell_text(cell))}</td>"
 
 
-def _bar(one: Interval | None) -> Bar | None:
-    return Bar(one.value, one.low, one.high) if one is not None else None
+def _bar(interval: Interval | None) -> Bar | None:
+    return Bar(interval.value, interval.low, interval.high) if interval is not None else None
 
 
-def _share(one: Share) -> Bar:
-    return Bar(one.rate, one.low, one.high)
+def _share(share: Share) -> Bar:
+    return Bar(share.rate, share.low, share.high)

@@ -126,11 +126,11 @@ def features_table(tables: dict[str, Table], escapes: int) -> Table:
     """
     ours: list[Cell] = [
         "Satchel",
-        _said(_is_carried(tables["tcs"])),
-        _said(_all(tables["tampering"], 2)),
-        _said(_all(tables["tokens"], 2)),
-        _said(escapes == 0),
-        _said(any(row[2] is not None for row in tables["rhf"].rows)),
+        _yes_or_no(_is_carried(tables["tcs"])),
+        _yes_or_no(_all(tables["tampering"], 2)),
+        _yes_or_no(_all(tables["tokens"], 2)),
+        _yes_or_no(escapes == 0),
+        _yes_or_no(any(row[2] is not None for row in tables["rhf"].rows)),
     ]
     return Table(
         name="features",
@@ -163,7 +163,7 @@ def _all(table: Table, column: int) -> bool:
     return all(row[column - 1] == row[column] for row in table.rows)
 
 
-def _said(holds: bool) -> str:  # noqa: FBT001 - a claim
+def _yes_or_no(holds: bool) -> str:  # noqa: FBT001 - a claim
     return YES if holds else NO
 
 
@@ -221,18 +221,18 @@ def latencies_table(folder: Path, embedder: Embedder | None, *, rounds: int = RO
         return write_artifact_file(files[encoding], records, encoding, key)
 
     def read(encoding: Encoding) -> int:
-        with open_record_set(files[encoding], DEFAULT_LIMITS) as found:
-            return sum(1 for _ in found)
+        with open_record_set(files[encoding], DEFAULT_LIMITS) as record_set:
+            return sum(1 for _ in record_set)
 
-    found = dict[str, tuple[float, float]]()
+    times = dict[str, tuple[float, float]]()
     both = (Encoding.JSON, Encoding.CBOR)
-    found["serialize"] = _pair([partial(write, one) for one in both], rounds)
-    found["deserialize"] = _pair([partial(read, one) for one in both], rounds)
-    hashes = _least(lambda: all(map(has_valid_id, records)), rounds)
-    found["verify all hashes"] = (hashes, hashes)
+    times["serialize"] = _pair([partial(write, each) for each in both], rounds)
+    times["deserialize"] = _pair([partial(read, each) for each in both], rounds)
+    hashes = _least_time(lambda: all(map(has_valid_id, records)), rounds)
+    times["verify all hashes"] = (hashes, hashes)
     pipeline = _pipeline(folder, embedder, rounds)
-    found["full re-hydration pipeline"] = (pipeline, pipeline)
-    rows: list[list[Cell]] = [[name, *found[name], *_THEIR_COSTS[name]] for name in _THEIR_COSTS]
+    times["full re-hydration pipeline"] = (pipeline, pipeline)
+    rows: list[list[Cell]] = [[name, *times[name], *_THEIR_COSTS[name]] for name in _THEIR_COSTS]
     return Table(
         name="latencies",
         title=f"Latency of {sum(MIX.values())} entries, ms",
@@ -249,22 +249,22 @@ def _pipeline(folder: Path, embedder: Embedder | None, rounds: int) -> float:
     owner = Owner(folder, embedder)
     owner.remember("latency", latest(sample_memories()))
     with owner.framing("latency") as framing:
-        return _least(lambda: framing(_TASK, "gpt-4o", _BUDGET), rounds)
+        return _least_time(lambda: framing(_TASK, "gpt-4o", _BUDGET), rounds)
 
 
 def _pair(jobs: Sequence[Callable[[], object]], rounds: int) -> tuple[float, float]:
-    first, second = (_least(job, rounds) for job in jobs)
+    first, second = (_least_time(job, rounds) for job in jobs)
     return first, second
 
 
-def _least(job: Callable[[], object], rounds: int) -> float:
+def _least_time(job: Callable[[], object], rounds: int) -> float:
     """Return the minimum processor time of a job, in milliseconds."""
-    taken = list[float]()
+    times = list[float]()
     for _ in range(max(rounds, 1)):
         start = time.process_time()
         job()
-        taken.append(time.process_time() - start)
-    return 1000 * min(taken)
+        times.append(time.process_time() - start)
+    return 1000 * min(times)
 
 
 PAIRS = (("Claude", "gpt-4o"), ("GPT-4", "gemini-1.5-pro"), ("Gemini", "claude-3-5-sonnet"))
@@ -285,14 +285,14 @@ def transfer_table(
     """Return the table of TCS for the paper's pairs, with the baseline without memory."""
     rows, scores = list[list[Cell]](), list[Continuity]()
     for first, model in PAIRS:
-        asked = trial(source, target, sets=sets, model=model)
-        scores = evaluate_transfer(settings, asked).scores
+        options = trial(source, target, sets=sets, model=model)
+        scores = evaluate_transfer(settings, options).scores
         name = f"{source.name} to {target.name}, framed for {model} ({first} in the paper)"
         rows.append([name, *map(_tcs, scores), _within(scores[-1]), _joined(_THEIR_SCORES[model])])
-    baseline = [one.baseline_tcs.value if one.baseline_tcs else None for one in scores]
+    baseline = [score.baseline_tcs.value if score.baseline_tcs else None for score in scores]
     rows.append(["no memory (baseline)", *baseline, "", _joined(_THEIR_SCORES[""])])
-    categories = [one.category for one in scores[:-1]]
-    probes = ", ".join(f"{one.probes} {one.category}" for one in scores[:-1])
+    categories = [score.category for score in scores[:-1]]
+    probes = ", ".join(f"{score.probes} {score.category}" for score in scores[:-1])
     return Table(
         name="tcs",
         title="Transfer continuity (TCS)",
@@ -310,19 +310,19 @@ def fidelity_table(
     settings: Settings, source: ProbeAgent, target: ProbeAgent, sets: Sequence[ProbeSet]
 ) -> Table:
     """Return the table of RHF by budget."""
-    found = evaluate_fidelity(settings, trial(source, target, sets=sets, model="gpt-4o"))
+    fidelity = evaluate_fidelity(settings, trial(source, target, sets=sets, model="gpt-4o"))
     rows: list[list[Cell]] = [
         [
-            one.budget,
-            f"{one.share} %",
-            one.rhf.value if one.rhf else None,
-            f"{one.rhf.low:.2f}-{one.rhf.high:.2f}" if one.rhf else "",
-            one.right.rate,
-            one.verbatim,
-            one.summarised,
-            _THEIR_RHF.get(one.share),
+            level.budget,
+            f"{level.share} %",
+            level.rhf.value if level.rhf else None,
+            f"{level.rhf.low:.2f}-{level.rhf.high:.2f}" if level.rhf else "",
+            level.right.rate,
+            level.verbatim,
+            level.summarised,
+            _THEIR_RHF.get(level.share),
         ]
-        for one in reversed(found.levels)
+        for level in reversed(fidelity.levels)
     ]
     return Table(
         name="rhf",
@@ -338,9 +338,8 @@ def fidelity_table(
             "the paper's",
         ],
         rows=rows,
-        note=f"All of the memory takes {found.full:,} tokens ({found.tokenizer}). Answers are "
-        f"compared "
-        f"by {found.embedder}. Memories are chosen for each question.",
+        note=f"All of the memory takes {fidelity.full:,} tokens ({fidelity.tokenizer}). Answers are"
+        f" compared by {fidelity.embedder}. Memories are chosen for each question.",
     )
 
 
@@ -352,18 +351,18 @@ def sessions_table(
     folder: Path,
 ) -> Table:
     """Return the table of TCS after each of several sessions, each on another machine."""
-    asked = trial(source, target, sets=sets, model="gpt-4o")
-    longest = max(len(world.sessions) for one in sets for world in one.worlds)
+    options = trial(source, target, sets=sets, model="gpt-4o")
+    longest = max(len(world.sessions) for probe_set in sets for world in probe_set.worlds)
     rows = list[list[Cell]]()
-    with TemporaryDirectory(dir=folder) as place:
-        owner = Owner(Path(place), comparison_embedder(settings)[0])
+    with TemporaryDirectory(dir=folder) as path:
+        owner = Owner(Path(path), comparison_embedder(settings)[0])
         for number in range(longest):
             if number:
                 owner.carry(f"session-{number - 1}", f"session-{number}")
             owner.remember(
                 f"session-{number}", dated_memories(sets, sessions=range(number, number + 1))
             )
-            score = _after(owner, asked, number)
+            score = _score_after(owner, options, number)
             share = score.target
             rows.append([number + 1, number, score.probes, share.rate, _tcs(score), _within(score)])
     return Table(
@@ -377,30 +376,30 @@ def sessions_table(
     )
 
 
-def _after(owner: Owner, asked: Trial, number: int) -> Continuity:
-    there = dated_memories(asked.sets, sessions=range(number + 1))
-    keys = {(one.world, one.memory.key) for one in there}
-    replaced = {(one.world, one.memory.replaces or "") for one in there}
-    probes = [one for one in items(asked.sets) if _is_told(one, keys - replaced)]
-    telling = ProgressCounter(3 * len(probes), None)
-    source = with_text(asked.source, probes, in_full(there), telling)
+def _score_after(owner: Owner, trial: Trial, number: int) -> Continuity:
+    memories = dated_memories(trial.sets, sessions=range(number + 1))
+    keys = {(each.world, each.memory.key) for each in memories}
+    replaced = {(each.world, each.memory.replaces or "") for each in memories}
+    probes = [each for each in items(trial.sets) if _is_answerable(each, keys - replaced)]
+    counter = ProgressCounter(3 * len(probes), None)
+    source = with_text(trial.source, probes, in_full(memories), counter)
     with owner.framing(f"session-{number}") as framing:
-        wanted = (asked.model, asked.budget)
-        target, _ = with_memory(asked.target, probes, framing, wanted, telling)
-    none = with_text(asked.target, probes, "", telling)
-    return continuities(probes, source, target, none, asked.seed)[-1]
+        request = (trial.model, trial.budget)
+        target, _ = with_memory(trial.target, probes, framing, request, counter)
+    none = with_text(trial.target, probes, "", counter)
+    return continuities(probes, source, target, none, trial.seed)[-1]
 
 
-def _is_told(item: ProbeItem, keys: set[tuple[str, str]]) -> bool:
+def _is_answerable(item: ProbeItem, keys: set[tuple[str, str]]) -> bool:
     return all((item.world, key) in keys for key in item.probe.needs)
 
 
-def _tcs(one: Continuity) -> float | None:
-    return one.tcs.value if one.tcs else None
+def _tcs(score: Continuity) -> float | None:
+    return score.tcs.value if score.tcs else None
 
 
-def _within(one: Continuity) -> str:
-    return f"{one.tcs.low:.2f}-{one.tcs.high:.2f}" if one.tcs else ""
+def _within(score: Continuity) -> str:
+    return f"{score.tcs.low:.2f}-{score.tcs.high:.2f}" if score.tcs else ""
 
 
 def _joined(values: tuple[float, ...]) -> str:
@@ -469,9 +468,9 @@ def evaluate_paper(
     second, size = target or first, scale or Scale()
     sets = tuple(size.sets) or shipped_sets()
     embedder, notes = comparison_embedder(settings)
-    escapes, shown, tables = 0, "", dict[str, Table]()
-    with TemporaryDirectory(prefix="satchel-paper-") as place:
-        folder = Path(place)
+    escapes, example_text, tables = 0, "", dict[str, Table]()
+    with TemporaryDirectory(prefix="satchel-paper-") as path:
+        folder = Path(path)
 
         def injected() -> Table:
             nonlocal escapes
@@ -493,12 +492,12 @@ def evaluate_paper(
             tables[table.name] = table
             if on_table is not None:
                 on_table(number, len(jobs))
-        shown = example(folder, embedder)
+        example_text = example(folder, embedder)
     tables["features"] = features_table(tables, escapes)
     return Paper(
         source=first.name,
         target=second.name,
         tables=[tables[name] for name in _ORDER],
-        example=shown,
+        example=example_text,
         notes=notes,
     )

@@ -121,14 +121,14 @@ def probe_set(path: Path) -> ProbeSet:
 
 def _read(raw: bytes, name: str) -> ProbeSet:
     try:
-        found = msgspec.json.decode(raw, type=resolved(ProbeSet))
+        probe_set = msgspec.json.decode(raw, type=resolved(ProbeSet))
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise MalformedError(f"not a probe set: {error}", file=name) from error
-    for world in found.worlds:
+    for world in probe_set.worlds:
         _check(world, name)
-    if not any(world.probes for world in found.worlds):
+    if not any(world.probes for world in probe_set.worlds):
         raise EmptyInputError("the probe set has no probes", file=name)
-    return found
+    return probe_set
 
 
 def _check(world: World, name: str) -> None:
@@ -165,15 +165,15 @@ def is_right(probe: Probe, answer: str) -> bool:
     """Return whether an answer is right."""
     if len(answer.split()) > MOST_WORDS:
         return False
-    wrong = probe.never + tuple(_others(probe))
+    wrong = probe.never + tuple(_wrong_choices(probe))
     return says(answer, probe.expect) and not says(answer, wrong)
 
 
 def says(answer: str, phrases: Iterable[str]) -> bool:
     """Return whether a text states one of the phrases, without negation."""
     clauses = [_words(clause) for clause in _CLAUSE.split(_joined(answer))]
-    wanted = [words for phrase in phrases if (words := _words(_joined(phrase)))]
-    return any(_states(clause, words) for clause in clauses for words in wanted)
+    phrase_words = [words for phrase in phrases if (words := _words(_joined(phrase)))]
+    return any(_states(clause, words) for clause in clauses for words in phrase_words)
 
 
 def without_article(choice: str) -> str:
@@ -182,15 +182,17 @@ def without_article(choice: str) -> str:
     return rest if rest and first.lower() in _ARTICLES else choice.strip()
 
 
-def _others(probe: Probe) -> list[str]:
+def _wrong_choices(probe: Probe) -> list[str]:
     """Return the choices that are not right."""
     choices = map(without_article, probe.choices)
-    return [one for one in choices if not any(_overlap(one, right) for right in probe.expect)]
+    return [
+        choice for choice in choices if not any(_overlap(choice, right) for right in probe.expect)
+    ]
 
 
-def _overlap(one: str, other: str) -> bool:
-    first, second = _words(one), _words(other)
-    return _at(first, second) >= 0 or _at(second, first) >= 0
+def _overlap(choice: str, other: str) -> bool:
+    first, second = _words(choice), _words(other)
+    return _index_of(first, second) >= 0 or _index_of(second, first) >= 0
 
 
 def _joined(text: str) -> str:
@@ -208,16 +210,16 @@ def _words(text: str) -> list[str]:
 def _states(clause: Sequence[str], words: Sequence[str]) -> bool:
     """Return whether words occur in a clause with no negation shortly before them."""
     start = 0
-    while (at := _at(clause[start:], words)) >= 0:
-        place = start + at
-        if _NEGATIONS.isdisjoint(clause[max(place - _REACH, 0) : place]):
+    while (at := _index_of(clause[start:], words)) >= 0:
+        position = start + at
+        if _NEGATIONS.isdisjoint(clause[max(position - _REACH, 0) : position]):
             return True
-        start = place + 1
+        start = position + 1
     return False
 
 
-def _at(words: Sequence[str], wanted: Sequence[str]) -> int:
+def _index_of(words: Sequence[str], phrase: Sequence[str]) -> int:
     """Return the index of a sequence of words among others; -1 if missing."""
-    size = len(wanted)
+    size = len(phrase)
     last = len(words) - size
-    return next((at for at in range(last + 1) if [*words[at : at + size]] == [*wanted]), -1)
+    return next((at for at in range(last + 1) if [*words[at : at + size]] == [*phrase]), -1)

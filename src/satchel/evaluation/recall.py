@@ -58,17 +58,17 @@ class ConversationBank:
 
 @contextmanager
 def conversation_bank(
-    conversation: DatasetConversation, embedder: Embedder | None, given: Store | None = None
+    conversation: DatasetConversation, embedder: Embedder | None, existing: Store | None = None
 ) -> Iterator[ConversationBank]:
     """Store a conversation in a bank, with vectors if there is an embedder.
 
     Args:
         conversation: The conversation.
         embedder: Makes vectors.
-        given: The store of the bank; None for a temporary one.
+        existing: The store of the bank; None for a temporary one.
     """
     key = SigningKey.generate()
-    with temporary_store() if given is None else nullcontext(given) as store:
+    with temporary_store() if existing is None else nullcontext(existing) as store:
         ledger = Ledger.create(store, owner=key, writer=key)
         names = _remembered(ledger, conversation.turns)
         if embedder is not None:
@@ -191,23 +191,23 @@ def question_scores(
     """Return all measures of one question by name; see ``Means.add``."""
     values = dict[str, float]()
     for k in AT:
-        found = evidence.intersection(ranked[:k])
-        values[f"recall {k}"] = len(found) / len(evidence)
-        values[f"hit {k}"] = float(bool(found))
+        hits = evidence.intersection(ranked[:k])
+        values[f"recall {k}"] = len(hits) / len(evidence)
+        values[f"hit {k}"] = float(bool(hits))
         values[f"ndcg {k}"] = ndcg(ranked, evidence, k)
     for budget in BUDGETS:
         values[f"budget {budget}"] = within(ranked, evidence, tokens, budget)
     whole = list(dict.fromkeys(sessions[name] for name in ranked))
-    wanted = frozenset(sessions[name] for name in evidence)
-    values["session hit"] = float(bool(wanted.intersection(whole[:1])))
-    values["session ndcg"] = ndcg(whole, wanted, _SESSIONS_AT)
+    evidence_sessions = frozenset(sessions[name] for name in evidence)
+    values["session hit"] = float(bool(evidence_sessions.intersection(whole[:1])))
+    values["session ndcg"] = ndcg(whole, evidence_sessions, _SESSIONS_AT)
     return values
 
 
-def ndcg(ranked: Sequence[str], wanted: frozenset[str], k: int) -> float:
+def ndcg(ranked: Sequence[str], relevant: frozenset[str], k: int) -> float:
     """Return the normalized discounted gain of a ranking; each turn counts once."""
-    gain = sum(1 / log2(at + 2) for at, name in enumerate(ranked[:k]) if name in wanted)
-    best = sum(1 / log2(at + 2) for at in range(min(k, len(wanted))))
+    gain = sum(1 / log2(at + 2) for at, name in enumerate(ranked[:k]) if name in relevant)
+    best = sum(1 / log2(at + 2) for at in range(min(k, len(relevant))))
     return gain / best
 
 
@@ -215,12 +215,12 @@ def within(
     ranked: Sequence[str], evidence: frozenset[str], tokens: Mapping[str, int], budget: int
 ) -> float:
     """Return the share of evidence among the turns within the budget."""
-    left, found = budget, 0
+    left, included = budget, 0
     for name in ranked:
         if tokens[name] <= left:
             left -= tokens[name]
-            found += name in evidence
-    return found / len(evidence)
+            included += name in evidence
+    return included / len(evidence)
 
 
 MOST = 300
@@ -285,12 +285,12 @@ def evaluate_recall(  # noqa: PLR0913 - the options of one command
         InferenceError: If the model does not respond.
     """
     require_owner(settings, "evaluate")
-    found = read_set(path)
+    question_set = read_set(path)
     embedder, notes = comparison_embedder(settings, model) if vectors else (None, [])
     reranking = None if reranker is None else reranker_of(settings, reranker)
-    total = sum(len(one.questions) for one in found.conversations)
-    main, whole, kinds, asked = Means(), Means(), dict[str, Means](), 0
-    for conversation in found.conversations:
+    total = sum(len(each.questions) for each in question_set.conversations)
+    main, whole, kinds, answered = Means(), Means(), dict[str, Means](), 0
+    for conversation in question_set.conversations:
         tokens = token_counts(conversation.turns)
         sessions = {turn.name: turn.session for turn in conversation.turns}
         with conversation_bank(conversation, embedder) as bank:
@@ -299,17 +299,17 @@ def evaluate_recall(  # noqa: PLR0913 - the options of one command
             )
             for question, ranked in turns:
                 those = [whole, kinds.setdefault(question.kind, Means())]
-                for means in those if question.kind in found.aside else [main, *those]:
+                for means in those if question.kind in question_set.aside else [main, *those]:
                     means.add(ranked, question.evidence, tokens, sessions)
-                asked += 1
+                answered += 1
                 if progress is not None:
-                    progress(asked, total)
+                    progress(answered, total)
     return Evaluation(
         data=path.name,
-        format=found.format,
-        conversations=len(found.conversations),
-        turns=sum(len(one.turns) for one in found.conversations),
-        left_out=sum(one.left_out for one in found.conversations),
+        format=question_set.format,
+        conversations=len(question_set.conversations),
+        turns=sum(len(each.turns) for each in question_set.conversations),
+        left_out=sum(each.left_out for each in question_set.conversations),
         vectors=None if embedder is None else embedder.model,
         reranker=None if reranking is None else reranking.model,
         main=main.means(),
@@ -332,17 +332,17 @@ def ranked_turns(
         InferenceError: If a reranker fails, which would change the measurement.
     """
     for question in questions:
-        wanted = Query(text=question.text, limit=MOST, times=not any_time)
-        found = recall(
+        query = Query(text=question.text, limit=MOST, times=not any_time)
+        result = recall(
             bank.view,
-            wanted,
+            query,
             now=lambda: bank.moment,
             embedders=bank.embedders,
             reranker=reranker,
         )
-        if found.plan.reranker_note:
-            raise InferenceError(found.plan.reranker_note)
-        yield question, [bank.names[hit.logged.record.id] for hit in found.hits]
+        if result.plan.reranker_note:
+            raise InferenceError(result.plan.reranker_note)
+        yield question, [bank.names[hit.logged.record.id] for hit in result.hits]
 
 
 def token_counts(turns: tuple[DatasetTurn, ...]) -> dict[str, int]:
@@ -463,31 +463,33 @@ def evaluate_framed(
     require_owner(settings, "evaluate")
     if not budgets or min(budgets) < 1:
         raise UsageError("the budget must be at least 1 token", field="budgets")
-    found = read_set(path)
+    question_set = read_set(path)
     embedder, notes = comparison_embedder(settings) if vectors else (None, [])
-    wanted = [(one, _counting(one, found.aside)) for one in found.conversations]
-    total, asked, last = sum(len(some) for _, some in wanted), 0, ("", False)
+    conversations = [
+        (each, _counting(each, question_set.aside)) for each in question_set.conversations
+    ]
+    total, answered, last = sum(len(some) for _, some in conversations), 0, ("", False)
     sums = [_Sums(budget) for budget in sorted(set(budgets))]
-    for conversation, questions in wanted:
+    for conversation, questions in conversations:
         sessions = {turn.name: turn.session for turn in conversation.turns}
         with conversation_bank(conversation, embedder) as bank:
             for question in questions:
-                for one in sums:
-                    last = _add(one, bank, question, sessions, model) or last
-                asked += 1
+                for budget_sums in sums:
+                    last = _add(budget_sums, bank, question, sessions, model) or last
+                answered += 1
                 if progress is not None:
-                    progress(asked, total)
+                    progress(answered, total)
     return FramedResult(
         data=path.name,
-        format=found.format,
-        conversations=len(found.conversations),
+        format=question_set.format,
+        conversations=len(question_set.conversations),
         questions=total,
-        left_out=sum(one.left_out for one in found.conversations),
+        left_out=sum(each.left_out for each in question_set.conversations),
         model=model,
         tokenizer=last[0],
         exact=last[1],
         vectors=None if embedder is None else embedder.model,
-        budgets=[one.means() for one in sums],
+        budgets=[each.means() for each in sums],
         notes=notes,
     )
 
@@ -512,17 +514,17 @@ def _add(
         sums.unframed += 1
         sums.add()
         return None
-    forms = {bank.names[one.id]: one.form for one in framed.entries}
-    best = sorted(framed.entries, key=lambda one: -one.score)
-    order = list(dict.fromkeys(sessions[bank.names[one.id]] for one in best))
-    wanted = frozenset(sessions[name] for name in question.evidence)
+    forms = {bank.names[entry.id]: entry.form for entry in framed.entries}
+    best = sorted(framed.entries, key=lambda entry: -entry.score)
+    order = list(dict.fromkeys(sessions[bank.names[entry.id]] for entry in best))
+    evidence_sessions = frozenset(sessions[name] for name in question.evidence)
     size = len(question.evidence)
     sums.over += framed.tokens > sums.budget
     sums.add(
         evidence=sum(forms.get(name) == "verbatim" for name in question.evidence) / size,
         shortened=sum(forms.get(name) == "summary" for name in question.evidence) / size,
-        hit=float(bool(wanted.intersection(order[:1]))),
-        ndcg=ndcg(order, wanted, _SESSIONS),
+        hit=float(bool(evidence_sessions.intersection(order[:1]))),
+        ndcg=ndcg(order, evidence_sessions, _SESSIONS),
         tokens=framed.tokens,
         entries=len(framed.entries),
     )
@@ -530,9 +532,11 @@ def _add(
 
 
 def _framed(bank: ConversationBank, task: str, model: str, budget: int) -> RehydrateResult | None:
-    given = None if bank.embedder is None else bank.embedders
-    around = RehydrateContext(embedders=given, now=lambda: bank.moment)
+    embedders = None if bank.embedder is None else bank.embedders
+    context = RehydrateContext(embedders=embedders, now=lambda: bank.moment)
     try:
-        return rehydrate(bank.view, RehydrateRequest(task=task, model=model, budget=budget), around)
+        return rehydrate(
+            bank.view, RehydrateRequest(task=task, model=model, budget=budget), context
+        )
     except UsageError:
         return None

@@ -66,7 +66,7 @@ def share(count: int, of: int) -> Share:
     middle = (rate + spread / 2) / (1 + spread)
     half = _Z / (1 + spread) * sqrt(rate * (1 - rate) / of + spread / (4 * of))
     low, high = max(0.0, middle - half), min(1.0, middle + half)
-    return Share(count=count, of=of, rate=_short(rate), low=_short(low), high=_short(high))
+    return Share(count=count, of=of, rate=_rounded(rate), low=_rounded(low), high=_rounded(high))
 
 
 def resampled(
@@ -85,10 +85,10 @@ def resampled(
     chance = random.Random(seed)  # noqa: S311 - the same in every run is the point
     places = range(size)
     drawn = (figure(chance.choices(places, k=size)) for _ in range(_RESAMPLES))
-    found = sorted(one for one in drawn if one is not None) or [whole]
-    last = len(found) - 1
-    low, high = found[round(0.025 * last)], found[round(0.975 * last)]
-    return Interval(value=_short(whole), low=_short(low), high=_short(high))
+    values = sorted(value for value in drawn if value is not None) or [whole]
+    last = len(values) - 1
+    low, high = values[round(0.025 * last)], values[round(0.975 * last)]
+    return Interval(value=_rounded(whole), low=_rounded(low), high=_rounded(high))
 
 
 def mcnemar(pairs: Sequence[tuple[bool, bool]]) -> float:
@@ -96,8 +96,8 @@ def mcnemar(pairs: Sequence[tuple[bool, bool]]) -> float:
 
     Source: McNemar 1947; the exact form is a sign test of the pairs that differ.
     """
-    gained = sum(not one and other for one, other in pairs)
-    lost = sum(one and not other for one, other in pairs)
+    gained = sum(not before and after for before, after in pairs)
+    lost = sum(before and not after for before, after in pairs)
     differ, fewer = gained + lost, min(gained, lost)
     if not differ:
         return 1.0
@@ -110,21 +110,21 @@ def sign_flips(differences: Sequence[float], seed: int) -> float:
 
     Exact for few differences, else from 5,000 draws, including the measured one.
     """
-    told = [one for one in differences if one]
-    if not told:
+    changed = [value for value in differences if value]
+    if not changed:
         return 1.0
-    least = abs(sum(told)) - 1e-12
-    if len(told) <= _ALL_FLIPS:
-        every = 1 << len(told)
-        return sum(abs(_signed(told, signs)) >= least for signs in range(every)) / every
+    least = abs(sum(changed)) - 1e-12
+    if len(changed) <= _ALL_FLIPS:
+        every = 1 << len(changed)
+        return sum(abs(_signed(changed, signs)) >= least for signs in range(every)) / every
     chance = random.Random(seed)  # noqa: S311 - as above
-    drawn = (_signed(told, chance.getrandbits(len(told))) for _ in range(_FLIPS))
-    return (1 + sum(abs(one) >= least for one in drawn)) / (1 + _FLIPS)
+    drawn = (_signed(changed, chance.getrandbits(len(changed))) for _ in range(_FLIPS))
+    return (1 + sum(abs(total) >= least for total in drawn)) / (1 + _FLIPS)
 
 
 def _signed(values: Sequence[float], signs: int) -> float:
-    return sum(-one if signs >> at & 1 else one for at, one in enumerate(values))
+    return sum(-value if signs >> at & 1 else value for at, value in enumerate(values))
 
 
-def _short(value: float) -> float:
+def _rounded(value: float) -> float:
     return round(value, 4)

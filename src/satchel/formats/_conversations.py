@@ -1,6 +1,5 @@
 """Conversations of chat products: fields of their JSON, threads of messages, transcripts."""
 
-import io
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -8,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol
 
 from satchel.crypto.canonical import escape_keys
-from satchel.crypto.json_reader import ForeignReader, ordinary_values
+from satchel.crypto.json_reader import ForeignReader
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError, UsageError
-from satchel.formats._archive import ArchiveFile, ChatArchive, foreign_reader
+from satchel.formats._archive import ArchiveFile, ChatArchive
+from satchel.formats._json import json_object
+from satchel.formats._row_lists import parse_rows
 from satchel.model.records import Model, SessionEvent
 from satchel.model.values import Origin, TrustClass, format_time, read_time
 from satchel.ports.drafts import placeholder
@@ -44,7 +45,7 @@ _MEDIA = frozenset(
 """Suffixes of pictures, audio and video; messages refer to them."""
 
 _LIST = "conversations"
-_FEW = 32
+_MOST_NAMED_FILES = 32
 """Largest number of files of one kind in a folder that are named individually."""
 
 
@@ -65,10 +66,10 @@ def text_in(row: Row, name: str) -> str:
     Raises:
         MalformedError: If it is missing or empty.
     """
-    found = row.get(name)
-    if type(found) is not str or not found:
+    value = row.get(name)
+    if type(value) is not str or not value:
         raise MalformedError(f"`{name}` is missing, or not text", field=name)
-    return found
+    return value
 
 
 def list_in(row: Row, name: str) -> list[Any]:
@@ -143,42 +144,22 @@ def rows_of(
         make: Converts a row to records.
     """
     if document.peek() != "{":
-        yield from _records_of(document.values(), document, file, reading, make)
+        yield from parse_rows(document.values(), document, reading, make, file)
     else:
         around, listed = Row(), False
         for name in document.members():
             if name == _LIST and document.peek() == "[":
                 listed = True
-                yield from _records_of(document.values(), document, file, reading, make)
+                yield from parse_rows(document.values(), document, reading, make, file)
             else:
                 around.update(escape_keys([(name, document.value())]))
         if listed:
             for name in around:
                 reading.report.lost(name, "a member next to the conversations")
         else:
-            yield from _records_of(iter((around,)), document, file, reading, make)
-            yield from _records_of(document.following(), document, file, reading, make, first=1)
+            yield from parse_rows((around,), document, reading, make, file)
+            yield from parse_rows(document.following(), document, reading, make, file, first=1)
     document.end()
-
-
-def _records_of(
-    rows: Iterator[Any],
-    document: ForeignReader,
-    file: str,
-    reading: ReadContext,
-    make: RowParser,
-    *,
-    first: int = 0,
-) -> Iterator[Model]:
-    for number, value in enumerate(rows, first):
-        try:
-            records = list(make(row_in(value, "this")))
-        except InputError as error:
-            where = f"{file}/{number}" if file else str(number)
-            error.field = f"{where}/{error.field}" if error.field else where
-            reading.refuse(error.located(line=document.value_line))  # type: ignore[arg-type]
-            continue
-        yield from records
 
 
 def from_files(
@@ -207,7 +188,7 @@ def from_files(
             continue
         make = by_file[file.path]
         if make is None:
-            is_one_of_many = without_memory[_folder_of(file)] > _FEW
+            is_one_of_many = without_memory[_folder_of(file)] > _MOST_NAMED_FILES
             kind = _folder_of(file) if is_one_of_many else _kind_of(file)
             if file.path in other_products or _holds_none(file):
                 reading.report.ignore(kind)
@@ -219,7 +200,7 @@ def from_files(
                 yield from rows_of(document, archive.file_of(file), reading, make)
         except InputError as error:
             error.field = error.field or archive.file_of(file) or None
-            reading.refuse(error.located(file=location.name))  # type: ignore[arg-type]
+            reading.refuse(error.located(file=location.name))
 
 
 def _folder_of(file: ArchiveFile) -> str:
@@ -528,11 +509,11 @@ class TranscriptConversation:
             yield fork
             chain = _Chain(standing(fork), number=chain.number)
         self._gone_on.add(chain.last)
-        found = _put(event, chain, chain.number + 1)
-        self._at[name] = _Chain(chain.session, standing(found), chain.number + 1)
-        yield found
+        written = _put(event, chain, chain.number + 1)
+        self._at[name] = _Chain(chain.session, standing(written), chain.number + 1)
+        yield written
 
-    def called(self, name: str, line: str) -> SessionEvent:
+    def name_event(self, name: str, line: str) -> SessionEvent:
         """Return the event that renames the conversation.
 
         Args:
@@ -615,34 +596,22 @@ def from_lines(
         location: The name of the input in errors.
         taking: The parser of the lines.
     """
-    where = archive.file_of(file)
+    where, bound = archive.file_of(file), reading.limits.line_bytes
     with archive.stream(file) as stream:
-        for number, line in enumerate(_lines(stream, reading.limits.line_bytes), 1):
+        for number, line in enumerate(_lines(stream, bound), 1):
             if not line.strip():
                 continue
             try:
-                records = list(taking.take(_row_of(line, location, reading), number))
+                row = json_object(line, bound, reading.mended)
+                records = list(taking.take(row, number))
             except InputError as error:
-                error.line, error.file = number, location.name
+                error.file, error.line, error.byte = location.name, number, None
                 if where:
-                    error.field = f"{where}/{error.field}" if error.field else where
+                    error.within(where)
                 reading.refuse(error)
                 continue
             yield from records
     yield from taking.end()
-
-
-def _row_of(line: bytes, location: Place, reading: ReadContext) -> Row:
-    try:
-        text = line.decode()
-        values: list[Any] | None = ordinary_values(text)
-    except UnicodeDecodeError:
-        values = None
-    if values is None or len(values) != 1:
-        document = foreign_reader(io.BytesIO(line), location.name, reading)
-        values = [document.value()]
-        document.end()
-    return row_in(values[0], "a line")
 
 
 def _lines(stream: BinaryIO, bound: int) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""JSON with a list of rows, as servers and libraries return it, and the order of rows.
+"""JSON with a list of rows, as servers and libraries return it: their records and their order.
 
 It is a list, an object with a list, perhaps one level down, or a single row. Members around the
 rows are stored, and written again.
@@ -7,14 +7,14 @@ rows are stored, and written again.
 import base64
 import binascii
 import zlib
-from collections.abc import Callable, Generator, Iterator
-from typing import Any, BinaryIO
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any, BinaryIO, TypeVar
 
 from satchel.artifact.body import COMPONENTS, TYPED_SECTIONS
 from satchel.crypto.canonical import escape_keys
 from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import ENTRY_TAGS, Sealed
-from satchel.errors import EmptyInputError, MalformedError
+from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.formats._json import as_json as json_of
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component
@@ -22,7 +22,9 @@ from satchel.ports.format import Place, ReadContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 
-_OF_THE_TRANSFER = ("source", "receipt")
+_T = TypeVar("_T")
+
+_TRANSFER_RECORDS = ("source", "receipt")
 
 
 def as_json(value: Any, report: Report) -> bytes:
@@ -34,15 +36,15 @@ def count_others(records: RecordSet, report: Report, product: str) -> None:
     """Count the records other than memories as lost."""
     for section, count in records.counts.items():
         kind = TYPED_SECTIONS.get(section, section)
-        if kind not in frozenset(Component) and kind not in _OF_THE_TRANSFER:
+        if kind not in frozenset(Component) and kind not in _TRANSFER_RECORDS:
             report.lost(kind, f"{product} has no such records", count=count)
 
 
 def container_of(records: RecordSet, name: str) -> dict[str, Any]:
     """Return the members around the records, if one file of the format was their only source."""
-    found = list(records.of("source")) if records.count("source") == 1 else []
-    if len(found) == 1 and found[0].value.get("format") == name:
-        return dict(found[0].value.get("container", {}))
+    sources = list(records.of("source")) if records.count("source") == 1 else []
+    if len(sources) == 1 and sources[0].value.get("format") == name:
+        return dict(sources[0].value.get("container", {}))
     return {}
 
 
@@ -51,6 +53,40 @@ ALONE, ONE = "list", "one"
 
 Row = dict[str, Any]
 Make = Callable[[Row], Model]
+
+
+def parse_rows(
+    rows: Iterable[Any],
+    document: ForeignReader,
+    reading: ReadContext,
+    parse: Callable[[Row], Iterable[_T]],
+    path: str = "",
+    *,
+    first: int = 0,
+) -> Generator[_T, None, int]:
+    """Yield the records of rows; bad rows are refused. Return the number of rows, with bad ones.
+
+    Args:
+        rows: The rows, read from the document.
+        document: The document.
+        reading: Takes bad rows.
+        parse: Converts a row to its records.
+        path: The member with the rows, for errors; empty for the document itself.
+        first: The number of the first row.
+    """
+    count = 0
+    for count, row in enumerate(rows, 1):
+        try:
+            if type(row) is not dict:
+                raise MalformedError("a row is not an object")
+            records = list(parse(row))
+        except InputError as error:
+            number = first + count - 1
+            error.within(f"{path}/{number}" if path else str(number))
+            reading.refuse(error.located(line=document.value_line))
+            continue
+        yield from records
+    return count
 
 
 class RowLayout:
@@ -101,7 +137,7 @@ class RowLayout:
         for key in document.members():
             if key == self._name and document.peek() == "[":
                 shape = self._name
-                yield from _rows(document, reading, make, f"{key}/")
+                yield from _rows(document, reading, make, key)
             elif key == self._inside and document.peek() == "{":
                 shape = f"{key}/{self._name}"
                 within = yield from self._wrapped(document, reading, make)
@@ -128,7 +164,7 @@ class RowLayout:
         for key in document.members():
             if key == self._name and document.peek() == "[":
                 listed = True
-                yield from _rows(document, reading, make, f"{self._inside}/{key}/")
+                yield from _rows(document, reading, make, f"{self._inside}/{key}")
             else:
                 within.update(escape_keys([(key, document.value())]))
         if not listed:
@@ -156,51 +192,41 @@ class RowLayout:
                 return
             rows = (one for part in ((first, second), rows) for one in part)
         if shape in (ALONE, ONE):
-            _put(sink, rows, report)
+            _write_rows(sink, rows, report)
             sink.write(b"\n")
             return
         sink.write(b"{")
-        _around(sink, container.get("fields", {}), report)
+        _write_fields(sink, container.get("fields", {}), report)
         inside = "/" in str(shape)
         if inside:
             sink.writelines((as_json(self._inside, report), b": {"))
-            _around(sink, container.get("within", {}), report)
+            _write_fields(sink, container.get("within", {}), report)
         sink.writelines((as_json(self._name, report), b": "))
-        _put(sink, rows, report)
+        _write_rows(sink, rows, report)
         sink.write(b"}}\n" if inside else b"}\n")
 
 
 def _rows(
-    document: ForeignReader, reading: ReadContext, make: Make, prefix: str
-) -> Iterator[Model]:
-    for number, row in enumerate(document.values()):
-        try:
-            if type(row) is not dict:
-                raise MalformedError("no object")  # noqa: TRY301 - it is located here
-            record = make(row)
-        except MalformedError as error:
-            error.field = f"{prefix}{number}" + (f"/{error.field}" if error.field else "")
-            error.located(line=document.value_line)
-            reading.refuse(error)
-            continue
-        yield record
+    document: ForeignReader, reading: ReadContext, make: Make, path: str
+) -> Generator[Model, None, int]:
+    return parse_rows(document.values(), document, reading, lambda row: (make(row),), path)
 
 
-def _around(sink: BinaryIO, fields: Row, report: Report) -> None:
+def _write_fields(sink: BinaryIO, fields: Row, report: Report) -> None:
     for name, part in fields.items():
         sink.writelines((as_json({name: part}, report)[1:-1], b",\n"))
 
 
-def _put(sink: BinaryIO, rows: Iterator[Row], report: Report) -> None:
+def _write_rows(sink: BinaryIO, rows: Iterator[Row], report: Report) -> None:
     sink.write(b"[")
     for number, row in enumerate(rows):
         sink.writelines((b",\n" if number else b"\n", as_json(row, report)))
     sink.write(b"\n]")
 
 
-_MOST = 1 << 18
+_MOST_ORDER_CHARS = 1 << 18
 _KINDS = tuple(COMPONENTS)
-_PLACE = {kind: place for place, kind in enumerate(_KINDS)}
+_NUMBER_OF = {kind: place for place, kind in enumerate(_KINDS)}
 _MEMBER = "order"
 
 
@@ -212,14 +238,14 @@ class Order:
 
     def add(self, entry: Entry) -> None:
         """Add the next memory."""
-        self._kinds.append(_PLACE[ENTRY_TAGS[type(entry)]])
+        self._kinds.append(_NUMBER_OF[ENTRY_TAGS[type(entry)]])
 
-    def keep(self, reading: ReadContext) -> None:
+    def store(self, reading: ReadContext) -> None:
         """Store the order in the container, if the sections do not determine it."""
         if bytes(self._kinds) == bytes(sorted(self._kinds)):
             return
         packed = base64.b64encode(zlib.compress(self._kinds, 9)).decode()
-        if len(packed) > _MOST:
+        if len(packed) > _MOST_ORDER_CHARS:
             reading.report.note("memories will be written grouped by kind")
         else:
             reading.container[_MEMBER] = packed

@@ -8,12 +8,13 @@ Compared with mem0's repository of 2025.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import combinations
 from typing import Any, ClassVar
 
 from satchel.crypto.canonical import escape_keys
 from satchel.crypto.sealed_records import Sealed
-from satchel.errors import EmptyInputError, InputError, MalformedError
+from satchel.errors import EmptyInputError, MalformedError
 from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._conversations import (
     Row,
@@ -21,11 +22,11 @@ from satchel.formats._conversations import (
     origin_at,
     read_only,
     rest_of,
-    row_in,
     text_in,
     text_or_none,
 )
 from satchel.formats._json import json_members
+from satchel.formats._row_lists import parse_rows
 from satchel.model.records import Model, Semantic
 from satchel.model.values import Component, Scope
 from satchel.ports.format import (
@@ -44,9 +45,9 @@ _NAME = "openmemory"
 _MEMORIES, _LINKS, _CATEGORIES, _APPS = "memories", "memory_categories", "categories", "apps"
 _SIGNS = (b"user", b"apps", b"categories", b"memory_categories", b"status_history", b"export_meta")
 _MOST_SIGNS = 2
-_HELD = ("id", "content", "metadata")
+_SUPPORTED = ("id", "content", "metadata")
 _TIMES = ("created_at", "updated_at")
-_DELETED, _AGAIN = "deleted", "memories.jsonl.gz"
+_DELETED, _COMPRESSED_COPY = "deleted", "memories.jsonl.gz"
 
 
 class OpenMemory:
@@ -75,10 +76,10 @@ class OpenMemory:
         with open_archive(location, reading.limits) as archive:
             for file in archive.files:
                 if file.info is not None and not _has_backup(archive, file):
-                    if file.name != _AGAIN:
+                    if file.name != _COMPRESSED_COPY:
                         reading.report.lost(file.name, "not a memory file")
                     continue
-                around = _around(archive, file, reading)
+                around = _fields_around(archive, file, reading)
                 reading.container.update(around)
                 for entry in _memories(archive, file, reading, _Tables(around)):
                     some = True
@@ -142,7 +143,7 @@ def _has_backup(archive: ChatArchive, file: ArchiveFile) -> bool:
         return _is_backup(stream.read(HEAD_BYTES))
 
 
-def _around(archive: ChatArchive, file: ArchiveFile, reading: ReadContext) -> Row:
+def _fields_around(archive: ChatArchive, file: ArchiveFile, reading: ReadContext) -> Row:
     """Return the tables of a backup, except that of the memories, which may be in any position."""
     around = Row()
     with archive.document(file, reading, mends=False) as document:
@@ -164,28 +165,21 @@ def _memories(
             if name != _MEMORIES:
                 document.value()
                 continue
-            for number, value in enumerate(document.values()):
-                try:
-                    entry = _entry(row_in(value, "a memory"), tables, reading)
-                except InputError as error:
-                    error.field = f"{_MEMORIES}/{number}/{error.field or ''}".rstrip("/")
-                    reading.refuse(error.located(line=document.value_line))  # type: ignore[arg-type]
-                    continue
-                if entry is not None:
-                    yield entry
+            parse = partial(_entries, tables=tables, reading=reading)
+            yield from parse_rows(document.values(), document, reading, parse, _MEMORIES)
 
 
-def _entry(row: Row, tables: _Tables, reading: ReadContext) -> Semantic | None:
-    """Return a memory as an entry; None for a deleted one."""
+def _entries(row: Row, tables: _Tables, reading: ReadContext) -> Iterator[Semantic]:
+    """Yield the entry of a memory; none for a deleted one."""
     identity, text = text_in(row, "id"), row.get("content")
     if type(text) is not str:
         raise MalformedError("`content` is missing, or not text", field="content")
     if row.get("state") == _DELETED:
         reading.report.lost(_MEMORIES, "deleted there", example=identity)
-        return None
+        return
     metadata = row.get("metadata")
-    as_written = rest_of(row, known=_HELD, times=_TIMES)
-    return Semantic(
+    as_written = rest_of(row, known=_SUPPORTED, times=_TIMES)
+    yield Semantic(
         text=text,
         created_at=moment_of(row.get("created_at")),
         updated_at=moment_of(row.get("updated_at")),

@@ -139,8 +139,8 @@ def _finding(raw: msgspec.Raw, turns: dict[int, DialogueTurn]) -> DistilledFindi
 def _has_room(finding: DistilledFinding, findings: dict[str, DistilledFinding]) -> bool:
     if finding.text.casefold() in findings:
         return True
-    there = sum(one.kind == finding.kind for one in findings.values())
-    return there < MOST_FINDINGS[finding.kind]
+    count = sum(other.kind == finding.kind for other in findings.values())
+    return count < MOST_FINDINGS[finding.kind]
 
 
 def _cut(text: str) -> str:
@@ -244,11 +244,11 @@ def _first(turns: Iterable[DialogueTurn]) -> str:
 
 def _summary(best: list[tuple[float, int, str]]) -> str:
     """Return the best sentences that fit, in order, without duplicates."""
-    chosen, room, there = list[tuple[int, str]](), MOST_SUMMARY, set[str]()
-    for _, place, text in sorted(best, reverse=True):
-        if text.casefold() not in there and len(text) < room:
-            there.add(text.casefold())
-            chosen.append((-place, text))
+    chosen, room, seen = list[tuple[int, str]](), MOST_SUMMARY, set[str]()
+    for _, number, text in sorted(best, reverse=True):
+        if text.casefold() not in seen and len(text) < room:
+            seen.add(text.casefold())
+            chosen.append((-number, text))
             room -= len(text) + 1
     return "\n".join(text for _, text in sorted(chosen))
 

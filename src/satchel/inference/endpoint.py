@@ -104,7 +104,7 @@ class Endpoint:
             raise ConfigError("a key must not be sent unencrypted; use https", field=field)
         if not key.isascii() or not key.isprintable():
             raise ConfigError("the key contains invalid characters", field="key_variable")
-        self.what: Final = server
+        self.server: Final = server
         self._parts, self._key = parts, key
         self._timeout, self._pause, self._attempts = timeout, pause, attempts
 
@@ -185,7 +185,7 @@ class Endpoint:
         name = f"{self._parts.hostname}{self._parts.path}"
         if self._key:
             problem = problem.replace(self._key, "...")
-        return InferenceError(f"the {self.what} returned {problem}", file=name, hint=hint)
+        return InferenceError(f"the {self.server} returned {problem}", file=name, hint=hint)
 
 
 def _seconds(header: str | None) -> float | None:
@@ -494,9 +494,9 @@ class OllamaEmbedder(_ServerEmbedder):
     def revision(self) -> str:
         """Prefix of the digest of the model, which changes if its name gets another model."""
         if self._revision is None:
-            found = self._endpoint.get("/api/tags", _MOST_MODELS, self._models)
+            models = self._endpoint.get("/api/tags", _MOST_MODELS, self._models)
             names = (self._name, f"{self._name}:latest")
-            digest = next((one.digest for one in found if one.name in names), None)
+            digest = next((model.digest for model in models if model.name in names), None)
             if digest is None:
                 raise self._endpoint.failed(
                     f"no model {self._name!r}", hint=f"Get it: ollama pull {self._name}"
@@ -505,9 +505,9 @@ class OllamaEmbedder(_ServerEmbedder):
         return self._revision
 
     def _request_vectors(self, texts: list[str]) -> list[bytes]:
-        asked: dict[str, Any] = {"model": self._name, "input": texts, "truncate": True}
+        request: dict[str, Any] = {"model": self._name, "input": texts, "truncate": True}
         most = _response_bytes(len(texts), self._dimensions or _MOST_DIMENSIONS)
-        body = msgspec.json.encode(asked)
+        body = msgspec.json.encode(request)
         return self._endpoint.post(
             "/api/embed", body, most, lambda read: self._vectors(read, len(texts))
         )

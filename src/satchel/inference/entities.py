@@ -218,8 +218,8 @@ _DATE = re.compile("|".join(rf"(?<![\w.-])(?:{one})(?!\w)" for one in _PATTERNS)
 
 def dates_in(text: str) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each date in a text."""
-    for found in _DATE.finditer(text):
-        start, end = found.span()
+    for match in _DATE.finditer(text):
+        start, end = match.span()
         yield start, end - (text[end - 1] == ".")
 
 
@@ -465,9 +465,9 @@ class _TextScan:
 
     def _cut(self, at: int, end: int) -> int:
         """Cut a run before a listed name at its end, such as a place."""
-        for place in range(at + 1, end):
-            if self._listed(place)[1] is not None and self._tokens[place - 1].text in LINKS:
-                return place - 1
+        for index in range(at + 1, end):
+            if self._listed(index)[1] is not None and self._tokens[index - 1].text in LINKS:
+                return index - 1
         return end
 
     def _by_context(self, at: int, end: int) -> EntityType | None:

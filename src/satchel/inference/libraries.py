@@ -188,10 +188,10 @@ def _cross_encoder(name: str) -> Pairs:
 
     def pairs(question: str, texts: Sequence[str]) -> Iterable[Any]:
         # One by one, so that a score does not depend on the padding of others.
-        found = model.predict(
+        scores = model.predict(
             [(question, text) for text in texts], batch_size=1, show_progress_bar=False
         )
-        return list(found)
+        return list(scores)
 
     return pairs
 

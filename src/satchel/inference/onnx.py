@@ -146,8 +146,8 @@ def read_tokenizer(file: Path) -> WordPieces:
         InferenceError: If it is another kind of tokenizer.
     """
     try:
-        told: dict[str, Any] = json.loads(_read_text(file))
-        model, normal = told["model"], told.get("normalizer") or {}
+        settings: dict[str, Any] = json.loads(_read_text(file))
+        model, normal = settings["model"], settings.get("normalizer") or {}
         numbers = dict[str, int](model["vocab"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InferenceError("not a tokenizer", file=file.name) from error
@@ -414,10 +414,10 @@ def read_model(file: Path, digest: str | None = None) -> bytes:
         raise InferenceError(f"it cannot be read: {error.strerror}", file=str(file)) from error
     if len(raw) > _MOST_BYTES:
         raise InferenceError(f"it has more than {_MOST_BYTES:,} bytes", file=str(file))
-    found = sha256(raw).hexdigest()
-    if digest is not None and found != digest:
+    actual = sha256(raw).hexdigest()
+    if digest is not None and actual != digest:
         raise InferenceError(
-            f"not the expected model: its SHA-256 is {found}",
+            f"not the expected model: its SHA-256 is {actual}",
             file=str(file),
             hint="Reinstall it, or set the folder of another model: inference.folder.",
         )
@@ -425,7 +425,7 @@ def read_model(file: Path, digest: str | None = None) -> bytes:
 
 
 def _require_pieces(session: Any, model: str) -> None:
-    names = [one.name for one in session.get_inputs()]
+    names = [node.name for node in session.get_inputs()]
     if not {_FED[0]} <= set(names) <= set(_FED):
         raise InferenceError(
             f"{model} takes {', '.join(names)[:200]}, not pieces of texts",
@@ -435,13 +435,13 @@ def _require_pieces(session: Any, model: str) -> None:
 
 def _run(session: Any, output: str, fed: tuple[Any, Any, Any], model: str) -> Any:
     """Return an output for pieces, their mask, and their segments."""
-    taken = {one.name for one in session.get_inputs()}
-    given = {name: ids for name, ids in zip(_FED, fed, strict=True) if name in taken}
+    inputs = {one.name for one in session.get_inputs()}
+    fed_inputs = {name: ids for name, ids in zip(_FED, fed, strict=True) if name in inputs}
     try:
-        [found] = session.run([output], given)
+        [result] = session.run([output], fed_inputs)
     except Exception as error:  # its own errors have no class in common
         raise InferenceError(f"{model} cannot be run: {_line(error)}") from error
-    return found
+    return result
 
 
 def _session(raw: bytes, name: str, *, is_optimized: bool = True) -> Any:
@@ -503,8 +503,8 @@ def minilm_file() -> bytes:
         MissingExtraError: If it is not installed.
         InferenceError: If the installed file is not the expected one.
     """
-    found = find_spec(_PACKAGE)  # the package itself is not run
-    folders = None if found is None else found.submodule_search_locations
+    spec = find_spec(_PACKAGE)  # the package itself is not run
+    folders = None if spec is None else spec.submodule_search_locations
     if not folders:
         raise MissingExtraError(
             "the model MiniLM is not installed",

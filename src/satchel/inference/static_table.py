@@ -250,8 +250,10 @@ class WeightedTable(StaticTable):
         counts, number = Counter[int](), 0
         for number, text in enumerate(texts, 1):  # noqa: B007 - how many there were
             counts.update(set(self._pieces.telling(text[:_LONGEST], _MOST)))
-        told = [min(each, 2**32 - 1) for each in (number, *map(counts.__getitem__, range(PIECES)))]
-        return zlib.compress(_little(array(_COUNT, told)), 9)
+        numbers = [
+            min(each, 2**32 - 1) for each in (number, *map(counts.__getitem__, range(PIECES)))
+        ]
+        return zlib.compress(_little(array(_COUNT, numbers)), 9)
 
     def knowing(self, learnt: bytes) -> Embedder:
         """Return the embedder with learned weights; see ``TrainableEmbedder``."""

@@ -72,7 +72,10 @@ def vocabulary_of(model: str) -> str | None:
     name = model.strip().lower().rpartition("/")[2]
     if name in ("gpt-4", O200K, CL100K):
         return CL100K if name != O200K else O200K
-    return next((found for start, found in _VOCABULARIES.items() if name.startswith(start)), None)
+    return next(
+        (vocabulary for prefix, vocabulary in _VOCABULARIES.items() if name.startswith(prefix)),
+        None,
+    )
 
 
 class GptTokens:

@@ -287,8 +287,10 @@ def _older(view: View, hit: SearchHit) -> tuple[str, ...]:
     """Return the IDs of the versions before a memory, in log order."""
     name = hit.logged.record.id
     others = view.versions(name) - {name}
-    places = view.places(sorted(others)) if others else {}
-    before = sorted((place, other) for other, place in places.items() if place < hit.logged.seq)
+    positions = view.places(sorted(others)) if others else {}
+    before = sorted(
+        (position, other) for other, position in positions.items() if position < hit.logged.seq
+    )
     return tuple(other for _, other in before[-_MOST:])
 
 

@@ -238,8 +238,8 @@ def fuse_signals(
         for signals in zip(words, meaning, thread, *columns, strict=True)
     ]
     keys = sorted(
-        (-score, place, at)
-        for at, (score, place) in enumerate(zip(scores, nominees.places, strict=True))
+        (-score, position, at)
+        for at, (score, position) in enumerate(zip(scores, nominees.places, strict=True))
     )
     return FusedScores(words, meaning, thread, scores, [at for _, _, at in keys])
 

@@ -14,7 +14,7 @@ from satchel.config.tables import InferenceSettings
 from satchel.errors import ConfigError, MissingExtraError, UsageError
 from satchel.inference.models import LEXICAL, SERVER, key_of
 from satchel.ports.inference import Embedder, Reranker, StagedEmbedder
-from satchel.recall.vector_index import GenerationInfo, Keeper
+from satchel.recall.vector_index import EmbedderChoice, GenerationInfo
 
 if TYPE_CHECKING:  # it takes time to import, and most commands need none
     from satchel.recall.rerankers import TimedReranker
@@ -132,7 +132,7 @@ def query_embedders(settings: Settings) -> Callable[[GenerationInfo], Embedder |
     return embedder
 
 
-def automatic_embedders(settings: Settings) -> Keeper:
+def automatic_embedders(settings: Settings) -> EmbedderChoice:
     """Return a function that returns the embedder for automatic vectors of a bank.
 
     Only embedders that are installed and run on this machine: nothing is sent to others without a
@@ -245,8 +245,8 @@ def _timed(name: str, timeout: float) -> "TimedReranker":
     if name == LEXICAL:
         return TimedReranker(name, _lexical, timeout)
     scheme, _, model = name.partition(":")
-    shown = f"{scheme}:{Path(model).expanduser().resolve().name}" if scheme == FOLDER else name
-    return TimedReranker(shown, lambda: _RERANKERS[scheme](model), timeout)
+    label = f"{scheme}:{Path(model).expanduser().resolve().name}" if scheme == FOLDER else name
+    return TimedReranker(label, lambda: _RERANKERS[scheme](model), timeout)
 
 
 def _static(_settings: InferenceSettings) -> Embedder:

@@ -248,7 +248,7 @@ class DuplicateIndex:
         self._embedder = embedder
         self._waiting: list[tuple[str, str, str]] = []
         self._names: list[str] = []
-        self._places = array("Q")
+        self._extents = array("Q")
         self._texts = SpoolStreams()
         self._vectors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the context
         self._bounds = tempfile.TemporaryFile()  # noqa: SIM115 - idem
@@ -342,8 +342,8 @@ class DuplicateIndex:
         """Return the text that was added under a name."""
         return self._text(self._at[name])
 
-    def _text(self, place: int) -> str:
-        start, end = self._places[2 * place], self._places[2 * place + 1]
+    def _text(self, index: int) -> str:
+        start, end = self._extents[2 * index], self._extents[2 * index + 1]
         return b"".join(self._texts.read_range(start, end)).decode()
 
     def _fresh(self, group: Sequence[int]) -> int:
@@ -364,7 +364,7 @@ class DuplicateIndex:
             self._names.append(name)
             self._at.setdefault(name, index)
             raw = text.encode()
-            self._places.extend(self._texts.append(raw))
+            self._extents.extend(self._texts.append(raw))
             self._vectors.write(vector)
             same = blake3(repr((group, text)).encode()).digest(length=16)
             first = self._same.setdefault(same, index)
@@ -387,10 +387,10 @@ class DuplicateIndex:
         lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
         return np.divide(rows, lengths, out=np.zeros(rows.shape, "<f4"), where=lengths > 0)
 
-    def _rows(self, file: BinaryIO, width: int, places: Sequence[int]) -> Any:
+    def _rows(self, file: BinaryIO, width: int, indices: Sequence[int]) -> Any:
         np = self._np
         table = np.memmap(file, "<f4", "r", shape=(len(self._names), width))
-        return table[np.array(places, dtype=np.intp)]
+        return table[np.array(indices, dtype=np.intp)]
 
     def _twins_of(
         self, group: Sequence[int], start: int, block: Sequence[int], least: float
@@ -417,8 +417,8 @@ class DuplicateIndex:
                         touched.add(row)
             for row in touched:
                 near[row] = sorted(near[row], key=_best_first)[:_CANDIDATES]
-        checked = ((place, self._check(place, near[row])) for row, place in enumerate(block))
-        return {place: twins for place, twins in checked if twins}
+        checked = ((index, self._check(index, near[row])) for row, index in enumerate(block))
+        return {index: twins for index, twins in checked if twins}
 
     def _likely(self, high: Any, least: float) -> Iterator[tuple[Any, Any]]:
         """Yield the rows and columns that may reach the limit; of very many, the highest."""
@@ -435,10 +435,10 @@ class DuplicateIndex:
             for begin in range(0, len(own), _FIRST):
                 yield rows[own[begin : begin + _FIRST]], theirs[begin : begin + _FIRST]
 
-    def _check(self, place: int, near: list[tuple[float, int]]) -> list[SimilarText]:
+    def _check(self, index: int, near: list[tuple[float, int]]) -> list[SimilarText]:
         if not near:
             return []
-        own = text_features(self._text(place))
+        own = text_features(self._text(index))
         return [
             SimilarText(self._names[other], round(min(cosine, 1.0), 4))
             for cosine, other in near

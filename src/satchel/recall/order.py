@@ -70,8 +70,8 @@ class Matrix:
         np = self._np
         self._grow()
         columns, runs = self._columns, self._runs
-        places, lengths, shares = columns["places"], columns["lengths"], columns["shares"]
-        near = list(_neighbours(np, places, runs))
+        positions, lengths, shares = columns["places"], columns["lengths"], columns["shares"]
+        near = list(_neighbours(np, positions, runs))
         parts = [(at, AROUND[far] * np.minimum(shares[at], shares[by]), by) for at, far, by in near]
         words = _with_neighbours(self._word_scores(lengths, near), parts)
         asking = np.array(self._nominees.asking, dtype=int)
@@ -83,7 +83,7 @@ class Matrix:
         meaning = _normalized(np, _with_neighbours(np.array(cosines), parts))
         own = (columns[name] for name in ("speaker", "dated", "time"))
         scores = _rounded(np, weighted_sum(weights, words, meaning, thread, *own))
-        best = np.lexsort((places, -scores))
+        best = np.lexsort((positions, -scores))
         return FusedScores(*(each.tolist() for each in (words, meaning, thread, scores, best)))
 
     def _grow(self) -> None:
@@ -143,15 +143,15 @@ class Matrix:
         return spoken / most if most > 0 else None
 
 
-def _neighbours(np: Any, places: Any, runs: Any) -> Iterator[tuple[Any, int, Any]]:
+def _neighbours(np: Any, positions: Any, runs: Any) -> Iterator[tuple[Any, int, Any]]:
     """Yield for each distance the indices of turns and of the turns at that distance."""
-    order = np.argsort(places)
-    ascending = places[order]
+    order = np.argsort(positions)
+    ascending = positions[order]
     for far in AROUND:
-        nearest = np.minimum(np.searchsorted(ascending, places + far), len(ascending) - 1)
+        nearest = np.minimum(np.searchsorted(ascending, positions + far), len(ascending) - 1)
         by = order[nearest]
-        is_there = ascending[nearest] == places + far
-        at = np.flatnonzero(is_there & (runs[by] == runs) & (runs >= 0))
+        exists = ascending[nearest] == positions + far
+        at = np.flatnonzero(exists & (runs[by] == runs) & (runs >= 0))
         yield at, far, by[at]
 
 
@@ -217,10 +217,10 @@ def phrase_scores(terms: Sequence[Term], texts: Mapping[int, SearchText]) -> dic
 def is_near(some: Sequence[int], others: Sequence[int]) -> bool:
     """Return whether a position of one word is near one of another; both are ascending."""
     at = 0
-    for place in some:
-        while at < len(others) and others[at] < place - _NEAR:
+    for position in some:
+        while at < len(others) and others[at] < position - _NEAR:
             at += 1
-        if at < len(others) and others[at] <= place + _NEAR:
+        if at < len(others) and others[at] <= position + _NEAR:
             return True
     return False
 
@@ -288,8 +288,8 @@ class SignalRanking:
         phrase = rounded(base.phrase * length)
         self._weights = structs.replace(base, meaning=meaning, phrase=phrase)
         self._fused = self._fuse()
-        places, scores = self._nominees.places, self._fused.scores
-        return {places[at]: scores[at] for at in self._fused.best}
+        positions, scores = self._nominees.places, self._fused.scores
+        return {positions[at]: scores[at] for at in self._fused.best}
 
     def with_phrases(self, scores: dict[int, float]) -> dict[int, float]:
         """Return scores best first, with the phrase signal of the best memories added."""
@@ -371,9 +371,9 @@ class SignalRanking:
 
     def _fuse(self) -> FusedScores:
         nominees, weights = self._nominees, self._weights
-        cosines = [self._cosines.get(place, 0.0) for place in nominees.places]
+        cosines = [self._cosines.get(position, 0.0) for position in nominees.places]
         if not self._has_turns:
-            words = normalized([self._words.get(place, 0.0) for place in nominees.places])
+            words = normalized([self._words.get(position, 0.0) for position in nominees.places])
             meaning, thread = normalized(cosines), [0.0] * len(words)
             return fuse_signals(nominees, weights, words, meaning, thread)
         np = sys.modules.get("numpy")

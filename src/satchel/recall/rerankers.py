@@ -67,10 +67,10 @@ class LexicalReranker:
 
 
 def _score(terms: Sequence[Term], weights: Sequence[float], tokens: Sequence[str]) -> float:
-    where = defaultdict[str, list[int]](list)
-    for place, token in enumerate(tokens):
-        where[token].append(place)
-    positions = [_positions(term, tokens, where) for term in terms]
+    found_at = defaultdict[str, list[int]](list)
+    for position, token in enumerate(tokens):
+        found_at[token].append(position)
+    positions = [_positions(term, tokens, found_at) for term in terms]
     if not any(positions):
         return 0.0
     parts = (
@@ -82,14 +82,14 @@ def _score(terms: Sequence[Term], weights: Sequence[float], tokens: Sequence[str
 
 
 def _positions(
-    term: Term, tokens: Sequence[str], where: Mapping[str, Sequence[int]]
+    term: Term, tokens: Sequence[str], found_at: Mapping[str, Sequence[int]]
 ) -> Sequence[int]:
     """Return the positions at which a term ends in a text, ascending."""
     *first, last = term.tokens
     if not term.prefix:
-        ends = where.get(last, ())
+        ends = found_at.get(last, ())
     else:
-        ends = [place for place, token in enumerate(tokens) if token.startswith(last)]
+        ends = [position for position, token in enumerate(tokens) if token.startswith(last)]
     if not first:
         return ends
     size = len(first)
@@ -97,7 +97,7 @@ def _positions(
 
 
 def _coverage(weights: Sequence[float], positions: Sequence[Sequence[int]], length: int) -> float:
-    times = {number: len(places) for number, places in enumerate(positions) if places}
+    times = {number: len(ends) for number, ends in enumerate(positions) if ends}
     score: float = bm25(times, weights, length, CorpusTotals(1, SHORT))
     return score / (_BM25_LIMIT * sum(weights))
 

@@ -197,11 +197,11 @@ class QuantizedQuery:
 class VectorSketches(Protocol):
     """The sketches of a generation."""
 
-    def nearest(self, asked: QuantizedQuery, limit: int) -> dict[int, float]:
+    def nearest(self, query: QuantizedQuery, limit: int) -> dict[int, float]:
         """Return the log positions of the nearest sketches with their cosines, best first."""
         ...
 
-    def cosines(self, asked: QuantizedQuery, places: Sequence[int]) -> dict[int, float]:
+    def cosines(self, query: QuantizedQuery, positions: Sequence[int]) -> dict[int, float]:
         """Return the cosines of the sketches at log positions; others are omitted."""
         ...
 

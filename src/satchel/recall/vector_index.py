@@ -122,7 +122,7 @@ def pending_generation(view: View) -> GenerationInfo | None:
     return _stored(view.side(_MAKING), _MAKING)
 
 
-def seen_by(view: View, info: GenerationInfo) -> VectorProgress:
+def progress_of(view: View, info: GenerationInfo) -> VectorProgress:
     """Return the progress of a generation; the start of the log if none is stored."""
     name = _SEEN + sketches.key_of(info.generation)
     try:
@@ -414,7 +414,7 @@ _STEP_SIZE = 256
 _LONG = 1 << 10
 """Bytes that cost as much as a short record."""
 
-Keeper = Callable[[GenerationInfo | None], Embedder | None]
+EmbedderChoice = Callable[[GenerationInfo | None], Embedder | None]
 """Returns the embedder for a generation, or for a bank's first; None to compute none.
 
 If the embedder has another revision than the generation, a new generation replaces it.
@@ -443,40 +443,40 @@ class StepBudget:
         self._spent += max(1, sum(1 + len(each.record.body) // _LONG for each in records))
 
 
-def is_behind(view: View, keeper: Keeper) -> bool:
+def is_behind(view: View, choose: EmbedderChoice) -> bool:
     """Return whether a bank needs a step of ``keep_up``."""
     used, entries = current_generation(view), entries_of(view.head)
     if used is None:
-        return bool(entries) and keeper(pending_generation(view)) is not None
-    embedder = keeper(used)
+        return bool(entries) and choose(pending_generation(view)) is not None
+    embedder = choose(used)
     return embedder is not None and (
-        seen_by(view, used).place < view.head.size
+        progress_of(view, used).place < view.head.size
         or not used.is_of(embedder)
         or _is_outgrown(used, entries)
     )
 
 
-def keep_up(store: Store, ledger: Ledger, keeper: Keeper, most: int) -> int:
+def keep_up(store: Store, ledger: Ledger, choose: EmbedderChoice, most: int) -> int:
     """Do one step, and return how many vectors were computed.
 
     Args:
         store: The store, open for writing.
         ledger: The bank.
-        keeper: Returns the embedder.
+        choose: Returns the embedder.
         most: Budget of the step; see ``StepBudget``.
 
     Raises:
         SatchelError: If the bank, the store or the model fails. Finished vectors are stored.
     """
     with ledger.reading() as view:
-        if not is_behind(view, keeper):
+        if not is_behind(view, choose):
             return 0
         used, making, entries = (
             current_generation(view),
             pending_generation(view),
             entries_of(view.head),
         )
-    embedder = keeper(used or making)
+    embedder = choose(used or making)
     if embedder is None:
         return 0
     left = StepBudget(max(1, most // embedder.cost) if isinstance(embedder, SlowEmbedder) else most)
@@ -504,7 +504,7 @@ def _step(
     own, together = info.embedder(embedder), min(_STEP_SIZE, left.most)
     while True:
         with ledger.reading() as view:
-            seen, size = seen_by(view, info), view.head.size
+            seen, size = progress_of(view, info), view.head.size
             if seen.place >= size:
                 return True
             if not left:
@@ -550,10 +550,14 @@ def _completed_imports(view: View, records: list[VerifiedRecord], top: int) -> I
 def _near_erased(view: View, records: list[VerifiedRecord]) -> Iterator[list[VerifiedRecord]]:
     """Yield the memories whose sketches were removed together with those of erased ones."""
     erased = [each.model.entry for each in records if isinstance(each.model, Erasure)]
-    parts = {place // SKETCHED_TOGETHER for place in view.places(erased).values()} if erased else ()
+    parts = (
+        {position // SKETCHED_TOGETHER for position in view.places(erased).values()}
+        if erased
+        else ()
+    )
     for number in sorted(parts):
-        places = range(number * SKETCHED_TOGETHER, (number + 1) * SKETCHED_TOGETHER)
-        part = view.at(places)
+        positions = range(number * SKETCHED_TOGETHER, (number + 1) * SKETCHED_TOGETHER)
+        part = view.at(positions)
         yield [
             each for each in part if isinstance(each.model, Entry) and _CURRENT.matches(each.row)
         ]

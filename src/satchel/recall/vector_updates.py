@@ -214,7 +214,7 @@ def _exclusive(bank: OpenBank) -> Iterator[bool]:
 
 
 @contextmanager
-def opened_to_ask(
+def open_bank_for_query(
     settings: Settings,
     bank: str | None,
     text: str,

@@ -186,9 +186,9 @@ def recalled_listing(bank: OpenBank, options: RecallOptions) -> ContextListing:
         UsageError: If an option is not valid.
         VerificationError: If the bank does not verify.
     """
-    scoped = bank.asked("recall")
+    permitted = bank.asked("recall")
     query = replace(query_of(options), limit=options.limit or _LIMIT, budget=None)
-    with scoped.ledger.reading() as view:
+    with permitted.ledger.reading() as view:
         recalled = recall(
             view,
             query,
@@ -205,16 +205,16 @@ def recalled_listing(bank: OpenBank, options: RecallOptions) -> ContextListing:
 
 def newest_listing(bank: OpenBank, request: ListRequest) -> ContextListing:
     """Return a page of memories, newest first."""
-    scoped = bank.asked("list")
-    with scoped.ledger.reading() as view:
+    permitted = bank.asked("list")
+    with permitted.ledger.reading() as view:
         items = list(_items(view, choose_memories(view, request)[: request.limit]))
         return _listing(bank, view, items, 4 * BUDGET, "There are no such memories.")
 
 
 def shown_listing(bank: OpenBank, memory: str) -> ContextListing:
     """Return a memory, followed by its other versions."""
-    scoped = bank.asked("show")
-    with scoped.ledger.reading() as view:
+    permitted = bank.asked("show")
+    with permitted.ledger.reading() as view:
         logged = find_memory(view, memory)
         others = [each for each in versions_of(view, logged) if each.seq != logged.seq]
         items = list(_items(view, [logged, *reversed(others)], states=True))

@@ -243,8 +243,8 @@ def rehydrate_memories(source: OpenBank | MemoryFile, options: RehydrateOptions)
     if isinstance(source, MemoryFile):
         with view_of_file(source.settings, source.file, source.source) as (view, context):
             return _rehydrated(source.settings, view, options, context)
-    scoped = source.asked("rehydrate")
-    with scoped.ledger.reading() as view:
+    permitted = source.asked("rehydrate")
+    with permitted.ledger.reading() as view:
         result = _rehydrated(source.settings, view, options, _token_context(source))
         result = msgspec.structs.replace(result, notes=[*notes_of(view), *result.notes])
     ids = [entry.id for entry in result.entries]

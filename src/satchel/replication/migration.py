@@ -390,7 +390,7 @@ class _MigrationTask:
         if self._options.progress is not None:
             self._progress.begin(self._source, banks)
         with ThreadPoolExecutor(min(self._options.jobs, len(banks))) as pool:
-            running = {pool.submit(self._one, bank): bank for bank in banks}
+            running = {pool.submit(self._migrate_bank, bank): bank for bank in banks}
             try:
                 for future in as_completed(running):
                     done = results[running[future]] = future.result()
@@ -401,10 +401,10 @@ class _MigrationTask:
                 raise
         return [results[bank] for bank in banks]
 
-    def _one(self, bank: str) -> MigratedBank:
+    def _migrate_bank(self, bank: str) -> MigratedBank:
         began = now()
         try:
-            done = self._migrated(bank)
+            done = self._copy_and_verify(bank)
         except SatchelError as error:
             done = MigratedBank(
                 bank=bank,
@@ -421,7 +421,7 @@ class _MigrationTask:
         )
         return with_receipt(self._source, done, account_of_log(done, (source, target), began))
 
-    def _migrated(self, bank: str) -> MigratedBank:
+    def _copy_and_verify(self, bank: str) -> MigratedBank:
         carried, blobs = 0, 0
         for _ in range(_TRIES):
             exchange = self._pushed(bank)
@@ -645,7 +645,7 @@ def resolve_ends(
     if all(stores) and not any(configs):
         return tuple(_settings(home, config, end, env) for end in stores)
     raise UsageError(
-        "two stores or two configurations are required",
+        "the current and the new store are required",
         hint="Use --from-config and --to-config, or FROM and TO.",
     )
 

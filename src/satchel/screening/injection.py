@@ -157,18 +157,18 @@ def hidden_in(text: str) -> Iterator[str]:
     if some.isascii() and not _may_hide(some):
         return
     for pattern, decode in _WAYS:
-        for number, found in enumerate(pattern.finditer(some)):
+        for number, match in enumerate(pattern.finditer(some)):
             if number == _MOST:
                 break
-            said = _decoded(decode, found.group())
-            if said:
-                yield said
+            decoded = _decoded(decode, match.group())
+            if decoded:
+                yield decoded
     if len(_PERCENT.findall(some)) > 1:
         yield unquote(some)
     if _ESCAPED.search(some):
-        yield _ESCAPED.sub(lambda one: _unescaped(one.group()), some)
+        yield _ESCAPED.sub(lambda escape: _unescaped(escape.group()), some)
     if _SPACED.search(some):
-        yield _SPACED.sub(lambda one: one.group().replace(" ", ""), some)
+        yield _SPACED.sub(lambda escape: escape.group().replace(" ", ""), some)
 
 
 def _may_hide(text: str) -> bool:
@@ -197,58 +197,60 @@ def turned(seen: str) -> Iterator[str]:
         yield some[::-1]
 
 
-def _decoded(decode: Callable[[str], bytes | str], found: str) -> str:
+def _decoded(decode: Callable[[str], bytes | str], encoded: str) -> str:
     try:
-        raw = decode(found)
+        raw = decode(encoded)
     except (ValueError, binascii.Error, KeyError):
         return ""
     text = raw if isinstance(raw, str) else raw.decode("utf-8", "replace")
-    shown = sum(one.isprintable() or one in "\n\t" for one in text) - text.count("\ufffd")
-    return text if len(text) >= _LEAST and shown / len(text) >= _PRINTABLE else ""
+    printable = sum(
+        character.isprintable() or character in "\n\t" for character in text
+    ) - text.count("\ufffd")
+    return text if len(text) >= _LEAST and printable / len(text) >= _PRINTABLE else ""
 
 
-def _base64(found: str) -> bytes:
-    plain = found.rstrip("=").replace("-", "+").replace("_", "/")
+def _base64(encoded: str) -> bytes:
+    plain = encoded.rstrip("=").replace("-", "+").replace("_", "/")
     plain = plain[: len(plain) // 4 * 4 + (len(plain) % 4 if len(plain) % 4 > 1 else 0)]
     return base64.b64decode(plain + "=" * (-len(plain) % 4))
 
 
-def _base32(found: str) -> bytes:
-    plain = found.rstrip("=")
+def _base32(encoded: str) -> bytes:
+    plain = encoded.rstrip("=")
     return base64.b32decode(plain + "=" * (-len(plain) % 8))
 
 
-def _hex(found: str) -> bytes:
-    digits = re.sub(r"[\s:]", "", found)
+def _hex(encoded: str) -> bytes:
+    digits = re.sub(r"[\s:]", "", encoded)
     return bytes.fromhex(digits[: len(digits) // 2 * 2])
 
 
-def _binary(found: str) -> bytes:
-    return bytes(int(one, 2) for one in re.findall("[01]{8}", found))
+def _binary(encoded: str) -> bytes:
+    return bytes(int(byte, 2) for byte in re.findall("[01]{8}", encoded))
 
 
-def _morse(found: str) -> str:
-    words = re.split(r"\s*/\s*", found)
-    return " ".join("".join(_CODE.get(one, "") for one in word.split()) for word in words)
+def _morse(encoded: str) -> str:
+    words = re.split(r"\s*/\s*", encoded)
+    return " ".join("".join(_CODE.get(letter, "") for letter in word.split()) for word in words)
 
 
-def _ascii85(found: str) -> bytes:
-    return base64.a85decode(found[2:-2])
+def _ascii85(encoded: str) -> bytes:
+    return base64.a85decode(encoded[2:-2])
 
 
-def _base85(found: str) -> bytes:
-    return base64.b85decode(found)
+def _base85(encoded: str) -> bytes:
+    return base64.b85decode(encoded)
 
 
-def _tagged(found: str) -> str:
-    return "".join(chr(ord(one) - 0xE0000) for one in found)
+def _tagged(encoded: str) -> str:
+    return "".join(chr(ord(character) - 0xE0000) for character in encoded)
 
 
-def _unescaped(found: str) -> str:
+def _unescaped(escaped: str) -> str:
     return "".join(
-        chr(int(one, 16))
-        for one in re.findall(r"\\u([0-9a-fA-F]{4})|\\x[0-9a-fA-F]{2}", found)
-        if one
+        chr(int(code, 16))
+        for code in re.findall(r"\\u([0-9a-fA-F]{4})|\\x[0-9a-fA-F]{2}", escaped)
+        if code
     )
 
 

@@ -150,8 +150,8 @@ def may_be_disguised(data: bytes) -> bool:
     if data.isascii():
         return False
     # Searching a single byte is fast, and ordinary text has few of them.
-    there = [starts for first, starts in _STARTS.items() if first in data]
-    return any(start in data for starts in there for start in starts)
+    candidates = [starts for first, starts in _STARTS.items() if first in data]
+    return any(start in data for starts in candidates for start in starts)
 
 
 class VisibleText(NamedTuple):

@@ -12,7 +12,7 @@ and digits can start, and is possessive after its mark, so the time is linear in
 import base64
 import binascii
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -279,15 +279,15 @@ def vendor_secrets(text: str) -> Iterator[SensitiveSpan]:
     """Yield the secrets with a vendor's format, in any order, possibly twice."""
     for mark, shape in _by_mark:
         if mark in text:
-            yield from _of_shape(shape, text)
+            yield from _shape_matches(shape, text)
 
 
-def _of_shape(shape: Shape, text: str) -> Iterator[SensitiveSpan]:
+def _shape_matches(shape: Shape, text: str) -> Iterator[SensitiveSpan]:
     pattern = shape.pattern
     group = "secret" if "secret" in pattern.groupindex else 0
-    for found in pattern.finditer(text):
-        if shape.accepts(found[group]):
-            yield SensitiveSpan(found.start(group), found.end(group), shape.kind)
+    for match in pattern.finditer(text):
+        if shape.accepts(match[group]):
+            yield SensitiveSpan(match.start(group), match.end(group), shape.kind)
 
 
 # Not within a word, a decimal number or a telephone number; grouped by one separator throughout.
@@ -313,10 +313,10 @@ _DOUBLED = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
 
 def card_numbers(text: str) -> Iterator[SensitiveSpan]:
     """Yield the payment cards in a text."""
-    for found in _number.finditer(text):
-        start = found.start()
-        if is_card(found[0]) and not _another_number(text[max(0, start - _BEFORE) : start]):
-            yield SensitiveSpan(start, found.end(), "card-number")
+    for match in _number.finditer(text):
+        start = match.start()
+        if is_card(match[0]) and not _another_number(text[max(0, start - _BEFORE) : start]):
+            yield SensitiveSpan(start, match.end(), "card-number")
 
 
 def is_card(text: str) -> bool:
@@ -452,10 +452,10 @@ def _end_of_bare(text: str, start: int) -> int:
 @lru_cache(maxsize=4096)
 def names_secret(name: str) -> str | None:
     """Return ``password`` or ``key`` if a member of this name contains a secret, else None."""
-    found = _whole_name(name)
-    if found is None or (found["key"] is not None and _names_something_else(found["before"])):
+    match = _whole_name(name)
+    if match is None or (match["key"] is not None and _names_something_else(match["before"])):
         return None
-    return "key" if found["key"] is not None else "password"
+    return "key" if match["key"] is not None else "password"
 
 
 def is_named_secret(value: str, names: str) -> bool:
@@ -613,7 +613,7 @@ def find_secrets(
         return []
     return [
         Secret(span.kind, *visible.original(span.start, span.end))
-        for span in _all_spans(_hidden_tokens(visible.text), names, known)
+        for span in _all_spans(hide_tokens(visible.text), names, known)
     ]
 
 
@@ -631,7 +631,7 @@ def value_of(secret: Secret, text: str) -> str:
     return visible_text(text[secret.start : secret.end]).text
 
 
-def _hidden_tokens(text: str) -> str:
+def hide_tokens(text: str) -> str:
     """Blank out tokens of an earlier scrubbing, without changing positions."""
     if "[REDACTED:" not in text:
         return text
@@ -649,7 +649,7 @@ def _all_spans(
     settled: list[SensitiveSpan] = []
     left = text
     for _ in range(_ROUNDS):
-        spans = _merged(chain(_rules(left, names), _repeats(left, known)))
+        spans = merge_spans(chain(_rules(left, names), _repeats(left, known)), _RANK)
         if not spans:
             return sorted(settled)
         settled += spans
@@ -687,13 +687,13 @@ def _in_word(text: str, at: int) -> bool:
     return 0 <= at < len(text) and (text[at].isalnum() or text[at] in "_-")
 
 
-def _merged(spans: Iterable[SensitiveSpan]) -> list[SensitiveSpan]:
-    """Merge overlapping spans; the more certain kind names them."""
+def merge_spans(spans: Iterable[SensitiveSpan], rank: Mapping[str, int]) -> list[SensitiveSpan]:
+    """Merge overlapping spans; of their kinds, the one with the lowest rank names them."""
     merged: list[SensitiveSpan] = []
     for span in sorted(spans):
         if merged and span.start < merged[-1].end:
             last = merged[-1]
-            kind = min(last.kind, span.kind, key=_RANK.__getitem__)
+            kind = min(last.kind, span.kind, key=rank.__getitem__)
             merged[-1] = SensitiveSpan(last.start, max(last.end, span.end), kind)
         else:
             merged.append(span)

@@ -142,19 +142,19 @@ def state_at(view: View, element: VerifiedRecord) -> VerifiedRecord | None:
     pointer = pointer_in(element.model)
     if pointer is None:
         return None
-    found = view.get([pointer]).get(pointer)
-    if found is not None:
-        return found if event_of(found.model) == "state" else None
+    change = view.get([pointer]).get(pointer)
+    if change is not None:
+        return change if event_of(change.model) == "state" else None
     older = (each for each in back(view, element) if event_of(each.model) == "state")
     return next(older, None)
 
 
 def element_of(view: View, pointer: VerifiedRecord) -> VerifiedRecord | None:
     """Return the element that a fork or a checkpoint points to; the newest before an erased one."""
-    wanted = parent_of(pointer.model) or ""
-    found = view.get([wanted]).get(wanted)
-    if found is not None:
-        return found
+    identity = parent_of(pointer.model) or ""
+    element = view.get([identity]).get(identity)
+    if element is not None:
+        return element
     session, step = session_of(pointer), count_in(pointer.model, "step")
     for logged in view.newest(_everything(session, pointer.seq)):
         if event_of(logged.model) in ELEMENTS and 0 <= count_in(logged.model, "step") <= step:
@@ -174,8 +174,8 @@ def session_of(logged: VerifiedRecord) -> str:
 def is_current(view: View, logged: VerifiedRecord) -> bool:
     """Return whether a record that was read as of an earlier position is current and not held."""
     hold = logged.row.hold
-    for said in view.status_events(logged):
-        hold = HOLDS.get(said.state, hold)
+    for status in view.status_events(logged):
+        hold = HOLDS.get(status.state, hold)
     return not hold and view.retirement(logged.row) is None
 
 
@@ -232,16 +232,16 @@ class _Back:
     def _expected_element(self) -> VerifiedRecord | None:
         """Return a record by its ID, from anywhere in the log."""
         if self._loaded[0] != self._expected:
-            wanted = self._expected or ""
-            self._loaded = self._expected, self._view.get([wanted]).get(wanted)
+            identity = self._expected or ""
+            self._loaded = self._expected, self._view.get([identity]).get(identity)
         return self._loaded[1]
 
     def _next(self, session: str) -> VerifiedRecord | None:
         """Return the next elements: in another order of the log, or before its first element."""
         if self._expected is None:
             return None
-        found = self._expected_element()
-        return found or self._view.get([session]).get(session)
+        element = self._expected_element()
+        return element or self._view.get([session]).get(session)
 
     def _uncounted(self, last: VerifiedRecord) -> Iterator[VerifiedRecord]:
         """Yield the messages of a conversation of other software, in the order of the log."""

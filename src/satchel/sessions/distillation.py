@@ -74,8 +74,8 @@ class Turns:
 
 def _number(done: CheckpointInfo) -> int:
     """Return the number of a distillation; the first ones may be missing."""
-    found = (done.distillation or {}).get("number")
-    return found if type(found) is int and found < _MOST_NUMBER else 0
+    number = (done.distillation or {}).get("number")
+    return number if type(number) is int and number < _MOST_NUMBER else 0
 
 
 def memory_of(finding: DistilledFinding, start: VerifiedRecord, at: str, provider: str) -> Semantic:
@@ -84,13 +84,13 @@ def memory_of(finding: DistilledFinding, start: VerifiedRecord, at: str, provide
     It has the trust of an agent's statement, whatever the role of the speaker.
     """
     model = start.model
-    said = model.scope if isinstance(model, SessionEvent) else None
-    whose = said or Scope()
+    stated = model.scope if isinstance(model, SessionEvent) else None
+    owner = stated or Scope()
     return Semantic(
         text=finding.text,
         kind=finding.kind,
         created_at=at,
-        scope=Scope(user=whose.user, agent=whose.agent, app=whose.app, run=key_of(start)),
+        scope=Scope(user=owner.user, agent=owner.agent, app=owner.app, run=key_of(start)),
         sources=tuple(Evidence(kind="message", id=turn) for turn in finding.turns),
         origin=Origin(provider=provider, trust=TrustClass.AGENT),
     )

@@ -79,20 +79,20 @@ def members(model: Model) -> dict[str, Any]:
 
 def count_in(model: Model, name: str) -> int:
     """Return ``number`` or ``step`` of an event; ``FOREIGN`` if it has none."""
-    found = members(model).get(name)
-    return found if type(found) is int and found >= 0 else FOREIGN
+    value = members(model).get(name)
+    return value if type(value) is int and value >= 0 else FOREIGN
 
 
 def pointer_in(model: Model, name: str = "state") -> str | None:
     """Return an ID that an event names."""
-    found = members(model).get(name)
-    return found if isinstance(found, str) and is_id(found) else None
+    value = members(model).get(name)
+    return value if isinstance(value, str) and is_id(value) else None
 
 
 def parent_of(model: Model) -> str | None:
     """Return the ID of the previous element, or of the conversation's first record."""
-    found = model.parent if isinstance(model, SessionEvent) else None
-    return found if found is not None and is_id(found) else None
+    parent = model.parent if isinstance(model, SessionEvent) else None
+    return parent if parent is not None and is_id(parent) else None
 
 
 def key_of(logged: VerifiedRecord) -> str:

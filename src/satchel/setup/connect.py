@@ -202,7 +202,7 @@ def dumped(value: Mapping[str, Any], like: str | None) -> str:
 
 def _filled(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return a value without empty tables."""
-    return {name: said for name, said in value.items() if said != {}}
+    return {name: member for name, member in value.items() if member != {}}
 
 
 def _write(path: Path, text: str, mode: int) -> None:

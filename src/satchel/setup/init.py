@@ -86,7 +86,7 @@ def initialise(settings: Settings, name: str | None, owner: OwnerKey) -> InitRes
     )
 
 
-def bank_to_fill(
+def open_or_create_bank(
     settings: Settings,
     store: Store,
     bank: str | None,
@@ -116,19 +116,19 @@ def bank_to_fill(
 
 
 @contextmanager
-def opened_to_fill(
+def open_bank_for_writing(
     settings: Settings,
     bank: str | None,
     owner: OwnerKey,
     on_created: Callable[[InitResult], None] | None = None,
 ) -> Iterator[OpenBank]:
-    """Open the configured store and one of its banks for writing; see ``bank_to_fill``."""
+    """Open the configured store and one of its banks for writing; see ``open_or_create_bank``."""
     if not has_store(settings):
         created = initialise(settings, bank, owner)
         if on_created is not None:
             on_created(created)
     with configured_store(settings, for_holder=True) as store:
-        yield bank_to_fill(settings, store, bank, owner, on_created)
+        yield open_or_create_bank(settings, store, bank, owner, on_created)
 
 
 def _default_bank_of(

@@ -318,8 +318,8 @@ class DiffOptions(Options):
 def diff(settings: Settings, options: DiffOptions, *, banks_only: bool = False) -> Comparison:
     """Compare the current memories of two banks or files, or of a bank at two times.
 
-    Memories are equal if their content is, whatever their IDs. The command exits with status 0 if
-    they are equal, and 1 if they differ.
+    Memories are equal if all of their members except the ID are, including where they came from.
+    Exit status: 0 if all are equal, 1 if not.
 
     Args:
         settings: Settings with the store.

@@ -29,7 +29,7 @@ from satchel.ledger.decisions import Decider
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.model.records import Semantic
-from satchel.stores.postgres import PostgresStore, is_made
+from satchel.stores.postgres import PostgresStore, store_is_created
 from satchel.stores.postgres.statements import VERSION
 
 if TYPE_CHECKING:
@@ -173,13 +173,13 @@ def test_two_machines_with_keys_and_witnesses_of_their_own_write_one_log(
 
 def test_readers_create_nothing(place: str, postgres: str) -> None:
     """Not even a schema."""
-    assert not is_made(place)
+    assert not store_is_created(place)
     with pytest.raises(StoreVersionError, match="empty"):
         PostgresStore(place, read_only=True)
     schema = schema_of(place)
     assert run_sql(postgres, f"SELECT to_regnamespace('{schema}')") == [(None,)]
     PostgresStore(place).close()
-    assert is_made(place)
+    assert store_is_created(place)
 
 
 def test_a_newer_store_and_tables_of_others_are_refused(place: str, postgres: str) -> None:
@@ -234,13 +234,13 @@ def test_an_older_store_is_brought_up_to_date_once_and_a_copy_is_kept(
     assert run_sql(postgres, f"SELECT version FROM {schema}.store") == [(0,)]  # noqa: S608 - our own names
 
     newer = PostgresStore(place, steps={0: step})
-    assert newer.kept is not None
-    assert run_sql(postgres, f"SELECT version FROM {newer.kept}.store") == [(0,)]  # noqa: S608 - our own names
-    assert run_sql(postgres, f"SELECT count(*) FROM {newer.kept}.record") == [(22,)]  # noqa: S608 - our own names
+    assert newer.migration_backup is not None
+    assert run_sql(postgres, f"SELECT version FROM {newer.migration_backup}.store") == [(0,)]  # noqa: S608 - our own names
+    assert run_sql(postgres, f"SELECT count(*) FROM {newer.migration_backup}.record") == [(22,)]  # noqa: S608 - our own names
     again = PostgresStore(place, steps={0: step})
-    assert again.kept is None
+    assert again.migration_backup is None
     assert listed(Ledger(again, ledger.bank, writer=None)) == before
-    run_sql(postgres, f"DROP SCHEMA {newer.kept} CASCADE")
+    run_sql(postgres, f"DROP SCHEMA {newer.migration_backup} CASCADE")
     again.close()
     newer.close()
 

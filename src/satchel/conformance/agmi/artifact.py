@@ -180,12 +180,12 @@ class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
             keys=frozenset([self._owner.did]),
             seen=StatementHistory(self._root / "seen" / "seen.jsonl"),
         )
-        found = verify_artifact(
+        report = verify_artifact(
             self._path(which), policy, VerificationRequest(deep=True, require_fresh=True)
         )
-        if found.outcome is not Outcome.GOOD:
-            said = "; ".join(one.message for one in found.findings) or found.outcome
-            raise VerificationError(f"{found.outcome}: {said}")
+        if report.outcome is not Outcome.GOOD:
+            reasons = "; ".join(finding.message for finding in report.findings) or report.outcome
+            raise VerificationError(f"{report.outcome}: {reasons}")
         records, proofs = list[Sealed](), list[LeafProof]()
         for line in self._lines(which)[1:-2]:
             value = msgspec.json.decode(line)

@@ -80,11 +80,11 @@ class SatchelPostgres(SatchelSqlite):
 
     def snapshot_store(self) -> object:
         """Copy the tables, as a backup of the server would."""
-        kept = f"agmi_{secrets.token_hex(8)}"
-        self._sql(f"CREATE SCHEMA {kept}")
+        snapshot = f"agmi_{secrets.token_hex(8)}"
+        self._sql(f"CREATE SCHEMA {snapshot}")
         for table in _TABLES:
-            self._sql(f"CREATE TABLE {kept}.{table} AS TABLE {self._schema}.{table}")
-        return kept
+            self._sql(f"CREATE TABLE {snapshot}.{table} AS TABLE {self._schema}.{table}")
+        return snapshot
 
     def restore_store(self, token: object) -> None:
         """Restore the copy."""
@@ -103,11 +103,11 @@ class SatchelPostgres(SatchelSqlite):
 
     def _rows(self, which: int) -> list[Record]:
         sql = f"SELECT * FROM {self._schema}.record WHERE bank = %s AND seq >= %s ORDER BY seq"  # noqa: S608
-        found = self._raw.execute(sql, self._where(which, 0))
-        names = [column.name for column in found.description or ()]
+        cursor = self._raw.execute(sql, self._where(which, 0))
+        names = [column.name for column in cursor.description or ()]
         return [
             Record(seq=seq, fields=dict(zip(names, row, strict=True)))
-            for seq, row in enumerate(found)
+            for seq, row in enumerate(cursor)
         ]
 
     def _set(self, seq: int, column: str, value: bytes) -> None:

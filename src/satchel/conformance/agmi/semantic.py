@@ -61,15 +61,16 @@ class SatchelSemantic(SemanticMemoryAdapter):  # type: ignore[misc]  # agmi has 
         return "words alone, no vectors; signatures prove the channel; imperatives held back"
 
     def _shown(self, query: str, user_id: str, where: dict[str, Any]) -> list[Retrieved]:
-        asked = RehydrateRequest(
+        request = RehydrateRequest(
             task=query, budget=_BUDGET, user=user_id, trust=TrustClass.AGENT, enforce="all"
         )
         with self._ledger.reading() as view:
-            found = rehydrate(view, asked, RehydrateContext())
-            entries = view.get([one.id for one in found.entries])
-        wanted = {f"{name}={value}" for name, value in where.items()}
+            context = rehydrate(view, request, RehydrateContext())
+            entries = view.get([entry.id for entry in context.entries])
+        required = {f"{name}={value}" for name, value in where.items()}
         return [
-            Retrieved(text=str(entry.text), user_id=user_id, score=one.score)
-            for one in found.entries
-            if isinstance(entry := entries[one.id].model, Semantic) and wanted <= {*entry.tags}
+            Retrieved(text=str(memory.text), user_id=user_id, score=entry.score)
+            for entry in context.entries
+            if isinstance(memory := entries[entry.id].model, Semantic)
+            and required <= {*memory.tags}
         ]

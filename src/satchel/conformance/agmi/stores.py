@@ -18,7 +18,7 @@ from satchel.model.values import Origin, Scope
 from satchel.ports.store import Store
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.ladybug.database import FILE, engine
-from satchel.stores.ladybug.statements import made_of
+from satchel.stores.ladybug.statements import create_statement
 from satchel.stores.sqlite import SqliteStore
 
 FOUNDING = 2
@@ -226,7 +226,7 @@ class SatchelLadybug(SatchelSqlite):
         """Write a row at a position, replacing any other."""
         self.delete_raw(record.seq)
         row = {**record.fields, "place": self._place(0, record.seq)}
-        self._cypher(f"UNWIND $rows AS x {made_of('Record')}", rows=[row])
+        self._cypher(f"UNWIND $rows AS x {create_statement('Record')}", rows=[row])
 
     def delete_raw(self, seq: int) -> None:
         """Delete a row."""
@@ -264,13 +264,13 @@ class SatchelLadybug(SatchelSqlite):
         first = self._place(which, 0)
         within = "r.place >= $first AND r.place < $after"
         cypher = f"MATCH (r:Record) WHERE {within} RETURN r ORDER BY r.place"
-        found = self._cypher(cypher, first=first, after=first + _STRETCH // 2)
+        nodes = self._cypher(cypher, first=first, after=first + _STRETCH // 2)
         return [
             Record(
                 seq=seq,
                 fields={name: value for name, value in node.items() if not name.startswith("_")},
             )
-            for seq, (node,) in enumerate(found)
+            for seq, (node,) in enumerate(nodes)
         ]
 
     def _place(self, which: int, seq: int) -> int:

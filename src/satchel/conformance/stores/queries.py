@@ -27,8 +27,8 @@ from satchel.ports.store import ColumnChange, Reader
 from satchel.stores.text_search import FEW
 
 
-def _scan(reader: Reader, wanted: Filter, after: int) -> Iterator[Row]:
-    return reader.scan(BANK, wanted, after=after)
+def _scan(reader: Reader, where: Filter, after: int) -> Iterator[Row]:
+    return reader.scan(BANK, where, after=after)
 
 
 def _linked(reader: Reader, end: str, *, incoming: bool) -> Iterator[Row]:
@@ -36,7 +36,7 @@ def _linked(reader: Reader, end: str, *, incoming: bool) -> Iterator[Row]:
 
 
 @given(st.lists(st.integers(-3, 40), max_size=30), st.integers(-1, 30))
-def test_places_and_ids_are_found_whatever_is_asked(
+def test_log_positions_and_ids_are_found_in_any_order(
     store: StoreSubject, places: list[int], after: int
 ) -> None:
     """For all positions: existing ones are returned, once; others are skipped."""
@@ -52,7 +52,7 @@ def test_places_and_ids_are_found_whatever_is_asked(
         assert listed == [row.columns() for row in rows[after + 1 :]]
 
 
-def test_ids_are_found_by_their_first_digits(store: StoreSubject) -> None:
+def test_ids_are_found_by_prefix(store: StoreSubject) -> None:
     """Up to the limit, sorted; of this bank only."""
     with bench(store) as both:
         rows = both.append(*map(memory, range(300)))
@@ -118,15 +118,15 @@ def test_filters_find_what_the_oracle_finds(
     with bench(store) as both:
         both.append(*drafts)
         both.append(memory(1), changes=changes)
-        for wanted in data.draw(st.lists(_FILTERS, min_size=1, max_size=5)):
-            both.same(partial(_scan, wanted=wanted, after=data.draw(_AFTER)))
+        for where in data.draw(st.lists(_FILTERS, min_size=1, max_size=5)):
+            both.same(partial(_scan, where=where, after=data.draw(_AFTER)))
 
 
-def test_each_member_of_a_filter_counts(store: StoreSubject) -> None:
+def test_each_member_of_a_filter_is_applied(store: StoreSubject) -> None:
     """Alone, and with retired or held records: each excludes rows that the others do not."""
     words = ("a", "b", None)
-    scopes = [Scope(user=one, agent=two) for one in words for two in words]
-    scopes += [Scope(run=one, app=two) for one in words for two in words]
+    scopes = [Scope(user=first, agent=second) for first in words for second in words]
+    scopes += [Scope(run=first, app=second) for first in words for second in words]
     drafts: list[Model] = [Semantic(text="x", scope=scope) for scope in scopes]
     drafts += [Semantic(text="x", kind=kind, created_at=_NEXT) for kind in ("a", "b", "")]
     drafts += [Semantic(text="x", occurred_at=day) for day in (_DAY, _NEXT, _LAST)]
@@ -143,15 +143,15 @@ def test_each_member_of_a_filter_counts(store: StoreSubject) -> None:
         both.append(memory(2))
         filters = [Filter(**{name: value}) for name, values in _MEMBERS.items() for value in values]
         filters += [
-            replace(wanted, as_of=moment, retired=retired, held=held)
-            for wanted in filters
+            replace(where, as_of=moment, retired=retired, held=held)
+            for where in filters
             for moment in (None, 4, size, size + 1)
             for retired in (False, True)
             for held in (False, True)
         ]
-        for wanted in filters:
-            both.same(partial(_scan, wanted=wanted, after=-1))
-        both.same(partial(_scan, wanted=Filter(), after=3))
+        for where in filters:
+            both.same(partial(_scan, where=where, after=-1))
+        both.same(partial(_scan, where=Filter(), after=3))
 
 
 def test_a_listing_streams(store: StoreSubject) -> None:
@@ -194,7 +194,7 @@ def test_links_are_followed_both_ways(store: StoreSubject) -> None:
         assert len(both.same(partial(_linked, end="elsewhere", incoming=True))) == 2  # noqa: PLR2004
 
 
-def test_words_nominate_current_rows(store: StoreSubject) -> None:
+def test_words_find_current_rows_only(store: StoreSubject) -> None:
     """A word in a sentence is found in any script, until its row is retired."""
     with bench(store) as both:
         both.need("full_text")
@@ -217,19 +217,19 @@ def test_words_nominate_current_rows(store: StoreSubject) -> None:
             assert places_of(reader.candidates(BANK, "金曜日", limit=9)) == [1]
 
 
-def test_words_are_those_of_one_bank(store: StoreSubject) -> None:
+def test_words_find_rows_of_one_bank_only(store: StoreSubject) -> None:
     """Texts of another bank nominate nothing here."""
     with bench(store) as both:
         both.need("full_text")
         both.append(memory(0), Semantic(text="harbour"))
         both.append(Semantic(text="harbour"), Semantic(text="staging"), bank=OTHER)
         with both.store.reading() as reader:
-            found = {
+            positions = {
                 (bank, word): places_of(reader.candidates(bank, word, limit=9))
                 for bank in (BANK, OTHER)
                 for word in ("harbour", "staging")
             }
-        assert found == {
+        assert positions == {
             (BANK, "harbour"): [1],
             (BANK, "staging"): [],
             (OTHER, "harbour"): [0],
@@ -237,7 +237,7 @@ def test_words_are_those_of_one_bank(store: StoreSubject) -> None:
         }
 
 
-def test_the_best_match_comes_first_and_no_more_than_are_asked_for(store: StoreSubject) -> None:
+def test_the_best_matches_come_first_up_to_the_limit(store: StoreSubject) -> None:
     """Scores descend, and a text about the query precedes one that mentions it."""
     with bench(store) as both:
         both.need("full_text")
@@ -245,11 +245,11 @@ def test_the_best_match_comes_first_and_no_more_than_are_asked_for(store: StoreS
         both.append(*(Semantic(text=f"{long} {number}") for number in range(9)))
         both.append(Semantic(text="harbour, harbour"))
         with both.store.reading() as reader:
-            found = reader.candidates(BANK, "harbour", limit=5)
-        scores = [score for _, score in found]
-        assert found[0][0] == 9  # noqa: PLR2004 - the last one
+            nominees = reader.candidates(BANK, "harbour", limit=5)
+        scores = [score for _, score in nominees]
+        assert nominees[0][0] == 9  # noqa: PLR2004 - the last one
         assert scores == sorted(scores, reverse=True)
-        assert len(found) == 5  # noqa: PLR2004 - as asked
+        assert len(nominees) == 5  # noqa: PLR2004 - as asked
 
 
 _ALL = 10_000
@@ -261,7 +261,7 @@ _HARBOUR = Semantic(text="the report names the harbour, to be read", scope=Scope
 _COMMON = FEW + 2
 
 
-def test_common_words_nominate_nothing_where_others_are_rarer(store: StoreSubject) -> None:
+def test_common_words_find_nothing_if_others_are_rarer(store: StoreSubject) -> None:
     """A word of very many rows does not add them to the row with the rare word."""
     with bench(store) as both:
         both.need("full_text")
@@ -271,7 +271,7 @@ def test_common_words_nominate_nothing_where_others_are_rarer(store: StoreSubjec
         assert places_of(found) == [_COMMON]
 
 
-def test_words_that_are_all_common_still_find(store: StoreSubject) -> None:
+def test_common_words_alone_still_find_rows(store: StoreSubject) -> None:
     """The rarest ones do, and words that are ignored beside others."""
     with bench(store) as both:
         both.need("full_text")
@@ -282,20 +282,20 @@ def test_words_that_are_all_common_still_find(store: StoreSubject) -> None:
             assert len(reader.candidates(BANK, "report", limit=9)) == 9  # noqa: PLR2004 - as asked
 
 
-def test_a_filter_leaves_out_what_words_nominate(store: StoreSubject) -> None:
+def test_a_filter_excludes_rows_found_by_words(store: StoreSubject) -> None:
     """Excluded rows do not count towards the limit."""
     with bench(store) as both:
         both.need("full_text")
         both.append(*_FIFTY, _HARBOUR, changes=[ColumnChange(2, None, hold=True)])
         with both.store.reading() as reader:
-            found = partial(reader.candidates, BANK, limit=9)
-            assert found("harbour", where=Filter(user="b")) == []
-            assert places_of(found("harbour", where=Filter(user="a"))) == [50]
-            assert all(place % 2 for place in places_of(found("report", where=Filter(user="b"))))
-            assert places_of(found("report", where=Filter(as_of=3, held=True))) == [0, 1, 2]
-            assert places_of(found("report", where=Filter(as_of=3, user="a"))) == [0, 2]
-            assert sorted(places_of(found("2", where=Filter()))) == []
-            assert sorted(places_of(found("2"))) == [2]
+            nominate = partial(reader.candidates, BANK, limit=9)
+            assert nominate("harbour", where=Filter(user="b")) == []
+            assert places_of(nominate("harbour", where=Filter(user="a"))) == [50]
+            assert all(place % 2 for place in places_of(nominate("report", where=Filter(user="b"))))
+            assert places_of(nominate("report", where=Filter(as_of=3, held=True))) == [0, 1, 2]
+            assert places_of(nominate("report", where=Filter(as_of=3, user="a"))) == [0, 2]
+            assert sorted(places_of(nominate("2", where=Filter()))) == []
+            assert sorted(places_of(nominate("2"))) == [2]
 
 
 _SAID = [
@@ -334,7 +334,7 @@ def _nominated(reader: Reader, text: str) -> list[int]:
     return sorted(places_of(reader.candidates(BANK, text, limit=_ALL)))
 
 
-def test_a_listing_starts_from_the_end_where_that_is_asked(store: StoreSubject) -> None:
+def test_a_listing_is_newest_first_on_request(store: StoreSubject) -> None:
     """The same rows in reverse; the position it starts after has the same meaning."""
     with bench(store) as both:
         rows = both.append(*map(memory, range(9)))
@@ -347,7 +347,7 @@ def _backwards(reader: Reader, after: int) -> Iterator[Row]:
     return reader.scan(BANK, ALL, after=after, newest_first=True)
 
 
-def test_a_turn_is_found_by_the_words_of_the_one_before(store: StoreSubject) -> None:
+def test_a_turn_is_found_by_the_words_of_the_previous_turn(store: StoreSubject) -> None:
     """An answer is found by its question, in the same session only."""
     with bench(store) as both:
         both.need("full_text")

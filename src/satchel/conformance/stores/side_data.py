@@ -85,7 +85,7 @@ _SOME = st.integers(1, 4).flatmap(
 
 
 @given(_SOME)
-def test_vectors_come_back_bit_for_bit(store: StoreSubject, vectors: list[list[float]]) -> None:
+def test_vectors_are_returned_bit_for_bit(store: StoreSubject, vectors: list[list[float]]) -> None:
     """For all finite numbers, passed as numbers or as bytes."""
     with bench(store) as both:
         both.need("vectors")
@@ -112,7 +112,7 @@ _WRONG: list[Any] = [
 
 
 @pytest.mark.parametrize("number", range(len(_WRONG)))
-def test_a_vector_that_cannot_be_is_refused_by_name(store: StoreSubject, number: int) -> None:
+def test_an_invalid_vector_is_refused_by_name(store: StoreSubject, number: int) -> None:
     """NaN, infinities, other lengths, not numbers: the record is named, and none is stored."""
     with bench(store) as both:
         both.need("vectors")
@@ -125,7 +125,7 @@ def test_a_vector_that_cannot_be_is_refused_by_name(store: StoreSubject, number:
 
 
 @pytest.mark.parametrize("name", [_NOWHERE, "", "\0", "x" * 10_000, "\ud800"])
-def test_a_vector_of_no_record_is_refused_by_name(store: StoreSubject, name: str) -> None:
+def test_a_vector_without_a_record_is_refused_by_name(store: StoreSubject, name: str) -> None:
     """Also for a record of another bank."""
     with bench(store) as both:
         both.need("vectors")
@@ -136,7 +136,7 @@ def test_a_vector_of_no_record_is_refused_by_name(store: StoreSubject, name: str
             assert reader.vectors.generations(BANK) == {}
 
 
-def test_generations_never_mix(store: StoreSubject) -> None:
+def test_vectors_of_different_generations_never_mix(store: StoreSubject) -> None:
     """Of another model, length, number or bank: not found, counted or dropped together."""
     keys = [_TWO, Generation("model", 2, 1), Generation("Model", 2), Generation("model", 3)]
     with bench(store) as both:
@@ -148,11 +148,11 @@ def test_generations_never_mix(store: StoreSubject) -> None:
         _put(both.store, {other: [1, 1]}, bank=_OTHER)
         with both.store.writing() as writing:
             vectors = writing.vectors
-            for place, key in enumerate(keys):
-                assert vectors.generations(BANK) == dict.fromkeys(sorted(keys[place:]), 1)
-                found = vectors.near(BANK, key, [1.0] * key.dimensions, limit=9)
-                assert [name for name, _ in found] == [ids[place]]
-                assert list(vectors.get(BANK, key, [*ids, other])) == [ids[place]]
+            for index, key in enumerate(keys):
+                assert vectors.generations(BANK) == dict.fromkeys(sorted(keys[index:]), 1)
+                neighbours = vectors.near(BANK, key, [1.0] * key.dimensions, limit=9)
+                assert [name for name, _ in neighbours] == [ids[index]]
+                assert list(vectors.get(BANK, key, [*ids, other])) == [ids[index]]
                 vectors.drop(BANK, key)
                 vectors.drop(BANK, key)
                 assert vectors.near(BANK, key, [1.0] * key.dimensions, limit=9) == []
@@ -169,42 +169,45 @@ def _cosine(one: Sequence[float], two: Sequence[float]) -> float:
 
 
 @given(_SOME, st.integers(0, 9))
-def test_near_is_the_cosine_best_first(
+def test_nearest_vectors_are_ordered_by_cosine(
     store: StoreSubject, vectors: list[list[float]], limit: int
 ) -> None:
     """For all finite numbers, including the largest and smallest; ties in log order."""
     with bench(store) as both:
         both.need("vectors")
-        wanted, *rest = vectors
+        query, *rest = vectors
         rest += rest[:2]
-        ids, generation = _ids(both, len(rest)), Generation("model", len(wanted))
-        there = dict(zip(ids, rest, strict=True))
-        _put(both.store, dict(reversed(there.items())), generation)
+        ids, generation = _ids(both, len(rest)), Generation("model", len(query))
+        stored = dict(zip(ids, rest, strict=True))
+        _put(both.store, dict(reversed(stored.items())), generation)
         with both.store.reading() as reader:
-            found = reader.vectors.near(BANK, generation, wanted, limit=limit)
-            whole = reader.vectors.near(BANK, generation, wanted, limit=len(ids))
-        assert found == whole[:limit]
+            limited = reader.vectors.near(BANK, generation, query, limit=limit)
+            whole = reader.vectors.near(BANK, generation, query, limit=len(ids))
+        assert limited == whole[:limit]
         assert sorted(name for name, _ in whole) == sorted(ids)
         for name, score in whole:
-            assert abs(score - _cosine(wanted, there[name])) < _NEAR
+            assert abs(score - _cosine(query, stored[name])) < _NEAR
             assert -1 <= score <= 1
-        for (one, more), (two, less) in pairwise(whole):
-            assert (more, -ids.index(one)) > (less, -ids.index(two))
-            assert _cosine(wanted, there[one]) > _cosine(wanted, there[two]) - 2 * _NEAR
+        for (nearer, more), (farther, less) in pairwise(whole):
+            assert (more, -ids.index(nearer)) > (less, -ids.index(farther))
+            assert _cosine(query, stored[nearer]) > _cosine(query, stored[farther]) - 2 * _NEAR
         scores = dict(whole)
-        assert all(scores[one] == scores[two] for one, two in zip(ids, ids[-2:], strict=False))
+        assert all(
+            scores[nearer] == scores[farther]
+            for nearer, farther in zip(ids, ids[-2:], strict=False)
+        )
 
 
-def test_only_current_records_are_near(store: StoreSubject) -> None:
+def test_only_current_records_are_found_by_vectors(store: StoreSubject) -> None:
     """Retired and held ones are not in the result, until they are current again."""
     with bench(store) as both:
         both.need("vectors")
         ids = _ids(both, 6)
-        _put(both.store, {name: [1, place] for place, name in enumerate(ids)})
-        gone = [ColumnChange(place, 6, hold=False) for place in (0, 1)]
-        both.append(Semantic(text="a"), changes=[*gone, ColumnChange(2, None, hold=True)])
+        _put(both.store, {name: [1, position] for position, name in enumerate(ids)})
+        retired = [ColumnChange(position, 6, hold=False) for position in (0, 1)]
+        both.append(Semantic(text="a"), changes=[*retired, ColumnChange(2, None, hold=True)])
         assert _near(both.store, [1, 0], limit=2) == ids[3:5]
-        back = [ColumnChange(place, None, hold=False) for place in (1, 2)]
+        back = [ColumnChange(position, None, hold=False) for position in (1, 2)]
         both.append(Semantic(text="b"), changes=back)
         assert _near(both.store, [1, 0], limit=3) == ids[1:4]
         with both.store.reading() as reader:
@@ -212,7 +215,7 @@ def test_only_current_records_are_near(store: StoreSubject) -> None:
 
 
 @given(st.lists(st.binary(max_size=40)), st.integers(1, 7))
-def test_a_blob_is_what_was_put_however_it_was_cut(
+def test_a_blob_is_read_as_written_whatever_its_chunks(
     store: StoreSubject, chunks: list[bytes], size: int
 ) -> None:
     """For all bytes: the digest is that of the whole, and a duplicate is stored once."""
@@ -228,7 +231,7 @@ def test_a_blob_is_what_was_put_however_it_was_cut(
 
 
 @pytest.mark.parametrize("size", [PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES])
-def test_a_large_blob_comes_in_small_pieces(store: StoreSubject, size: int) -> None:
+def test_a_large_blob_is_read_in_small_chunks(store: StoreSubject, size: int) -> None:
     """In order, none above the size limit, however it was passed."""
     block = bytes(range(251))
     data = (block * (size // len(block) + 1))[:size]
@@ -244,7 +247,7 @@ def test_a_large_blob_comes_in_small_pieces(store: StoreSubject, size: int) -> N
         assert _kept(both.store) == {_digest(data): size}
 
 
-def test_a_blob_is_there_until_it_is_dropped(store: StoreSubject) -> None:
+def test_a_blob_exists_until_it_is_dropped(store: StoreSubject) -> None:
     """In its bank only; reading a missing one is an error, dropping it is not."""
     with bench(store) as both:
         _ids(both, 1)
@@ -266,7 +269,7 @@ def test_a_blob_is_there_until_it_is_dropped(store: StoreSubject) -> None:
         assert _got(both.store, digest, _OTHER) == b"a"
 
 
-def test_a_blob_that_fails_midway_leaves_nothing(store: StoreSubject) -> None:
+def test_an_interrupted_blob_leaves_nothing(store: StoreSubject) -> None:
     """Also if the block continues and is committed; earlier blobs remain."""
 
     def failing() -> Iterator[bytes]:
@@ -296,11 +299,11 @@ def test_a_blob_can_be_copied_within_a_store(store: StoreSubject) -> None:
         assert _got(both.store, digest, _OTHER) == b"".join(data)
 
 
-def test_what_is_beside_a_bank_needs_the_bank(store: StoreSubject) -> None:
+def test_side_data_requires_its_bank(store: StoreSubject) -> None:
     """A missing bank is an error, for reading and for writing."""
     with bench(store) as both, both.store.writing() as writing:
         vectors, blobs = writing.vectors, writing.blobs
-        asked: list[Callable[[], object]] = [
+        calls: list[Callable[[], object]] = [
             lambda: blobs.listed(BANK),
             lambda: blobs.has(BANK, _digest(b"")),
             lambda: blobs.get(BANK, _digest(b"")),
@@ -308,19 +311,19 @@ def test_what_is_beside_a_bank_needs_the_bank(store: StoreSubject) -> None:
             lambda: blobs.drop(BANK, _digest(b"")),
         ]
         if both.store.traits.vectors:
-            asked += [
+            calls += [
                 lambda: vectors.generations(BANK),
                 lambda: vectors.get(BANK, _TWO, []),
                 lambda: vectors.near(BANK, _TWO, [1, 1], limit=1),
                 lambda: vectors.put(BANK, _TWO, {}),
                 lambda: vectors.drop(BANK, _TWO),
             ]
-        for ask in asked:
+        for call in calls:
             with pytest.raises(UnknownBankError):
-                ask()
+                call()
 
 
-def test_what_is_beside_is_committed_with_its_block(store: StoreSubject) -> None:
+def test_side_data_is_committed_with_its_transaction(store: StoreSubject) -> None:
     """A failed block rolls back what it put and dropped; a view does not see later commits."""
     with bench(store) as both:
         (name,) = _ids(both, 1)
@@ -350,7 +353,7 @@ def test_what_is_beside_is_committed_with_its_block(store: StoreSubject) -> None
                 assert reader.vectors.get(BANK, _TWO, [name]) == {name: (1, 2)}
 
 
-def test_what_is_beside_is_there_after_it_was_opened_again(store: StoreSubject) -> None:
+def test_side_data_is_durable_after_reopening(store: StoreSubject) -> None:
     """Vectors and blobs survive the object."""
     with bench(store) as both:
         opener = both.opener("durable")

@@ -269,7 +269,7 @@ class SharedDatabase:
                 self._make_private()
             self._database = opened(self.folder, read_only=self.read_only)
             prepare(self._database, self.name, read_only=self.read_only)
-            self._file = self._found()
+            self._file = self._file_identity()
         except BaseException:
             self._end()
             raise
@@ -303,7 +303,7 @@ class SharedDatabase:
         try:
             with self._in_it() as connection, self._begun(connection, _WRITE) as block:
                 yield block
-            self._require_there()
+            self._require_same_file()
         finally:
             self._turn.release()
         if (log := self._log()) is not None:
@@ -345,7 +345,7 @@ class SharedDatabase:
                 _force_names(self.folder)
             finally:
                 self._database = opened(self.folder)
-                self._file = self._found()
+                self._file = self._file_identity()
 
     def empty_log(self) -> None:
         """Write the log to the file, unless there are readers."""
@@ -390,7 +390,7 @@ class SharedDatabase:
         with self._gate:
             if self._database is None:
                 raise StoreError("the store is closed", file=self.name, hint="Open it again.")
-            self._require_there()
+            self._require_same_file()
             with translated(self.name):
                 connection = self._connection()
             self._inside += 1
@@ -419,15 +419,15 @@ class SharedDatabase:
             if os.getpid() == process:
                 _take_back(connection)
 
-    def _found(self) -> tuple[int, int] | None:
+    def _file_identity(self) -> tuple[int, int] | None:
         with suppress(FileNotFoundError, NotADirectoryError):
-            there = (self.folder / FILE).stat(follow_symlinks=False)
-            return there.st_dev, there.st_ino
+            status = (self.folder / FILE).stat(follow_symlinks=False)
+            return status.st_dev, status.st_ino
         return None
 
-    def _require_there(self) -> None:
+    def _require_same_file(self) -> None:
         """Require the open file at its path: writes to a replaced one would be lost."""
-        if self._found() != self._file:
+        if self._file_identity() != self._file:
             raise StoreError(
                 "the files of the store were deleted or replaced while it was in use",
                 file=self.name,

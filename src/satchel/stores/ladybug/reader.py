@@ -634,10 +634,10 @@ def narrowing(where: Filter, first: int) -> tuple[str, Values]:
     if where.as_of is not None:
         clauses += " AND r.place < $as_of_place"
         values |= {"as_of_place": first + where.as_of}
-    return clauses + _standing(where, values), values
+    return clauses + _state_condition(where, values), values
 
 
-def _standing(where: Filter, values: Values) -> str:
+def _state_condition(where: Filter, values: Values) -> str:
     if where.as_of is None:
         clause = "" if where.retired else " AND r.retired IS NULL"
         return clause if where.held else clause + " AND r.hold = false"

@@ -123,7 +123,7 @@ def side_key(bank: str, name: str) -> str:
     return f"{len(bank)}:{bank}{name}"
 
 
-def made_of(table: str, source: str = "x") -> str:
+def create_statement(table: str, source: str = "x") -> str:
     """Return the statement that creates a node of a table from the members of a value."""
     columns = ", ".join(f"`{name}`: {source}.`{name}`" for name in NODES[table])
     return f"CREATE (:{table} {{{columns}}})"
@@ -289,7 +289,7 @@ class LadybugStatements(StoreTables):
 
     def _make(self, table: str, rows: Iterable[Values]) -> None:
         """Create nodes of a table."""
-        self._many(made_of(table), rows, NODES[table])
+        self._many(create_statement(table), rows, NODES[table])
 
     def _next(self, table: str) -> int:
         """Return an unused number for a new row of a table."""

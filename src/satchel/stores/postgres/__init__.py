@@ -3,6 +3,6 @@
 Needs the extra ``satchel[postgres]``.
 """
 
-from satchel.stores.postgres.store import PostgresStore, is_made
+from satchel.stores.postgres.store import PostgresStore, store_is_created
 
-__all__ = ["PostgresStore", "is_made"]
+__all__ = ["PostgresStore", "store_is_created"]

@@ -200,13 +200,13 @@ class PostgresConnections:
             tcp_user_timeout=30_000,
         )
         try:
-            self._told(connection)
+            self._configure(connection)
         except BaseException:
             connection.close()
             raise
         return connection
 
-    def _told(self, connection: Any) -> None:
+    def _configure(self, connection: Any) -> None:
         schema = self.address.schema
         connection.execute(_SESSION.format(schema=schema, busy_ms=self._busy_ms))
         if self.address.bank is not None:

@@ -235,7 +235,7 @@ JOIN pg_type ON pg_type.oid = atttypid JOIN pg_namespace ON pg_namespace.oid = t
 WHERE attrelid = to_regclass('vector') AND attname = 'unit'"""
 
 
-def found_version(connection: Any, schema: str, name: str) -> int | None:
+def stored_version(connection: Any, schema: str, name: str) -> int | None:
     """Return the version of the tables in a schema; None if it has none.
 
     Raises:
@@ -389,11 +389,11 @@ def _failed(error: Any, code: str | None, message: str, name: str) -> StoreError
     if code == "3D000" or (code is None and "does not exist" in str(error)):
         return StoreError("no such database or role", file=name)
     if code is None or code.startswith(("08", "57P")):
-        return gone(name)
+        return unreachable(name)
     return StoreError(f"the store failed: {message}", file=name)
 
 
-def gone(name: str) -> StoreError:
+def unreachable(name: str) -> StoreError:
     """Return the error for a server that does not respond."""
     return StoreError(
         "the server does not respond",

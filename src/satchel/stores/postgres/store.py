@@ -37,10 +37,10 @@ from satchel.stores.postgres.statements import (
     PostgresSession,
     damaged,
     extension_of,
-    found_version,
     make,
     raw_text,
     same,
+    stored_version,
     translated,
 )
 from satchel.stores.postgres.vectors import PostgresBlobsWriter, PostgresVectorsWriter
@@ -458,11 +458,11 @@ def prepare(connection: Any, schema: str, name: str, steps: Mapping[int, Step]) 
         StoreVersionError: If no step migrates their version, or they are not Satchel's.
         StoreDamagedError: If the steps lost something; the tables are unchanged.
     """
-    if found_version(connection, schema, name) == VERSION:
+    if stored_version(connection, schema, name) == VERSION:
         return None
     with connection.transaction():
         connection.execute(_ONE_AT_A_TIME, (schema,))
-        version = found_version(connection, schema, name)
+        version = stored_version(connection, schema, name)
         if version is None:
             there = connection.execute("SELECT to_regnamespace(%s)", (schema,)).fetchall()
             if there == [(None,)]:
@@ -558,7 +558,7 @@ class PostgresStore:
         parsed = read_address(address)
         self.address = address
         self.name = parsed.name
-        self.kept: str | None = None
+        self.migration_backup: str | None = None
         """The schema with a copy of the tables before this object migrated them."""
         self._schema = parsed.schema
         self._read_only = read_only
@@ -682,9 +682,9 @@ class PostgresStore:
 
     def _prepare(self, steps: Mapping[int, Step], only: str | None) -> None:
         with self._connections.begun("SELECT 1") as (connection, _), translated(self.name):
-            version = found_version(connection, self._schema, self.name)
+            version = stored_version(connection, self._schema, self.name)
             if not self._read_only and version != VERSION:
-                self.kept = prepare(connection, self._schema, self.name, steps)
+                self.migration_backup = prepare(connection, self._schema, self.name, steps)
             elif version is None:
                 raise StoreVersionError("the store is empty", file=self.name)
             elif version < VERSION:
@@ -715,7 +715,7 @@ class PostgresStore:
                 self._local.session = None
 
 
-def is_made(address: str, *, patience: float = PATIENCE) -> bool:
+def store_is_created(address: str, *, patience: float = PATIENCE) -> bool:
     """Return whether there is a store at an address, without creating one.
 
     Raises:
@@ -727,6 +727,6 @@ def is_made(address: str, *, patience: float = PATIENCE) -> bool:
     connections = PostgresConnections(parsed, busy_ms=BUSY_MS, patience=patience)
     try:
         with connections.begun("SELECT 1") as (connection, _), translated(parsed.name):
-            return found_version(connection, parsed.schema, parsed.name) is not None
+            return stored_version(connection, parsed.schema, parsed.name) is not None
     finally:
         connections.close()

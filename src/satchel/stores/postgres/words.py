@@ -87,10 +87,10 @@ def clauses(where: Filter) -> Iterator[tuple[str, list[Any]]]:
         yield "record.moment >= %s", [raw_text(where.since)]
     if where.until is not None:
         yield "record.moment < %s", [raw_text(where.until)]
-    yield from _standing(where)
+    yield from _state_clauses(where)
 
 
-def _standing(where: Filter) -> Iterator[tuple[str, list[Any]]]:
+def _state_clauses(where: Filter) -> Iterator[tuple[str, list[Any]]]:
     """Yield the conditions on the state of rows."""
     as_of = [] if where.as_of is None else [where.as_of]
     if as_of:
@@ -133,7 +133,7 @@ ORDER BY seq DESC LIMIT 1"""
 class _Sought(NamedTuple):
     """The condition and parameters of a term of a query."""
 
-    found: str
+    condition: str
     """The condition that a row has it."""
 
     values: tuple[Any, ...]
@@ -167,7 +167,7 @@ class PostgresWords(PostgresStatements):
         best: dict[int, float] = {}
         for search in text_search.searches(spreads, few):
             phrases = {name: terms[name] for name in search.phrases}
-            statement = self._asked(number, search, phrases, where, hidden)
+            statement = self._statement(number, search, phrases, where, hidden)
             newest = self._all(*statement, max(search.newest, limit))
             for position, score in _scored(
                 search, phrases, newest, rows, totals or _estimated(newest, size)
@@ -182,7 +182,7 @@ class PostgresWords(PostgresStatements):
         ((texts, words),) = self._all(sql, number)
         return text_search.CorpusTotals(max(texts, 1), words)
 
-    def _asked(
+    def _statement(
         self,
         number: int,
         search: text_search.Search,
@@ -201,7 +201,7 @@ class PostgresWords(PostgresStatements):
             counted += [pattern, len(pattern)]
         needs = [_sought(number, phrases[name]) for name in search.needed]
         joining = " AND " if search.all_needed else " OR "
-        condition = "(" + joining.join(need.found for need in needs) + ")"
+        condition = "(" + joining.join(need.condition for need in needs) + ")"
         values = [value for need in needs for value in need.values]
         conditions, joined = hidden[0], ""
         parameters: list[Any] = list(hidden[1])
@@ -217,7 +217,7 @@ class PostgresWords(PostgresStatements):
         self, number: int, term: text_search.Term, hidden: tuple[str, tuple[Any, ...]], most: int
     ) -> text_search.Spread:
         sought = _sought(number, term)
-        sql = _SPREAD.format(found=sought.found, narrowed=hidden[0])
+        sql = _SPREAD.format(found=sought.condition, narrowed=hidden[0])
         ((rows, reach),) = self._all(sql, number, *sought.values, *hidden[1], most)
         return text_search.Spread(term.expression, rows, reach)
 

@@ -36,9 +36,9 @@ from satchel.runtime.private_files import COMPANIONS, database_files, secure_dat
 from satchel.stores.sqlite.statements import (
     VERSION,
     damaged,
-    found_version,
     index_names,
     lacks_names,
+    stored_version,
     translated,
 )
 
@@ -605,13 +605,13 @@ def migrate(
     """
     name = str(path)
     with immediate(connection):
-        version = found_version(connection, name)
+        version = stored_version(connection, name)
         if version is None or version == VERSION:
             return None
         versions = range(version, VERSION)
         if any(old not in steps for old in versions):
             raise StoreVersionError(f"cannot upgrade from version {version}", file=name)
-        backup = _keep(path, version, busy_ms, secret)
+        backup = _back_up(path, version, busy_ms, secret)
         try:
             _advance(connection, name, [steps[old] for old in versions])
         except BaseException:
@@ -620,7 +620,7 @@ def migrate(
     return backup
 
 
-def _keep(path: Path, version: int, busy_ms: int, secret: bytes | None) -> Path:
+def _back_up(path: Path, version: int, busy_ms: int, secret: bytes | None) -> Path:
     """Copy a file that is locked against writing, and return the path of the copy."""
     stem = path.with_name(f"{path.name}.v{version}")
     for stale in leftover_files(stem):

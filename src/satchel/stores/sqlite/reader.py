@@ -606,10 +606,10 @@ def _clauses(where: Filter) -> Iterator[tuple[str, list[Any]]]:
         yield "record.moment < ?", [where.until]
     if where.as_of is not None:
         yield f"record.place & {SEQ_MASK} < ?", [where.as_of]
-    yield from _standing_clauses(where)
+    yield from _state_clauses(where)
 
 
-def _standing_clauses(where: Filter) -> Iterator[tuple[str, list[Any]]]:
+def _state_clauses(where: Filter) -> Iterator[tuple[str, list[Any]]]:
     if not where.retired:
         yield (
             _CURRENT if where.as_of is None else f"({_CURRENT} OR record.retired >= ?)",

@@ -143,7 +143,7 @@ SELECT * FROM pragma_application_id, pragma_user_version, (SELECT count(*) FROM 
 _FOREIGN = "SELECT 1 FROM sqlite_schema WHERE type NOT IN ('table', 'index') LIMIT 1"
 
 
-def found_version(connection: apsw.Connection, name: str) -> int | None:
+def stored_version(connection: apsw.Connection, name: str) -> int | None:
     """Return the version of the tables of a file; None for an empty one.
 
     Raises:

@@ -63,9 +63,9 @@ from satchel.stores.sqlite.statements import (
     VERSION,
     Kinds,
     decoding,
-    found_version,
     make,
     require_no_triggers,
+    stored_version,
     translated,
 )
 from satchel.stores.sqlite.vectors import SqliteBlobsWriter, SqliteVectorsWriter
@@ -389,7 +389,7 @@ class SqliteStore:
     ) -> None:
         self.path = path
         self.name = str(path)
-        self.kept: Path | None = None
+        self.migration_backup: Path | None = None
         """The copy of the file before this object migrated it."""
         self._read_only = read_only
         self._disturbed = False
@@ -638,7 +638,7 @@ class SqliteStore:
             secret=self._secret,
         )
         with closing_on_error(self.path, opened.connection):
-            version = found_version(opened.connection, self.name)
+            version = stored_version(opened.connection, self.name)
             if version is None:
                 raise StoreVersionError("the store is empty", file=self.name)
             if version < VERSION:
@@ -654,7 +654,7 @@ class SqliteStore:
             self.path, busy_ms=self._busy_ms, vfs=self._vfs, secret=self._secret
         )
         with closing_on_error(self.path, connection):
-            version = found_version(connection, self.name)  # before anything is changed
+            version = stored_version(connection, self.name)  # before anything is changed
             connection.pragma("journal_mode", "wal")
             connection.pragma("synchronous", "full")
             connection.pragma(
@@ -665,11 +665,11 @@ class SqliteStore:
             if version is None:
                 with immediate(connection):
                     # Another process may have created them.
-                    if found_version(connection, self.name) is None:
+                    if stored_version(connection, self.name) is None:
                         make(connection)
             elif version < VERSION:
-                kept = migrate(
+                backup = migrate(
                     connection, self.path, self._steps, busy_ms=self._busy_ms, secret=self._secret
                 )
-                self.kept = kept or self.kept
+                self.migration_backup = backup or self.migration_backup
         return ReadConnection(connection, None)
