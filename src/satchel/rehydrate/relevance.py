@@ -29,6 +29,7 @@ from satchel.rehydrate.request import (
     RehydrateRequest,
     Relevance,
 )
+from satchel.screening.injection import FROM_OUTSIDE
 from satchel.stores.text_search import Term, terms_of, tokens_of
 
 
@@ -65,8 +66,6 @@ LEAST_TOKENS = 16
 
 FEW, ALWAYS = 32, 100
 """Minimum number of memories; and maximum number of identity and working memories."""
-
-FROM_OUTSIDE = frozenset({TrustClass.EXTERNAL, TrustClass.IMPORTED})
 
 OUTDATED, SUPERSEDED, STUFFED = 0.5, 0.5, 0.4
 """Factors of relevance: not valid now, superseded by an edge, stuffed with words."""

@@ -638,7 +638,7 @@ def resolve_ends(
     if all(stores) and not any(configs):
         return tuple(_settings(home, config, end, env) for end in stores)
     raise UsageError(
-        "two stores or two configurations are required",
+        "the current and the new store are required",
         hint="Use --from-config and --to-config, or FROM and TO.",
     )
 

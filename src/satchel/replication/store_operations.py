@@ -552,7 +552,7 @@ def migrate(
     *,
     key: Callable[[], SigningKey] | None = None,
 ) -> MigrationResult:
-    """Migrate all banks of one store to another, verified, and switch to it.
+    """Migrate all banks of a store to another store, verify the copy, and switch to it.
 
     Each bank keeps its IDs, its log and its head, and is read back completely; each has a receipt.
     When all are done, the new configuration becomes the active one; the old one is stored next to

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from itertools import accumulate, chain
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Any
 
 import msgspec
@@ -228,7 +228,7 @@ class _SecretPass:
                 self._value(part, f"{at}/{index}", name, is_kept=is_kept)
                 for index, part in enumerate(value)
             ]
-            same = all(map(_is, parts, value))
+            same = all(map(is_, parts, value))
             return value if same else type(value)(parts)
         if isinstance(value, msgspec.Struct):
             return self.struct(value, at, is_kept=is_kept)
@@ -246,7 +246,7 @@ class _SecretPass:
             self._note(secrets, key, pointer, is_kept=is_kept)
             after = self._value(part, pointer, _name_of(key, value), is_kept=is_kept)
             out[key if is_kept else new] = after
-        same = all(map(_is, chain(out, out.values()), chain(value, value.values())))
+        same = all(map(is_, chain(out, out.values()), chain(value, value.values())))
         return value if same else out
 
     def _text(self, text: str, at: str, name: str | None, *, is_kept: bool) -> str:
@@ -272,10 +272,6 @@ def _identifies(value: Any, member: str) -> bool:
     if isinstance(value, Origin):
         return member != "as_written"
     return member in _IDENTIFYING or (member == "name" and isinstance(value, Bank))
-
-
-def _is(one: Any, other: Any) -> bool:
-    return one is other
 
 
 _lines = msgspec.json.Encoder().encode_lines

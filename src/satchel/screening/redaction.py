@@ -15,7 +15,14 @@ from satchel.model.records import TIMES
 from satchel.screening.personal import KINDS as PERSONAL
 from satchel.screening.personal import personal_data
 from satchel.screening.secrets import KINDS as SECRETS
-from satchel.screening.secrets import RedactionTokens, Secret, SensitiveSpan, find_secrets
+from satchel.screening.secrets import (
+    RedactionTokens,
+    Secret,
+    SensitiveSpan,
+    find_secrets,
+    hide_tokens,
+    merge_spans,
+)
 
 KINDS: dict[str, str] = {**PERSONAL, **{name: SECRETS[name] for name in SECRETS}}
 """Kinds that can be redacted, with their titles."""
@@ -206,7 +213,7 @@ class _RedactionPass:
     def _secrets_in(self, text: str, name: str | None) -> Iterator[Secret]:
         """Yield the findings in a text, in order, without overlaps and without existing tokens."""
         kinds, spans = self._redactor.kinds, list[SensitiveSpan]()
-        hidden = _token.sub(lambda span: "\0" * len(span[0]), text)
+        hidden = hide_tokens(text)
         if self._words is not None:
             for match in self._words.finditer(hidden):
                 kind = TEXT if match[0].casefold() in self._own else "name"
@@ -217,18 +224,8 @@ class _RedactionPass:
             for secret in find_secrets(hidden, name):
                 if secret.kind in kinds:
                     spans.append(SensitiveSpan(secret.start, secret.end, secret.kind))
-        merged: list[SensitiveSpan] = []
-        for span in sorted(spans):
-            if merged and span.start < merged[-1].end:
-                last = merged[-1]
-                kind = min(last.kind, span.kind, key=_RANK.__getitem__)
-                merged[-1] = SensitiveSpan(last.start, max(last.end, span.end), kind)
-            else:
-                merged.append(span)
-        yield from (Secret(span.kind, span.start, span.end) for span in merged)
-
-
-_token = re.compile(r"\[REDACTED:[a-z0-9-]{1,40}:[0-9]{1,9}\]")
+        for span in merge_spans(spans, _RANK):
+            yield Secret(span.kind, span.start, span.end)
 
 
 def _pattern(texts: Sequence[str]) -> re.Pattern[str] | None:

@@ -12,7 +12,7 @@ and digits can start, and is possessive after its mark, so the time is linear in
 import base64
 import binascii
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -613,7 +613,7 @@ def find_secrets(
         return []
     return [
         Secret(span.kind, *visible.original(span.start, span.end))
-        for span in _all_spans(_hidden_tokens(visible.text), names, known)
+        for span in _all_spans(hide_tokens(visible.text), names, known)
     ]
 
 
@@ -631,7 +631,7 @@ def value_of(secret: Secret, text: str) -> str:
     return visible_text(text[secret.start : secret.end]).text
 
 
-def _hidden_tokens(text: str) -> str:
+def hide_tokens(text: str) -> str:
     """Blank out tokens of an earlier scrubbing, without changing positions."""
     if "[REDACTED:" not in text:
         return text
@@ -649,7 +649,7 @@ def _all_spans(
     settled: list[SensitiveSpan] = []
     left = text
     for _ in range(_ROUNDS):
-        spans = _merged(chain(_rules(left, names), _repeats(left, known)))
+        spans = merge_spans(chain(_rules(left, names), _repeats(left, known)), _RANK)
         if not spans:
             return sorted(settled)
         settled += spans
@@ -687,13 +687,13 @@ def _in_word(text: str, at: int) -> bool:
     return 0 <= at < len(text) and (text[at].isalnum() or text[at] in "_-")
 
 
-def _merged(spans: Iterable[SensitiveSpan]) -> list[SensitiveSpan]:
-    """Merge overlapping spans; the more certain kind names them."""
+def merge_spans(spans: Iterable[SensitiveSpan], rank: Mapping[str, int]) -> list[SensitiveSpan]:
+    """Merge overlapping spans; of their kinds, the one with the lowest rank names them."""
     merged: list[SensitiveSpan] = []
     for span in sorted(spans):
         if merged and span.start < merged[-1].end:
             last = merged[-1]
-            kind = min(last.kind, span.kind, key=_RANK.__getitem__)
+            kind = min(last.kind, span.kind, key=rank.__getitem__)
             merged[-1] = SensitiveSpan(last.start, max(last.end, span.end), kind)
         else:
             merged.append(span)

@@ -91,7 +91,7 @@ class RecordOptions(Options):
         ),
     ] = None
     scrub_secrets: ScrubSecrets = False
-    spoken: Sequence[SessionItem] | None = None
+    items: Sequence[SessionItem] | None = None
     """The messages of a file, which is read once for each iteration."""
 
 

@@ -77,7 +77,7 @@ class NewSession(msgspec.Struct, frozen=True, kw_only=True):
 def begin(
     bank: OpenBank,
     beginning: NewSession | None = None,
-    spoken: Iterable[SessionItem] = (),
+    items: Iterable[SessionItem] = (),
     *,
     scrub_secrets: bool = False,
 ) -> RecordResult:
@@ -86,7 +86,7 @@ def begin(
     Args:
         bank: The bank.
         beginning: The data of the session.
-        spoken: Its messages, and changes of state between them; may be iterated more than once.
+        items: Its messages, and changes of state between them; may be iterated more than once.
         scrub_secrets: Whether to replace secrets by tokens; otherwise they are only counted.
 
     Raises:
@@ -103,11 +103,11 @@ def begin(
         scope=None if scope == Scope() else scope,
         metadata=dict(properties.metadata),
     )
-    return _Recording(bank, None, scrub=scrub_secrets).log(start, spoken)
+    return _Recording(bank, None, scrub=scrub_secrets).log(start, items)
 
 
 def record(
-    bank: OpenBank, session: str, spoken: Iterable[SessionItem], *, scrub_secrets: bool = False
+    bank: OpenBank, session: str, items: Iterable[SessionItem], *, scrub_secrets: bool = False
 ) -> RecordResult:
     """Append messages to a session.
 
@@ -116,7 +116,7 @@ def record(
     Args:
         bank: The bank.
         session: ID, unique ID prefix or name of the session.
-        spoken: The messages, and changes of state between them; may be iterated more than once.
+        items: The messages, and changes of state between them; may be iterated more than once.
         scrub_secrets: Whether to replace secrets by tokens; otherwise they are only counted.
 
     Raises:
@@ -127,7 +127,7 @@ def record(
     require_owner(bank.settings, "sessions")
     for attempt in range(MOST_TRIES):
         try:
-            return _Recording(bank, session, scrub=scrub_secrets).log(None, spoken)
+            return _Recording(bank, session, scrub=scrub_secrets).log(None, items)
         except ChangedError:
             if attempt == MOST_TRIES - 1:
                 raise
@@ -152,14 +152,14 @@ class _Recording:
         self._source: str | None = None
         self._messages = self._changes = 0
 
-    def log(self, start: Sealed | None, spoken: Iterable[SessionItem]) -> RecordResult:
+    def log(self, start: Sealed | None, items: Iterable[SessionItem]) -> RecordResult:
         """Make the records and append them in one commit; many are logged like an import."""
         waiting = [] if start is None else [start]
         tip = self._tip if start is None else Tip(start.id, start.id)
         assert tip is not None  # noqa: S101 - a session is new, or was found
         recorder = Recorder(tip, screen=self._screening, limits=self._bank.settings.options.limits)
         try:
-            for item in spoken:
+            for item in items:
                 waiting.append(self._seal_item(recorder, item))
                 if len(waiting) >= TOGETHER:
                     self._append(waiting)
@@ -317,9 +317,9 @@ def record_session(bank: OpenBank, options: RecordOptions) -> RecordResult:
         UsageError: If a name or owner is given for a conversation that exists.
     """
     require_owner(bank.settings, "sessions")
-    spoken = options.spoken
-    if spoken is None:
-        spoken = [parse_session_item(dict(each)) for each in options.messages]
+    items = options.items
+    if items is None:
+        items = [parse_session_item(dict(each)) for each in options.messages]
     if options.session is None:
         beginning = NewSession(
             name=options.name,
@@ -327,11 +327,11 @@ def record_session(bank: OpenBank, options: RecordOptions) -> RecordResult:
             user=options.user,
             metadata=options.metadata or {},
         )
-        return begin(bank, beginning, spoken, scrub_secrets=options.scrub_secrets)
+        return begin(bank, beginning, items, scrub_secrets=options.scrub_secrets)
     for field in ("name", "agent", "user", "metadata"):
         if getattr(options, field) is not None:
             raise UsageError("only a new conversation takes this option", field=field)
-    return record(bank, options.session, spoken, scrub_secrets=options.scrub_secrets)
+    return record(bank, options.session, items, scrub_secrets=options.scrub_secrets)
 
 
 @operation(
