@@ -50,7 +50,7 @@ _LINK, _LINKS = b'_ids":[', frozenset({"parent_ids", "source_event_ids"})
 _BREAKS = tuple((sign.encode(), b"\\u%04x" % ord(sign)) for sign in "\x85\u2028\u2029")
 """Characters that some readers treat as line ends."""
 
-_OF_THE_TRANSFER = frozenset({"source", "receipt"})
+_TRANSFER_RECORDS = frozenset({"source", "receipt"})
 _NAMED = re.compile(r"\.ama\.jsonl(?:\.gz)?\Z", re.IGNORECASE)
 _PROVIDER = f'"provider":"{NAME}"'.encode()
 
@@ -110,7 +110,7 @@ class Ama:
         report = writing.report
         for section, count in records.counts.items():
             kind = TYPED_SECTIONS.get(section, section)
-            if kind not in COMPONENTS and kind not in _OF_THE_TRANSFER:
+            if kind not in COMPONENTS and kind not in _TRANSFER_RECORDS:
                 report.lost(kind, "an archive can hold memories only", count=count)
         container = _container(records, report)
         own = BankVectorWriter(writing)
@@ -180,7 +180,7 @@ class _EntryReader:
 
     def report(self, reading: ReadContext) -> None:
         """Report the notes."""
-        self._order.keep(reading)
+        self._order.store(reading)
         self._own.report(reading)
         report = reading.report
         if self._members.unbelieved:

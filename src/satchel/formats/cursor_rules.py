@@ -42,7 +42,7 @@ alwaysApply: true
 
 """
 _SIGNS = frozenset({"globs", "alwaysApply"})
-_KEPT, _BODY = "front", "body"
+_FRONT_MATTER, _BODY = "front", "body"
 
 
 class CursorRules:
@@ -68,7 +68,7 @@ class CursorRules:
         front = _front(location, reading)
         lines = _lines(front.body)
         if front.raw != _FRONT:
-            reading.container[_KEPT] = front.raw
+            reading.container[_FRONT_MATTER] = front.raw
         if front.body != _body(items_in(lines)):
             reading.container[_BODY] = front.body
         some = False
@@ -81,7 +81,7 @@ class CursorRules:
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         count_records(records, frozenset(Component), writing.report)
         kept = _container(records)
-        before = kept.get(_KEPT)
+        before = kept.get(_FRONT_MATTER)
         front = before if isinstance(before, str) and split(before).raw == before else _FRONT
         body = kept.get(_BODY)
         with target.open() as sink:
@@ -116,8 +116,8 @@ def _body(items: Iterator[NoteItem]) -> str:
 
 def _container(records: RecordSet) -> dict[str, Any]:
     """Return the container of the rule that was read, if it was a single one."""
-    found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
-    container = found[0].get("container", {}) if len(found) == 1 else {}
+    containers = [one.value for one in records.of("source") if one.value.get("format") == NAME]
+    container = containers[0].get("container", {}) if len(containers) == 1 else {}
     return container if isinstance(container, dict) else {}
 
 

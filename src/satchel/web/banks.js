@@ -1,11 +1,11 @@
 // Banks, the memories of one by date, and search in one or in all of them.
 
-import { get, path, post } from "./asking.js";
-import { spanName, timeline } from "./drawing.js";
-import { bytes, check, chip, chips, clipped, count, date, day, el, empty, field, highlighted, json, link, mono, more, notes, number, options, quiet, short, soft, to, when } from "./making.js";
+import { spanName, timeline } from "./charts.js";
+import { bytes, check, chip, chips, clipped, count, date, day, el, empty, field, highlighted, json, link, mono, more, notes, number, options, quiet, short, soft, to, when } from "./elements.js";
+import { into, told } from "./feedback.js";
 import { badge, gist, remembering } from "./memory.js";
+import { get, path, post } from "./requests.js";
 import { selection } from "./selection.js";
-import { into, told } from "./telling.js";
 
 const AT_ONCE = 3, IN_EACH = 5, FACETS = 12;
 

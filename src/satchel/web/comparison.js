@@ -1,8 +1,8 @@
 // Differences between two banks, or between a bank and an earlier state of it.
 
-import { get, path } from "./asking.js";
-import { chip, clipped, count, el, empty, field, notes, number, options, short, soft, to } from "./making.js";
-import { into } from "./telling.js";
+import { chip, clipped, count, el, empty, field, notes, number, options, short, soft, to } from "./elements.js";
+import { into } from "./feedback.js";
+import { get, path } from "./requests.js";
 
 const SHOWN = 50, EARLIER = "earlier";
 

@@ -1,8 +1,8 @@
 // Memory files of a bank: texts at paths, with all versions.
 
-import { filePath, fetched, get, path, put, remove } from "./asking.js";
-import { button, bytes, check, el, empty, facts, field, link, mono, number, options, quiet, short, soft, table, to, when } from "./making.js";
-import { asks, into, told } from "./telling.js";
+import { button, bytes, check, el, empty, facts, field, link, mono, number, options, quiet, short, soft, table, to, when } from "./elements.js";
+import { asks, into, told } from "./feedback.js";
+import { filePath, fetched, get, path, put, remove } from "./requests.js";
 
 const MOST = 200000;
 

@@ -1,9 +1,9 @@
 // All memories of a bank and their links, drawn on a canvas that can be zoomed, panned and filtered.
 
-import { get, path } from "./asking.js";
-import { clipped, count, el, empty, field, link, notes, number, options, quiet, soft, to } from "./making.js";
+import { clipped, count, el, empty, field, link, notes, number, options, quiet, soft, to } from "./elements.js";
 import { layout } from "./layout.js";
 import { gist } from "./memory.js";
+import { get, path } from "./requests.js";
 
 const MOST = 5000, LISTED = 50, LABELS = 60, NEAR = 14, LEAST = 0.02, LARGEST = 8;
 const COLOURS = ["--type-1", "--type-2", "--type-3", "--type-4", "--type-5", "--type-6"];

@@ -1,8 +1,8 @@
 // Jobs: progress, results, and cancelling.
 
-import { get, path, remove } from "./asking.js";
-import { chip, el, empty, facts, json, more, mono, number, quiet, short, soft, table, when } from "./making.js";
-import { into, problem, progress, told } from "./telling.js";
+import { chip, el, empty, facts, json, more, mono, number, quiet, short, soft, table, when } from "./elements.js";
+import { into, problem, progress, told } from "./feedback.js";
+import { get, path, remove } from "./requests.js";
 
 const SECONDS = 1;
 const LOOKS = { done: "good", failed: "bad", cancelled: "warn" };

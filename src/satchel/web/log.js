@@ -1,8 +1,8 @@
 // The log of a bank: every entry with its position, type, signer and proof.
 
-import { get, path } from "./asking.js";
-import { chip, clipped, el, empty, facts, field, json, link, mono, notes, number, options, short, soft, table, to, when } from "./making.js";
-import { into } from "./telling.js";
+import { chip, clipped, el, empty, facts, field, json, link, mono, notes, number, options, short, soft, table, to, when } from "./elements.js";
+import { into } from "./feedback.js";
+import { get, path } from "./requests.js";
 
 const PAGE = 50;
 const LOOKS = { current: "good", erased: "warn", pending: "warn", quarantined: "bad", superseded: "", expired: "" };

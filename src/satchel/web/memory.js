@@ -1,9 +1,9 @@
 // One memory: its text, sources and versions, and its changes.
 
-import { get, patch, path, post, remove } from "./asking.js";
-import { provenance } from "./drawing.js";
-import { button, check, chip, chips, clipped, count, el, facts, field, json, link, more, mono, notes, number, options, quiet, short, soft, table, to, when } from "./making.js";
-import { asks, into, told } from "./telling.js";
+import { provenance } from "./charts.js";
+import { button, check, chip, chips, clipped, count, el, facts, field, json, link, more, mono, notes, number, options, quiet, short, soft, table, to, when } from "./elements.js";
+import { asks, into, told } from "./feedback.js";
+import { get, patch, path, post, remove } from "./requests.js";
 
 export const TYPES = ["semantic", "episodic", "procedural", "working", "identity"];
 

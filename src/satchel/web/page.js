@@ -1,23 +1,23 @@
 // The page: its parts and their addresses, signing in, light and dark.
 
-import { gate, get, path, signIn } from "./asking.js";
+import { owners, tokens } from "./access.js";
 import { bank, banks, named } from "./banks.js";
 import { comparison } from "./comparison.js";
-import { exporting } from "./exporting.js";
+import { cued, el, empty, link, plain, to } from "./elements.js";
+import { exportView } from "./export.js";
+import { into, operator } from "./feedback.js";
 import { files } from "./files.js";
 import { graph } from "./graph.js";
-import { importing } from "./importing.js";
+import { importView } from "./import.js";
 import { jobs } from "./jobs.js";
-import { backups, quarantine } from "./keeping.js";
 import { log } from "./log.js";
-import { cued, el, empty, link, plain, to } from "./making.js";
 import { entry } from "./memory.js";
+import { backups, quarantine } from "./protection.js";
 import { receipts } from "./receipts.js";
+import { gate, get, path, signIn } from "./requests.js";
 import { sessions } from "./sessions.js";
 import { settings } from "./settings.js";
-import { owners, tokens } from "./sharing.js";
-import { into, operator } from "./telling.js";
-import { verifying } from "./verifying.js";
+import { verification } from "./verification.js";
 
 const main = document.getElementById("main");
 const LOOKS = ["auto", "light", "dark"];
@@ -45,8 +45,8 @@ async function ofBank(id, part, rest, query) {
     graph: () => graph(id, query),
     log: () => log(id, query),
     compare: () => comparison(id, query),
-    import: () => importing(id),
-    export: () => exporting(id, query),
+    import: () => importView(id),
+    export: () => exportView(id, query),
     quarantine: () => quarantine(id, show),
     tokens: () => tokens(id),
     owners: () => owners(id),
@@ -80,8 +80,8 @@ async function shown() {
   const pages = {
     "": () => banks(query),
     b: () => ofBank(rest[0], rest[1], rest.slice(2), query),
-    import: () => [el("h1", {}, "Import"), importing()],
-    verify: () => verifying(),
+    import: () => [el("h1", {}, "Import"), importView()],
+    verify: () => verification(),
     jobs: () => jobs(),
     receipts: () => receipts(rest[0], query),
     backups: () => backups(),

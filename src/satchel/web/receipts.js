@@ -1,8 +1,8 @@
 // Receipts of imports, exports, backups and restore tests: what was lost, and who signed them.
 
-import { get, path } from "./asking.js";
-import { chip, el, empty, facts, field, json, link, mono, more, notes, number, options, short, soft, table, to, when } from "./making.js";
-import { into } from "./telling.js";
+import { chip, el, empty, facts, field, json, link, mono, more, notes, number, options, short, soft, table, to, when } from "./elements.js";
+import { into } from "./feedback.js";
+import { get, path } from "./requests.js";
 
 const MOST = 200;
 

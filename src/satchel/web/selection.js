@@ -1,9 +1,9 @@
 // Selection of memories in a list, and bulk actions.
 
-import { patch, path, post, Refused, remove } from "./asking.js";
-import { check, clipped, count, el, field, number, options, quiet, to } from "./making.js";
+import { check, clipped, count, el, field, number, options, quiet, to } from "./elements.js";
+import { asks, progress, sentence, told } from "./feedback.js";
 import { gist, tagged, written } from "./memory.js";
-import { asks, progress, sentence, told } from "./telling.js";
+import { patch, path, post, Refused, remove } from "./requests.js";
 
 const LISTED = 5, TITLE = 60, DIGITS = 16, EXPORTED = 500;
 

@@ -1,9 +1,9 @@
 // Conversations: their messages up to any point, forks, checkpoints and comparison.
 
-import { get, patch, path, post } from "./asking.js";
-import { branches } from "./drawing.js";
-import { button, check, clipped, count, el, empty, facts, field, json, link, more, options, quiet, short, soft, to, when } from "./making.js";
-import { asks, into, told } from "./telling.js";
+import { branches } from "./charts.js";
+import { button, check, clipped, count, el, empty, facts, field, json, link, more, options, quiet, short, soft, to, when } from "./elements.js";
+import { asks, into, told } from "./feedback.js";
+import { get, patch, path, post } from "./requests.js";
 
 const PREVIEW = 3, MOST = 10000;
 

@@ -1,9 +1,9 @@
 // Configuration of the server and its store, read-only, with the commands that change it.
 
-import { get, path } from "./asking.js";
 import { named, whenSeen } from "./banks.js";
-import { bytes, chip, clipped, count, el, facts, link, mono, more, notes, number, soft, table, to } from "./making.js";
-import { into, sentence } from "./telling.js";
+import { bytes, chip, clipped, count, el, facts, link, mono, more, notes, number, soft, table, to } from "./elements.js";
+import { into, sentence } from "./feedback.js";
+import { get, path } from "./requests.js";
 
 const STORES = { sqlite: "SQLite file", "graph-db": "LadybugDB graph", postgres: "PostgreSQL database" };
 const STATES = { ready: "good", configured: "", "not available": "bad" };

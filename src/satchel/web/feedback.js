@@ -1,7 +1,7 @@
 // Feedback: waiting, notices, errors, progress and dialogs.
 
-import { get, path, Refused, remove } from "./asking.js";
-import { el, number, quiet, soft } from "./making.js";
+import { el, number, quiet, soft } from "./elements.js";
+import { get, path, Refused, remove } from "./requests.js";
 
 const SLOW = 6000, TOLD = 8000;
 

@@ -1,14 +1,14 @@
 // Verification of a sealed file, step by step, and its signers.
 
-import { path, send } from "./asking.js";
-import { check, chip, chips, count, el, json, mono, more, notes, soft, table } from "./making.js";
-import { dropped } from "./importing.js";
-import { into } from "./telling.js";
+import { check, chip, chips, count, el, json, mono, more, notes, soft, table } from "./elements.js";
+import { into } from "./feedback.js";
+import { dropped } from "./import.js";
+import { path, send } from "./requests.js";
 
 const SIGNS = { passed: "✓", failed: "✗", "not run": "–" };
 const LOOKS = { passed: "good", failed: "bad", "not run": "soft" };
 
-export function verifying() {
+export function verification() {
   const deep = el("input", { type: "checkbox", name: "deep" });
   const place = el("section", { "aria-live": "polite", id: "verdict" });
   let last = null;

@@ -1,15 +1,15 @@
 // Export: shows what a format would lose, then downloads the file.
 
-import { fetched, get, path } from "./asking.js";
-import { button, check, count, el, facts, field, json, link, more, notes, number, options, quiet, soft, table, to } from "./making.js";
-import { steps } from "./importing.js";
+import { button, check, count, el, facts, field, json, link, more, notes, number, options, quiet, soft, table, to } from "./elements.js";
+import { into, told } from "./feedback.js";
+import { steps } from "./import.js";
 import { lost } from "./receipts.js";
-import { into, told } from "./telling.js";
+import { fetched, get, path } from "./requests.js";
 
 const STEPS = ["Choose", "Review", "Download"];
 const FIRST = "pam";
 
-export async function exporting(bank, query) {
+export async function exportView(bank, query) {
   const ids = (query.get("ids") ?? "").split(",").filter(Boolean);
   const { formats } = await get(path("formats"));
   const written = formats.filter((one) => one.writes)

@@ -1,11 +1,11 @@
 // Quarantine: memories to review before any model sees them. Backups: their set-up, freshness and tests.
 
-import { get, path, post } from "./asking.js";
-import { button, chip, chips, copyable, count, el, empty, facts, field, link, mono, notes, number, quiet, soft, table, to, when } from "./making.js";
+import { button, chip, chips, copyable, count, el, empty, facts, field, link, mono, notes, number, quiet, soft, table, to, when } from "./elements.js";
+import { into, told, tried, watched } from "./feedback.js";
 import { gist } from "./memory.js";
 import { latest } from "./receipts.js";
+import { get, path, post } from "./requests.js";
 import { selection } from "./selection.js";
-import { into, told, tried, watched } from "./telling.js";
 
 export async function quarantine(bank, again) {
   const { bar, head, pick } = selection(bank, again);

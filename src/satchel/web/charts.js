@@ -1,6 +1,6 @@
 // Charts: memories by month, derivation of a memory, branches of conversations.
 
-import { clipped, count, cued, el, number, short, svg } from "./making.js";
+import { clipped, count, cued, el, number, short, svg } from "./elements.js";
 
 const drawn = (width, height, said, ...parts) =>
   cued(el("div", { class: "drawing" }, svg("svg", {

@@ -1,9 +1,9 @@
 // Import: drop a file, review the plan, run the import, see the receipt.
 
-import { get, path, post, send } from "./asking.js";
-import { button, bytes, chip, count, el, facts, field, json, link, mono, more, notes, number, options, quiet, short, soft, table, to, when } from "./making.js";
+import { button, bytes, chip, count, el, facts, field, json, link, mono, more, notes, number, options, quiet, short, soft, table, to, when } from "./elements.js";
+import { asks, into, told, watched } from "./feedback.js";
 import { account, lost } from "./receipts.js";
-import { asks, into, told, watched } from "./telling.js";
+import { get, path, post, send } from "./requests.js";
 
 // A place to drop a file, or to choose one.
 export function dropped(said, take) {
@@ -53,7 +53,7 @@ const STEPS = ["Choose", "Review", "Done"];
 export const steps = (now, names = STEPS) => el("ol", { class: "steps", "aria-label": "Steps" }, names.map((name, at) =>
   el("li", { "aria-current": at === now ? "step" : null, class: at < now ? "over" : null }, name)));
 
-export function importing(bank) {
+export function importView(bank) {
   const name = el("input", { name: "bank", required: true, maxlength: 500, autocomplete: "off", value: bank ?? "" });
   const conflict = el("select", { name: "conflict" }, options(Object.entries({
     skip: "keep the bank's version", overwrite: "overwrite with the file's version", rename: "keep both", error: "stop the import",

@@ -1,8 +1,8 @@
 // Capability tokens of a bank, and its owners.
 
-import { get, path, post } from "./asking.js";
-import { button, check, chip, copyable, el, empty, facts, field, json, mono, more, notes, number, options, quiet, short, soft, table, when } from "./making.js";
-import { asks, into, told } from "./telling.js";
+import { button, check, chip, copyable, el, empty, facts, field, json, mono, more, notes, number, options, quiet, short, soft, table, when } from "./elements.js";
+import { asks, into, told } from "./feedback.js";
+import { get, path, post } from "./requests.js";
 
 const PERMISSIONS = ["read", "write", "derive", "redact", "export", "rehydrate"];
 const TYPES = ["semantic", "episodic", "procedural", "working", "identity"];
