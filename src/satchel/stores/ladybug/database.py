@@ -91,9 +91,9 @@ def opened(folder: Path, file: str = FILE, *, read_only: bool = False) -> Any:
     try:
         return _database(module, path, read_only=read_only)
     except (RuntimeError, MemoryError) as error:
-        said = str(error)
+        message = str(error)
         log = path.with_name(path.name + ".wal")
-        if read_only or not log.exists() or not any(part in said for part in _LOG_FAILED):
+        if read_only or not log.exists() or not any(part in message for part in _LOG_FAILED):
             raise ours(error, str(folder)) from error
         raise _quarantined(module, folder, path) from error
 
@@ -541,8 +541,8 @@ class _Whole(LadybugStatements):
         cypher = f"MATCH (n:{table}) WHERE n.`{key_of(table)}` = x RETURN {columns}"
         for keys in self._keys(table):
             for start in range(0, len(keys), _ROWS):
-                found = self._in(cypher, keys[start : start + _ROWS])
-                yield [dict(zip(NODES[table], row, strict=True)) for row in found]
+                rows = self._in(cypher, keys[start : start + _ROWS])
+                yield [dict(zip(NODES[table], row, strict=True)) for row in rows]
 
     def links(self, table: str) -> Iterator[list[dict[str, Any]]]:
         """Yield batches of the links in a table."""
@@ -560,7 +560,7 @@ class _Whole(LadybugStatements):
             after = "" if last is None else f"WHERE n.`{key}` > $last"
             cypher = f"MATCH (n:{table}) {after} RETURN n.`{key}` ORDER BY n.`{key}` LIMIT $most"
             values = {"most": _KEYS} if last is None else {"most": _KEYS, "last": last}
-            keys = [found for (found,) in self._all(cypher, **values)]
+            keys = [value for (value,) in self._all(cypher, **values)]
             if not keys:
                 return
             yield keys

@@ -452,12 +452,12 @@ class LadybugTransaction(LinkWriter):
 
     def put_nodes(self, bank: str, first: int, nodes: Sequence[bytes]) -> None:
         start = (self._number(bank) << NODE_BITS) + first
-        rows = [{"place": place, "hash": node} for place, node in enumerate(nodes, start)]
+        rows = [{"place": rowid, "hash": node} for rowid, node in enumerate(nodes, start)]
         cypher = "MATCH (n:TreeNode) WHERE n.place = x RETURN n.place"
-        there = {place for (place,) in self._in(cypher, [row["place"] for row in rows])}
-        self._make("TreeNode", [row for row in rows if row["place"] not in there])
+        existing = {rowid for (rowid,) in self._in(cypher, [row["place"] for row in rows])}
+        self._make("TreeNode", [row for row in rows if row["place"] not in existing])
         cypher = "MATCH (n:TreeNode) WHERE n.place = x.place SET n.hash = x.hash"
-        self._many(cypher, [row for row in rows if row["place"] in there], NODES["TreeNode"])
+        self._many(cypher, [row for row in rows if row["place"] in existing], NODES["TreeNode"])
 
     def put_side(self, bank: str, values: Mapping[str, bytes | None]) -> None:
         keys = {name: side_key(bank, name) for name in values}

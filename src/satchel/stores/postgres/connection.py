@@ -126,10 +126,10 @@ class PostgresConnections:
         Raises:
             StoreError: If there is no connection, or the transaction cannot begin.
         """
-        connection, found = self._begin(sql)
+        connection, rows = self._begin(sql)
         process = os.getpid()
         try:
-            yield connection, found
+            yield connection, rows
         finally:
             if os.getpid() == process:
                 self._give_back(connection)
