@@ -122,7 +122,7 @@ def test_export_import_export_is_equal(
 
 @pytest.mark.parametrize("fork_first", [False, True])
 def test_a_checkpoint_of_an_earlier_message_is_in_the_fork_of_every_copy(
-    tmp_path: Path, fork_first: bool
+    tmp_path: Path, *, fork_first: bool
 ) -> None:
     """Created long after the message that it names: before the fork, or after it."""
     syn(tmp_path, talk("a", "b", distilled_after=1))
