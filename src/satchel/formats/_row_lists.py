@@ -48,6 +48,21 @@ def container_of(records: RecordSet, name: str) -> dict[str, Any]:
     return {}
 
 
+def containers_in(records: RecordSet, name: str) -> list[dict[str, Any]]:
+    """Return the members around the records of each file of the format that was read."""
+    return [
+        source.value.get("container", {})
+        for source in records.of("source")
+        if source.value.get("format") == name
+    ]
+
+
+def sole_container(records: RecordSet, name: str) -> dict[str, Any]:
+    """Return the members around the records, if they came with one file of the format."""
+    containers = containers_in(records, name)
+    return containers[0] if len(containers) == 1 else {}
+
+
 ALONE, ONE = "list", "one"
 """The shapes of a plain list, and of a single row."""
 
