@@ -106,7 +106,7 @@ def test_errors_have_their_facts_in_fields(
 
 
 @pytest.mark.parametrize("verb", ["remember", "update", "correct", "list"])
-def test_an_argument_that_is_misspelt_is_no_member(verb: str) -> None:
+def test_an_argument_that_is_misspelled_is_no_member(verb: str) -> None:
     """Else it would be kept with the memory, and the one that was meant would not count."""
     with Satchel.open() as store:
         bank: Any = store.bank()

@@ -252,7 +252,7 @@ def test_after_it_has_ended_the_next_question_is_reranked() -> None:
 def test_a_name_that_nothing_has_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str
 ) -> None:
-    """A misspelt line does not pass for a reranker that fails."""
+    """A misspelled line does not pass for a reranker that fails."""
     filled(tmp_path)
     monkeypatch.setenv("SATCHEL_INFERENCE_RERANKER", name)
 

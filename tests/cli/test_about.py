@@ -78,7 +78,7 @@ def test_a_setting_does_what_it_says(satchel: Run, sealed: Path, config: Path) -
 def test_a_wrong_configuration_is_refused_with_its_place(
     satchel: Run, config: Path, text: str, field: str | None
 ) -> None:
-    """A misspelt setting is an error, not ignored; the file and the field are named."""
+    """A misspelled setting is an error, not ignored; the file and the field are named."""
     config.write_text(text)
     ran = satchel("doctor", "--json")
     assert (ran.status, ran.error["code"], ran.out) == (2, "config.invalid", "")
@@ -144,7 +144,7 @@ def test_a_sound_installation_has_no_problem(satchel: Run, sealed: Path) -> None
         ("keys/default.key", 0o644, "key default"),
         ("keys/default.key", 0o640, "key default"),
         (".", 0o755, "home"),
-        ("keys", 0o777, "keys folder"),
+        ("keys", 0o777, "key folder"),
     ],
 )
 def test_what_others_can_open_is_a_problem(

@@ -59,7 +59,7 @@ def test_a_sound_bank_is_reported_as_sound(satchel: Run, bank: str) -> None:
     sound = ("ok", "32 records, each verified with its columns and indexes", 0)
     assert state_of(satchel, bank) == sound
     assert state_of(satchel, bank, "--deep") == sound
-    assert state_of(satchel, "banks witness")[0] == "ok"
+    assert state_of(satchel, "witness of banks")[0] == "ok"
 
 
 def test_a_changed_column_is_found_and_put_right_by_repair(satchel: Run, bank: str) -> None:

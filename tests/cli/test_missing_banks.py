@@ -220,7 +220,9 @@ def test_doctor_says_that_the_key_of_an_encrypted_store_is_missing(satchel: Run)
     key = _store().with_name(f"{_store().name}.key")
     key.rename(key.with_suffix(".away"))
     (found,) = [
-        one for one in satchel("doctor", "--json").json["checks"] if one["name"] == "at rest"
+        one
+        for one in satchel("doctor", "--json").json["checks"]
+        if one["name"] == "encryption at rest"
     ]
     assert found["state"] == "problem"
     assert "its key file is missing" in found["detail"]

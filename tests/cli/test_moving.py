@@ -35,7 +35,7 @@ def test_a_bank_is_exported_verified_and_compared(
     assert satchel("verify", tmp_path / "a.pam.jsonl", "--deep").status == 0
     for other in (tmp_path / "a.pam.jsonl", mem0):
         ran = satchel("diff", "assistant", other)
-        assert (ran.status, ran.out.startswith("the same: 2 the same")) == (0, True)
+        assert (ran.status, ran.out.startswith("no differences: 2 the same")) == (0, True)
     append(bank, [seal(Semantic(text="new"))])
     ran = satchel("diff", mem0, "assistant")
     assert (ran.status, ran.out.startswith("different: 2 the same, 0 only in A, 1 only")) == (

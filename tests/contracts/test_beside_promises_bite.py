@@ -344,20 +344,20 @@ class _Direct(_Blobs):
 
 
 _SABOTEURS: dict[str, Iterable[type[_Vectors]]] = {
-    "test_vectors_come_back_bit_for_bit": [_Short, _Unsigned, _First],
-    "test_a_vector_that_cannot_be_is_refused_by_name": [_Lenient, _Halfway, _Nameless],
-    "test_a_vector_of_no_record_is_refused_by_name": [_Lenient, _Halfway, _Nameless],
-    "test_generations_never_mix": [_Mixing, _Keeping],
-    "test_near_is_the_cosine_best_first": [_Dot, _Shuffling, _Worst, _Generous],
-    "test_only_current_records_are_near": [_Late, _Final],
-    "test_a_blob_is_what_was_put_however_it_was_cut": [_Padding, _Twice, _ByPiece],
-    "test_a_large_blob_comes_in_small_pieces": [_Whole, _Backwards],
-    "test_a_blob_is_there_until_it_is_dropped": [_Shared, _Vague, _Undropped],
-    "test_a_blob_that_fails_midway_leaves_nothing": [_Salvaging, _Emptying],
+    "test_vectors_are_returned_bit_for_bit": [_Short, _Unsigned, _First],
+    "test_an_invalid_vector_is_refused_by_name": [_Lenient, _Halfway, _Nameless],
+    "test_a_vector_without_a_record_is_refused_by_name": [_Lenient, _Halfway, _Nameless],
+    "test_vectors_of_different_generations_never_mix": [_Mixing, _Keeping],
+    "test_nearest_vectors_are_ordered_by_cosine": [_Dot, _Shuffling, _Worst, _Generous],
+    "test_only_current_records_are_found_by_vectors": [_Late, _Final],
+    "test_a_blob_is_read_as_written_whatever_its_chunks": [_Padding, _Twice, _ByPiece],
+    "test_a_large_blob_is_read_in_small_chunks": [_Whole, _Backwards],
+    "test_a_blob_exists_until_it_is_dropped": [_Shared, _Vague, _Undropped],
+    "test_an_interrupted_blob_leaves_nothing": [_Salvaging, _Emptying],
     "test_a_blob_can_be_copied_within_a_store": [_Alone],
-    "test_what_is_beside_a_bank_needs_the_bank": [_Anywhere, _Nowhere],
-    "test_what_is_beside_is_committed_with_its_block": [_Hasty, _Direct],
-    "test_what_is_beside_is_there_after_it_was_opened_again": [_Vectors, _Blobs],
+    "test_side_data_requires_its_bank": [_Anywhere, _Nowhere],
+    "test_side_data_is_committed_with_its_transaction": [_Hasty, _Direct],
+    "test_side_data_is_durable_after_reopening": [_Vectors, _Blobs],
 }
 """In the last, a part is emptied when the store is opened again."""
 
@@ -425,7 +425,7 @@ def test_a_store_in_the_same_clothes_keeps_the_promise(promise: str) -> None:
 )
 def test_a_broken_promise_is_noticed(promise: str, saboteur: type[_Vectors]) -> None:
     """The promise fails for its saboteur; skipping it would hide the break."""
-    again = promise == "test_what_is_beside_is_there_after_it_was_opened_again"
+    again = promise == "test_side_data_is_durable_after_reopening"
     subject = _subject(saboteur, _emptied(saboteur)) if again else _subject(saboteur)
     noticed = False
     try:
@@ -452,10 +452,10 @@ def test_a_store_without_vectors_keeps_all_promises_of_blobs() -> None:
             skipped.add(promise)
 
     assert skipped == {
-        "test_vectors_come_back_bit_for_bit",
-        "test_a_vector_that_cannot_be_is_refused_by_name",
-        "test_a_vector_of_no_record_is_refused_by_name",
-        "test_generations_never_mix",
-        "test_near_is_the_cosine_best_first",
-        "test_only_current_records_are_near",
+        "test_vectors_are_returned_bit_for_bit",
+        "test_an_invalid_vector_is_refused_by_name",
+        "test_a_vector_without_a_record_is_refused_by_name",
+        "test_vectors_of_different_generations_never_mix",
+        "test_nearest_vectors_are_ordered_by_cosine",
+        "test_only_current_records_are_found_by_vectors",
     }

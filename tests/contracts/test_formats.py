@@ -1,5 +1,6 @@
 """Every installed format keeps every format promise."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from satchel.conformance.subject import parsed
 from satchel.ports.registry import formats
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats"
+_PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 _PARSERS = {
     "agents_md": files_in,
     "amplihack_db": tables_in,
@@ -50,6 +52,16 @@ def subject(request: pytest.FixtureRequest) -> Subject:
 def test_every_format_has_a_sample_folder() -> None:
     """A format without samples, or samples without a format, is a mistake."""
     assert {folder.name for folder in _SAMPLES.iterdir() if folder.is_dir()} == set(formats)
+
+
+def test_the_contract_that_formats_are_independent_lists_every_format() -> None:
+    """``lint-imports`` checks only the modules that the contract names."""
+    contracts = tomllib.loads(_PROJECT.read_text())["tool"]["importlinter"]["contracts"]
+    (independence,) = (
+        each["modules"] for each in contracts if each["name"] == "Formats do not know each other"
+    )
+
+    assert independence == [f"satchel.formats.{name}" for name in formats]
 
 
 @pytest.fixture(autouse=True)

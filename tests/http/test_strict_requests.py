@@ -107,7 +107,7 @@ def test_attack_a_condition_of_another_shape_is_a_problem_document(
 
 
 def test_an_unknown_query_parameter_is_refused_by_every_route(served: Served) -> None:
-    """A misspelt filter lets everything through; the answer names the nearest that there is."""
+    """A misspelled filter lets everything through; the answer names the nearest that there is."""
     client, number = served.client(), 0
     for method, where, said in _operations(served.app):
         if where.startswith(("/healthz", "/readyz", "/v1/formats", "/v1/about")):

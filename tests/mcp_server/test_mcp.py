@@ -79,7 +79,7 @@ def test_an_agent_remembers_recalls_and_forgets(own_home: Path) -> None:
 
 
 def test_attack_an_argument_that_a_tool_does_not_know_is_refused(own_home: Path) -> None:
-    """By every tool, before anything is done: a misspelt filter used to export everything."""
+    """By every tool, before anything is done: a misspelled filter used to export everything."""
     del own_home
     usual: dict[str, dict[str, Any]] = {
         "remember": {"text": "x"},

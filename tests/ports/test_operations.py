@@ -209,7 +209,7 @@ def test_the_method_takes_the_options_as_keywords() -> None:
     box = Box()
     assert box.pack("blue", count=2) == DEFAULTS | {"name": "blue", "count": 2}
     assert box.packed == ["blue"]
-    given: Any = {"coutn": 2}  # a misspelt option is never ignored
+    given: Any = {"coutn": 2}  # a misspelled option is never ignored
     with pytest.raises(TypeError, match=r"pack\(\) .* 'coutn'\. Did you mean 'count'\?"):
         box.pack("blue", **given)
     with pytest.raises(TypeError, match="unexpected keyword argument 'internal'"):

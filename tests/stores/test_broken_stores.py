@@ -94,12 +94,12 @@ _TEXTS = ("slot", "kind", "user", "agent", "run", "app", "body")
 _STATES = {"batch": 0, "retired": None, "hold": False}
 
 _SABOTEURS: dict[str, list[_Make]] = {
-    "test_it_says_what_it_is": [_memory(broken.Nameless)],
-    "test_a_store_that_is_new_is_empty": [
+    "test_it_reports_its_traits": [_memory(broken.Nameless)],
+    "test_a_new_store_is_empty": [
         _memory(broken.Furnished),
         _memory(broken.HeadOfNothing),
     ],
-    "test_what_was_appended_is_there_byte_for_byte": [
+    "test_appended_records_are_read_back_byte_for_byte": [
         *(_memory(broken.forgets(name, value)) for name, value in _STATES.items()),
         _memory(broken.LosesTheLast),
         _memory(broken.Unordered),
@@ -109,7 +109,7 @@ _SABOTEURS: dict[str, list[_Make]] = {
         _memory(broken.NodesLost),
         _sqlite(broken.LosesTheLast),
     ],
-    "test_hostile_texts_come_back_as_they_were": [
+    "test_hostile_texts_are_returned_unchanged": [
         *(_memory(broken.forgets(name)) for name in _TEXTS),
         _memory(broken.CutsAtNul),
         _memory(broken.Composes),
@@ -121,81 +121,81 @@ _SABOTEURS: dict[str, list[_Make]] = {
         _memory(broken.IgnoresCase),
         _memory(broken.Trims),
     ],
-    "test_the_largest_record_is_kept_whole": [_memory(broken.CutsLong)],
-    "test_an_erased_record_keeps_its_place": [_memory(broken.EmptyForErased)],
+    "test_the_largest_record_is_stored_completely": [_memory(broken.CutsLong)],
+    "test_an_erased_record_keeps_its_log_position": [_memory(broken.EmptyForErased)],
     "test_side_values_are_set_and_removed_with_the_rows": [
         _memory(broken.AnyPrefix),
         _memory(broken.KeepsSide),
     ],
-    "test_a_bank_without_a_head_is_begun_and_not_listed": [
+    "test_a_bank_without_a_head_is_not_listed": [
         _memory(broken.ListsTheBegun),
         _sqlite(broken.ForgetsTheBegun),
     ],
-    "test_banks_are_listed_by_the_start_of_their_ids_and_as_many_as_are_asked_for": [
+    "test_banks_are_listed_by_id_prefix_up_to_a_limit": [
         _memory(broken.AnyStart),
         _memory(broken.BanksWithoutEnd),
         _memory(broken.ListsTheBegun),
     ],
-    "test_banks_that_say_a_name_are_nominated": [
+    "test_banks_are_found_by_name": [
         _memory(broken.MissesRenamed),
         _memory(broken.MissesFounded),
         _memory(broken.StartsOfNames),
         _memory(broken.StaleNames),
     ],
-    "test_a_name_among_others_is_nominated_wherever_it_is_said": [
+    "test_a_bank_is_found_by_any_of_its_names": [
         _memory(broken.FirstNameOnly),
         _memory(broken.MissesRenamed),
     ],
-    "test_what_memories_say_names_no_bank": [
+    "test_texts_of_memories_name_no_bank": [
         _memory(broken.NamedByMemories),
         _memory(broken.NamesTheBegun),
         _memory(broken.StaleNames),
     ],
-    "test_a_name_that_was_put_right_is_nominated_as_it_is_now": [_memory(broken.StaleNames)],
-    "test_banks_know_nothing_of_each_other": [
+    "test_a_renamed_bank_is_found_by_its_new_name": [_memory(broken.StaleNames)],
+    "test_banks_are_isolated": [
         _memory(broken.OneListing),
         _memory(broken.OneSide),
         _memory(broken.FindsEverywhere),
     ],
-    "test_a_bank_that_is_not_here_has_nothing": [
+    "test_an_absent_bank_is_empty": [
         _memory(broken.HeadOfNothing),
         _memory(broken.OneListing),
         _memory(broken.OneSide),
         _memory(broken.FindsEverywhere),
     ],
-    "test_places_and_ids_are_found_whatever_is_asked": [
+    "test_log_positions_and_ids_are_found_in_any_order": [
         _memory(broken.IgnoresAfter),
         _memory(broken.FindsTwice),
         _memory(broken.CountsFromTheEnd),
         _memory(broken.MissesIds),
     ],
-    "test_blocks_hold_the_rows_of_their_positions_and_name_what_is_marked": [
+    "test_blocks_contain_the_rows_of_their_positions_and_name_marked_ones": [
         _memory(broken.ForgetsMarks),
         _memory(broken.StartsAtTheFirstBlock),
         _memory(broken.GoesOnToTheLastBlock),
         _memory(broken.BlocksOfOneSize),
     ],
-    "test_values_are_given_without_a_look_at_marks": [_memory(broken.OtherValuesWithoutMarks)],
-    "test_other_values_of_a_column_are_other_bytes": [
+    "test_values_are_the_same_with_and_without_marks": [_memory(broken.OtherValuesWithoutMarks)],
+    "test_different_values_of_a_column_are_different_bytes": [
         _memory(broken.JoinsValues),
         _memory(broken.SameForAllColumns),
     ],
-    "test_every_column_can_be_asked_for": [_memory(broken.SameForAllColumns)],
+    "test_every_column_can_be_read": [_memory(broken.SameForAllColumns)],
     "test_all_links_of_a_bank_are_listed": [
         _memory(broken.LinksOfAll),
         _memory(broken.LinksOnce),
     ],
-    "test_rows_that_an_index_of_words_has_otherwise_are_told": [_memory(broken.NeverMisindexed)],
-    "test_the_positions_that_are_found_by_words_are_told": [_memory(broken.WordsOfAllRows)],
-    "test_what_a_store_is_given_belongs_to_a_bank": [_memory(broken.Orphaning)],
-    "test_ids_are_found_by_their_first_digits": [
+    "test_rows_that_differ_from_the_word_index_are_reported": [_memory(broken.NeverMisindexed)],
+    "test_the_log_positions_found_by_words_are_reported": [_memory(broken.WordsOfAllRows)],
+    "test_all_data_belongs_to_a_bank": [_memory(broken.Orphaning)],
+    "test_ids_are_found_by_prefix": [
         _memory(broken.AnyDigits),
         _memory(broken.DigitsOfPairs),
         _memory(broken.IdsOfAll),
         _memory(broken.IdsWithoutEnd),
         _memory(broken.CapitalDigits),
     ],
-    "test_each_member_of_a_filter_counts": [
+    "test_each_member_of_a_filter_is_applied": [
         *(_memory(broken.ignores(name)) for name in (*_FILTERS, "retired", "held")),
         _memory(broken.UntilIncluded),
         _memory(broken.Unordered),
@@ -208,81 +208,83 @@ _SABOTEURS: dict[str, list[_Make]] = {
         _memory(broken.IgnoresChanges),
     ],
     "test_a_listing_streams": [_sqlite(broken.Greedy)],
-    "test_walks_reach_what_the_oracle_reaches": [_memory(broken.AnyKind)],
-    "test_a_walk_meets_each_thing_once_at_its_least_distance": [_memory(broken.OneWayWalk)],
-    "test_a_walk_stops_at_its_budget_and_says_so": [_memory(broken.Tireless)],
-    "test_links_of_what_is_retired_or_held_are_not_walked": [_memory(broken.WalksAll)],
-    "test_all_shortest_ways_between_two_things_are_found": [_memory(broken.OneEach)],
+    "test_traversals_reach_what_the_oracle_reaches": [_memory(broken.AnyKind)],
+    "test_a_traversal_visits_each_node_once_at_its_shortest_distance": [_memory(broken.OneWayWalk)],
+    "test_a_traversal_stops_at_its_budget_and_reports_it": [_memory(broken.Tireless)],
+    "test_links_of_retired_or_quarantined_rows_are_not_followed": [_memory(broken.WalksAll)],
+    "test_all_shortest_paths_between_two_nodes_are_found": [_memory(broken.OneEach)],
     "test_links_are_followed_both_ways": [
         _memory(broken.OneWay),
         _memory(broken.NoParents),
         _memory(broken.Unsorted),
     ],
-    "test_words_nominate_current_rows": [
+    "test_words_find_current_rows_only": [
         _sqlite(broken.Mute),
         _sqlite(broken.LatinOnly),
         _sqlite(broken.RemembersWords),
     ],
-    "test_words_are_those_of_one_bank": [_sqlite(broken.WordsOfAll)],
-    "test_the_best_match_comes_first_and_no_more_than_are_asked_for": [
+    "test_words_find_rows_of_one_bank_only": [_sqlite(broken.WordsOfAll)],
+    "test_the_best_matches_come_first_up_to_the_limit": [
         _sqlite(broken.WorstFirst),
         _sqlite(broken.Boundless),
     ],
-    "test_common_words_nominate_nothing_where_others_are_rarer": [
+    "test_common_words_find_nothing_if_others_are_rarer": [
         _sqlite(broken.CommonToo),
         _memory(broken.CommonToo),
     ],
-    "test_words_that_are_all_common_still_find": [
+    "test_common_words_alone_still_find_rows": [
         _sqlite(broken.Mute),
         _sqlite(broken.KeepsStopWords),
     ],
-    "test_a_filter_leaves_out_what_words_nominate": [
+    "test_a_filter_excludes_rows_found_by_words": [
         _sqlite(broken.WantsAll),
         _memory(broken.WantsAll),
     ],
     "test_words_find_what_the_oracle_finds": [_sqlite(broken.CommonToo)],
-    "test_a_listing_starts_from_the_end_where_that_is_asked": [_memory(broken.OldestFirst)],
-    "test_a_turn_is_found_by_the_words_of_the_one_before": [_sqlite(broken.Turnless)],
+    "test_a_listing_is_newest_first_on_request": [_memory(broken.OldestFirst)],
+    "test_a_turn_is_found_by_the_words_of_the_previous_turn": [_sqlite(broken.Turnless)],
     "test_a_slot_has_one_current_row": [
         _memory(broken.TakesSlotTwice),
         _memory(broken.IgnoresChanges),
     ],
     "test_a_record_is_logged_once": [_memory(broken.LogsTwice)],
-    "test_a_refused_append_leaves_nothing_though_the_block_goes_on": [_memory(broken.KeepsPart)],
-    "test_a_block_that_fails_leaves_nothing": [
+    "test_a_refused_append_leaves_nothing_if_its_transaction_continues": [
+        _memory(broken.KeepsPart)
+    ],
+    "test_a_failed_transaction_leaves_nothing": [
         _memory(broken.EagerSide),
         _memory(broken.Eager),
     ],
-    "test_what_is_not_committed_is_not_seen": [
+    "test_uncommitted_rows_are_not_visible": [
         _memory(broken.EagerSide),
         _memory(broken.Eager),
     ],
-    "test_a_view_does_not_see_what_is_committed_meanwhile": [_memory(broken.Moving)],
-    "test_a_new_view_sees_whatever_was_committed": [_memory(broken.Stale)],
-    "test_writers_of_many_threads_take_turns": [_memory(broken.Unlocked)],
+    "test_a_view_does_not_see_later_commits": [_memory(broken.Moving)],
+    "test_a_new_view_sees_all_committed_rows": [_memory(broken.Stale)],
+    "test_writers_in_many_threads_are_serialized": [_memory(broken.Unlocked)],
     "test_it_can_be_closed_twice": [_memory(broken.FailsClosing)],
-    "test_what_is_committed_is_there_after_it_was_opened_again": [_forgetful, _unopened],
-    "test_what_is_committed_is_there_after_its_process_was_killed": [
+    "test_committed_rows_are_durable_after_reopening": [_forgetful, _unopened],
+    "test_committed_rows_are_durable_after_the_process_is_killed": [
         _forgetful,
         _unopened,
         _file(broken.SavesLast),
     ],
-    "test_writers_of_several_processes_take_turns": [
+    "test_writers_in_several_processes_are_serialized": [
         _forgetful,
         _unopened,
         _file(broken.WholeFile),
     ],
-    "test_a_copy_is_the_store_at_one_moment": [
+    "test_a_raw_copy_is_a_consistent_snapshot": [
         _copying(broken.CopiesTheNewest),
         _copying(broken.CopiesOver),
     ],
-    "test_a_row_that_is_replaced_is_found_by_what_it_says_now": [
+    "test_a_replaced_row_is_found_by_its_new_content": [
         _memory(broken.ReplacesNothing),
         _sqlite(broken.ReplacesNothing),
         _memory(broken.ReplacesBytesOnly),
         _sqlite(broken.ReplacesBytesOnly),
     ],
-    "test_of_an_erased_row_only_its_leaf_and_its_standing_are_left": [
+    "test_an_erased_row_keeps_only_its_leaf_and_its_state": [
         _memory(broken.ErasesNothing),
         _memory(broken.ErasesBytesOnly),
         _sqlite(broken.ErasesBytesOnly),
@@ -293,25 +295,23 @@ _SABOTEURS: dict[str, list[_Make]] = {
         _sqlite(broken.KeepsVectorsOfErased),
         _sqlite(broken.ErasesBytesOnly),
     ],
-    "test_a_turn_is_not_found_by_the_words_of_an_erased_one_before": [
+    "test_a_turn_is_not_found_by_the_words_of_an_erased_previous_turn": [
         _sqlite(broken.ErasesNothing),
         _sqlite(broken.RemembersTurns),
     ],
     "test_an_erasure_is_committed_with_its_rows_or_not_at_all": [_memory(broken.ErasesAtOnce)],
-    "test_a_row_that_is_rewritten_without_a_body_keeps_nothing_else": [
-        _memory(broken.RewritesFullOnly)
-    ],
-    "test_a_bank_that_was_removed_has_left_nothing": [
+    "test_a_row_rewritten_without_a_body_keeps_nothing_else": [_memory(broken.RewritesFullOnly)],
+    "test_a_removed_bank_leaves_nothing": [
         _memory(broken.RemovesNothing),
         _memory(broken.RemovesAll),
         _memory(broken.KeepsSideOfRemoved),
     ],
-    "test_a_removal_is_taken_back_with_its_block": [_memory(broken.RemovesAtOnce)],
-    "test_scrubbing_changes_no_answer": [
+    "test_a_removal_is_rolled_back_with_its_transaction": [_memory(broken.RemovesAtOnce)],
+    "test_scrubbing_changes_no_result": [
         _memory(broken.ScrubsTooMuch),
         _memory(broken.ScrubsRetired),
     ],
-    "test_the_stamp_tells_when_another_wrote": [
+    "test_the_stamp_changes_when_another_process_writes": [
         _unopened,
         _sqlite(broken.SameStamp),
         _sqlite(broken.RestlessStamp),
@@ -403,25 +403,25 @@ def test_a_trait_that_is_off_is_the_only_reason_to_skip(monkeypatch: pytest.Monk
 
     assert set(outcomes.values()) == {"kept", "skipped"}
     assert skipped == {
-        "test_rows_that_an_index_of_words_has_otherwise_are_told",
-        "test_the_positions_that_are_found_by_words_are_told",
-        "test_words_nominate_current_rows",
-        "test_words_are_those_of_one_bank",
-        "test_the_best_match_comes_first_and_no_more_than_are_asked_for",
-        "test_common_words_nominate_nothing_where_others_are_rarer",
-        "test_words_that_are_all_common_still_find",
-        "test_a_filter_leaves_out_what_words_nominate",
+        "test_rows_that_differ_from_the_word_index_are_reported",
+        "test_the_log_positions_found_by_words_are_reported",
+        "test_words_find_current_rows_only",
+        "test_words_find_rows_of_one_bank_only",
+        "test_the_best_matches_come_first_up_to_the_limit",
+        "test_common_words_find_nothing_if_others_are_rarer",
+        "test_common_words_alone_still_find_rows",
+        "test_a_filter_excludes_rows_found_by_words",
         "test_words_find_what_the_oracle_finds",
-        "test_a_turn_is_found_by_the_words_of_the_one_before",
-        "test_a_turn_is_not_found_by_the_words_of_an_erased_one_before",
-        "test_what_is_committed_is_there_after_it_was_opened_again",
-        "test_what_is_committed_is_there_after_its_process_was_killed",
-        "test_writers_of_several_processes_take_turns",
-        "test_walks_reach_what_the_oracle_reaches",
-        "test_a_walk_meets_each_thing_once_at_its_least_distance",
-        "test_a_walk_stops_at_its_budget_and_says_so",
-        "test_links_of_what_is_retired_or_held_are_not_walked",
-        "test_all_shortest_ways_between_two_things_are_found",
-        "test_a_copy_is_the_store_at_one_moment",
-        "test_the_stamp_tells_when_another_wrote",
+        "test_a_turn_is_found_by_the_words_of_the_previous_turn",
+        "test_a_turn_is_not_found_by_the_words_of_an_erased_previous_turn",
+        "test_committed_rows_are_durable_after_reopening",
+        "test_committed_rows_are_durable_after_the_process_is_killed",
+        "test_writers_in_several_processes_are_serialized",
+        "test_traversals_reach_what_the_oracle_reaches",
+        "test_a_traversal_visits_each_node_once_at_its_shortest_distance",
+        "test_a_traversal_stops_at_its_budget_and_reports_it",
+        "test_links_of_retired_or_quarantined_rows_are_not_followed",
+        "test_all_shortest_paths_between_two_nodes_are_found",
+        "test_a_raw_copy_is_a_consistent_snapshot",
+        "test_the_stamp_changes_when_another_process_writes",
     }

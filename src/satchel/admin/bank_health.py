@@ -140,9 +140,9 @@ def _look(
             size, standing, owners = view.head.size, view.standing, view.authority.owners
             notes = [*view.notes, *_still_trusted(settings, view.authority.revoked_keys)]
         if deep:
-            found = examine(store, bank, progress=progress)
-            if not found.is_sound:
-                return Check(name=bank, state="problem", detail=_counts(found), hint=_REPAIR)
+            examination = examine(store, bank, progress=progress)
+            if not examination.is_sound:
+                return Check(name=bank, state="problem", detail=_counts(examination), hint=_REPAIR)
         ledger.audit(progress)
         with ledger.reading() as view:  # after the audit, which reports changes
             if lacking := _files_without_bytes(store, view):
@@ -212,17 +212,17 @@ def _missing(settings: Settings, present: Callable[[str], bool]) -> Iterator[Che
 def _witnessed(settings: Settings) -> Check:
     witness = witness_of(settings)
     if witness.available:
-        return Check(name="banks witness", state="ok", detail=str(witness.folder))
+        return Check(name="witness of banks", state="ok", detail=str(witness.folder))
     return Check(
-        name="banks witness",
+        name="witness of banks",
         state="note",
         detail=f"{witness.folder}: missing, so a rolled-back store would not be detected",
         hint="It is created by the first change, if that folder is writable.",
     )
 
 
-def _counts(found: Examination) -> str:
-    wrong = ", ".join(f"{number} {flaw}" for flaw, number in sorted(found.counts.items()))
-    first = found.shown[0]
+def _counts(examination: Examination) -> str:
+    wrong = ", ".join(f"{number} {flaw}" for flaw, number in sorted(examination.counts.items()))
+    first = examination.shown[0]
     where = "" if first.seq is None else f" (record {first.seq})"
     return f"{wrong}; first: {first.message}{where}"

@@ -188,7 +188,7 @@ def link_stored(bank: OpenBank) -> None:
 
 
 def _catch_up(bank: OpenBank, linker: Linker, *, wholly: bool = False) -> None:
-    """Index what others have stored; each part needs its own view, since a view cannot write."""
+    """Index records of other writers, in parts with a view each, since a view cannot write."""
     while True:
         with bank.ledger.reading() as view:
             values = linker.catch_up(view, wholly=wholly)

@@ -412,7 +412,7 @@ class CleanResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def matching(backend: MemorySessionBackend, pattern: str) -> list[SessionSummary]:
-    """Return the sessions whose names match: ``*`` is any text, ``?`` any character; case counts.
+    """Return the sessions whose names match, case-sensitive: ``*`` any text, ``?`` any character.
 
     Raises:
         UsageError: If the pattern is empty or too long.

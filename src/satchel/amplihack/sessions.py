@@ -141,7 +141,7 @@ def record_of(logged: VerifiedRecord, bank: str) -> MemoryRecord:
         bank: The name of its bank, the agent of a memory that names none.
     """
     entry = logged.model
-    assert isinstance(entry, Entry)  # noqa: S101 - whoever calls has looked
+    assert isinstance(entry, Entry)  # noqa: S101 - callers check
     written = entry.origin.as_written if entry.origin is not None else {}
     content = gist_of(logged.record.value)
     title = entry.metadata.get("title", written.get("title"))

@@ -132,7 +132,7 @@ class HierarchicalTransfer:
         """Read an agent's memory from JSON of version 1.0 or 1.1, or agent-core's own.
 
         Args:
-            agent: The agent, whatever the file says.
+            agent: The agent, regardless of the one that the file names.
             input: The file.
             merge: Add new records; otherwise the records from amplihack are replaced.
             storage_path: A folder in amplihack's layout; None for the configured store.

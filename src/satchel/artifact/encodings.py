@@ -278,7 +278,7 @@ def _transcribe(reader: _Reader, builder: BodyBuilder, name: str) -> dict[str, A
     reader.end()
     if not outside:
         raise MalformedError(
-            "this is not a sealed file: no statement, no signatures, no components",
+            "this is not a sealed file: it has no statement, signatures or components",
             file=name,
             hint="For other formats: satchel inspect, satchel convert.",
         )

@@ -138,14 +138,14 @@ def _apart(settings: Settings) -> Check:
     home, state = settings.home.resolve(), settings.state.resolve()
     if state.is_relative_to(home):
         return Check(
-            name="witness apart",
+            name="witness location",
             state="note",
             detail=(
                 "the witness is inside the home, so a restored home also restores an old witness"
             ),
             hint="Set SATCHEL_WITNESS to another folder to detect rollbacks after a restore.",
         )
-    return Check(name="witness apart", state="ok", detail="outside the home")
+    return Check(name="witness location", state="ok", detail="outside the home")
 
 
 def _selected(settings: Settings) -> Check:
@@ -179,22 +179,22 @@ def _at_rest(settings: Settings) -> list[Check]:
         if keyed and not has_ciphers():
             hint = "pip uninstall apsw; pip install --force-reinstall apsw-sqlite3mc"
             detail = "encrypted, but another package shadows apsw-sqlite3mc"
-            return [Check(name="at rest", state="problem", detail=detail, hint=hint)]
+            return [Check(name="encryption at rest", state="problem", detail=detail, hint=hint)]
         if not keyed and looks_encrypted(path):
             key = f"{path}{KEY_ENDING}"
-            hint = f"Put {key} there, from a copy: the store cannot be opened without it."
+            hint = f"Restore {key} from a copy: the store cannot be opened without it."
             detail = "the store is encrypted, and its key file is missing"
-            return [Check(name="at rest", state="problem", detail=detail, hint=hint)]
+            return [Check(name="encryption at rest", state="problem", detail=detail, hint=hint)]
         detail = (
             f"encrypted; its key is {path}{KEY_ENDING}" if keyed else "the store is not encrypted"
         )
-        return [Check(name="at rest", state="ok", detail=detail)]
+        return [Check(name="encryption at rest", state="ok", detail=detail)]
     return []  # a bad address is reported by the check of the backend
 
 
 def _keys(settings: Settings) -> list[Check]:
     folder = settings.keyring.folder
-    checks = [_folder("keys folder", folder)] if os.path.lexists(folder) else []
+    checks = [_folder("key folder", folder)] if os.path.lexists(folder) else []
     names = settings.keyring.names()
     for name in names:
         try:

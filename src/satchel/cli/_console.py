@@ -50,7 +50,7 @@ class ProgressLine:
         self._done = self._total = 0
         self._began = self._drawn_at = 0.0
         self._waited = ("", 0.0, 0.0)
-        """What is waited for, for how long, and when that was reported."""
+        """The cause of the wait, its seconds, and when it was reported."""
 
         self._is_on = self._is_drawn = self._is_drawing = False
         self._hidden = 0
@@ -377,7 +377,7 @@ def _width() -> int:
 
 
 def message(*parts: object, style: str = "") -> None:
-    """Print one line on stderr; nothing with ``--json``, which has it all in the result."""
+    """Print one line on stderr; nothing with ``--json``, whose result includes it."""
     if not state.json:
         _print(parts, style, stderr=True)
 
@@ -499,7 +499,7 @@ def excerpt(text: str) -> str:
 
 
 def short(identity: str) -> str:
-    """Return the short form of an ID, unique enough for a bank of a million records."""
+    """Return the short form of an ID, unique in a bank of a million records."""
     return identity.removeprefix("blake3:")[:_SHORT]
 
 
@@ -543,7 +543,7 @@ _MOST_PASSPHRASE_BYTES = 4096
 
 
 def key_passphrase(*, needed: bool = True) -> str | None:
-    """Return the passphrase of an existing key; None if it is not set and nobody can be asked."""
+    """Return the passphrase of an existing key; None if unset and without a terminal."""
     if _KEY_VARIABLE in os.environ:
         return os.environ[_KEY_VARIABLE]
     return _prompt("Passphrase: ") if needed and sys.stdin.isatty() else None
@@ -553,7 +553,7 @@ def new_key_passphrase() -> str:
     """Return a passphrase for a new key, entered twice.
 
     Raises:
-        UsageError: If nobody can be asked, the two differ, or it is empty.
+        UsageError: If there is no terminal, the two differ, or it is empty.
     """
     if _KEY_VARIABLE not in os.environ:
         return _new_passphrase(f"Set {_KEY_VARIABLE}, or run it in a terminal.")
@@ -579,7 +579,7 @@ def new_file_passphrase() -> str:
     """Return a passphrase for a file to encrypt: from the options, the environment or a terminal.
 
     Raises:
-        UsageError: If nobody can be asked, the two differ, or it is empty.
+        UsageError: If there is no terminal, the two differ, or it is empty.
     """
     from satchel.crypto.encryption import PASSPHRASE_VARIABLE
 

@@ -151,7 +151,7 @@ def _print(value: Any) -> int:
 
 
 def _passed_options(fields: Sequence[Field], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that were given, as the operation takes them."""
+    """Return the options of the command line, in the form that the operation accepts."""
     passed = [field for field in fields if values[field.name] is not None]
     return {field.name: _value(field, values[field.name]) for field in passed}
 
@@ -216,7 +216,7 @@ def _mapping(field: Field, pairs: list[str]) -> dict[str, Any]:
         name, equals, value = each.partition("=")
         if not equals or not name:
             raise UsageError(
-                f"not NAME=TEXT: {each[:60]!r}", field=field.flag, hint="Or give a JSON object."
+                f"not NAME=TEXT: {each[:60]!r}", field=field.flag, hint="Or pass a JSON object."
             )
         if name in result and _takes_several(field.annotation):
             before = result[name]

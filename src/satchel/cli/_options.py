@@ -70,13 +70,12 @@ def owner_key(name: str | None) -> SigningKey:
     passphrase = key_passphrase() if is_protected else None
     key, is_new = signing_key(settings, name, passphrase=passphrase)
     if is_new:
-        message(
-            f"created the signing key {key_name!r}. Keep a copy elsewhere: {export_of(key_name)}"
-        )
+        export = key_export_command(key_name)
+        message(f"created the signing key {key_name!r}. Keep a copy elsewhere: {export}")
     return key
 
 
-def export_of(name: str) -> str:
+def key_export_command(name: str) -> str:
     """Return the command that copies a signing key to a file."""
     return shlex.join(["satchel", "key", "export", name, "--secret", "-o", f"{name}.key.json"])
 
@@ -116,7 +115,7 @@ def report_receipts(receipts: list[str], unaccepted: int) -> int:
 def report_default_bank(names: Sequence[str]) -> None:
     """Print the default bank of a store that was written."""
     for name in names:
-        message(f"{name} is the default bank there, by a choice that this home stores")
+        message(f"{name} is the default bank there; this home stores that choice")
 
 
 def show_losses(losses: list[Loss], *, dry_run: bool = False) -> None:
@@ -161,17 +160,17 @@ def proposed(path: Path | None, *, as_json: bool) -> Iterator[None]:
         if as_json:
             print_json({"proposed": str(path)})
         else:
-            tell_proposal(str(path))
+            report_proposal(str(path))
         raise click.exceptions.Exit(0) from None
 
 
-def tell_proposal(path: str) -> None:
+def report_proposal(path: str) -> None:
     """Print the path of a proposal, and the next steps."""
     line(path)
     message(_NEXT)
 
 
-def show_matters(matters: Sequence[ProposedAction]) -> None:
+def show_proposals(matters: Sequence[ProposedAction]) -> None:
     """Print proposals in words, and their signatures."""
     for matter in matters:
         line(_WORDS.get(matter.action, matter.action))

@@ -101,7 +101,7 @@ class CommandOption:
     def __init__(
         self,
         *flags: str,
-        help: str = "",  # noqa: A002 - as everybody names it
+        help: str = "",  # noqa: A002 - the usual name
         metavar: str = "",
         minimum: float | None = None,
         maximum: float | None = None,
@@ -147,7 +147,7 @@ class Group:
         help: Help text.
     """
 
-    def __init__(self, help: str = "") -> None:  # noqa: A002 - as everybody names it
+    def __init__(self, help: str = "") -> None:  # noqa: A002 - the usual name
         self.help = help
         self.commands: dict[str, Command | Group] = {}
 

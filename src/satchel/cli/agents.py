@@ -157,7 +157,7 @@ def add_to(app: Group) -> None:
     app.add(agent, name="agent")
 
 
-def _asking(_: object) -> dict[str, Any]:
+def _prompts(_: object) -> dict[str, Any]:
     can_ask = sys.stdin.isatty() and sys.stderr.isatty() and not state.json
     return {"ask": _ask if can_ask else None}
 
@@ -182,6 +182,6 @@ command(
     agent,
     operations.import_agent,
     show_imported,
-    internal=_asking,
+    internal=_prompts,
     status=lambda result: int(result.memory is not None and bool(result.memory.unaccepted)),
 )

@@ -193,7 +193,7 @@ def _show_stop(result: Stop, host: HostRequest) -> None:
     report_secrets(result.secrets, 0)
 
 
-def _asking(_: object) -> dict[str, Any]:
+def _prompts(_: object) -> dict[str, Any]:
     can_ask = sys.stdin.isatty() and sys.stderr.isatty() and not state.json
     return {"agree": _agree if can_ask else None}
 
@@ -211,7 +211,7 @@ command(
     amplihack,
     operations.clean_sessions,
     show_cleaned,
-    internal=_asking,
+    internal=_prompts,
     status=lambda result: int(bool(result.failed)),
 )
 command(

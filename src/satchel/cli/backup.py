@@ -75,7 +75,7 @@ def _sentence(copy: DestinationResult) -> str:
     return f"{copy.id}: {', '.join(parts)}; {new}; {status}{removed}"
 
 
-def listed(backup: BackupLine) -> Iterator[str]:
+def backup_notes(backup: BackupLine) -> Iterator[str]:
     """Yield the notes on a backup in a listing."""
     if backup.reason:
         yield backup.reason
@@ -195,7 +195,7 @@ def show_backups(result: BackupList) -> None:
                     f"{each.records:,}",
                     str(len(each.files)),
                     "yes" if each.verified else "NO",
-                    "; ".join(listed(each)),
+                    "; ".join(backup_notes(each)),
                 ]
                 for each in result.backups
             ],

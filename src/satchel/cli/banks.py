@@ -34,7 +34,7 @@ from satchel.cli._console import (
     table,
 )
 from satchel.cli._operations import command, open_to_read
-from satchel.cli._options import owner_key, show_matters
+from satchel.cli._options import owner_key, show_proposals
 from satchel.cli._streams import NAME
 from satchel.cli._tree import Group
 from satchel.cli.imports import show_imports
@@ -87,7 +87,7 @@ def _show_owners(owners: OwnerList, _: OwnedBankOptions) -> None:
 
 
 def _show_enacted(decisions: Sequence[ProposedAction]) -> None:
-    show_matters(decisions)
+    show_proposals(decisions)
     is_new = any(each.enacted for each in decisions)
     message("recorded in its log" if is_new else "already in its log")
 
@@ -110,7 +110,7 @@ command(
     context=_owned_to_write,
     extra=OwnedBankOptions,
 )
-command(owners, key_operations.sign_proposal, show_matters)
+command(owners, key_operations.sign_proposal, show_proposals)
 command(owners, key_operations.enact_proposal, _show_enacted)
 
 

@@ -100,7 +100,7 @@ def _show_conversion(done: Conversion, _: Encryption) -> int:
             "would write" if done.dry_run else "written",
             f"{done.output}  {done.output_digest or ''}",
         ),
-        ("records", ", ".join(f"{number:,} {name}" for name, number in done.records.items())),
+        ("records", ", ".join(f"{name} {number:,}" for name, number in done.records.items())),
     ]
     if done.source_outcome:
         rows.append(("input is", done.source_outcome))

@@ -59,7 +59,7 @@ def _open_to_erase(
     """Open a bank, show what would be erased, and ask for confirmation."""
     is_asked = not confirmation.yes and not options.dry_run
     if is_asked:
-        _require_person()
+        _require_terminal()
     with open_bank(state.settings, bank, writes=not options.dry_run) as opened:
         if is_asked:
             _show_plan(erase.run(opened, replace(options, dry_run=True, progress=None)))
@@ -78,8 +78,8 @@ def _status(done: ErasureResult) -> int:
     return 0 if done.dry_run else done.exit_status
 
 
-def _require_person() -> None:
-    """Refuse to erase if nobody can confirm it."""
+def _require_terminal() -> None:
+    """Refuse to erase without a terminal for the confirmation."""
     if state.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("erasing needs a confirmation", hint="Add --yes, or see --dry-run.")
 

@@ -82,7 +82,7 @@ def _show_export(done: Export, _: Encryption) -> int:
     line(f"{done.name or done.bank} -> {done.format}: {what}", count(done.entries, "memory"))
     rows: list[tuple[str, object]] = [
         ("bank", f"{done.bank}  {count(done.size, 'record')}, epoch {done.epoch}"),
-        ("records", ", ".join(f"{number:,} {name}" for name, number in done.records.items())),
+        ("records", ", ".join(f"{name} {number:,}" for name, number in done.records.items())),
     ]
     if done.written is not None:
         rows.append(("written", f"{done.written:,} to {done.output}"))
@@ -109,7 +109,7 @@ def _show_export(done: Export, _: Encryption) -> int:
 
 def _show_comparison(comparison: Comparison) -> None:
     line(
-        "the same: " if comparison.is_same else "different: ",
+        "no differences: " if comparison.is_same else "different: ",
         f"{comparison.same:,} the same, {comparison.only_a:,} only in A, ",
         f"{comparison.only_b:,} only in B, {comparison.changed:,} changed",
     )
@@ -147,7 +147,7 @@ def _unpaired(entry: UnpairedEntry) -> Text:
 def _show_disclosure(done: Export, _: Encryption) -> None:
     line(f"{done.name or done.bank} -> {done.format}: ", count(done.entries, "memory"))
     rows: list[tuple[str, object]] = [
-        ("records", ", ".join(f"{number:,} {name}" for name, number in done.records.items())),
+        ("records", ", ".join(f"{name} {number:,}" for name, number in done.records.items())),
         ("head", f"{count(done.size, 'record')}, epoch {done.epoch}"),
     ]
     if done.output_bytes is not None:

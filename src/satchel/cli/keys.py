@@ -19,7 +19,7 @@ from satchel.cli._console import (
     table,
 )
 from satchel.cli._operations import command
-from satchel.cli._options import export_of, owner_key, tell_proposal
+from satchel.cli._options import key_export_command, owner_key, report_proposal
 from satchel.cli._streams import NAME
 from satchel.cli._tree import Group
 from satchel.crypto.key_files import TrustedKey
@@ -86,7 +86,9 @@ def _for_revocation(options: Any) -> Mapping[str, Any]:
 def _show_created(created: KeyExport) -> None:
     line(created.key)
     folder = state.settings.keyring.folder
-    message(f"The secret key is in {folder}. Keep a copy elsewhere: {export_of(created.name)}")
+    message(
+        f"The secret key is in {folder}. Keep a copy elsewhere: {key_export_command(created.name)}"
+    )
 
 
 def _show_keys(keys: Sequence[KeyLine]) -> None:
@@ -153,7 +155,7 @@ def _show_banks(done: KeyRotation | KeyHandover | KeyEndResult, next_step: str) 
         if bank.hint:
             message(f"  {bank.hint}")
     if done.proposal is not None:
-        tell_proposal(done.proposal)
+        report_proposal(done.proposal)
     if not done.is_whole:
         message(next_step)
     return int(not done.is_whole)

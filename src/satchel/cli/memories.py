@@ -37,7 +37,7 @@ from satchel.cli._console import (
     table,
 )
 from satchel.cli._operations import command, open_to_read
-from satchel.cli._options import InBank, Json, export_of, owner_key, report_secrets
+from satchel.cli._options import InBank, Json, owner_key, report_secrets
 from satchel.cli._tree import Argument, CommandOption, Group
 from satchel.config.options import file_to_read
 from satchel.crypto.json_reader import JsonReader
@@ -270,7 +270,8 @@ def show_links(result: Neighbourhood) -> None:
     """Print the links of a memory."""
     if result.things:
         rows = [
-            [each.hops, _name(each), _how(each.by, each.id), _thing(each)] for each in result.things
+            [each.hops, _name(each), _how(each.by, each.id), _linked_item_text(each)]
+            for each in result.things
         ]
         table(["steps", "id", "link", "memory"], rows)
     else:
@@ -287,11 +288,11 @@ def show_paths(result: LinkPaths) -> None:
         if number:
             line("")
         at = start
-        line(_name(result.things[at]), "  ", _thing(result.things[at]))
+        line(_name(result.things[at]), "  ", _linked_item_text(result.things[at]))
         for step in way:
             at = step.target if step.source == at else step.source
             line("  ", _how(step, at))
-            line(_name(result.things[at]), "  ", _thing(result.things[at]))
+            line(_name(result.things[at]), "  ", _linked_item_text(result.things[at]))
     _bounds(result)
 
 
@@ -401,7 +402,7 @@ def _name(thing: LinkedItem) -> str:
     return excerpt(short(thing.id) if thing.state != PLACEHOLDER else thing.id)
 
 
-def _thing(thing: LinkedItem) -> object:
+def _linked_item_text(thing: LinkedItem) -> object:
     if thing.state != CURRENT:
         return dim(f"({thing.state})")
     return safe(excerpt(thing.text)) if thing.text is not None else dim(thing.type or "")
@@ -454,8 +455,7 @@ def _report_created(done: init.InitResult) -> None:
 def _show_started(started: init.InitResult) -> None:
     bank = started.name or started.bank or f"{count(started.banks, 'bank')}: satchel bank list"
     print_facts([("home", started.home), ("store", started.store), ("bank", bank)])
-    if "bank" in started.made and started.key is not None:
-        message(f"Keep a copy of your key elsewhere: {export_of(started.key)}")
+    if "bank" in started.made:
         message('Next: satchel remember "..."')
     elif not started.made:
         message("Nothing to do: everything exists.")

@@ -120,7 +120,10 @@ class BankNamesOptions(Options):
     """Another way to name banks."""
 
     banks_listed: Annotated[
-        str | None, Option("The same, with commas between.", flag="--banks", metavar="NAME,...")
+        str | None,
+        Option(
+            "Names of banks, separated by commas; like --bank.", flag="--banks", metavar="NAME,..."
+        ),
     ] = None
 
 

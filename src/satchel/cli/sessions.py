@@ -80,7 +80,7 @@ def show_conversation(result: SessionSnapshot) -> None:
     session = result.session
     line(f"{short(session.id)}  ", session.name or "", f"  {count(result.number, 'message')}")
     if session.origin is not None:
-        line("from: ", from_of(session))
+        line("from: ", fork_point(session))
     show_state(result.state)
     if result.left_out:
         line(f"... {count(result.left_out, 'earlier message')}")
@@ -192,7 +192,7 @@ def _fitted(text: str, room: int) -> str:
     return whole if cell_len(whole) <= room else set_cell_size(whole, room - 1).rstrip() + "…"
 
 
-def from_of(session: SessionInfo) -> str:
+def fork_point(session: SessionInfo) -> str:
     """Return the point of a fork in words; empty for other sessions."""
     if session.origin is None:
         return ""
@@ -251,7 +251,7 @@ def show_checkpoints(checkpoints: list[CheckpointInfo]) -> None:
                 short(checkpoint.id),
                 excerpt(checkpoint.name or ""),
                 f"message {checkpoint.number:,}",
-                why_of(checkpoint),
+                checkpoint_reason(checkpoint),
                 dim((checkpoint.created_at or "")[:16].replace("T", " ")),
             ]
             for checkpoint in checkpoints
@@ -259,7 +259,7 @@ def show_checkpoints(checkpoints: list[CheckpointInfo]) -> None:
     )
 
 
-def why_of(checkpoint: CheckpointInfo) -> str:
+def checkpoint_reason(checkpoint: CheckpointInfo) -> str:
     """Return why a checkpoint was created, in words."""
     number = (checkpoint.distillation or {}).get("number")
     return f"distillation {number}" if checkpoint.distillation is not None else checkpoint.why
@@ -273,7 +273,7 @@ def json_of(value: Json) -> str:
 _MOST, _END = 30, "e"
 
 
-def picked_session(bank: OpenBank) -> str:
+def prompt_for_session(bank: OpenBank) -> str:
     """Prompt for one of the newest sessions, on a terminal.
 
     Raises:
@@ -288,31 +288,34 @@ def picked_session(bank: OpenBank) -> str:
     if not sessions:
         raise UsageError("no conversations yet", hint="Record one: satchel session record FILE.")
     newest = sorted(sessions, key=lambda session: session.last_at or "", reverse=True)
-    return _picked("Which conversation?", [(each.id, _choice(each)) for each in newest])
+    return _prompt_for_choice("Which conversation?", [(each.id, _choice(each)) for each in newest])
 
 
 def _choice(session: SessionInfo) -> str:
     name = session.name or short(session.id)
-    return f"{name}, {count(session.messages, 'message')}  {from_of(session)}"
+    return f"{name}, {count(session.messages, 'message')}  {fork_point(session)}"
 
 
-def picked_point(bank: OpenBank, session: str) -> str | None:
+def prompt_for_point(bank: OpenBank, session: str) -> str | None:
     """Prompt for a point: a checkpoint, a message by its number, or the end.
 
     Raises:
         click.Abort: If nothing was chosen.
     """
     rows = [
-        (checkpoint.id, f"message {checkpoint.number:,}  {checkpoint.name or why_of(checkpoint)}")
+        (
+            checkpoint.id,
+            f"message {checkpoint.number:,}  {checkpoint.name or checkpoint_reason(checkpoint)}",
+        )
         for checkpoint in list_checkpoints(bank, session)
     ]
-    point = _picked(
+    point = _prompt_for_choice(
         "Which point? A number from the list, m50 for message 50, or e for the end.", rows
     )
     return None if point == _END else point
 
 
-def _picked(question: str, rows: list[tuple[str, str]]) -> str:
+def _prompt_for_choice(question: str, rows: list[tuple[str, str]]) -> str:
     for number, (_, text) in enumerate(rows, 1):
         message(f"  {number:>3}  ", text.rstrip())
     message(question)
@@ -362,8 +365,8 @@ def _choose(bank: OpenBank, options: ForkOptions) -> ForkOptions:
     """Prompt for a conversation and a point of it, if none is given."""
     if options.session is not None:
         return options
-    chosen = picked_session(bank)
-    at = options.at if options.at is not None else picked_point(bank, chosen)
+    chosen = prompt_for_session(bank)
+    at = options.at if options.at is not None else prompt_for_point(bank, chosen)
     return replace(options, session=chosen, at=at)
 
 

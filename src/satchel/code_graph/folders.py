@@ -214,7 +214,7 @@ _DIGEST = 16
 class SourceFolder:
     """The source files below a folder.
 
-    A context manager. Nothing in the folder leads out of it.
+    A context manager. Links are not followed, so nothing outside the folder is read.
 
     Args:
         folder: The open folder.
@@ -256,9 +256,9 @@ class SourceFolder:
         return blake3(data).digest(length=_DIGEST)
 
     def facts(self, offer: SourceFile) -> Facts:
-        """Return the facts of a file; for one that is no program, only that finding."""
+        """Return the facts of a file, or only a finding if it cannot be parsed."""
         path, data = self._last
-        assert path == offer.path  # noqa: S101 - its digest was asked for
+        assert path == offer.path  # noqa: S101 - digest() is called first
         try:
             return language_called(offer.language).read(data)
         except UnparsedError as error:
@@ -367,7 +367,7 @@ class _Walk:
 
 
 def _text(handle: int, name: str) -> str:
-    """Return the text of an ignore file; empty if it is no regular file."""
+    """Return the text of an ignore file; empty if it is not a regular file."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(name, flags, dir_fd=handle), "rb") as stream:

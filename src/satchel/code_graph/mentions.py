@@ -183,7 +183,7 @@ _DOC = 160
 
 
 def contexts(graph: CodeGraph, text: str, most: int = MOST_SHOWN) -> list[CodeContext]:
-    """Return the code that a text mentions, as it is shown, the clearest first."""
+    """Return the context of the code that a text mentions, the clearest first."""
     return [
         _of_file(graph, mention)
         if mention.node is None

@@ -232,7 +232,7 @@ class CodeGraph:
     def _files_importing(
         self, tree: SourceTree, text: str, paths: set[str]
     ) -> Iterator[tuple[str, Facts]]:
-        """Yield the files that use the last part of a module or of a name in it."""
+        """Yield the files that use the last part of a module, or of a name in it."""
         seen, names = set[str](), {last_module(text.replace("::", "."))}
         for path in paths:
             facts = tree.facts(path)
@@ -352,7 +352,7 @@ class CodeEdge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def code_of(node: CodeNode) -> CodeSymbol:
-    """Return a symbol as it is shown."""
+    """Return a symbol in the form of results."""
     symbol = node.symbol
     return CodeSymbol(
         id=node.id,
@@ -370,7 +370,7 @@ def code_of(node: CodeNode) -> CodeSymbol:
 
 
 def call_of(call: CallSite, *, of: CodeNode | None) -> CodeEdge:
-    """Return a call or another reference as it is shown.
+    """Return a call or another reference as an edge.
 
     Args:
         call: The reference.
@@ -393,7 +393,7 @@ def call_of(call: CallSite, *, of: CodeNode | None) -> CodeEdge:
 
 
 def inheritance_of(inheritance: Inheritance, *, of: CodeNode | None) -> CodeEdge:
-    """Return an inheritance as it is shown."""
+    """Return an inheritance as an edge."""
     ids = [node.id for node in inheritance.meaning.nodes]
     certain = inheritance.meaning.is_certain
     return CodeEdge(
@@ -409,7 +409,7 @@ def inheritance_of(inheritance: Inheritance, *, of: CodeNode | None) -> CodeEdge
 
 
 def import_of(resolved: ResolvedImport) -> CodeEdge:
-    """Return an import as it is shown; its targets are files."""
+    """Return an import as an edge; its targets are files."""
     name = f"{resolved.imported.module} {resolved.imported.name}".strip()
     return CodeEdge(
         kind="IMPORTS",

@@ -45,7 +45,7 @@ def sees_types_inside(facts: Facts) -> bool:
 
 
 def around(facts: Facts, number: int) -> list[int]:
-    """Return the symbols around a place, the innermost first, the file itself last."""
+    """Return the symbols around a symbol, the innermost first, the file itself last."""
     symbols = list[int]()
     while number != MODULE and len(symbols) < DEEPEST:
         symbols.append(number)
@@ -54,7 +54,7 @@ def around(facts: Facts, number: int) -> list[int]:
 
 
 def type_around(facts: Facts, number: int) -> int:
-    """Return the innermost type around a place, or ``MODULE``."""
+    """Return the innermost type around a symbol, or ``MODULE``."""
     kinds = (each for each in around(facts, number) if each != MODULE)
     return next((each for each in kinds if facts.symbols[each].kind in TYPES), MODULE)
 

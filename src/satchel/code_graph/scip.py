@@ -184,7 +184,7 @@ def fields(data: memoryview) -> Iterator[WireField]:
     """Yield the fields of a message.
 
     Raises:
-        MalformedError: If it is truncated, or no message.
+        MalformedError: If it is truncated, or not a message.
     """
     at = 0
     while at < len(data):
@@ -262,7 +262,7 @@ def pieces(stream: BinaryIO, most: int) -> Iterator[FilePart]:
         most: The maximum bytes of a field.
 
     Raises:
-        MalformedError: If it is truncated, or no message.
+        MalformedError: If it is truncated, or not a message.
         LimitError: If one is larger.
     """
     total = stream.seek(0, 2)
@@ -584,7 +584,7 @@ def _uses(counts: dict[tuple[int, str], list[int]]) -> Iterator[Use]:
 
 
 class _EnclosingSymbols:
-    """Finds the symbol of a line."""
+    """Finds the innermost symbol around a line."""
 
     def __init__(self, symbols: tuple[Symbol, ...], *, exact: bool) -> None:
         self._symbols = symbols

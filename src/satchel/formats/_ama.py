@@ -158,12 +158,12 @@ WORLD, EXPERIENCE, OBSERVATION = "world", "experience", "observation"
 _EVENTS = {EXPERIENCE: "interaction", OBSERVATION: "reflection"}
 
 EMBEDDING = "embedding"
-_OF_TEXT = "$embedding_of"
+_EMBEDDED_TEXT = "$embedding_of"
 """The mark of the embedding's text. No member of a file has this name: ``$`` is escaped."""
 
 _TIMES = ("occurred_at", "created_at")
 _TEXTS = ("fact_type", "source", "bank_id", *_TIMES)
-_NOTHING_FINER = ".000000"
+_ZERO_FRACTION = ".000000"
 _MOST_WORDS = 4096
 
 
@@ -182,7 +182,7 @@ def entry_of(row: Row, bank: str, **seal: str | None) -> Entry:
     members = {name: part for name, part in row.items() if name != SATCHEL}
     as_written = differences(members, _row_of_fields(fields, bank))
     if as_written.get(EMBEDDING) is not None:
-        as_written[_OF_TEXT] = _mark(fields["text"])
+        as_written[_EMBEDDED_TEXT] = _mark(fields["text"])
     origin = Origin(
         provider=NAME,
         source=fields["bank_id"],
@@ -219,7 +219,7 @@ def row_of(entry: Entry, identity: str, bank: str) -> Row:
     if origin is None or origin.provider != NAME or not origin.as_written:
         return written
     as_written = _as_written_in(origin)
-    if has_embedding(entry) and origin.as_written.get(_OF_TEXT) != _mark(fields["text"]):
+    if has_embedding(entry) and origin.as_written.get(_EMBEDDED_TEXT) != _mark(fields["text"]):
         del as_written[EMBEDDING]  # it is of another or an unknown text
     restored = _restored_fields(written, as_written, bank)
     stale = {name for name, part in fields.items() if part != restored[name]}
@@ -244,12 +244,12 @@ def likely_row_of(entry: Entry, bank: str) -> Row | None:
 
 
 def _as_written_in(origin: Origin) -> Row:
-    return {k: v for k, v in origin.as_written.items() if k not in (SATCHEL, _OF_TEXT)}
+    return {k: v for k, v in origin.as_written.items() if k not in (SATCHEL, _EMBEDDED_TEXT)}
 
 
 def without_embedding(entry: Entry) -> Entry:
     """Return an entry without the embedding that an AMA file had for it."""
-    return _without_members(entry, EMBEDDING, _OF_TEXT)
+    return _without_members(entry, EMBEDDING, _EMBEDDED_TEXT)
 
 
 def without_entities(entry: Entry) -> Entry:
@@ -420,7 +420,7 @@ def _entity_row(entity: Entity) -> Row:
 
 def _iso(text: str | None) -> str | None:
     """Return a time in the form of the format's example: without a zero fraction."""
-    return None if text is None else text.replace(_NOTHING_FINER, "")
+    return None if text is None else text.replace(_ZERO_FRACTION, "")
 
 
 def _text_of(entry: Entry) -> str:
@@ -431,7 +431,7 @@ def _text_of(entry: Entry) -> str:
         return "\n".join(filter(None, texts))
     value = entry.data
     if value is None:
-        value = {name: getattr(entry, name) for name in entry.__struct_fields__[_OWN:]}
+        value = {name: getattr(entry, name) for name in entry.__struct_fields__[_COMMON_FIELDS:]}
         value = {name: part for name, part in value.items() if part}
     return encode_sorted(value).decode()[:_MOST_WORDS]
 
@@ -441,12 +441,12 @@ def _joined(entry: Entry, by: str, *names: str) -> str:
     return by.join(part for part in parts if part)
 
 
-_OWN = len(Entry.__struct_fields__)
+_COMMON_FIELDS = len(Entry.__struct_fields__)
 
 
 _ENTRY, _NONCE = "entry", "nonce"
 _VECTOR_OF, _MINUS_ZEROS = "vector_of", "minus_zeros"
-_OF_VECTORS = frozenset({_VECTOR_OF, _MINUS_ZEROS})
+_VECTOR_MEMBERS = frozenset({_VECTOR_OF, _MINUS_ZEROS})
 _DIGITS = 32
 _DOLLAR = b'"$'
 """Only a line with this can contain a reversible form."""
@@ -454,7 +454,7 @@ _DOLLAR = b'"$'
 _decode = msgspec.json.Decoder(
     resolved(Episodic | Identity | Procedural | Semantic | Working)
 ).decode
-_OF_THE_SEAL = frozenset({"id", "nonce"})
+_SEAL_MEMBERS = frozenset({"id", "nonce"})
 
 
 def exact_line_of(record: Sealed, bank: str) -> Row | None:
@@ -490,7 +490,7 @@ def line_of(record: Sealed, entry: Entry, bank: str, *, nonce: bool, bare: bool 
     line = holdable(decode_foreign(row)) if has_foreign else row
     base = entry_of(encode_foreign(line) if has_foreign else line, bank)
     rest = differences(plain(entry), plain(base))
-    rest = {name: part for name, part in rest.items() if name not in _OF_THE_SEAL}
+    rest = {name: part for name, part in rest.items() if name not in _SEAL_MEMBERS}
     if rest or nonce:
         line = {**line, SATCHEL: {_ENTRY: rest}}
         if (own := record.value.get(_NONCE)) is not None:  # redaction makes it another record
@@ -564,7 +564,7 @@ class Members:
         if type(ours) is not dict or type(ours.get(_VECTOR_OF)) is not str:
             return row
         self.vector = ours[_VECTOR_OF], signed(row.get(EMBEDDING), ours.get(_MINUS_ZEROS))
-        rest = {name: part for name, part in ours.items() if name not in _OF_VECTORS}
+        rest = {name: part for name, part in ours.items() if name not in _VECTOR_MEMBERS}
         line = {name: part for name, part in row.items() if name not in (EMBEDDING, SATCHEL)}
         return {**line, SATCHEL: rest} if rest else line
 
@@ -598,7 +598,7 @@ class Members:
 
 
 def _is_entry(value: Row) -> bool:
-    return value.keys() <= known_members(value["type"]) - _OF_THE_SEAL
+    return value.keys() <= known_members(value["type"]) - _SEAL_MEMBERS
 
 
 def _is_nonce(nonce: Any) -> bool:
@@ -608,7 +608,7 @@ def _is_nonce(nonce: Any) -> bool:
 MODEL = "embedding_model"
 """Member of the header's ``_satchel``: the model of all embeddings, by any writer."""
 
-_VECTORS, _BEFORE = "vectors", "model_before"
+_VECTORS, _MODEL_BEFORE = "vectors", "model_before"
 
 
 def maker_in(extra: dict[str, Any]) -> Maker | None:
@@ -635,9 +635,9 @@ def header_member(member: Any, maker: Maker | None) -> Any:
     vectors = member.get(_VECTORS)
     if isinstance(vectors, dict):  # it described the vectors of another file
         ours.pop(MODEL, None)
-        if _BEFORE in vectors:
-            ours[MODEL] = vectors[_BEFORE]
+        if _MODEL_BEFORE in vectors:
+            ours[MODEL] = vectors[_MODEL_BEFORE]
     if maker is None:
         return ours
-    before = {_BEFORE: ours[MODEL]} if MODEL in ours else {}
+    before = {_MODEL_BEFORE: ours[MODEL]} if MODEL in ours else {}
     return {**ours, MODEL: maker.model, _VECTORS: {**msgspec.to_builtins(maker), **before}}

@@ -23,16 +23,23 @@ ZIP_MAGIC = b"PK\x03\x04"
 _MOST_FILES = 100_000
 _MOST_DIRECTORY = 64 * 2**20
 _DEEPEST = 16
-_LOOKED_AT = 64
-_SHOWN = 200
+_MOST_HEADS = 64
+_SHOWN_CHARS = 200
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _END, _END64 = b"PK\x05\x06", b"PK\x06\x06"
 _END_BYTES, _LOCATOR_BYTES = 22, 20
 _FULL16, _FULL32 = 0xFFFF, 0xFFFFFFFF
-_OF_SYSTEMS = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
-_BESIDE, _FORKS = "__MACOSX/", "._"
+_SYSTEM_FILES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
+_MACOS_FOLDER, _MACOS_FORK = "__MACOSX/", "._"
 _ENCRYPTED = 1
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, struct.error, NotImplementedError, ValueError)
+_ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    struct.error,
+    NotImplementedError,
+    ValueError,
+)
 
 
 class ArchiveFile(NamedTuple):
@@ -99,7 +106,7 @@ class ChatArchive:
         try:
             with self._opened.open(file.info) as stream:
                 yield cast("BinaryIO", _Bounded(cast("BinaryIO", stream), file, self._limits))
-        except _BROKEN as error:
+        except _ZIP_ERRORS as error:
             if isinstance(error, InputError):
                 raise
             raise _damaged(file.path, error) from None
@@ -143,7 +150,7 @@ def open_archive(location: Place, limits: Limits = DEFAULT_LIMITS) -> Iterator[C
         try:
             _require_small_directory(stream)
             archive = zipfile.ZipFile(stream)
-        except (*_BROKEN, OSError) as error:
+        except (*_ZIP_ERRORS, OSError) as error:
             if isinstance(error, InputError):
                 raise error.located(file=location.name) from None
             raise _damaged("the archive", error, file=location.name) from None
@@ -178,7 +185,7 @@ def likely(files: list[ArchiveFile], *words: str) -> list[ArchiveFile]:
     def rank(file: ArchiveFile) -> bool:
         return not any(word in file.path.casefold() for word in words)
 
-    return sorted(files, key=rank)[:_LOOKED_AT]
+    return sorted(files, key=rank)[:_MOST_HEADS]
 
 
 def _files_in(archive: zipfile.ZipFile, name: str) -> Iterator[ArchiveFile]:
@@ -192,7 +199,7 @@ def _files_in(archive: zipfile.ZipFile, name: str) -> Iterator[ArchiveFile]:
             if path in seen:
                 raise MalformedError("two files of the archive have the same name")
         except InputError as error:
-            error.field = info.filename[:_SHOWN]
+            error.field = info.filename[:_SHOWN_CHARS]
             raise error.located(file=name) from None
         seen.add(path)
         if not _is_of_a_system(path):
@@ -207,7 +214,7 @@ def _path_of(name: str) -> str:
 def _is_of_a_system(path: str) -> bool:
     """Return whether a file is metadata of macOS or Windows."""
     name = path.rpartition("/")[2]
-    return path.startswith(_BESIDE) or name.startswith(_FORKS) or name in _OF_SYSTEMS
+    return path.startswith(_MACOS_FOLDER) or name.startswith(_MACOS_FORK) or name in _SYSTEM_FILES
 
 
 def _require_plain(path: str, info: zipfile.ZipInfo) -> None:
@@ -248,8 +255,8 @@ def _require_small_directory(stream: BinaryIO) -> None:
     stream.seek(0)
 
 
-def _damaged(what: str, error: Exception, *, file: str | None = None) -> MalformedError:
-    return MalformedError(f"{what} is damaged: {error}", file=file, byte=0)
+def _damaged(name: str, error: Exception, *, file: str | None = None) -> MalformedError:
+    return MalformedError(f"{name} is damaged: {error}", file=file, byte=0)
 
 
 class _Bounded:

@@ -125,10 +125,10 @@ def _labels(stream: BinaryIO, folder: Path) -> dict[int, str]:
     if len(data) > _MOST_NAMES:
         raise LimitError("an index has too many names", file=str(folder))
     try:
-        found = unpickled(data)
+        labels = unpickled(data)
     except MalformedError as error:
         raise error.located(file=str(folder / "index_metadata.pickle")) from error.__cause__
-    names = found.get("id_to_label") if isinstance(found, dict) else None
+    names = labels.get("id_to_label") if isinstance(labels, dict) else None
     if not isinstance(names, dict):
         raise _damaged(folder)
     return {
@@ -194,7 +194,7 @@ SPACE = "space"
 
 _RESERVED = "chroma:"
 _MOST_INTEGER = 2**63
-_HELD = frozenset(
+_SUPPORTED = frozenset(
     {"id", "nonce", "type", "text", "metadata", "tags", "scope", "origin", "created_at"}
 )
 
@@ -257,7 +257,7 @@ def row_of(record: Sealed, entry: Entry, report: Report) -> Row:
     origin = entry.origin
     own = origin is not None and origin.provider == NAME
     as_written = origin.as_written if own and origin is not None else {}
-    lost = losses_of(record.value, _HELD)
+    lost = losses_of(record.value, _SUPPORTED)
     lost |= {f"metadata/{name}": "another member has the same name" for name in covered_by(entry)}
     payload, document = payload_of(entry), entry.text
     named = as_written.get(TEXT_MEMBER)
@@ -290,8 +290,8 @@ def _fits(name: str, value: Any) -> bool:
     if not name or name.startswith(_RESERVED):
         return False
     if type(value) is list:
-        kinds = {type(one) for one in value}
-        return len(kinds) == 1 and all(_is_plain(one) for one in value)
+        kinds = {type(item) for item in value}
+        return len(kinds) == 1 and all(_is_plain(item) for item in value)
     return _is_plain(value)
 
 
@@ -322,7 +322,7 @@ TABLES = {
 
 _ARRAYS = "embedding_metadata_array"
 _VALUES = ("string_value", "int_value", "float_value", "bool_value")
-_KEPT = ("id", "name", "dimension", "config_json_str", "schema_str")
+_COLLECTION_COLUMNS = ("id", "name", "dimension", "config_json_str", "schema_str")
 _MOST_COLLECTIONS = 10_000
 
 
@@ -332,9 +332,9 @@ def collections_in(database: Database, file: str) -> list[Row]:
     Raises:
         MalformedError: If it is not a database of Chroma.
     """
-    for table, wanted in TABLES.items():
-        columns_of(database, table, wanted, file)
-    columns = [name for name in _KEPT if name in database.columns("collections")]
+    for table, required in TABLES.items():
+        columns_of(database, table, required, file)
+    columns = [name for name in _COLLECTION_COLUMNS if name in database.columns("collections")]
     sql = (
         f"SELECT {', '.join('c.' + name for name in columns)}, d.name, d.tenant_id"  # noqa: S608 - our own
         " FROM collections c LEFT JOIN databases d ON d.id = c.database_id"

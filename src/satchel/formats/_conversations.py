@@ -45,7 +45,7 @@ _MEDIA = frozenset(
 """Suffixes of pictures, audio and video; messages refer to them."""
 
 _LIST = "conversations"
-_FEW = 32
+_MOST_NAMED_FILES = 32
 """Largest number of files of one kind in a folder that are named individually."""
 
 
@@ -66,10 +66,10 @@ def text_in(row: Row, name: str) -> str:
     Raises:
         MalformedError: If it is missing or empty.
     """
-    found = row.get(name)
-    if type(found) is not str or not found:
+    value = row.get(name)
+    if type(value) is not str or not value:
         raise MalformedError(f"`{name}` is missing, or not text", field=name)
-    return found
+    return value
 
 
 def list_in(row: Row, name: str) -> list[Any]:
@@ -188,7 +188,7 @@ def from_files(
             continue
         make = by_file[file.path]
         if make is None:
-            is_one_of_many = without_memory[_folder_of(file)] > _FEW
+            is_one_of_many = without_memory[_folder_of(file)] > _MOST_NAMED_FILES
             kind = _folder_of(file) if is_one_of_many else _kind_of(file)
             if file.path in other_products or _holds_none(file):
                 reading.report.ignore(kind)
@@ -509,11 +509,11 @@ class TranscriptConversation:
             yield fork
             chain = _Chain(standing(fork), number=chain.number)
         self._gone_on.add(chain.last)
-        found = _put(event, chain, chain.number + 1)
-        self._at[name] = _Chain(chain.session, standing(found), chain.number + 1)
-        yield found
+        written = _put(event, chain, chain.number + 1)
+        self._at[name] = _Chain(chain.session, standing(written), chain.number + 1)
+        yield written
 
-    def called(self, name: str, line: str) -> SessionEvent:
+    def name_event(self, name: str, line: str) -> SessionEvent:
         """Return the event that renames the conversation.
 
         Args:

@@ -17,7 +17,7 @@ from satchel.runtime.foreign_databases import Database
 MAGIC = b"SQLite format 3\x00"
 """The first bytes of an SQLite file."""
 
-_BESIDE = ("-journal", "-wal")
+_JOURNAL_SUFFIXES = ("-journal", "-wal")
 _LEAST, _LARGEST = 512, 65536
 _PAGE_SIZE = slice(16, 18)
 
@@ -57,7 +57,7 @@ def _copy(location: Place, copy: Path) -> None:
     page = int.from_bytes(start[_PAGE_SIZE]) or _LEAST
     if size % (_LARGEST if page == 1 else page):
         raise MalformedError("the database is truncated", file=location.name, byte=size)
-    for end in _BESIDE:
+    for end in _JOURNAL_SUFFIXES:
         beside = location.path.with_name(location.path.name + end)
         with (
             suppress(FileNotFoundError),

@@ -51,7 +51,7 @@ ENGINES = (
 GRAPH_MAGICS = tuple(engine.letters for engine in ENGINES)
 """The first bytes of their files."""
 
-_LAST_OF = {40: "0.15.3", 41: "0.17.1"}
+_RELEASES = {40: "0.15.3", 41: "0.17.1"}
 """Older storage versions of LadybugDB, with a release that writes them."""
 
 
@@ -85,7 +85,7 @@ class GraphHeader(NamedTuple):
 
     def log_hint(self) -> str:
         """Return a hint about the log of another version."""
-        release = _LAST_OF.get(self.storage, "the version that wrote it")
+        release = _RELEASES.get(self.storage, "the version that wrote it")
         return (
             "The latest writes are in the .wal file next to it. Open it once for writing with"
             f" {self.engine.module} {release} and close it, then read it again."
@@ -162,10 +162,10 @@ GRAPHITI = GraphSchema(
 )
 """A graph of Graphiti over Kuzu, where each fact is a node with a link to either side."""
 
-_SIGN = b"RelatesToNode_"
+_GRAPHITI_TABLE = b"RelatesToNode_"
 _PAGE, _MOST_PAGES = 4096, 1024
 _CATALOG = struct.Struct("<II")
-_BEHIND = 12
+_CATALOG_OFFSET = 12
 _LOG_BYTES = 1 << 20
 
 
@@ -173,12 +173,14 @@ def is_graphiti(location: Place) -> bool:
     """Return whether a graph file is one of Graphiti, by its catalog of tables."""
     if location.is_folder or graph_header(location.head) is None:
         return False
-    start, pages = _CATALOG.unpack_from(location.head.ljust(_BEHIND + _CATALOG.size), _BEHIND)
+    start, pages = _CATALOG.unpack_from(
+        location.head.ljust(_CATALOG_OFFSET + _CATALOG.size), _CATALOG_OFFSET
+    )
     with suppress(InputError, OSError, OverflowError), location.open() as stream:
         stream.seek(start * _PAGE)
-        if _SIGN in stream.read(min(pages, _MOST_PAGES) * _PAGE):
+        if _GRAPHITI_TABLE in stream.read(min(pages, _MOST_PAGES) * _PAGE):
             return True
-    return _SIGN in _start_of_log(location.path)
+    return _GRAPHITI_TABLE in _start_of_log(location.path)
 
 
 def _start_of_log(path: Path) -> bytes:
@@ -194,12 +196,12 @@ def _start_of_log(path: Path) -> bytes:
 TABLES = AMPLIHACK.tables
 """The tables of amplihack."""
 
-_FOLDED = ("graph_db", "ladybug_db", "kuzu_db")
+_GRAPH_NAMES = ("graph_db", "ladybug_db", "kuzu_db")
 """Names of the graph file in an agent's folder, newest first."""
 
-_HEAD = 4096
-_BESIDE = (".wal", ".wal.checkpoint", ".shadow")
-_SHOWN = 200
+_HEAD_BYTES = 4096
+_LOG_SUFFIXES = (".wal", ".wal.checkpoint", ".shadow")
+_SHOWN_CHARS = 200
 
 
 class GraphRow(NamedTuple):
@@ -219,7 +221,7 @@ def graph_file(location: Place) -> Path | None:
     """Return the graph file that a place is or contains; None for none."""
     if not location.is_folder:
         return location.path if graph_header(location.head) else None
-    for name in _FOLDED:
+    for name in _GRAPH_NAMES:
         path = location.path / name
         with suppress(OSError):
             if path.is_file() and not path.is_symlink() and graph_header(_head_of(path)):
@@ -290,7 +292,9 @@ class _CopyReport:
         if not any(numbers[table] for table in self._schema.nodes):
             raise self._nothing(others)
         for name in others:
-            self._report.lost("table", f"not one of {self._schema.owner}", example=name[:_SHOWN])
+            self._report.lost(
+                "table", f"not one of {self._schema.owner}", example=name[:_SHOWN_CHARS]
+            )
 
     def _carried(self, row: dict[str, Any]) -> dict[str, Any]:
         for name, kind in self._schema.in_json.items():
@@ -334,7 +338,7 @@ class _CopyReport:
             if message[0] == "end":
                 return
             if message[0] == "error":
-                raise self._damaged(str(message[1])[:_SHOWN])
+                raise self._damaged(str(message[1])[:_SHOWN_CHARS])
             yield message
 
     def _damaged(self, problem: str) -> MalformedError:
@@ -383,13 +387,13 @@ def _has_log(path: Path) -> bool:
 
 def _head_of(path: Path) -> bytes:
     with opened(path) as stream:
-        return stream.read(_HEAD)
+        return stream.read(_HEAD_BYTES)
 
 
 def _copy(source: Place, copy: Path) -> None:
     with source.open() as stream:
         _write(stream, copy)
-    for end in _BESIDE:
+    for end in _LOG_SUFFIXES:
         beside = source.path.with_name(source.path.name + end)
         try:
             number = os.open(beside, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -48,7 +48,7 @@ TABLES = (NODES, EPISODES, COMMUNITIES, SAGAS, FACTS, *LINKS)
 ALWAYS = (NODES, EPISODES, FACTS, MENTIONS)
 """The tables that every file has."""
 
-_OTHERS = {
+_ALIASES = {
     NODES: ("entities", "entity_nodes"),
     EPISODES: ("episode_nodes",),
     COMMUNITIES: ("community_nodes",),
@@ -60,7 +60,7 @@ _OTHERS = {
     "next_episode": ("next_episode_edges",),
 }
 
-CALLED = {name: table for table in TABLES for name in (table, *_OTHERS[table])}
+TABLE_OF = {name: table for table in TABLES for name in (table, *_ALIASES[table])}
 """Members of a file, with their table."""
 
 SOURCE, TARGET = "source_node_uuid", "target_node_uuid"
@@ -77,12 +77,12 @@ _SAFE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _GROUP = re.compile(r"[A-Za-z0-9_-]*", re.ASCII)
 
 
-def is_graph(found: Iterable[tuple[tuple[bytes | int, ...], bytes]]) -> bool:
+def is_graph(starts: Iterable[tuple[tuple[bytes | int, ...], bytes]]) -> bool:
     """Return whether the first members of a document are those of a graph."""
     rows = dict[str, set[bytes]]()
-    for path, _ in found:
+    for path, _ in starts:
         if len(path) == 3 and path[1] == 0 and isinstance(path[0], bytes):  # noqa: PLR2004 - a member of a row
-            table = CALLED.get(path[0].decode("latin-1"))
+            table = TABLE_OF.get(path[0].decode("latin-1"))
             if table is not None and isinstance(path[2], bytes):
                 rows.setdefault(table, set()).add(path[2])
     return any(_is_row(table, names) for table, names in rows.items())
@@ -128,7 +128,7 @@ ABOUT_ENTITY, ABOUT_SUBJECT, ABOUT_BOTH = "REMEMBERED", "ABOUT", "OBSERVED"
 """Names of facts with a placeholder entity: of entries that name an entity, a
 subject, or the same as both."""
 
-WITHOUT = (ABOUT_ENTITY, ABOUT_SUBJECT, ABOUT_BOTH)
+PREDICATELESS = (ABOUT_ENTITY, ABOUT_SUBJECT, ABOUT_BOTH)
 """The names of facts without a predicate."""
 
 SOURCES = ("message", "json", "text", "fact_triple")
@@ -248,7 +248,7 @@ def _fact_fields(row: Row, ends: Ends) -> Row:
         "subject": None if start is None or start.is_nobody else start.name,
         "object": None if end is None or end.is_nobody else end.name,
     }
-    if end is not None and end.is_nobody and name in WITHOUT:
+    if end is not None and end.is_nobody and name in PREDICATELESS:
         fields["predicate"] = None
         if start is not None and not start.is_nobody and name != ABOUT_SUBJECT:
             fields["entities"] = (Entity(name=start.name, entity_type=start.label),)
@@ -512,8 +512,8 @@ def link_of(table: str, row: Row, ends: tuple[str, str]) -> Edge:
     """
     identity = id_in(row)
     written = {"group_id": group_of(scope_of(row)), SOURCE: row[SOURCE], TARGET: row[TARGET]}
-    made = Edge(source=ends[0], target=ends[1], kind=LINKS[table], scope=scope_of(row))
-    return with_origin(made, identity, row, written, table)
+    link = Edge(source=ends[0], target=ends[1], kind=LINKS[table], scope=scope_of(row))
+    return with_origin(link, identity, row, written, table)
 
 
 def row_of_link(edge: Edge, identity: str, ends: tuple[str, str]) -> Row:
@@ -535,7 +535,7 @@ SUBJECT, OBJECT = "subject", "object"
 """The kinds of the links from a fact to its ends."""
 
 _ENDS = ((SOURCE, SUBJECT), (TARGET, OBJECT))
-_SHOWN = 80
+_SHOWN_CHARS = 80
 
 
 class GraphitiNode(NamedTuple):
@@ -595,7 +595,7 @@ class GraphitiGraph:
                 if type(row) is not dict:
                     raise MalformedError("not an object")
                 if table in self._waiting:
-                    self._keep(table, position, row)
+                    self._store(table, position, row)
                 elif table == EPISODES:
                     episode = episode_of(row)
                     self._note(
@@ -637,7 +637,7 @@ class GraphitiGraph:
 
     # -- rows ------------------------------------------------------------------------------
 
-    def _keep(self, table: str, position: str, row: Row) -> None:
+    def _store(self, table: str, position: str, row: Row) -> None:
         id_in(row)
         if table == FACTS:
             text_in(row, "fact")
@@ -655,7 +655,7 @@ class GraphitiGraph:
         identity = _identity(record)
         if not self._names.add(identity.encode(), _pack(known)):
             self._reading.report.note(
-                f"several records have the same ID, such as {identity[:_SHOWN]!r}"
+                f"several records have the same ID, such as {identity[:_SHOWN_CHARS]!r}"
             )
 
     def _node(self, identity: Any) -> GraphitiNode | None:
@@ -668,10 +668,10 @@ class GraphitiGraph:
 
     def _fact(self, row: Row) -> Semantic:
         episodes = dict[str, str]()
-        for one in texts(row.get("episodes")):
-            known = self._node(one)
+        for episode in texts(row.get("episodes")):
+            known = self._node(episode)
             if known is not None and known.is_episode:
-                episodes[one] = known.placeholder_id
+                episodes[episode] = known.placeholder_id
         return fact_of(row, (self._end(row, SOURCE), self._end(row, TARGET)), episodes)
 
     def _joints(self, row: Row) -> Iterator[Edge]:
@@ -690,7 +690,7 @@ class GraphitiGraph:
         start, end = self._node(row[SOURCE]), self._node(row[TARGET])
         if start is None or end is None or not (start.placeholder_id and end.placeholder_id):
             reason = "its ends are not in the file"
-            self._reading.report.lost(table, reason, example=id_in(row)[:_SHOWN])
+            self._reading.report.lost(table, reason, example=id_in(row)[:_SHOWN_CHARS])
         else:
             yield link_of(table, row, (start.placeholder_id, end.placeholder_id))
 

@@ -261,7 +261,7 @@ def json_object(
 
 _MARK = f"number-{os.urandom(16).hex()}-"
 _MARKED = re.compile(f'"{_MARK}([-+.0-9eE]+)"')
-_NAMED = "numbers that JSON cannot represent (NaN, Infinity) are written as in Python"
+_NAMED_NUMBERS = "numbers that JSON cannot represent (NaN, Infinity) are written as in Python"
 
 
 def as_json(
@@ -297,7 +297,7 @@ def as_json(
     if marked.found:
         text = _MARKED.sub(r"\1", text)
     if marked.named:
-        report.note(_NAMED)
+        report.note(_NAMED_NUMBERS)
     return text.encode()
 
 

@@ -100,7 +100,7 @@ TEXTS = ("text", "content", "memory", "data", "page_content")
 
 _KIND, _CONTENT, _MEMORY = "kind", "content", "Memory"
 _NO_FIELD = "an item has no such field"
-_HELD = frozenset(
+_SUPPORTED = frozenset(
     {"id", "nonce", "type", "kind", "text", "data", "metadata", "scope", "origin"}
     | {"created_at", "updated_at", "expires_at"}
 )
@@ -180,8 +180,8 @@ def _entry_fields(value: Row) -> tuple[Row, str | None]:
             rest = _rest(value, _KIND, _CONTENT)
             return {"text": content[_CONTENT], "kind": kind, "metadata": rest}, None
     else:
-        found = [name for name in TEXTS if type(value.get(name)) is str]
-        name = next((one for one in found if value[one].strip()), found[0] if found else None)
+        members = [name for name in TEXTS if type(value.get(name)) is str]
+        name = next((one for one in members if value[one].strip()), members[0] if members else None)
         if name is not None:
             own = (_KIND,) if type(kind) is str else ()
             rest = _rest(value, name, *own)
@@ -277,7 +277,7 @@ def _value(entry: Entry) -> Row:
 
 def _count(record: Sealed, entry: Entry, labels: tuple[str, ...], report: Report) -> None:
     value = record.value
-    lost = dict.fromkeys(sorted(value.keys() - _HELD), _NO_FIELD)
+    lost = dict.fromkeys(sorted(value.keys() - _SUPPORTED), _NO_FIELD)
     if record.type != "semantic":
         lost["type"] = "an item cannot store the memory type"
     if entry.text is not None and entry.data is not None:
@@ -311,7 +311,7 @@ TABLES = frozenset({STORE, MIGRATIONS, VECTORS, VECTOR_MIGRATIONS})
 """The tables of a store; one without vectors does not have the last two."""
 
 _NEEDED = ("prefix", "key", "value")
-_IN_A_VECTOR = ("prefix", "key", "field_name", "embedding")
+_VECTOR_COLUMNS = ("prefix", "key", "field_name", "embedding")
 _KNOWN = ("prefix", "key", "value", "created_at", "updated_at", "expires_at", "ttl_minutes")
 _VERSIONS = {MIGRATIONS: 5, VECTOR_MIGRATIONS: 1}
 _MOST_FIELDS = 64
@@ -362,7 +362,7 @@ def items_in(database: Database, file: str, reading: ReadContext) -> Iterator[Se
     columns = columns_of(database, STORE, _NEEDED, file)
     has_vectors = bool(database.columns(VECTORS))
     if has_vectors:
-        columns_of(database, VECTORS, _IN_A_VECTOR, file)
+        columns_of(database, VECTORS, _VECTOR_COLUMNS, file)
     quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
     sql = f"SELECT {quoted} FROM {STORE} ORDER BY rowid"  # noqa: S608 - quoted
     for number, values in enumerate(database.rows(sql)):
@@ -392,8 +392,8 @@ def _item(row: Row, vectors: Row) -> Row:
 
 def _vectors_of(database: Database, row: Row) -> Row:
     sql = f"SELECT field_name, embedding FROM {VECTORS} WHERE prefix = ? AND key = ? LIMIT ?"  # noqa: S608 - our own
-    found = database.rows(sql, row["prefix"], row["key"], _MOST_FIELDS)
-    return {str(name): encode_foreign(vector) for name, vector in found if type(vector) is bytes}
+    vectors = database.rows(sql, row["prefix"], row["key"], _MOST_FIELDS)
+    return {str(name): encode_foreign(vector) for name, vector in vectors if type(vector) is bytes}
 
 
 # -- writing -------------------------------------------------------------------------------

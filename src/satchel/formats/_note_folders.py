@@ -22,7 +22,7 @@ from satchel.ports.format import Place, ReadContext
 MOST_FILES = 99_999
 """Largest number of files besides the index."""
 
-_THEN = (1980, 1, 1, 0, 0, 0)
+_ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def text_in(
@@ -78,7 +78,7 @@ def packing(sink: BinaryIO) -> Iterator[zipfile.ZipFile]:
 @contextmanager
 def member(archive: zipfile.ZipFile, path: str) -> Iterator[BinaryIO]:
     """Yield a file of an archive to write to; its bytes are reproducible."""
-    with archive.open(zipfile.ZipInfo(path, _THEN), "w", force_zip64=True) as stream:
+    with archive.open(zipfile.ZipInfo(path, _ZIP_EPOCH), "w", force_zip64=True) as stream:
         yield stream  # type: ignore[misc]  # a BinaryIO in all but its declared name
 
 
@@ -92,7 +92,7 @@ MOST_KEPT = 1 << 18
 _LINK = re.compile(r"[ \t]*[-*+][ \t]+\[[^\]\n]*\]\(<?([^)>\n]*)>?\)[^\n]*")
 _ITEM = re.compile(r"[-*+][ \t]+(\S[^\n]*)")
 _RULE = re.compile(r"[-*+ \t]+")
-_OF_A_NOTE = frozenset({"id", "nonce", "type", "kind", "text", "tags", "origin"})
+_NOTE_FIELDS = frozenset({"id", "nonce", "type", "kind", "text", "tags", "origin"})
 _TITLE = "# Memory"
 _LINE_ENDS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
@@ -179,7 +179,7 @@ def note_in(record: Sealed, entry: Entry) -> tuple[str, str] | None:
         return None
     heading = entry.tags[0] if entry.tags else ""
     alone = index_in(_section(heading, [text]), ())
-    is_whole = record.value.keys() <= _OF_A_NOTE and alone.notes == [(heading, text)]
+    is_whole = record.value.keys() <= _NOTE_FIELDS and alone.notes == [(heading, text)]
     return (heading, text) if is_whole else None
 
 
@@ -287,10 +287,10 @@ def memories_in(
 
 
 def _of_the_index(text: str, path: str, names: set[str], reading: ReadContext) -> Iterator[Entry]:
-    found = index_in(text, names, path.rpartition("/")[0])
+    index = index_in(text, names, path.rpartition("/")[0])
     if path == INDEX and len(text) <= MOST_KEPT:
         reading.container[KEPT] = text
-    yield from notes_of(found, path)
+    yield from notes_of(index, path)
 
 
 def _is_hidden(file: ArchiveFile, top: str) -> bool:

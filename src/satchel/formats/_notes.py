@@ -36,7 +36,7 @@ _BLOCK = re.compile(r"[|>][+-]?")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|NaN|-?Infinity")
 _WORDS = frozenset({"true", "false", "null"})
 _PLAIN = re.compile(r"[^\W\d_](?:[\w .,;()/+-]*[\w.)])?")
-_TAKEN_OTHERWISE = _WORDS | {"yes", "no", "on", "off", "y", "n", "nan", "infinity"}
+_RESERVED_WORDS = _WORDS | {"yes", "no", "on", "off", "y", "n", "nan", "infinity"}
 _CONTROLS = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
@@ -70,8 +70,8 @@ def split(text: str) -> Front:
 
 
 def _line_end(text: str, start: int) -> int:
-    found = text.find("\n", start)
-    return len(text) if found < 0 else found + 1
+    end = text.find("\n", start)
+    return len(text) if end < 0 else end + 1
 
 
 def values_in(raw: str) -> Values:
@@ -107,8 +107,8 @@ def _members(lines: list[str]) -> Iterator[tuple[str, str, list[str]]]:
 
 def _name_of(key: str) -> str:
     if key.startswith('"'):
-        found = _json(key)
-        return found if isinstance(found, str) else key
+        value = _json(key)
+        return value if isinstance(value, str) else key
     return key.strip("'").strip()
 
 
@@ -174,7 +174,7 @@ def spelled(value: Any) -> str:
 
 
 def _is_only_text(value: str) -> bool:
-    return value.lower() not in _TAKEN_OTHERWISE and " #" not in value
+    return value.lower() not in _RESERVED_WORDS and " #" not in value
 
 
 NAME = "markdown_memory"
@@ -186,15 +186,15 @@ HELD = frozenset({"kind", "text", "tags", "metadata", *TIMES})
 _SPELLINGS = {"created": "created_at", "updated": "updated_at", "modified": "updated_at"}
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _LONGEST_NAME, _LONGEST_LINE = 48, 120
-_ODD = re.compile(r"[\W_]+")
+_NOT_WORD = re.compile(r"[\W_]+")
 _MARKS = "#*->: \t"
 _HEAD = ("name", "description")
 
 
-_OF_THE_AGENT = frozenset({"SOUL.md", "USER.md", "IDENTITY.md", "AGENTS.md"})
+_AGENT_FILES = frozenset({"SOUL.md", "USER.md", "IDENTITY.md", "AGENTS.md"})
 """Files of a workspace, such as OpenClaw's, about the agent and its user."""
 
-_OF_A_DAY = re.compile(r"(?:^|/)memory/(\d{4}-\d{2}-\d{2})[^/]*\.md\Z", re.ASCII)
+_DAILY_NOTE = re.compile(r"(?:^|/)memory/(\d{4}-\d{2}-\d{2})[^/]*\.md\Z", re.ASCII)
 
 
 class NoteDefaults(NamedTuple):
@@ -206,9 +206,9 @@ class NoteDefaults(NamedTuple):
 
 def usual_of(path: str) -> NoteDefaults:
     """Return the defaults of a file at a path."""
-    if path in _OF_THE_AGENT:
+    if path in _AGENT_FILES:
         return NoteDefaults(Component.IDENTITY)
-    day = _OF_A_DAY.search(path)
+    day = _DAILY_NOTE.search(path)
     moment = None if day is None else read_time(day[1])
     return (
         NoteDefaults()
@@ -219,7 +219,7 @@ def usual_of(path: str) -> NoteDefaults:
 
 def is_workspace(paths: Collection[str]) -> bool:
     """Return whether files are those of a workspace, such as OpenClaw's."""
-    return not _OF_THE_AGENT.isdisjoint(paths) and any(usual_of(path).times for path in paths)
+    return not _AGENT_FILES.isdisjoint(paths) and any(usual_of(path).times for path in paths)
 
 
 class NoteContent(NamedTuple):
@@ -419,10 +419,10 @@ def summary(text: str) -> str:
 
 def slug(text: str) -> str:
     """Return a file name from the beginning of a text."""
-    found = _ODD.sub("-", summary(text).lower()).strip("-")
-    if len(found) > _LONGEST_NAME:
-        found = found[: _LONGEST_NAME + 1].rpartition("-")[0] or found[:_LONGEST_NAME]
-    return found or "memory"
+    words = _NOT_WORD.sub("-", summary(text).lower()).strip("-")
+    if len(words) > _LONGEST_NAME:
+        words = words[: _LONGEST_NAME + 1].rpartition("-")[0] or words[:_LONGEST_NAME]
+    return words or "memory"
 
 
 def path_of(entry: Entry, words: str) -> str:
@@ -432,8 +432,8 @@ def path_of(entry: Entry, words: str) -> str:
         is_timed = all(getattr(entry, name) is not None for name in usual_of(origin.id).times)
         if is_timed:
             return origin.id
-    said = entry.metadata.get("name")
-    return slug(said if isinstance(said, str) and said.strip() else words) + ".md"
+    given_name = entry.metadata.get("name")
+    return slug(given_name if isinstance(given_name, str) and given_name.strip() else words) + ".md"
 
 
 def is_from_here(entry: Entry, path: str | None = None) -> bool:
@@ -453,15 +453,15 @@ def _is_a_path(text: str) -> bool:
     return text.endswith(".md") and not hidden
 
 
-_OF_THE_TRANSFER = frozenset({"source", "receipt"})
-_NOT_ITS_OWN = frozenset({"id", "nonce", "type"})
+_TRANSFER_RECORDS = frozenset({"source", "receipt"})
+_SEAL_MEMBERS = frozenset({"id", "nonce", "type"})
 
 
 def count_records(records: RecordSet, held: frozenset[str], report: Report) -> None:
     """Count the records of types that the format cannot hold."""
     for section, count in records.counts.items():
         kind = TYPED_SECTIONS.get(section, section)
-        if kind not in held | _OF_THE_TRANSFER:
+        if kind not in held | _TRANSFER_RECORDS:
             report.lost(kind, "notes hold the text of memories only", count=count)
 
 
@@ -475,7 +475,7 @@ def count_members(record: Sealed, held: frozenset[str], provider: str, report: R
         report: Counts the losses.
     """
     value = record.value
-    for name in sorted(value.keys() - _NOT_ITS_OWN - held - {"origin"}):
+    for name in sorted(value.keys() - _SEAL_MEMBERS - held - {"origin"}):
         report.lost(name, "a note has no such field", example=record.id)
     origin = value.get("origin", {"provider": provider})
     if origin.get("provider") != provider or origin.keys() & {"source", "revision"}:

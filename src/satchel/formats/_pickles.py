@@ -105,9 +105,9 @@ class _Machine:
         end = self.at + size
         if size < 0 or end > len(self.data):
             raise IndexError
-        found = self.data[self.at : end]
+        piece = self.data[self.at : end]
         self.at = end
-        return found
+        return piece
 
     def number(self, size: int, *, signed: bool = False) -> int:
         """Return the next little-endian integer of ``size`` bytes."""
@@ -259,8 +259,8 @@ def _known(module: str, name: str, machine: _Machine) -> Global:
 
 
 def _new(machine: _Machine) -> None:
-    given, cls = machine.stack.pop(), machine.stack.pop()
-    if given != () or _require_type(Global, cls) not in _MODELS:
+    arguments, cls = machine.stack.pop(), machine.stack.pop()
+    if arguments != () or _require_type(Global, cls) not in _MODELS:
         raise TypeError
     machine.stack.append(Model(cls))
 
@@ -283,7 +283,7 @@ def _build(machine: _Machine) -> None:
 _STOP = ord(".")
 _PLAIN: dict[bytes, Any] = {b"N": None, b"\x88": True, b"\x89": False, b")": (), b"(": _MARK}
 _EMPTY: dict[bytes, type[Any]] = {b"}": dict, b"]": list, b"\x8f": set}
-_ACTS: dict[bytes, Callable[[_Machine], None]] = {
+_HANDLERS: dict[bytes, Callable[[_Machine], None]] = {
     b"\x80": _protocol,
     b"\x95": _frame,
     b"K": _push(lambda machine: machine.number(1)),
@@ -322,5 +322,5 @@ _ACTS: dict[bytes, Callable[[_Machine], None]] = {
 _OPERATIONS: dict[int, Callable[[_Machine], None]] = {
     **{sign[0]: _push(partial(_constant, value)) for sign, value in _PLAIN.items()},
     **{sign[0]: _push(partial(_push_new, make)) for sign, make in _EMPTY.items()},
-    **{sign[0]: act for sign, act in _ACTS.items()},
+    **{sign[0]: act for sign, act in _HANDLERS.items()},
 }

@@ -37,18 +37,18 @@ def text_in(payload: Row) -> str | None:
 
     A non-empty one has priority.
     """
-    found = [name for name in TEXTS if type(payload.get(name)) is str]
-    return next((name for name in found if payload[name].strip()), found[0] if found else None)
+    names = [name for name in TEXTS if type(payload.get(name)) is str]
+    return next((name for name in names if payload[name].strip()), names[0] if names else None)
 
 
 def fields_of(payload: Row) -> Row:
     """Return the members of an entry from a payload: scope, tags, and the rest as metadata."""
     rest = dict(payload)
     owners = {part: rest.pop(name) for name, part in OWNERS.items() if _is_name(rest.get(name))}
-    said: Row = {"scope": Scope(**owners)} if owners else {}
+    fields: Row = {"scope": Scope(**owners)} if owners else {}
     if _are_tags(rest.get(TAGS)):
-        said["tags"] = tuple(rest.pop(TAGS))
-    return {**said, "metadata": rest}
+        fields["tags"] = tuple(rest.pop(TAGS))
+    return {**fields, "metadata": rest}
 
 
 def _is_name(value: Any) -> bool:
@@ -107,7 +107,9 @@ _ROW = ("id", "payload", "vector")
 _USUAL, _DATA = "text", "data"
 _SPACE = uuid5(NAMESPACE_URL, "qdrant-point")
 _MOST_NUMBER = 2**64
-_HELD = frozenset({"id", "nonce", "type", "text", "data", "metadata", "tags", "scope", "origin"})
+_SUPPORTED = frozenset(
+    {"id", "nonce", "type", "text", "data", "metadata", "tags", "scope", "origin"}
+)
 """A point: ``id``, ``payload``, ``vector``, and other members."""
 
 
@@ -221,7 +223,7 @@ def vector_in(stored: Any, text: str | None, report: Report, example: str) -> An
 
 
 def _count(record: Sealed, entry: Entry, report: Report, *, own: bool) -> None:
-    lost = losses_of(record.value, _HELD)
+    lost = losses_of(record.value, _SUPPORTED)
     lost |= {f"metadata/{name}": "another member has the same name" for name in covered_by(entry)}
     origin = record.value.get("origin", {})
     named = entry.origin.as_written.get(TEXT_MEMBER) if own and entry.origin is not None else None

@@ -24,7 +24,7 @@ from satchel.ports.record_set import RecordSet
 
 _T = TypeVar("_T")
 
-_OF_THE_TRANSFER = ("source", "receipt")
+_TRANSFER_RECORDS = ("source", "receipt")
 
 
 def as_json(value: Any, report: Report) -> bytes:
@@ -36,16 +36,31 @@ def count_others(records: RecordSet, report: Report, product: str) -> None:
     """Count the records other than memories as lost."""
     for section, count in records.counts.items():
         kind = TYPED_SECTIONS.get(section, section)
-        if kind not in frozenset(Component) and kind not in _OF_THE_TRANSFER:
+        if kind not in frozenset(Component) and kind not in _TRANSFER_RECORDS:
             report.lost(kind, f"{product} has no such records", count=count)
 
 
 def container_of(records: RecordSet, name: str) -> dict[str, Any]:
     """Return the members around the records, if one file of the format was their only source."""
-    found = list(records.of("source")) if records.count("source") == 1 else []
-    if len(found) == 1 and found[0].value.get("format") == name:
-        return dict(found[0].value.get("container", {}))
+    sources = list(records.of("source")) if records.count("source") == 1 else []
+    if len(sources) == 1 and sources[0].value.get("format") == name:
+        return dict(sources[0].value.get("container", {}))
     return {}
+
+
+def containers_in(records: RecordSet, name: str) -> list[dict[str, Any]]:
+    """Return the members around the records of each file of the format that was read."""
+    return [
+        source.value.get("container", {})
+        for source in records.of("source")
+        if source.value.get("format") == name
+    ]
+
+
+def sole_container(records: RecordSet, name: str) -> dict[str, Any]:
+    """Return the members around the records, if they came with one file of the format."""
+    containers = containers_in(records, name)
+    return containers[0] if len(containers) == 1 else {}
 
 
 ALONE, ONE = "list", "one"
@@ -192,17 +207,17 @@ class RowLayout:
                 return
             rows = (one for part in ((first, second), rows) for one in part)
         if shape in (ALONE, ONE):
-            _put(sink, rows, report)
+            _write_rows(sink, rows, report)
             sink.write(b"\n")
             return
         sink.write(b"{")
-        _around(sink, container.get("fields", {}), report)
+        _write_fields(sink, container.get("fields", {}), report)
         inside = "/" in str(shape)
         if inside:
             sink.writelines((as_json(self._inside, report), b": {"))
-            _around(sink, container.get("within", {}), report)
+            _write_fields(sink, container.get("within", {}), report)
         sink.writelines((as_json(self._name, report), b": "))
-        _put(sink, rows, report)
+        _write_rows(sink, rows, report)
         sink.write(b"}}\n" if inside else b"}\n")
 
 
@@ -212,21 +227,21 @@ def _rows(
     return parse_rows(document.values(), document, reading, lambda row: (make(row),), path)
 
 
-def _around(sink: BinaryIO, fields: Row, report: Report) -> None:
+def _write_fields(sink: BinaryIO, fields: Row, report: Report) -> None:
     for name, part in fields.items():
         sink.writelines((as_json({name: part}, report)[1:-1], b",\n"))
 
 
-def _put(sink: BinaryIO, rows: Iterator[Row], report: Report) -> None:
+def _write_rows(sink: BinaryIO, rows: Iterator[Row], report: Report) -> None:
     sink.write(b"[")
     for number, row in enumerate(rows):
         sink.writelines((b",\n" if number else b"\n", as_json(row, report)))
     sink.write(b"\n]")
 
 
-_MOST = 1 << 18
+_MOST_ORDER_CHARS = 1 << 18
 _KINDS = tuple(COMPONENTS)
-_PLACE = {kind: place for place, kind in enumerate(_KINDS)}
+_NUMBER_OF = {kind: place for place, kind in enumerate(_KINDS)}
 _MEMBER = "order"
 
 
@@ -238,14 +253,14 @@ class Order:
 
     def add(self, entry: Entry) -> None:
         """Add the next memory."""
-        self._kinds.append(_PLACE[ENTRY_TAGS[type(entry)]])
+        self._kinds.append(_NUMBER_OF[ENTRY_TAGS[type(entry)]])
 
-    def keep(self, reading: ReadContext) -> None:
+    def store(self, reading: ReadContext) -> None:
         """Store the order in the container, if the sections do not determine it."""
         if bytes(self._kinds) == bytes(sorted(self._kinds)):
             return
         packed = base64.b64encode(zlib.compress(self._kinds, 9)).decode()
-        if len(packed) > _MOST:
+        if len(packed) > _MOST_ORDER_CHARS:
             reading.report.note("memories will be written grouped by kind")
         else:
             reading.container[_MEMBER] = packed

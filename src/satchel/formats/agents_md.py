@@ -31,6 +31,7 @@ from satchel.formats._notes import (
     items_of,
     lines_of,
 )
+from satchel.formats._row_lists import containers_in
 from satchel.model.records import Entry, Identity, Model
 from satchel.model.values import Component, Evidence, Origin, TrustClass
 from satchel.ports.format import (
@@ -46,7 +47,7 @@ from satchel.ports.format import (
 from satchel.ports.record_set import RecordSet
 
 _BEGIN = "<!-- satchel:begin{}; what you change up to satchel:end is replaced -->"
-_OWN = " (line ends of its own above: {})"
+_GAP_NOTE = " (line ends of its own above: {})"
 _ANY_MARK = "<!-- satchel:"
 _BEGINS = re.compile(r"<!-- satchel:begin(?: \(line ends of its own above: ([12])\))?;[^\n]*-->")
 _ENDS = re.compile(r"<!-- satchel:end(?: ([0-9a-f]{16}))? -->")
@@ -84,8 +85,8 @@ class InstructionFile(NamedTuple):
         """Whether the lines between the markers are unchanged."""
         if self.block is None:
             return True
-        lines, said = _inside(self.block)
-        return said == _digest(lines) or not any(lines)
+        lines, items = _inside(self.block)
+        return items == _digest(lines) or not any(lines)
 
 
 def parted(text: str) -> InstructionFile:
@@ -129,9 +130,9 @@ def block_of(lines: Iterable[str], before: str) -> str:
 
 def _block_text(lines: Iterable[str], gap: int, line_end: str = "\n") -> str:
     """Return a block of lines, with this many line ends above it."""
-    kept = list(lines)
-    begin = _BEGIN.format(_OWN.format(gap) if gap else "")
-    whole = (begin, *kept, f"<!-- satchel:end {_digest(kept)} -->", "")
+    written = list(lines)
+    begin = _BEGIN.format(_GAP_NOTE.format(gap) if gap else "")
+    whole = (begin, *written, f"<!-- satchel:end {_digest(written)} -->", "")
     return gap * line_end + line_end.join(whole)
 
 
@@ -164,7 +165,7 @@ _ALONE = frozenset({".cursorrules", ".windsurfrules", "copilot-instructions.md"}
 """Names of such files of other coding agents, recognised as single files."""
 
 _RULES = ".claude/rules/"
-_HELD = frozenset({"kind", "custom_instructions", "sources"})
+_SUPPORTED = frozenset({"kind", "custom_instructions", "sources"})
 _DEEPEST = 5
 _AT, _BLOCK, _AROUND = "at", "block", "around"
 _CODE = re.compile(r"^```.*?^```[^\n]*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -228,7 +229,7 @@ class AgentsMd:
         else:
             around = _outside(records, instructions)
             if instructions is not None:
-                count_members(instructions, _HELD, NAME, report)
+                count_members(instructions, _SUPPORTED, NAME, report)
         unchanged = next((one for one in _blocks(records) if list(_items(one)) == items), None)
         block = ""
         if items and unchanged is not None and existing is None:
@@ -291,15 +292,15 @@ def _is_rule(path: str) -> bool:
 
 def _note_imports(names: list[str], reading: ReadContext) -> None:
     if names:
-        shown = ", ".join(f"@{name}" for name in dict.fromkeys(names[:5]))
-        reading.report.note(f"files referenced by the instructions, not read: {shown}")
+        examples = ", ".join(f"@{name}" for name in dict.fromkeys(names[:5]))
+        reading.report.note(f"files referenced by the instructions, not read: {examples}")
 
 
 def imports_in(text: str) -> Iterator[str]:
     """Yield the files that instructions import with ``@``, outside of code."""
-    for found in _IMPORT.finditer(_CODE.sub("", text)):
-        if "." in found[1].rpartition("/")[2] or found[1].startswith(("~", "/", ".")):
-            yield found[1]
+    for match in _IMPORT.finditer(_CODE.sub("", text)):
+        if "." in match[1].rpartition("/")[2] or match[1].startswith(("~", "/", ".")):
+            yield match[1]
 
 
 def _memories(file: ArchiveFile, text: str, reading: ReadContext) -> Iterator[Entry]:
@@ -401,7 +402,7 @@ def _count_instructions(
 def _outside(records: RecordSet, instructions: Sealed | None) -> InstructionFile:
     """Return the text around the block for a new file."""
     if instructions is None:
-        match next(_containers(records, _AROUND), None):
+        match next(_container_members(records, _AROUND), None):
             case [str(before), str(after)] if not (before + after).strip():
                 return InstructionFile(before, None, after)
             case _:
@@ -430,19 +431,18 @@ def _too_much(target: Target) -> TargetError:
     )
 
 
-def _containers(records: RecordSet, name: str) -> Iterator[Any]:
-    """Yield the containers of files that were read."""
-    for source in records.of("source"):
-        kept = source.value.get("container", {}).get(name)
-        if source.value.get("format") == NAME and kept is not None:
-            yield kept
+def _container_members(records: RecordSet, name: str) -> Iterator[Any]:
+    """Yield a member of the containers of files that were read."""
+    for container in containers_in(records, NAME):
+        if name in container:
+            yield container[name]
 
 
 def _blocks(records: RecordSet) -> Iterator[str]:
     """Yield the original blocks that were read."""
-    for kept in _containers(records, _BLOCK):
-        if isinstance(kept, str) and _is_a_block(kept):
-            yield kept
+    for block in _container_members(records, _BLOCK):
+        if isinstance(block, str) and _is_a_block(block):
+            yield block
 
 
 def _is_a_block(text: str) -> bool:

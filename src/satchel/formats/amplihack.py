@@ -28,8 +28,8 @@ from satchel.ports.record_set import RecordSet
 
 _VERSION = "1.1"
 _ARRAY = b"["
-_OURS = {(b"semantic_nodes",), (b"episodic_nodes",)}
-_CORE = {(b"nodes",), (b"edges",), (b"episodes",)}
+_VERSIONED = {(b"semantic_nodes",), (b"episodic_nodes",)}
+_AGENT_CORE = {(b"nodes",), (b"edges",), (b"episodes",)}
 
 
 class Amplihack:
@@ -54,13 +54,13 @@ class Amplihack:
 
     def recognises(self, location: Place) -> bool:
         arrays = {path for path, start in json_members(location.unpacked_head) if start == _ARRAY}
-        if arrays & _OURS:
+        if arrays & _VERSIONED:
             return True
         named = any(
             path == (b"agent_name",) and start == b'"'
             for path, start in json_members(location.unpacked_head)
         )
-        return named and bool(arrays & _CORE)
+        return named and bool(arrays & _AGENT_CORE)
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         yield from AmplihackDocument(location, reading).records()

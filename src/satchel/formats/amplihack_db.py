@@ -47,7 +47,7 @@ _TABLES = {FACTS: "semantic_memories", EPISODES: "episodic_memories"}
 _TABLES |= {array_of(kind): array_of(kind) for kind in EDGES}
 _KNOWN = frozenset(_TABLES.values())
 _IN_JSON = ("tags", "metadata")
-_OWN = ("id", "agent_id")
+_OWN_COLUMNS = ("id", "agent_id")
 
 _COLUMNS = {
     "tags": "TEXT NOT NULL DEFAULT '[]'",
@@ -183,7 +183,7 @@ def _in_json(row: Row) -> Row:
     return {
         name: parsed(value, name) if name in _IN_JSON else value
         for name, value in row.items()
-        if name not in _OWN
+        if name not in _OWN_COLUMNS
     }
 
 

@@ -28,13 +28,13 @@ _NEEDED = {
     _SESSIONS: ("session_id", "created_at"),
     _AGENTS: ("session_id", "agent_id"),
 }
-_HAPPENED = frozenset({"conversation", "context"})
+_EPISODIC_TYPES = frozenset({"conversation", "context"})
 _IN_JSON = ("metadata", "tags")
 _TIER = "flat"
 """The source within the product, so that mirroring it does not touch the hierarchical memory."""
 
 _MOST_IMPORTANT = 10
-_SAID = frozenset({"id", "session_id", "agent_id", "memory_type", "content"})
+_MAPPED = frozenset({"id", "session_id", "agent_id", "memory_type", "content"})
 
 
 class AmplihackFlat:
@@ -97,8 +97,8 @@ def _statements(columns: dict[str, list[str]]) -> Iterator[tuple[str, str, list[
     )
     yield _SESSIONS, sessions, [*columns[_SESSIONS], *agent_columns]
     names = columns[_MEMORIES]
-    wanted = ", ".join(_quoted("one", names))
-    yield _MEMORIES, f"SELECT {wanted} FROM {_MEMORIES} AS one ORDER BY one.rowid", names  # noqa: S608
+    columns_sql = ", ".join(_quoted("one", names))
+    yield _MEMORIES, f"SELECT {columns_sql} FROM {_MEMORIES} AS one ORDER BY one.rowid", names  # noqa: S608
 
 
 def _quoted(table: str, names: list[str]) -> list[str]:
@@ -117,7 +117,7 @@ def _memory(row: Row) -> Entry:
     if type(importance) is int and 0 <= importance <= _MOST_IMPORTANT:
         salience = importance / _MOST_IMPORTANT
     good_tags = type(tags) is list and all(type(one) is str for one in tags)
-    as_written = {name: part for name, part in row.items() if name not in _SAID}
+    as_written = {name: part for name, part in row.items() if name not in _MAPPED}
     if type(metadata) is dict:
         as_written.pop("metadata", None)
     if good_tags:
@@ -136,7 +136,7 @@ def _memory(row: Row) -> Entry:
         "scope": Scope(agent=row["agent_id"] or None, run=row["session_id"] or None),
         "origin": _origin(identity, as_written),
     }
-    return Episodic(**members) if row["memory_type"] in _HAPPENED else Semantic(**members)
+    return Episodic(**members) if row["memory_type"] in _EPISODIC_TYPES else Semantic(**members)
 
 
 def _session(row: Row) -> SessionEvent:

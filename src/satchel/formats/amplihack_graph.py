@@ -35,7 +35,7 @@ from satchel.ports.record_set import RecordSet
 
 _NODES = (FACTS, EPISODES)
 _KINDS = {array_of(kind): kind for kind in EDGES}
-_CALLED = {array: table for table, array in TABLES.items()}
+_TABLE_OF = {array: table for table, array in TABLES.items()}
 
 
 class AmplihackGraph:
@@ -64,9 +64,9 @@ class AmplihackGraph:
         ):
             for found_row in rows:
                 array, row = found_row.array, _lean(found_row)
-                where = RowPosition(_CALLED[array], found_row.number)
+                where = RowPosition(_TABLE_OF[array], found_row.number)
                 if array in _NODES:
-                    scope = owners.of_node(_CALLED[array], array, row)
+                    scope = owners.of_node(_TABLE_OF[array], array, row)
                     if scope is not None:
                         yield from collector.node(where, array, row, scope, _row_of_json)
                 else:

@@ -54,14 +54,14 @@ from satchel.ports.record_set import RecordSet
 
 NAME = "chatgpt"
 
-_SAVING, _TEXT, _SHOWN_LIST = "bio", "text", "model_editable_context"
-_OWN_WORDS, _AS_TYPED = "user_editable_context", "user_context_message_data"
+_MEMORY_TOOL, _TEXT, _SHOWN_LIST = "bio", "text", "model_editable_context"
+_CUSTOM_INSTRUCTIONS, _TYPED_INSTRUCTIONS = "user_editable_context", "user_context_message_data"
 _FENCE = re.compile(r"```(.*)```", re.DOTALL)
 _FORGET = re.compile(r"\s*(?:please\s+)?(?:forget|forgot|forgotten|delete|remove)\b", re.IGNORECASE)
 _NUMBERED = re.compile(r"^\s*\d+\.\s+(?:\[([^\]\n]{4,32})\]\.?\s*)?", re.MULTILINE)
 _ITEM = re.compile(r"^\s*(?:[-*•]|\d{1,3}[.)])\s+")
 _MOST_SAVED, _MOST_SHOWN = 1_000_000, 80
-_SAVED_AT = ("created_timestamp", "created_at", "create_time")
+_SAVE_TIMES = ("created_timestamp", "created_at", "create_time")
 _MISSING = object()
 
 
@@ -154,9 +154,9 @@ class ChatGPTRecords:
         message = turn.id
         if kind == _SHOWN_LIST and text_or_none(content.get("model_set_context")):
             self._list = _newer(self._list, _SavedMemory(when, message, content))
-        elif words := _own_words(as_written, content if kind == _OWN_WORDS else {}):
+        elif words := _own_words(as_written, content if kind == _CUSTOM_INSTRUCTIONS else {}):
             self._own = _newer(self._own, _SavedMemory(when, message, words))
-        elif as_written.get("recipient") == _SAVING and event.role == "assistant":
+        elif as_written.get("recipient") == _MEMORY_TOOL and event.role == "assistant":
             text = (_words_of(content) if event.text is None else event.text).strip()
             if text:
                 yield from self._saving(text, message, when or None)
@@ -185,7 +185,7 @@ class ChatGPTRecords:
         if _digest(text) in self._saved:  # already yielded with the message that saved it
             return
         self._saved.add(_digest(text))
-        began = next((one for one in _SAVED_AT if moment_of(row.get(one))), "")
+        began = next((one for one in _SAVE_TIMES if moment_of(row.get(one))), "")
         yield Semantic(
             text=text,
             kind="memory",
@@ -232,7 +232,7 @@ def facts_in(text: str) -> Iterator[tuple[str, str]]:
 def _own_words(as_written: Row, content: Row) -> Row:
     """Return the custom instructions: about the user, and for the model; each may be None."""
     more = as_written.get("metadata")
-    typed = more.get(_AS_TYPED) if type(more) is dict else None
+    typed = more.get(_TYPED_INSTRUCTIONS) if type(more) is dict else None
     typed = typed if type(typed) is dict else {}
     texts = {
         "user_profile": _typed_or_shown(typed, "about_user_message", content, "user_profile"),
@@ -327,8 +327,8 @@ class _Before:
 
     def _parent(self, name: str) -> Any:
         node = self._nodes[name]
-        said = node.get("parent") if type(node) is dict else None
-        return self._parents.get(name) if said is None else said
+        parent = node.get("parent") if type(node) is dict else None
+        return self._parents.get(name) if parent is None else parent
 
     def at(self, name: Any) -> str | None:
         """Return the node itself, or its nearest ancestor with a message."""
@@ -365,7 +365,7 @@ def _message(node: Row, name: str, conversation: str) -> SessionEvent:
     is_plain = text is not None
     if is_plain and content is not None:
         as_written["content_type"] = content["content_type"]
-    if content is not None and content.get("content_type") == _OWN_WORDS:
+    if content is not None and content.get("content_type") == _CUSTOM_INSTRUCTIONS:
         as_written["role"], role = role, INSTRUCTIONS
     return SessionEvent(
         event="message",
@@ -397,10 +397,10 @@ def count_missing(archive: ChatArchive, reading: ReadContext) -> None:
         archive: The export.
         reading: Takes the report.
     """
-    there = {file.name for file in archive.files}
-    missing = {one for one in _listed(archive, reading) if one.rpartition("/")[2] not in there}
-    for one in sorted(missing):
-        reading.report.note(f"the export lists {one[:80]!r}, and it is missing")
+    present = {file.name for file in archive.files}
+    missing = {name for name in _listed(archive, reading) if name.rpartition("/")[2] not in present}
+    for name in sorted(missing):
+        reading.report.note(f"the export lists {name[:80]!r}, and it is missing")
     reading.missing += len(missing)
 
 
@@ -430,7 +430,7 @@ _MEMORY = (b"id", b"content", b"created_timestamp")
 _STARTS = ((0,), (b"memories", 0), ())
 _OF_A_LIST = frozenset({(b"memory_num_tokens",), (b"memory_max_tokens",)})
 _OF_CLAUDE = frozenset({b"chat_messages", b"uuid"})
-_HEAD = ((b"title",), (b"create_time",), (b"update_time",))
+_CONVERSATION_HEAD = ((b"title",), (b"create_time",), (b"update_time",))
 
 
 class ChatGPT:
@@ -502,7 +502,7 @@ def _has_conversations(head: bytes) -> bool:
     for start in ((0,), (b"conversations", 0), ()):
         if (*start, b"mapping") in paths:
             return True
-        if all((*start, *name) in paths for name in _HEAD):
+        if all((*start, *name) in paths for name in _CONVERSATION_HEAD):
             return True
     return False
 

@@ -55,7 +55,7 @@ from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.contained_folder import parts_of
 
-_LONG = 1 << 17
+_MOST_ATTACHED = 1 << 17
 """Largest number of characters of attachments inside a message's record."""
 
 _TEXT = "extracted_content"
@@ -86,7 +86,7 @@ def long_attachments(as_written: Row, message: str) -> Iterator[tuple[str, str]]
         else []
     )
     texts = [attachment.get(_TEXT) for attachment in rows]
-    if sum(len(text) for text in texts if type(text) is str) <= _LONG:
+    if sum(len(text) for text in texts if type(text) is str) <= _MOST_ATTACHED:
         return
     as_written["attachments"] = attachments = list(listed or ())
     for number, attachment in enumerate(attachments):
@@ -253,8 +253,8 @@ class ClaudeRecords:
             return
         if type(text) is not str:
             raise MalformedError("`content` is no text", field="content")
-        kept = rest_of(row, known=("uuid", "content"), times=("created_at",))
-        origin = origin_at(NAME, identity, project, kept)
+        as_written = rest_of(row, known=("uuid", "content"), times=("created_at",))
+        origin = origin_at(NAME, identity, project, as_written)
         created = moment_of(row.get("created_at"))
         # By ID: two documents may have the same name, and a name may not be a valid path.
         yield from files_at(f"projects/{project}/{identity}", text, origin, created)
@@ -403,7 +403,7 @@ _MEMORIES = (b"conversations_memory", b"project_memories", b"memory_files")
 _OF_A_PROJECT = (b"prompt_template", b"is_starter_project", b"docs")
 _DESIGN = (b"uuid", b"title", b"project", b"messages")
 _OF_CHATGPT = frozenset({b"mapping", b"create_time"})
-_PLACES = re.compile(
+_FILE_KINDS = re.compile(
     r"(?:^|/)(?:(?P<conversation>conversations(?:[-_]?\d{1,6})?\.json)"
     r"|(?P<memories>memories(?:\.json|/[^/]+\.json))"
     r"|(?P<project>projects(?:\.json|/[^/]+\.json))"
@@ -472,25 +472,25 @@ def _kind_of(archive: ChatArchive, file: ArchiveFile) -> str:
 
 def _named(path: str) -> str:
     """Return the kind of a file by its name, if its first bytes do not show it."""
-    found = _PLACES.search(path)
-    return next((kind for kind, said in found.groupdict().items() if said), "") if found else ""
+    match = _FILE_KINDS.search(path)
+    return next((kind for kind, said in match.groupdict().items() if said), "") if match else ""
 
 
 def _kind(head: bytes) -> str:
     paths = {path for path, _ in json_members(head)}
     for start in ((0,), (b"conversations", 0), ()):
-        if (*start, b"chat_messages") in paths or _all_there(start, _CONVERSATION, paths):
+        if (*start, b"chat_messages") in paths or _includes_all(start, _CONVERSATION, paths):
             return "conversation"
         if any((*start, name) in paths for name in _MEMORIES):
             return "memories"
-        if any(_all_there(start, (b"uuid", b"name", one), paths) for one in _OF_A_PROJECT):
+        if any(_includes_all(start, (b"uuid", b"name", one), paths) for one in _OF_A_PROJECT):
             return "project"
-        if _all_there(start, _DESIGN, paths):
+        if _includes_all(start, _DESIGN, paths):
             return "design"
     return ""
 
 
-def _all_there(
+def _includes_all(
     start: tuple[Step, ...], names: tuple[bytes, ...], paths: set[tuple[Step, ...]]
 ) -> bool:
     return all((*start, name) in paths for name in names)

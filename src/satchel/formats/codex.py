@@ -52,16 +52,22 @@ NAME = "codex"
 _OF_THE_SESSION = ("cwd", "originator", "cli_version", "model_provider", "forked_from_id", "source")
 _TEXTS = ("input_text", "output_text", "text")
 _OUTPUT = "_output"
-_SAID_AGAIN = {"user_message": "message", "agent_message": "message", "agent_reasoning": "text"}
-_SHOWN = ("message", "text", "last_agent_message")
-_STATES = frozenset(
+_REPEATED_EVENTS = {
+    "user_message": "message",
+    "agent_message": "message",
+    "agent_reasoning": "text",
+}
+_DISPLAY_MEMBERS = ("message", "text", "last_agent_message")
+_STATE_EVENTS = frozenset(
     {"error", "stream_error", "warning", "background_event", "deprecation_notice", "turn_aborted"}
 )
-_UNSAID = frozenset({"ghost_snapshot"})
-_GIVEN = re.compile(r"\s*(?:<([A-Za-z_ ]+)>.*</\1>\s*\Z|# AGENTS\.md instructions\b)", re.DOTALL)
+_SNAPSHOTS = frozenset({"ghost_snapshot"})
+_CONTEXT_TEXT = re.compile(
+    r"\s*(?:<([A-Za-z_ ]+)>.*</\1>\s*\Z|# AGENTS\.md instructions\b)", re.DOTALL
+)
 _PROGRAM = frozenset({"state", "session_state"})
 _MOST_SHOWN = 100_000
-_BACK, _SETTING = "thread_rolled_back", "turn_context"
+_ROLLBACK, _SETTING = "thread_rolled_back", "turn_context"
 
 
 class _CodexMessage(NamedTuple):
@@ -102,7 +108,7 @@ class Rollout:
     def __init__(self, report: Report, names: dict[str, Row]) -> None:
         self._report = report
         self._names = names
-        self._talk: TranscriptConversation | None = None
+        self._conversation: TranscriptConversation | None = None
         self._session = ""
         self._last: str | None = None
         self._turns = list[str | None]()
@@ -127,7 +133,7 @@ class Rollout:
         if kind == "session_meta":
             yield from self._began(row, payload)
             return
-        if self._talk is None:
+        if self._conversation is None:
             hint = "Is it a Claude Code transcript? --from claude_code" * ("sessionId" in row)
             problem = "no `session_meta` comes before it"
             raise MalformedError(problem, field="type", hint=hint or None)
@@ -160,12 +166,12 @@ class Rollout:
             self._report.lost("event_msg", reason, example=example, count=len(self._displayed))
         named = self._names.pop(self._session, None)
         name = text_or_none(named.get("thread_name")) if named else None
-        if self._talk is not None and named is not None and name is not None:
-            yield self._talk.called(name, f"named {named.get('updated_at')}")
+        if self._conversation is not None and named is not None and name is not None:
+            yield self._conversation.name_event(name, f"named {named.get('updated_at')}")
 
     def _began(self, row: Row, payload: Row) -> Iterator[Model]:
         identity = text_in(payload, "id")
-        if self._talk is not None:
+        if self._conversation is not None:
             self._report.ignore("session_meta")  # repeated, or of the conversation of origin
             return
         metadata = {
@@ -180,12 +186,12 @@ class Rollout:
                 NAME, identity, None, self._as_written(row, rest_of(payload, known=known))
             ),
         )
-        self._session, self._talk = identity, TranscriptConversation(start)
+        self._session, self._conversation = identity, TranscriptConversation(start)
         yield start
 
     def _item(self, row: Row, payload: Row, number: int) -> Iterator[Model]:
         kind = text_in(payload, "type")
-        if kind in _UNSAID:
+        if kind in _SNAPSHOTS:
             self._report.ignore(kind)
             return
         if kind != "message":
@@ -202,7 +208,7 @@ class Rollout:
         if plain is not None:
             as_written["content_type"] = plain.kind
         if role == "user":
-            if texts and all(map(_GIVEN.match, texts)):
+            if texts and all(map(_CONTEXT_TEXT.match, texts)):
                 as_written["role"], role = role, INSTRUCTIONS
             else:
                 self._turns.append(self._last)
@@ -214,7 +220,7 @@ class Rollout:
         yield from self._message(row, number, _CodexMessage(role, words, content, as_written))
 
     def _message(self, row: Row, number: int, message: "_CodexMessage") -> Iterator[SessionEvent]:
-        assert self._talk is not None  # noqa: S101 - the caller checked
+        assert self._conversation is not None  # noqa: S101 - the caller checked
         name, as_written = f"line {number}", message.as_written
         if self._waiting:
             as_written, self._waiting = {**as_written, "before": self._waiting}, {}
@@ -227,13 +233,13 @@ class Rollout:
             origin=origin_at(NAME, name, self._session, as_written),
         )
         parent, self._last = self._last, name
-        yield from self._talk.message(name, parent, event)
+        yield from self._conversation.message(name, parent, event)
 
     def _happened(self, row: Row, payload: Row) -> None:
         kind = text_in(payload, "type")
-        if kind == _BACK:
+        if kind == _ROLLBACK:
             self._go_back(payload.get("num_turns"))
-            self._wait(_BACK, row)
+            self._wait(_ROLLBACK, row)
             return
         words = self._words_in(payload, kind)
         if words is None:
@@ -249,9 +255,9 @@ class Rollout:
 
     def _words_in(self, payload: Row, kind: str) -> str | None:
         """Return the text that an event shows to the user; None for state of the program."""
-        if kind in _STATES:
+        if kind in _STATE_EVENTS:
             return None
-        members = (_SAID_AGAIN[kind],) if kind in _SAID_AGAIN else _SHOWN
+        members = (_REPEATED_EVENTS[kind],) if kind in _REPEATED_EVENTS else _DISPLAY_MEMBERS
         return next((words for name in members if (words := text_or_none(payload.get(name)))), None)
 
     def _go_back(self, turns: Any) -> None:

@@ -60,7 +60,7 @@ from satchel.runtime.scratch import ScratchMap
 CARD = b'<div class="outer-cell'
 """The beginning of each activity in a page."""
 
-_FINISH = b"</html>"
+_PAGE_END = b"</html>"
 _CHUNK = 1 << 18
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)[^<>]*>")
 _LINES = frozenset(
@@ -129,7 +129,7 @@ def cards(stream: BinaryIO, most: int) -> Iterator[Card | MalformedError]:
             rest = first if is_inside else first[-len(CARD) :]
         if len(rest) > most:
             raise LimitError(f"an activity is longer than {most} bytes", field="activity")
-    if not rest.rstrip().endswith(_FINISH):
+    if not rest.rstrip().endswith(_PAGE_END):
         raise MalformedError("the page is truncated", field="activity")
     if is_inside:
         yield _card(rest)
@@ -196,7 +196,7 @@ def _add(out: list[str], text: str, *, is_kept: bool) -> None:
 NAME = "gemini"
 
 _LABEL = re.compile(r"<b>([^<>]{1,60}):\s*</b>")
-_AROUND = re.compile(r"(?:<!doctype html[^<>]*>\s*)?<(div|html)\b", re.IGNORECASE)
+_GEM_PAGE = re.compile(r"(?:<!doctype html[^<>]*>\s*)?<(div|html)\b", re.IGNORECASE)
 _ANCHOR = re.compile(r"<a [^<>]*>[^<>]*</a>")
 _NEEDED = 2
 """Number of labels of a Gem without files: its name and its instructions."""
@@ -220,7 +220,7 @@ def whole(stream: BinaryIO, most: int) -> str:
         page = data.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
         raise MalformedError("this is not UTF-8", byte=error.start) from None
-    around = _AROUND.match(page)
+    around = _GEM_PAGE.match(page)
     if around is not None and not page.endswith(f"</{around[1]}>"):
         raise MalformedError("the page is truncated", field="gem")
     return page
@@ -258,7 +258,7 @@ def gems_in(page: str) -> Iterator[Model]:
         )
 
 
-_SPOKEN = re.compile(
+_MONTH_NAMED = re.compile(
     r"(?:(?P<month>[^\W\d_]{3,10})\.? (?P<day>\d{1,2})"
     r"|(?P<day2>\d{1,2})\.? (?:de )?(?P<month2>[^\W\d_]{3,10})\.?),?(?: de)? (?P<year>\d{4}),? "
     r"(?:(?:um|kl\.?|klo|à|alle|las|às) )?(?P<time>.+)"
@@ -305,13 +305,13 @@ _ZONES |= {"PST": -8, "PDT": -7, "MST": -7, "MDT": -6, "EST": -5, "EDT": -4}
 _ZONES |= {"MEZ": 1, "MESZ": 2, "JST": 9, "KST": 9, "BRT": -3}
 """Unambiguous abbreviations of time zones; CST and IST, for example, are not."""
 
-_HALF = 12
+_HALF_DAY = 12
 _SHORT, _LONG = 3, 4
 
 
 def moment_in(text: str) -> str | None:
     """Return a time as ISO 8601; None if it is ambiguous."""
-    shapes = (_SPOKEN, _DOTTED, _YEAR_FIRST)
+    shapes = (_MONTH_NAMED, _DOTTED, _YEAR_FIRST)
     match = next((candidate for shape in shapes if (candidate := shape.fullmatch(text))), None)
     time = _TIME_OF_DAY.fullmatch(match["time"]) if match is not None else None
     offset = _offset(time["zone"]) if time is not None else None
@@ -322,7 +322,7 @@ def moment_in(text: str) -> str | None:
     half = (time["before"] or time["after"] or "").lower().replace(".", "").replace(" ", "")
     hour = int(time["hour"])
     if half:
-        hour = hour % _HALF + _HALF * (half in _AFTERNOON)
+        hour = hour % _HALF_DAY + _HALF_DAY * (half in _AFTERNOON)
     try:
         moment = datetime(
             int(parts["year"]),
@@ -393,13 +393,13 @@ def conversation(row: Row, name: str, report: Report) -> Iterator[Model]:
             number = turn.get("turn_index")
             number = number if type(number) is int else index
             before = last.get(max((one for one in last if one < number), default=-1))
-            identity = _unused(f"{name}/{_ROLES[kind]}/{number}", seen)
+            identity = _unique_name(f"{name}/{_ROLES[kind]}/{number}", seen)
             last = {one: each for one, each in last.items() if one < number} | {number: identity}
             turns.append(ChatTurn(identity, before, _message(turn, kind, identity, name)))
     yield from events(ChatConversation(start, turns, turns[-1].id if turns else None), report)
 
 
-def _unused(identity: str, seen: set[str]) -> str:
+def _unique_name(identity: str, seen: set[str]) -> str:
     name, again = identity, 1
     while name in seen:
         again += 1
@@ -441,19 +441,19 @@ def _content_of(card: Any) -> Any:
     return card.get("content") if type(card) is dict else None
 
 
-_OWN = re.compile(r"(?<![A-Za-z])(?:Gemini|Bard)(?![a-z])")
+_GEMINI_NAME = re.compile(r"(?<![A-Za-z])(?:Gemini|Bard)(?![a-z])")
 _VERB = re.compile(
     r"(?:Prompted with:|Prompted|Live Prompt:?|Asked (?:Gemini|Bard):|Asked|Said|Branched|Answered)"
     r"[ \u00a0]+"
 )
-_SAID_BEFORE = re.compile(r"[^\W\d_][^\u00a0\n.!?;,]{1,60}[^\u00a0\n.!?;, ]\u00a0(?=[^\s:!?;])")
+_PROMPT_LABEL = re.compile(r"[^\W\d_][^\u00a0\n.!?;,]{1,60}[^\u00a0\n.!?;, ]\u00a0(?=[^\s:!?;])")
 """The label before the user's text on a page, in any language; a no-break space ends it."""
 
 _LINK = re.compile(r"(?:gemini|bard)\.google\.com/(?:u/\d+/)?(?:app|chat)/([0-9A-Za-z_-]{6,80})")
 _LINKED = ("titleUrl", "details", "subtitles")
 _TIME, _UNDATED = 27, "undated"
 _LAST = (1 << 64) - 1
-_AGAIN, _END = b"\1", b"\0"
+_SEEN, _END = b"\1", b"\0"
 
 
 class GeminiAnswer(msgspec.Struct, frozen=True):
@@ -508,7 +508,7 @@ class Activities:
         if type(title) is not str or type(header) is not str:
             name = "title" if type(title) is not str else "header"
             raise MalformedError(f"`{name}` is missing, or not text", field=name)
-        if not _OWN.search(header):
+        if not _GEMINI_NAME.search(header):
             self._report.ignore(f"activity of {header}")
             return
         prompt, is_asked, whole = _prompt_in(title)
@@ -526,10 +526,10 @@ class Activities:
 
     def card(self, card: Card) -> None:
         """Add an activity of a page."""
-        if not _OWN.search(card.header):
+        if not _GEMINI_NAME.search(card.header):
             self._report.ignore(f"activity of {card.header or 'another product'}")
             return
-        prompt, is_asked, whole = _prompt_in(words_of(card.title), _SAID_BEFORE)
+        prompt, is_asked, whole = _prompt_in(words_of(card.title), _PROMPT_LABEL)
         as_written = {"header": card.header, "time": card.when, "caption": card.caption, **whole}
         answer = _of_html(card.answer, {})
         answers = [answer] if answer.text else []
@@ -541,7 +541,7 @@ class Activities:
         session = conversation or (f"day {activity.at[:10]}" if activity.at else _UNDATED)
         self._count += 1
         value = msgspec.json.encode(activity)
-        if not self._held.add(_AGAIN + session.encode() + _END + _digest(value)):
+        if not self._held.add(_SEEN + session.encode() + _END + _digest(value)):
             self._report.ignore("duplicate activity")
             return
         # At equal times, and without times, the last one in the file is the earliest.
@@ -553,7 +553,7 @@ class Activities:
         """Yield the events of the sessions, each from its start."""
         session, line = None, _Line("", None)
         for key in self._held:
-            if key.startswith(_AGAIN):
+            if key.startswith(_SEEN):
                 continue
             activity = msgspec.json.decode(
                 self._held.get(key) or b"", type=resolved(GeminiActivity)
@@ -561,7 +561,7 @@ class Activities:
             name = key.partition(_END)[0].decode()
             if name != session:
                 session, line = name, _Line(name, activity.at)
-                yield line.talk.start
+                yield line.conversation.start
             yield from line.follow(activity)
 
     def rest(self) -> Iterator[Model]:
@@ -587,7 +587,7 @@ class _Line:
         start = SessionEvent(
             event="session", name=name, created_at=at, origin=origin_at(NAME, name, None, {})
         )
-        self.talk = TranscriptConversation(start)
+        self.conversation = TranscriptConversation(start)
 
     def follow(self, activity: GeminiActivity) -> Iterator[SessionEvent]:
         """Yield a question and its answers; the next question follows the first answer."""
@@ -595,13 +595,13 @@ class _Line:
         number = self._seen[name] = self._seen.get(name, 0) + 1
         name += f"/{number}" if number > 1 else ""
         role = "user" if activity.is_asked else INSTRUCTIONS
-        asked = self._event(role, activity.prompt, activity.at, name, activity.as_written)
-        yield from self.talk.message(name, self._last, asked)
+        question = self._event(role, activity.prompt, activity.at, name, activity.as_written)
+        yield from self.conversation.message(name, self._last, question)
         self._last = name
         for index, answer in enumerate(activity.answers):
             each = f"{name}/answer {index + 1}"
             event = self._event("assistant", answer.text, activity.at, each, answer.as_written)
-            yield from self.talk.message(each, name, event)
+            yield from self.conversation.message(each, name, event)
             if index == 0:
                 self._last = each
 
@@ -619,10 +619,10 @@ class _Line:
 
 def _prompt_in(title: str, other: re.Pattern[str] | None = None) -> tuple[str, bool, Row]:
     """Return the question or action, whether it is a question, and the stored part of the title."""
-    found = _VERB.match(title) or (other and other.match(title))
-    if not found:
+    match = _VERB.match(title) or (other and other.match(title))
+    if not match:
         return title, False, {}
-    return title[found.end() :], True, {"title": title}
+    return title[match.end() :], True, {"title": title}
 
 
 def _of_html(html: str, more: Row) -> GeminiAnswer:
@@ -645,8 +645,8 @@ def _detailed(row: Row) -> tuple[str | None, list[GeminiAnswer]]:
     """Return the question and answers in another form of the export."""
     listed = row.get("details")
     pairs = [one for one in listed if type(one) is dict] if type(listed) is list else []
-    said = {one.get("name"): one.get("value") for one in pairs if type(one.get("name")) is str}
-    request, response = said.get("Request"), said.get("Response")
+    detail = {one.get("name"): one.get("value") for one in pairs if type(one.get("name")) is str}
+    request, response = detail.get("Request"), detail.get("Response")
     if type(request) is not str:
         return None, []
     return request, [GeminiAnswer(response, {})] if type(response) is str else []

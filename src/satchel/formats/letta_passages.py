@@ -19,7 +19,7 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, MalformedError
 from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._json import as_json, differences, json_members, settled, text_in
-from satchel.formats._row_lists import parse_rows
+from satchel.formats._row_lists import parse_rows, sole_container
 from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import (
     Component,
@@ -59,7 +59,7 @@ _MEANS = {
     "updated_at": "updated_at",
     "agent_id": "scope",
 }
-_HELD = frozenset({"id", "nonce", "type", "kind", "origin", *_MEANS.values()})
+_SUPPORTED = frozenset({"id", "nonce", "type", "kind", "origin", *_MEANS.values()})
 _NO_FIELD = "a passage has no such field"
 
 Row = dict[str, Any]
@@ -125,9 +125,9 @@ def row_of(record: Sealed, entry: Entry) -> Row:
     """Return an entry as a passage; one of other origin gets an ID that Letta accepts."""
     origin = entry.origin
     is_ours = origin is not None and origin.provider == NAME
-    kept = dict(origin.as_written) if is_ours and origin is not None else {}
+    as_written = dict(origin.as_written) if is_ours and origin is not None else {}
     now = {name: getattr(entry, name) for name in _MEANS.values()}
-    row = settled(_written(entry), kept, _fields_of, now, _MEANS)
+    row = settled(_written(entry), as_written, _fields_of, now, _MEANS)
     held = row.get(_VECTOR)
     if isinstance(held, dict):
         row[_VECTOR] = held.get(_VECTOR) if held.get(_OF) == text_mark(entry.text or "") else None
@@ -139,7 +139,7 @@ def row_of(record: Sealed, entry: Entry) -> Row:
 
 def losses_of(record: Sealed, entry: Entry) -> dict[str, str]:
     """Return the members of an entry that are not in its row, with the reason."""
-    lost = dict.fromkeys(sorted(record.value.keys() - _HELD), _NO_FIELD)
+    lost = dict.fromkeys(sorted(record.value.keys() - _SUPPORTED), _NO_FIELD)
     if entry.kind not in (None, PASSAGE):
         lost["kind"] = _NO_FIELD
     scope = entry.scope
@@ -153,12 +153,12 @@ def losses_of(record: Sealed, entry: Entry) -> dict[str, str]:
 
 
 _SIGNS = (b"embedding_config", b"archive_id")
-_EACH, _ID = frozenset({b"id", b"tags", b"metadata"}), b'"passage-'
+_EACH_MEMBER, _ID = frozenset({b"id", b"tags", b"metadata"}), b'"passage-'
 """Members and ID prefix of passages that we write, without embedding and archive."""
 
 _LIST = "passages"
 _WRITTEN = ("semantic", "episodic")
-_TAKEN = (*_WRITTEN, "source", "receipt")
+_WRITTEN_TYPES = (*_WRITTEN, "source", "receipt")
 
 
 class LettaPassages:
@@ -169,7 +169,7 @@ class LettaPassages:
         suffixes=(".passages.json",),
         signs=Signs(
             starts=(ZIP_MAGIC,),
-            texts=(*((b"text", sign) for sign in _SIGNS), (b"text", *sorted(_EACH), _ID)),
+            texts=(*((b"text", sign) for sign in _SIGNS), (b"text", *sorted(_EACH_MEMBER), _ID)),
         ),
         spec="Letta server 0.16.8, GET /v1/agents/ID/archival-memory",
         checked="2026-11-22",
@@ -199,7 +199,7 @@ class LettaPassages:
         report, container = writing.report, _container(records)
         for section, number in records.counts.items():
             kind = TYPED_SECTIONS.get(section, section)
-            if kind not in _TAKEN:
+            if kind not in _WRITTEN_TYPES:
                 report.lost(kind, "archival memory consists of passages only", count=number)
         is_list = writing.bank is not None or container.get("shape", "list") == "list"
         with target.open() as sink:
@@ -232,8 +232,9 @@ def _has_passages(head: bytes) -> bool:
             rows.setdefault(len(path) == 2, set()).add(path[-1])  # noqa: PLR2004 - in a list
     named = _ID in head
     return any(
-        b"text" in found and ((named and found.issuperset(_EACH)) or not found.isdisjoint(_SIGNS))
-        for found in rows.values()
+        b"text" in names
+        and ((named and names.issuperset(_EACH_MEMBER)) or not names.isdisjoint(_SIGNS))
+        for names in rows.values()
     )
 
 
@@ -276,11 +277,8 @@ def _rows(records: RecordSet, report: Report) -> Iterator[Row]:
 
 def _container(records: RecordSet) -> Row:
     """Return the members around the records, if all came from one file."""
-    found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
-    container = found[0].get("container", {}) if len(found) == 1 else {}
-    if not isinstance(container, dict) or not container:
-        return {}
-    return container if "shape" in container else {"shape": "object", **container}
+    container = sole_container(records, NAME)
+    return {"shape": "object", **container} if container else {}
 
 
 def _json(value: Any, report: Report) -> bytes:

@@ -27,7 +27,7 @@ from satchel.crypto.json_reader import ForeignReader, float_spellings, has_odd_n
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
 from satchel.formats._json import as_json, differences, json_members, reproduce, text_in
-from satchel.formats._row_lists import parse_rows
+from satchel.formats._row_lists import container_of, parse_rows
 from satchel.model.records import Entry, Model, PlainSemantic, Procedural, Semantic
 from satchel.model.values import (
     Component,
@@ -96,14 +96,14 @@ _USUAL_TEXTS = (
 )
 _UNUSUAL = (_SNAKE.keys() - _FIELDS.keys()) | {"session_id"}
 
-_NEVER = object()
-_NEVER_USUAL = frozenset({_TYPE, *ABSENT})
+_NO_EXPIRY = object()
+_UNUSUAL_MEMBERS = frozenset({_TYPE, *ABSENT})
 
-_SAID = frozenset(_FIELDS.values())
+_FIELD_NAMES = frozenset(_FIELDS.values())
 _TRIPLE = frozenset({"subject", "predicate", "object"})
-_IN_ALL = frozenset({"id", "nonce", "type", "kind", "origin"})
+_COMMON_MEMBERS = frozenset({"id", "nonce", "type", "kind", "origin"})
 
-_SHOWN = ("id", "text", "created_at", "updated_at", "expires_at", "tags", "metadata", "scope")
+_COMPARED = ("id", "text", "created_at", "updated_at", "expires_at", "tags", "metadata", "scope")
 _NOBODY = Scope()
 
 Row = dict[str, Any]
@@ -146,7 +146,7 @@ def _usual_entry(row: Row, *, is_decoded: bool = False) -> Entry | None:
         else:
             return None
     metadata, tags = as_written.pop("metadata", ABSENT), as_written.pop("categories", ())
-    day = as_written.pop("expiration_date", _NEVER)
+    day = as_written.pop("expiration_date", _NO_EXPIRY)
     expires_at = None if type(day) is not str else _exact_expiry(day)
     created, updated = texts["created_at"], texts["updated_at"]
     created_at, updated_at = created and exact_time(created), updated and exact_time(updated)
@@ -157,7 +157,7 @@ def _usual_entry(row: Row, *, is_decoded: bool = False) -> Entry | None:
         or not (tags == () or _tags(tags))
         or (created is not None and not created_at)
         or (updated is not None and not updated_at)
-        or (day is not _NEVER and expires_at is None)
+        or (day is not _NO_EXPIRY and expires_at is None)
         or not _UNUSUAL.isdisjoint(as_written)
     ):
         return None
@@ -182,15 +182,15 @@ def _usual_entry(row: Row, *, is_decoded: bool = False) -> Entry | None:
 
 
 def _is_usual(metadata: Any) -> bool:
-    return type(metadata) is dict and bool(metadata) and _NEVER_USUAL.isdisjoint(metadata)
+    return type(metadata) is dict and bool(metadata) and _UNUSUAL_MEMBERS.isdisjoint(metadata)
 
 
 def _any_entry(row: Row) -> Entry:
     """Return any memory as an entry."""
-    said = _mapped_members(row)
+    members = _mapped_members(row)
     # An ID is always written; if the source has none, that difference is stored.
-    written = _written_members(said, procedural=said["kind"] is not None)
-    return _entry(said, differences(row, {"id": ABSENT, **written}))
+    written = _written_members(members, procedural=members["kind"] is not None)
+    return _entry(members, differences(row, {"id": ABSENT, **written}))
 
 
 def _mapped(row: Row) -> Entry:
@@ -241,10 +241,10 @@ def _mapped_triple(row: Row) -> Semantic:
     )
 
 
-def _with_as_written(entry: Entry, kept: Row) -> Entry:
-    if not kept or entry.origin is None:
+def _with_as_written(entry: Entry, as_written: Row) -> Entry:
+    if not as_written or entry.origin is None:
         return entry
-    origin = msgspec.structs.replace(entry.origin, as_written=kept)
+    origin = msgspec.structs.replace(entry.origin, as_written=as_written)
     return msgspec.structs.replace(entry, origin=origin)
 
 
@@ -333,18 +333,18 @@ def _reproduced(entry: Entry, written: Row, read: Callable[[Row], Entry]) -> Row
 
 def _fields_of(entry: Entry) -> Row:
     """Return the members of an entry that a Mem0 record can hold."""
-    said = {field: getattr(entry, field, None) for field in _SAID}
-    said["metadata"] = (said["metadata"], type(entry))
-    said["origin"] = entry.origin.id if entry.origin else None
-    return said
+    fields = {field: getattr(entry, field, None) for field in _FIELD_NAMES}
+    fields["metadata"] = (fields["metadata"], type(entry))
+    fields["origin"] = entry.origin.id if entry.origin else None
+    return fields
 
 
 def _written(entry: Entry) -> Row:
     """Return a memory in the form of ``get_all()`` of mem0ai 2.2.1."""
-    said = {name: getattr(entry, name) for name in _SHOWN}
+    members = {name: getattr(entry, name) for name in _COMPARED}
     if entry.origin is not None and entry.origin.id is not None:
-        said["id"] = entry.origin.id
-    return _written_members(said, procedural=isinstance(entry, Procedural))
+        members["id"] = entry.origin.id
+    return _written_members(members, procedural=isinstance(entry, Procedural))
 
 
 def _written_members(members: Row, *, procedural: bool) -> Row:
@@ -395,13 +395,13 @@ def _last_day(expires_at: str | None) -> str | None:
 
 def losses_of(value: Row, row: Row) -> dict[str, str]:
     """Return the members of a record that are not in its row, with the reason."""
-    held = _IN_ALL | (_SAID - _TRIPLE if "text" in value else _TRIPLE)
+    held = _COMMON_MEMBERS | (_FIELD_NAMES - _TRIPLE if "text" in value else _TRIPLE)
     lost = dict.fromkeys(sorted(value.keys() - held), _NO_FIELD)
     procedural = value["type"] == "procedural"
     if value.get("kind") not in (None, RELATION, *([_PROCEDURAL] if procedural else [])):
         lost["kind"] = _NO_FIELD
-    said = value.get("metadata", {}).get(_TYPE)
-    if said is not None and procedural != (said == _PROCEDURAL):
+    written = value.get("metadata", {}).get(_TYPE)
+    if written is not None and procedural != (written == _PROCEDURAL):
         lost["type"] = "its metadata has another memory_type"
     if "namespace" in value.get("scope", {}):
         lost["scope/namespace"] = _NO_FIELD
@@ -417,9 +417,9 @@ _DEFAULT_PAGE = 20
 _MEMORY = {(b"memory",), (0, b"memory"), (b"results", 0, b"memory")}
 _EMPTY_RESULTS = re.compile(rb'\s*\{[^{}\[\]]*"results"\s*:\s*\[\s*\]')
 _MEMORY_TYPES = ("semantic", "procedural")
-_OF_THE_TRANSFER = ("source", "receipt")
+_TRANSFER_RECORDS = ("source", "receipt")
 _MOST_RUNS = 10_000
-_LEFT_THERE = "a Mem0 export does not include the history and vectors of Mem0's own store"
+_NOT_EXPORTED = "a Mem0 export does not include the history and vectors of Mem0's own store"
 
 _Rows = Generator[Model, None, int]
 _Map = Callable[[Row], Entry]
@@ -466,14 +466,14 @@ class Mem0:
                 problem = "not a Mem0 export: neither an object nor a list"
                 raise MalformedError(problem, line=document.line)
             document.end()
-            _note_what_is_missing(reading, count)
+            _note_missing(reading, count)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report
         container = _container(records, report)
         shape = container.get("shape", "results")
         runs = container.get("runs", [])
-        _count_what_has_no_place(records, report)
+        _count_other_records(records, report)
         with target.open() as sink:
             if shape == "results":
                 _write_results(sink, records, container, report)
@@ -519,7 +519,7 @@ def _object(document: ForeignReader, reading: ReadContext) -> _Rows:
     if document.peek() == "{":
         reading.container["shape"] = "list"
         lines = chain((around,), document.following())
-        return (yield from _each(lines, document, reading, "", decoded_entry_of))
+        return (yield from _parse_rows(lines, document, reading, "", decoded_entry_of))
     reading.container["shape"] = "one"
     try:
         entry = decoded_entry_of(around)
@@ -531,10 +531,10 @@ def _object(document: ForeignReader, reading: ReadContext) -> _Rows:
 
 def _array(document: ForeignReader, reading: ReadContext, path: str, make: _Map) -> _Rows:
     """Read a list of rows; return their number, including skipped bad ones."""
-    return _each(document.values(), document, reading, path, make)
+    return _parse_rows(document.values(), document, reading, path, make)
 
 
-def _each(
+def _parse_rows(
     rows: Iterable[Any], document: ForeignReader, reading: ReadContext, path: str, make: _Map
 ) -> _Rows:
     order = _Order()
@@ -545,7 +545,7 @@ def _each(
         return (entry,)
 
     count = yield from parse_rows(rows, document, reading, parse, path)
-    order.keep(reading)
+    order.store(reading)
     return count
 
 
@@ -560,14 +560,14 @@ class _Order:
             self._runs.append(0)
         self._runs[-1] += 1
 
-    def keep(self, reading: ReadContext) -> None:
+    def store(self, reading: ReadContext) -> None:
         if len(self._runs) > _MOST_RUNS:
             reading.report.note("procedural memories will be written after the others")
         elif len(self._runs) > 1:
             reading.container["runs"] = self._runs
 
 
-def _note_what_is_missing(reading: ReadContext, count: int) -> None:
+def _note_missing(reading: ReadContext, count: int) -> None:
     around = reading.container.get("fields", {})
     total = around.get("count")
     if isinstance(total, int) and total > count:
@@ -588,10 +588,7 @@ def _note_what_is_missing(reading: ReadContext, count: int) -> None:
 def _container(records: RecordSet, report: Report) -> Row:
     """Return the members around the records, if one Mem0 file was the only source."""
     if records.count("source") == 1:
-        for source in records.of("source"):
-            if source.value.get("format") == NAME:
-                return dict(source.value.get("container", {}))
-        return {}
+        return container_of(records, NAME)
     for source in records.of("source"):
         container = source.value.get("container", {})
         if source.value.get("format") == NAME and "fields" in container:
@@ -600,12 +597,12 @@ def _container(records: RecordSet, report: Report) -> Row:
     return {}
 
 
-def _count_what_has_no_place(records: RecordSet, report: Report) -> None:
+def _count_other_records(records: RecordSet, report: Report) -> None:
     for section, count in records.counts.items():
         kind = TYPED_SECTIONS.get(section)
         if kind is None:
             report.lost(section, "Mem0 has no such section", count=count)
-        elif kind not in _MEMORY_TYPES and kind not in _OF_THE_TRANSFER:
+        elif kind not in _MEMORY_TYPES and kind not in _TRANSFER_RECORDS:
             for record in records.of(kind):
                 report.lost(kind, "Mem0 has no such records", example=record.id)
 
@@ -626,7 +623,7 @@ def _rows_of(kind: str, records: RecordSet, report: Report) -> Iterator[Row]:
             row = row_of(entry)
             _count_losses(record, row, report)
             if entry.origin is not None and not OF_THE_STORE.isdisjoint(entry.origin.as_written):
-                report.note(_LEFT_THERE)
+                report.note(_NOT_EXPORTED)
             yield row
         elif not _is_relation(entry):
             report.lost(record.type, "Mem0 stores text only", example=record.id)

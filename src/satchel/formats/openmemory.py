@@ -45,9 +45,9 @@ _NAME = "openmemory"
 _MEMORIES, _LINKS, _CATEGORIES, _APPS = "memories", "memory_categories", "categories", "apps"
 _SIGNS = (b"user", b"apps", b"categories", b"memory_categories", b"status_history", b"export_meta")
 _MOST_SIGNS = 2
-_HELD = ("id", "content", "metadata")
+_SUPPORTED = ("id", "content", "metadata")
 _TIMES = ("created_at", "updated_at")
-_DELETED, _AGAIN = "deleted", "memories.jsonl.gz"
+_DELETED, _COMPRESSED_COPY = "deleted", "memories.jsonl.gz"
 
 
 class OpenMemory:
@@ -76,10 +76,10 @@ class OpenMemory:
         with open_archive(location, reading.limits) as archive:
             for file in archive.files:
                 if file.info is not None and not _has_backup(archive, file):
-                    if file.name != _AGAIN:
+                    if file.name != _COMPRESSED_COPY:
                         reading.report.lost(file.name, "not a memory file")
                     continue
-                around = _around(archive, file, reading)
+                around = _fields_around(archive, file, reading)
                 reading.container.update(around)
                 for entry in _memories(archive, file, reading, _Tables(around)):
                     some = True
@@ -143,7 +143,7 @@ def _has_backup(archive: ChatArchive, file: ArchiveFile) -> bool:
         return _is_backup(stream.read(HEAD_BYTES))
 
 
-def _around(archive: ChatArchive, file: ArchiveFile, reading: ReadContext) -> Row:
+def _fields_around(archive: ChatArchive, file: ArchiveFile, reading: ReadContext) -> Row:
     """Return the tables of a backup, except that of the memories, which may be in any position."""
     around = Row()
     with archive.document(file, reading, mends=False) as document:
@@ -178,7 +178,7 @@ def _entries(row: Row, tables: _Tables, reading: ReadContext) -> Iterator[Semant
         reading.report.lost(_MEMORIES, "deleted there", example=identity)
         return
     metadata = row.get("metadata")
-    as_written = rest_of(row, known=_HELD, times=_TIMES)
+    as_written = rest_of(row, known=_SUPPORTED, times=_TIMES)
     yield Semantic(
         text=text,
         created_at=moment_of(row.get("created_at")),

@@ -7,7 +7,7 @@ from satchel.artifact.encodings import Encoding
 from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
 from satchel.ports.format import Info, Place, Signs
 
-_OURS = re.compile(rb'\s*\{\s*"(?:statement|signatures|components)"\s*:')
+_ARTIFACT_START = re.compile(rb'\s*\{\s*"(?:statement|signatures|components)"\s*:')
 
 
 class Pam(PamFormat):
@@ -24,7 +24,7 @@ class Pam(PamFormat):
     )
 
     def recognises(self, location: Place) -> bool:
-        return _OURS.match(location.unpacked_head) is not None
+        return _ARTIFACT_START.match(location.unpacked_head) is not None
 
 
 FORMAT = Pam()

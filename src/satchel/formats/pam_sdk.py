@@ -42,8 +42,8 @@ from satchel.ports.record_set import RecordSet
 
 _HEADER = ("pam_version", "schema_version", "created_at", "source_agent")
 _CARRIED_ENVELOPE = (*_HEADER, "capability_tokens", "metadata")
-_OF_THE_TRANSFER = frozenset({"source", "receipt"})
-_NO_PLACE = "the SDK cannot hold it"
+_TRANSFER_RECORDS = frozenset({"source", "receipt"})
+_NO_FIELD = "the SDK cannot hold it"
 
 # `pam_version` is the first member that the SDK writes; only plain texts may precede it.
 _JSON_START = re.compile(rb'\s*\{\s*(?:"[a-z_]+"\s*:\s*"[^"\\]*"\s*,\s*)*"pam_version"\s*:')
@@ -170,7 +170,7 @@ class _Writer:
 
     def components(self, records: RecordSet) -> dict[str, list[dict[str, Any]]]:
         """Return the entries of each array, in the order of the records."""
-        selected = self._keep(records)
+        selected = self._select(records)
         links = {identity: _links(record) for identity, record in selected.items()}
         for identity in _in_order(links, "the records to write"):
             self._make(Sealed(identity, selected[identity].type, selected[identity].body))
@@ -180,14 +180,14 @@ class _Writer:
                 arrays[record.type].append(self._written.pop(identity))
         return arrays
 
-    def _keep(self, records: RecordSet) -> dict[str, Sealed]:
+    def _select(self, records: RecordSet) -> dict[str, Sealed]:
         selected: dict[str, Sealed] = {}
         counts = dict.fromkeys(CAPS, 0)
         for record in records:
             cap = CAPS.get(record.type)
             if cap is None:
-                if record.type not in _OF_THE_TRANSFER:
-                    self._report.lost(record.type, _NO_PLACE, example=record.id)
+                if record.type not in _TRANSFER_RECORDS:
+                    self._report.lost(record.type, _NO_FIELD, example=record.id)
             elif counts[record.type] >= cap:
                 self._report.lost(
                     record.type, f"the SDK loads no more than {cap}", example=record.id
@@ -202,7 +202,7 @@ class _Writer:
         for member, reason in converted.losses:
             self._report.lost(member, reason, example=record.id)
         for member in record.unknown:
-            self._report.lost(member, _NO_PLACE, example=record.id)
+            self._report.lost(member, _NO_FIELD, example=record.id)
         if converted.defaulted:
             self._report.note("absent members are written as the SDK's default")
         entry = make_entry(record.type, converted.members)

@@ -180,8 +180,8 @@ def _migrate_schema(path: Path, key: StoreKey | None) -> None:
 def _plain_copies(path: Path) -> tuple[str, ...]:
     from satchel.stores.sqlite.connection import is_plain
 
-    beside = (one for one in path.parent.iterdir() if one.name.startswith(path.name))
-    return tuple(str(one) for one in sorted(beside) if one != path and is_plain(one))
+    files = (file for file in path.parent.iterdir() if file.name.startswith(path.name))
+    return tuple(str(file) for file in sorted(files) if file != path and is_plain(file))
 
 
 HERE_ONLY = {"http": THIS_MACHINE, "mcp": THIS_MACHINE}
@@ -552,7 +552,7 @@ def migrate(
     *,
     key: Callable[[], SigningKey] | None = None,
 ) -> MigrationResult:
-    """Migrate all banks of one store to another, verified, and switch to it.
+    """Migrate all banks of a store to another store, verify the copy, and switch to it.
 
     Each bank keeps its IDs, its log and its head, and is read back completely; each has a receipt.
     When all are done, the new configuration becomes the active one; the old one is stored next to

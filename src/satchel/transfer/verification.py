@@ -407,7 +407,7 @@ class VerifyRequest(Options):
     ] = False
     entry: Annotated[
         str | None,
-        Option("Follow the chain of this entry back to its roots: ID or prefix.", max_length=200),
+        Option("Verify the sources of this memory, too: ID or prefix.", max_length=200),
     ] = None
     trusted_keys: TrustedKeys = ()
     threshold: Annotated[
@@ -466,9 +466,9 @@ def inspect_file(source: FileSource, options: InspectRequest) -> Overview:
 def verify_file(source: FileSource, options: VerifyRequest) -> Verification:
     """Verify that a sealed file is unchanged and signed by a trusted key.
 
-    The result is truthy if the outcome is good, and lists the result of each step. Exit status: 0
-    good or older; 3 unsigned, untrusted, tampered, incomplete, fork, entries-only, and older with
-    --require-fresh; 4 malformed.
+    The result of each step is listed, or why it was skipped. Exit status: 0 good or older; 3
+    unsigned, untrusted, tampered, incomplete, fork, entries-only, and older with --require-fresh; 4
+    malformed.
 
     Raises:
         UnreadableError: If it cannot be read.

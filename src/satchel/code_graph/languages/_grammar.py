@@ -61,7 +61,7 @@ class SymbolCollector:
     _imports: list[ImportStatement] = field(default_factory=list)
     _left_out: bool = False
 
-    def define(  # noqa: PLR0913 - what is known of a symbol
+    def define(  # noqa: PLR0913 - the members of a symbol
         self,
         name: str,
         kind: str,
@@ -225,7 +225,7 @@ def shown(text: str, most: int, *, lines: bool = False) -> str:
 
     Args:
         text: The text.
-        most: The maximum of characters.
+        most: Maximum number of characters.
         lines: Whether to keep line breaks; otherwise it becomes one line.
     """
     part = text[: 8 * most]
@@ -265,7 +265,7 @@ class SyntaxWalk:
         """Visit nodes, in order, as parts of a symbol."""
         self.waiting += reversed([(node, owner) for node in nodes])
 
-    def define(  # noqa: PLR0913 - what is known of a symbol
+    def define(  # noqa: PLR0913 - the members of a symbol
         self,
         node: Syntax,
         kind: str,

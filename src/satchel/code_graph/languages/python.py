@@ -117,7 +117,7 @@ def _import(
     for alias in node.names:
         if isinstance(node, ast.Import):
             first = alias.name.partition(".")[0]
-            # Without an alias only the first part is bound: the rest is written again.
+            # Without an alias only the first part is bound: each use repeats the rest.
             module, binds = (alias.name, alias.asname) if alias.asname else (alias.name, first)
             collector.take(module, "", binds, node.lineno)
         else:

@@ -82,7 +82,7 @@ def _refused(work: Callable[[], object]) -> bool:
     return False
 
 
-def test_a_refused_append_leaves_nothing_though_the_block_goes_on(store: StoreSubject) -> None:
+def test_a_refused_append_leaves_nothing_if_its_transaction_continues(store: StoreSubject) -> None:
     """Rows, nodes, head and side values before the refused one are rolled back, too."""
     with bench(store) as both:
         both.append(named("1"), memory(1), side={"note": b"one"})
@@ -98,7 +98,7 @@ def test_a_refused_append_leaves_nothing_though_the_block_goes_on(store: StoreSu
         both.same_all()
 
 
-def test_a_block_that_fails_leaves_nothing(store: StoreSubject) -> None:
+def test_a_failed_transaction_leaves_nothing(store: StoreSubject) -> None:
     """An error after the append rolls back rows, changes, nodes, head and side values."""
     with bench(store) as both:
         both.append(memory(1), named("1"), side={"note": b"one"})
@@ -128,7 +128,7 @@ def _size_in(store: Store) -> int:
         return sum(reader.counts(BANK).values()) if reader.banks() else 0
 
 
-def test_what_is_not_committed_is_not_seen(store: StoreSubject) -> None:
+def test_uncommitted_rows_are_not_visible(store: StoreSubject) -> None:
     """By a reader in another thread, which does not wait for the writer."""
     with bench(store) as both:
         both.append(memory(1), side={"note": b"one"})
@@ -142,7 +142,7 @@ def test_what_is_not_committed_is_not_seen(store: StoreSubject) -> None:
         _in_a_thread(both.same_all)
 
 
-def test_a_view_does_not_see_what_is_committed_meanwhile(store: StoreSubject) -> None:
+def test_a_view_does_not_see_later_commits(store: StoreSubject) -> None:
     """A view shows the state of its first read."""
     with bench(store) as both:
         both.append(memory(0), named("1"), side={"note": b"one"})
@@ -164,7 +164,7 @@ def _more(both: Bench) -> None:
     both.append(memory(2), bank=OTHER)
 
 
-def test_a_new_view_sees_whatever_was_committed(store: StoreSubject) -> None:
+def test_a_new_view_sees_all_committed_rows(store: StoreSubject) -> None:
     """In the writer's thread, and in one that read before."""
     with bench(store) as both, ThreadPoolExecutor(1) as other:
         for size in range(5):
@@ -181,7 +181,7 @@ def partial_in(pool: ThreadPoolExecutor, both: Bench) -> Callable[[Semantic], ob
     return lambda draft: pool.submit(both.append, draft).result(_PATIENCE)
 
 
-def test_writers_of_many_threads_take_turns(store: StoreSubject) -> None:
+def test_writers_in_many_threads_are_serialized(store: StoreSubject) -> None:
     """Each sees the previous one's records; no log position is used twice, and none is lost."""
     with bench(store) as both, ThreadPoolExecutor(_WRITERS) as pool:
         work = [pool.submit(write_turns, both.store, _TURNS) for _ in range(_WRITERS)]

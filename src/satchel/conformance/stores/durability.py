@@ -34,7 +34,7 @@ def test_it_can_be_closed_twice(store: StoreSubject) -> None:
         both.store.close()
 
 
-def test_what_is_committed_is_there_after_it_was_opened_again(store: StoreSubject) -> None:
+def test_committed_rows_are_durable_after_reopening(store: StoreSubject) -> None:
     """Rows, nodes, heads, words and side values survive the object."""
     with bench(store) as both:
         opener = both.opener("durable")
@@ -51,7 +51,7 @@ def test_what_is_committed_is_there_after_it_was_opened_again(store: StoreSubjec
         both.same_all()
 
 
-def test_what_is_committed_is_there_after_its_process_was_killed(store: StoreSubject) -> None:
+def test_committed_rows_are_durable_after_the_process_is_killed(store: StoreSubject) -> None:
     """It is durable at the end of the block, not only after the store is closed."""
     with bench(store) as both:
         opener = both.opener("durable")
@@ -61,7 +61,7 @@ def test_what_is_committed_is_there_after_its_process_was_killed(store: StoreSub
         require_turns(both.store, _TURNS)
 
 
-def test_writers_of_several_processes_take_turns(store: StoreSubject) -> None:
+def test_writers_in_several_processes_are_serialized(store: StoreSubject) -> None:
     """Each sees the previous one's records; no log position is used twice, and none is lost."""
     with bench(store) as both:
         opener = both.opener("concurrent_writers")
@@ -71,7 +71,7 @@ def test_writers_of_several_processes_take_turns(store: StoreSubject) -> None:
         require_turns(both.store, (_PROCESSES + 1) * _TURNS)
 
 
-def test_the_stamp_tells_when_another_wrote(store: StoreSubject) -> None:
+def test_the_stamp_changes_when_another_process_writes(store: StoreSubject) -> None:
     """After a write by another handle or process the number differs, and seldom otherwise."""
     with bench(store) as both:
         opener = both.opener("concurrent_writers")
@@ -86,7 +86,7 @@ def test_the_stamp_tells_when_another_wrote(store: StoreSubject) -> None:
         assert _stamp(both.store) != first
 
 
-def test_a_copy_is_the_store_at_one_moment(store: StoreSubject, tmp_path: Path) -> None:
+def test_a_raw_copy_is_a_consistent_snapshot(store: StoreSubject, tmp_path: Path) -> None:
     """It has the state of its view, whatever is committed in the meantime."""
     with bench(store) as both:
         both.need("raw_copy")

@@ -48,7 +48,7 @@ def _same(
     st.integers(1, 5),
     st.integers(1, 20),
 )
-def test_walks_reach_what_the_oracle_reaches(
+def test_traversals_reach_what_the_oracle_reaches(
     store: StoreSubject,
     edges: list[Model],
     kinds: frozenset[str] | None,
@@ -67,7 +67,7 @@ def test_walks_reach_what_the_oracle_reaches(
             _same(both, partial(paths, start="a", end="c", limit=3, **asked), kinds)
 
 
-def test_a_walk_meets_each_thing_once_at_its_least_distance(store: StoreSubject) -> None:
+def test_a_traversal_visits_each_node_once_at_its_shortest_distance(store: StoreSubject) -> None:
     """A cycle of links ends, from either side; parents are links, as edges are."""
     with bench(store) as both:
         both.need("traversal")
@@ -87,7 +87,7 @@ def test_a_walk_meets_each_thing_once_at_its_least_distance(store: StoreSubject)
             assert found.complete
 
 
-def test_a_walk_stops_at_its_budget_and_says_so(store: StoreSubject) -> None:
+def test_a_traversal_stops_at_its_budget_and_reports_it(store: StoreSubject) -> None:
     """A hub with many links costs no more than the budget."""
     with bench(store) as both:
         both.need("traversal")
@@ -102,7 +102,7 @@ def test_a_walk_stops_at_its_budget_and_says_so(store: StoreSubject) -> None:
         assert exact.complete
 
 
-def test_links_of_what_is_retired_or_held_are_not_walked(store: StoreSubject) -> None:
+def test_links_of_retired_or_quarantined_rows_are_not_followed(store: StoreSubject) -> None:
     """Nor those in another bank; they are walked again when their record is current."""
     with bench(store) as both:
         both.need("traversal")
@@ -117,7 +117,7 @@ def test_links_of_what_is_retired_or_held_are_not_walked(store: StoreSubject) ->
         assert [name for name, _, _ in _same(both, ask).reached] == ["b", "d"]
 
 
-def test_all_shortest_ways_between_two_things_are_found(store: StoreSubject) -> None:
+def test_all_shortest_paths_between_two_nodes_are_found(store: StoreSubject) -> None:
     """Each as its links, in order; at most the requested number, and no longer ones."""
     with bench(store) as both:
         both.need("traversal")

@@ -52,7 +52,7 @@ def _begin(both: Bench, bank: str, name: str) -> None:
     both.put(commit, bank)
 
 
-def test_banks_are_listed_by_the_start_of_their_ids_and_as_many_as_are_asked_for(
+def test_banks_are_listed_by_id_prefix_up_to_a_limit(
     store: StoreSubject,
 ) -> None:
     """Sorted; an empty prefix means any; a bank without a head does not count."""
@@ -80,7 +80,7 @@ def _examples(check: Callable[..., None]) -> Callable[..., None]:
 
 @_examples
 @given(name=_NAMES)
-def test_banks_that_say_a_name_are_nominated(store: StoreSubject, name: str) -> None:
+def test_banks_are_found_by_name(store: StoreSubject, name: str) -> None:
     """In the first row or the configuration, at any position, for any name."""
     with bench(store) as both:
         both.append(_founded(name), memory(1))
@@ -95,7 +95,7 @@ def test_banks_that_say_a_name_are_nominated(store: StoreSubject, name: str) -> 
         assert both.same(_called(name)) == [BANK, OTHER]
 
 
-def test_a_name_among_others_is_nominated_wherever_it_is_said(store: StoreSubject) -> None:
+def test_a_bank_is_found_by_any_of_its_names(store: StoreSubject) -> None:
     """Deep in a document, before or after another name, in a later record."""
     with bench(store) as both:
         document = {"name": "x", "banks": [{"name": "one"}, {"name": "two"}]}
@@ -106,7 +106,7 @@ def test_a_name_among_others_is_nominated_wherever_it_is_said(store: StoreSubjec
         assert both.same(_called("five")) == []
 
 
-def test_what_memories_say_names_no_bank(store: StoreSubject) -> None:
+def test_texts_of_memories_name_no_bank(store: StoreSubject) -> None:
     """Nor does the name of a bank without a head, or of a removed one."""
     with bench(store) as both:
         both.append(_founded(None), Semantic(text="x", metadata={"name": "ada"}))
@@ -119,7 +119,7 @@ def test_what_memories_say_names_no_bank(store: StoreSubject) -> None:
         assert both.same(_called("ada")) == []
 
 
-def test_a_name_that_was_put_right_is_nominated_as_it_is_now(store: StoreSubject) -> None:
+def test_a_renamed_bank_is_found_by_its_new_name(store: StoreSubject) -> None:
     """After a repair the rows have another name."""
     with bench(store) as both:
         both.append(_founded("before"), _renamed("then"))

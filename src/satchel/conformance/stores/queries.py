@@ -36,7 +36,7 @@ def _linked(reader: Reader, end: str, *, incoming: bool) -> Iterator[Row]:
 
 
 @given(st.lists(st.integers(-3, 40), max_size=30), st.integers(-1, 30))
-def test_places_and_ids_are_found_whatever_is_asked(
+def test_log_positions_and_ids_are_found_in_any_order(
     store: StoreSubject, places: list[int], after: int
 ) -> None:
     """For all positions: existing ones are returned, once; others are skipped."""
@@ -52,7 +52,7 @@ def test_places_and_ids_are_found_whatever_is_asked(
         assert listed == [row.columns() for row in rows[after + 1 :]]
 
 
-def test_ids_are_found_by_their_first_digits(store: StoreSubject) -> None:
+def test_ids_are_found_by_prefix(store: StoreSubject) -> None:
     """Up to the limit, sorted; of this bank only."""
     with bench(store) as both:
         rows = both.append(*map(memory, range(300)))
@@ -122,7 +122,7 @@ def test_filters_find_what_the_oracle_finds(
             both.same(partial(_scan, where=where, after=data.draw(_AFTER)))
 
 
-def test_each_member_of_a_filter_counts(store: StoreSubject) -> None:
+def test_each_member_of_a_filter_is_applied(store: StoreSubject) -> None:
     """Alone, and with retired or held records: each excludes rows that the others do not."""
     words = ("a", "b", None)
     scopes = [Scope(user=first, agent=second) for first in words for second in words]
@@ -194,7 +194,7 @@ def test_links_are_followed_both_ways(store: StoreSubject) -> None:
         assert len(both.same(partial(_linked, end="elsewhere", incoming=True))) == 2  # noqa: PLR2004
 
 
-def test_words_nominate_current_rows(store: StoreSubject) -> None:
+def test_words_find_current_rows_only(store: StoreSubject) -> None:
     """A word in a sentence is found in any script, until its row is retired."""
     with bench(store) as both:
         both.need("full_text")
@@ -217,7 +217,7 @@ def test_words_nominate_current_rows(store: StoreSubject) -> None:
             assert places_of(reader.candidates(BANK, "金曜日", limit=9)) == [1]
 
 
-def test_words_are_those_of_one_bank(store: StoreSubject) -> None:
+def test_words_find_rows_of_one_bank_only(store: StoreSubject) -> None:
     """Texts of another bank nominate nothing here."""
     with bench(store) as both:
         both.need("full_text")
@@ -237,7 +237,7 @@ def test_words_are_those_of_one_bank(store: StoreSubject) -> None:
         }
 
 
-def test_the_best_match_comes_first_and_no_more_than_are_asked_for(store: StoreSubject) -> None:
+def test_the_best_matches_come_first_up_to_the_limit(store: StoreSubject) -> None:
     """Scores descend, and a text about the query precedes one that mentions it."""
     with bench(store) as both:
         both.need("full_text")
@@ -261,7 +261,7 @@ _HARBOUR = Semantic(text="the report names the harbour, to be read", scope=Scope
 _COMMON = FEW + 2
 
 
-def test_common_words_nominate_nothing_where_others_are_rarer(store: StoreSubject) -> None:
+def test_common_words_find_nothing_if_others_are_rarer(store: StoreSubject) -> None:
     """A word of very many rows does not add them to the row with the rare word."""
     with bench(store) as both:
         both.need("full_text")
@@ -271,7 +271,7 @@ def test_common_words_nominate_nothing_where_others_are_rarer(store: StoreSubjec
         assert places_of(found) == [_COMMON]
 
 
-def test_words_that_are_all_common_still_find(store: StoreSubject) -> None:
+def test_common_words_alone_still_find_rows(store: StoreSubject) -> None:
     """The rarest ones do, and words that are ignored beside others."""
     with bench(store) as both:
         both.need("full_text")
@@ -282,7 +282,7 @@ def test_words_that_are_all_common_still_find(store: StoreSubject) -> None:
             assert len(reader.candidates(BANK, "report", limit=9)) == 9  # noqa: PLR2004 - as asked
 
 
-def test_a_filter_leaves_out_what_words_nominate(store: StoreSubject) -> None:
+def test_a_filter_excludes_rows_found_by_words(store: StoreSubject) -> None:
     """Excluded rows do not count towards the limit."""
     with bench(store) as both:
         both.need("full_text")
@@ -334,7 +334,7 @@ def _nominated(reader: Reader, text: str) -> list[int]:
     return sorted(places_of(reader.candidates(BANK, text, limit=_ALL)))
 
 
-def test_a_listing_starts_from_the_end_where_that_is_asked(store: StoreSubject) -> None:
+def test_a_listing_is_newest_first_on_request(store: StoreSubject) -> None:
     """The same rows in reverse; the position it starts after has the same meaning."""
     with bench(store) as both:
         rows = both.append(*map(memory, range(9)))
@@ -347,7 +347,7 @@ def _backwards(reader: Reader, after: int) -> Iterator[Row]:
     return reader.scan(BANK, ALL, after=after, newest_first=True)
 
 
-def test_a_turn_is_found_by_the_words_of_the_one_before(store: StoreSubject) -> None:
+def test_a_turn_is_found_by_the_words_of_the_previous_turn(store: StoreSubject) -> None:
     """An answer is found by its question, in the same session only."""
     with bench(store) as both:
         both.need("full_text")

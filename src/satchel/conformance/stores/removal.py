@@ -62,7 +62,7 @@ def _erase(both: Bench, *places: int, **members: Any) -> None:
     both.append(memory(3), erased=places, **members)
 
 
-def test_of_an_erased_row_only_its_leaf_and_its_standing_are_left(store: StoreSubject) -> None:
+def test_an_erased_row_keeps_only_its_leaf_and_its_state(store: StoreSubject) -> None:
     """No bytes and no derived column; the slot is free, other rows are unchanged."""
     with bench(store) as both:
         rows = _three(both)
@@ -77,7 +77,7 @@ def test_of_an_erased_row_only_its_leaf_and_its_standing_are_left(store: StoreSu
         both.same_all()
 
 
-def test_a_row_that_is_replaced_is_found_by_what_it_says_now(store: StoreSubject) -> None:
+def test_a_replaced_row_is_found_by_its_new_content(store: StoreSubject) -> None:
     """Bytes, words, links and slot are those of the new row; vectors are removed."""
     with bench(store) as both:
         old = _three(both)[0]
@@ -140,7 +140,7 @@ def _linked(end: str, *, incoming: bool) -> Callable[[Reader], Any]:
     return lambda reader: list(reader.neighbours(BANK, end, incoming=incoming))
 
 
-def test_a_turn_is_not_found_by_the_words_of_an_erased_one_before(store: StoreSubject) -> None:
+def test_a_turn_is_not_found_by_the_words_of_an_erased_previous_turn(store: StoreSubject) -> None:
     """Its words are removed from the index of others; the preceding words replace them."""
     with bench(store) as both:
         both.need("full_text")
@@ -183,7 +183,7 @@ def test_an_erasure_is_committed_with_its_rows_or_not_at_all(store: StoreSubject
                 assert reader.vectors.generations(BANK) == {_TWO: 3}
 
 
-def test_a_row_that_is_rewritten_without_a_body_keeps_nothing_else(store: StoreSubject) -> None:
+def test_a_row_rewritten_without_a_body_keeps_nothing_else(store: StoreSubject) -> None:
     """As in a repair: bytes that reappeared are removed with their words, links and vectors."""
     with bench(store) as both:
         turns = (SessionEvent(event="message", session="s", text=text) for text in ("sailing", "y"))
@@ -198,7 +198,7 @@ def test_a_row_that_is_rewritten_without_a_body_keeps_nothing_else(store: StoreS
                 assert reader.vectors.generations(BANK) == {}
 
 
-def test_a_bank_that_was_removed_has_left_nothing(store: StoreSubject) -> None:
+def test_a_removed_bank_leaves_nothing(store: StoreSubject) -> None:
     """Rows, nodes, links, words, vectors, blobs, side values; another bank is unchanged."""
     with bench(store) as both:
         _three(both)
@@ -231,8 +231,8 @@ def test_a_bank_that_was_removed_has_left_nothing(store: StoreSubject) -> None:
                     assert reader.vectors.generations(bank) == {_TWO: 3}
 
 
-def test_a_removal_is_taken_back_with_its_block(store: StoreSubject) -> None:
-    """A failed block removes nothing, and an open view remains usable."""
+def test_a_removal_is_rolled_back_with_its_transaction(store: StoreSubject) -> None:
+    """A failed transaction removes nothing, and an open view remains usable."""
     with bench(store) as both:
         _three(both)
 
@@ -249,7 +249,7 @@ def test_a_removal_is_taken_back_with_its_block(store: StoreSubject) -> None:
                 assert reader.candidates(BANK, "harbour", limit=9)
 
 
-def test_scrubbing_changes_no_answer(store: StoreSubject) -> None:
+def test_scrubbing_changes_no_result(store: StoreSubject) -> None:
     """All records remain, in order, found by the same words and vectors."""
     with bench(store) as both:
         _three(both)

@@ -47,7 +47,7 @@ _ALIKE = (
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
-def test_it_says_what_it_is(store: StoreSubject) -> None:
+def test_it_reports_its_traits(store: StoreSubject) -> None:
     """It has a name for errors, and traits."""
     with bench(store) as both:
         assert isinstance(both.store, Store)
@@ -55,14 +55,14 @@ def test_it_says_what_it_is(store: StoreSubject) -> None:
         assert both.store.name
 
 
-def test_a_store_that_is_new_is_empty(store: StoreSubject) -> None:
+def test_a_new_store_is_empty(store: StoreSubject) -> None:
     """It has no banks and no heads."""
     with bench(store) as both:
         assert both.same(lambda reader: reader.banks()) == []
         assert both.same(lambda reader: reader.head(BANK)) is None
 
 
-def test_what_was_appended_is_there_byte_for_byte(store: StoreSubject) -> None:
+def test_appended_records_are_read_back_byte_for_byte(store: StoreSubject) -> None:
     """Rows come back with every column, in the order of the log, and are counted each time."""
     with bench(store) as both:
         rows = both.append(*(memory(number, metadata={"n": number}) for number in range(290)))
@@ -86,7 +86,7 @@ def _examples(check: Callable[..., None]) -> Callable[..., None]:
 
 @_examples
 @given(text=_TEXTS)
-def test_hostile_texts_come_back_as_they_were(store: StoreSubject, text: str) -> None:
+def test_hostile_texts_are_returned_unchanged(store: StoreSubject, text: str) -> None:
     """NUL, quotes, SQL, marks, width and composition: nothing is normalised, cut or executed."""
     with bench(store) as both:
         scope = Scope(user=text, agent=text, run=text, app=text)
@@ -125,7 +125,7 @@ def _of_user(reader: Reader, user: str) -> Iterator[Row]:
     return reader.scan(BANK, Filter(user=user))
 
 
-def test_the_largest_record_is_kept_whole(store: StoreSubject) -> None:
+def test_the_largest_record_is_stored_completely(store: StoreSubject) -> None:
     """A mebibyte of canonical bytes, of one character or many."""
     with bench(store) as both:
         room = DEFAULT_LIMITS.entry_bytes - len(seal(Semantic(text="")).body)
@@ -136,7 +136,7 @@ def test_the_largest_record_is_kept_whole(store: StoreSubject) -> None:
         both.same_all()
 
 
-def test_an_erased_record_keeps_its_place(store: StoreSubject) -> None:
+def test_an_erased_record_keeps_its_log_position(store: StoreSubject) -> None:
     """A row without a body is returned without one, with its other columns."""
     with bench(store) as both:
         rows = both.commit(memory(0), memory(1), memory(2)).rows
@@ -162,7 +162,7 @@ def test_side_values_are_set_and_removed_with_the_rows(store: StoreSubject) -> N
         }
 
 
-def test_a_bank_without_a_head_is_begun_and_not_listed(store: StoreSubject) -> None:
+def test_a_bank_without_a_head_is_not_listed(store: StoreSubject) -> None:
     """Its rows exist, but it is not a bank until it has a head."""
     with bench(store) as both:
         both.append(memory(1), bank=OTHER)
@@ -178,7 +178,7 @@ def test_a_bank_without_a_head_is_begun_and_not_listed(store: StoreSubject) -> N
         both.same_all()
 
 
-def test_banks_know_nothing_of_each_other(store: StoreSubject) -> None:
+def test_banks_are_isolated(store: StoreSubject) -> None:
     """Rows, slots, nodes, links, counts and side values of one are not visible in another."""
     with bench(store) as both:
         edge = Edge(source="a", target="b", kind="knows")
@@ -217,7 +217,7 @@ _QUESTIONS: tuple[Callable[[Reader], Any], ...] = (
 )
 
 
-def test_a_bank_that_is_not_here_has_nothing(store: StoreSubject) -> None:
+def test_an_absent_bank_is_empty(store: StoreSubject) -> None:
     """It has no head; other queries return nothing, or are refused as unknown."""
     with bench(store) as both:
         (row,) = both.append(named("1"), side={"note": b"one"})

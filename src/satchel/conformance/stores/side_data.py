@@ -85,7 +85,7 @@ _SOME = st.integers(1, 4).flatmap(
 
 
 @given(_SOME)
-def test_vectors_come_back_bit_for_bit(store: StoreSubject, vectors: list[list[float]]) -> None:
+def test_vectors_are_returned_bit_for_bit(store: StoreSubject, vectors: list[list[float]]) -> None:
     """For all finite numbers, passed as numbers or as bytes."""
     with bench(store) as both:
         both.need("vectors")
@@ -112,7 +112,7 @@ _WRONG: list[Any] = [
 
 
 @pytest.mark.parametrize("number", range(len(_WRONG)))
-def test_a_vector_that_cannot_be_is_refused_by_name(store: StoreSubject, number: int) -> None:
+def test_an_invalid_vector_is_refused_by_name(store: StoreSubject, number: int) -> None:
     """NaN, infinities, other lengths, not numbers: the record is named, and none is stored."""
     with bench(store) as both:
         both.need("vectors")
@@ -125,7 +125,7 @@ def test_a_vector_that_cannot_be_is_refused_by_name(store: StoreSubject, number:
 
 
 @pytest.mark.parametrize("name", [_NOWHERE, "", "\0", "x" * 10_000, "\ud800"])
-def test_a_vector_of_no_record_is_refused_by_name(store: StoreSubject, name: str) -> None:
+def test_a_vector_without_a_record_is_refused_by_name(store: StoreSubject, name: str) -> None:
     """Also for a record of another bank."""
     with bench(store) as both:
         both.need("vectors")
@@ -136,7 +136,7 @@ def test_a_vector_of_no_record_is_refused_by_name(store: StoreSubject, name: str
             assert reader.vectors.generations(BANK) == {}
 
 
-def test_generations_never_mix(store: StoreSubject) -> None:
+def test_vectors_of_different_generations_never_mix(store: StoreSubject) -> None:
     """Of another model, length, number or bank: not found, counted or dropped together."""
     keys = [_TWO, Generation("model", 2, 1), Generation("Model", 2), Generation("model", 3)]
     with bench(store) as both:
@@ -169,7 +169,7 @@ def _cosine(one: Sequence[float], two: Sequence[float]) -> float:
 
 
 @given(_SOME, st.integers(0, 9))
-def test_near_is_the_cosine_best_first(
+def test_nearest_vectors_are_ordered_by_cosine(
     store: StoreSubject, vectors: list[list[float]], limit: int
 ) -> None:
     """For all finite numbers, including the largest and smallest; ties in log order."""
@@ -198,7 +198,7 @@ def test_near_is_the_cosine_best_first(
         )
 
 
-def test_only_current_records_are_near(store: StoreSubject) -> None:
+def test_only_current_records_are_found_by_vectors(store: StoreSubject) -> None:
     """Retired and held ones are not in the result, until they are current again."""
     with bench(store) as both:
         both.need("vectors")
@@ -215,7 +215,7 @@ def test_only_current_records_are_near(store: StoreSubject) -> None:
 
 
 @given(st.lists(st.binary(max_size=40)), st.integers(1, 7))
-def test_a_blob_is_what_was_put_however_it_was_cut(
+def test_a_blob_is_read_as_written_whatever_its_chunks(
     store: StoreSubject, chunks: list[bytes], size: int
 ) -> None:
     """For all bytes: the digest is that of the whole, and a duplicate is stored once."""
@@ -231,7 +231,7 @@ def test_a_blob_is_what_was_put_however_it_was_cut(
 
 
 @pytest.mark.parametrize("size", [PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES])
-def test_a_large_blob_comes_in_small_pieces(store: StoreSubject, size: int) -> None:
+def test_a_large_blob_is_read_in_small_chunks(store: StoreSubject, size: int) -> None:
     """In order, none above the size limit, however it was passed."""
     block = bytes(range(251))
     data = (block * (size // len(block) + 1))[:size]
@@ -247,7 +247,7 @@ def test_a_large_blob_comes_in_small_pieces(store: StoreSubject, size: int) -> N
         assert _blob_sizes(both.store) == {_digest(data): size}
 
 
-def test_a_blob_is_there_until_it_is_dropped(store: StoreSubject) -> None:
+def test_a_blob_exists_until_it_is_dropped(store: StoreSubject) -> None:
     """In its bank only; reading a missing one is an error, dropping it is not."""
     with bench(store) as both:
         _ids(both, 1)
@@ -269,7 +269,7 @@ def test_a_blob_is_there_until_it_is_dropped(store: StoreSubject) -> None:
         assert _read_blob(both.store, digest, _OTHER) == b"a"
 
 
-def test_a_blob_that_fails_midway_leaves_nothing(store: StoreSubject) -> None:
+def test_an_interrupted_blob_leaves_nothing(store: StoreSubject) -> None:
     """Also if the block continues and is committed; earlier blobs remain."""
 
     def failing() -> Iterator[bytes]:
@@ -299,7 +299,7 @@ def test_a_blob_can_be_copied_within_a_store(store: StoreSubject) -> None:
         assert _read_blob(both.store, digest, _OTHER) == b"".join(data)
 
 
-def test_what_is_beside_a_bank_needs_the_bank(store: StoreSubject) -> None:
+def test_side_data_requires_its_bank(store: StoreSubject) -> None:
     """A missing bank is an error, for reading and for writing."""
     with bench(store) as both, both.store.writing() as writing:
         vectors, blobs = writing.vectors, writing.blobs
@@ -323,7 +323,7 @@ def test_what_is_beside_a_bank_needs_the_bank(store: StoreSubject) -> None:
                 call()
 
 
-def test_what_is_beside_is_committed_with_its_block(store: StoreSubject) -> None:
+def test_side_data_is_committed_with_its_transaction(store: StoreSubject) -> None:
     """A failed block rolls back what it put and dropped; a view does not see later commits."""
     with bench(store) as both:
         (name,) = _ids(both, 1)
@@ -353,7 +353,7 @@ def test_what_is_beside_is_committed_with_its_block(store: StoreSubject) -> None
                 assert reader.vectors.get(BANK, _TWO, [name]) == {name: (1, 2)}
 
 
-def test_what_is_beside_is_there_after_it_was_opened_again(store: StoreSubject) -> None:
+def test_side_data_is_durable_after_reopening(store: StoreSubject) -> None:
     """Vectors and blobs survive the object."""
     with bench(store) as both:
         opener = both.opener("durable")

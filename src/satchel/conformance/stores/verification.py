@@ -50,7 +50,7 @@ def _by_seq(marked: list[MarkedRow]) -> list[MarkedRow]:
     return sorted(marked, key=attrgetter("seq"))
 
 
-def test_blocks_hold_the_rows_of_their_positions_and_name_what_is_marked(
+def test_blocks_contain_the_rows_of_their_positions_and_name_marked_ones(
     store: StoreSubject,
 ) -> None:
     """Between any two blocks; retired, pending and held rows with the columns of their leaves."""
@@ -80,7 +80,7 @@ def test_blocks_hold_the_rows_of_their_positions_and_name_what_is_marked(
         assert small[:4] == (1, 4, 4, 7)
 
 
-def test_values_are_given_without_a_look_at_marks(store: StoreSubject) -> None:
+def test_values_are_the_same_with_and_without_marks(store: StoreSubject) -> None:
     """They equal those with marks."""
     with bench(store) as both:
         both.append(*map(memory, range(5)))
@@ -102,7 +102,7 @@ def test_values_are_given_without_a_look_at_marks(store: StoreSubject) -> None:
 @example(["NULL", None, None], [None, None, None])
 @example(["1", None, None], ["1.0", None, None])
 @example(["\u00eb", None, None], ["e\u0308", None, None])
-def test_other_values_of_a_column_are_other_bytes(
+def test_different_values_of_a_column_are_different_bytes(
     store: StoreSubject, values: list[str | None], others: list[str | None]
 ) -> None:
     """The bytes of two blocks are equal if and only if their values are."""
@@ -115,7 +115,7 @@ def test_other_values_of_a_column_are_other_bytes(
         assert (first.values == second.values) == (values == others)
 
 
-def test_every_column_can_be_asked_for(store: StoreSubject) -> None:
+def test_every_column_can_be_read(store: StoreSubject) -> None:
     """Columns of equal rows are equal; others differ where the rows do."""
     with bench(store) as both:
         both.append(named("1"), memory(1))
@@ -146,7 +146,7 @@ def test_all_links_of_a_bank_are_listed(store: StoreSubject) -> None:
         assert [link.place for link in found] == [1, 1, 2, 3]
 
 
-def test_rows_that_an_index_of_words_has_otherwise_are_told(store: StoreSubject) -> None:
+def test_rows_that_differ_from_the_word_index_are_reported(store: StoreSubject) -> None:
     """None in an intact index; otherwise missing rows, and rows with other words."""
     with bench(store) as both:
         both.need("full_text")
@@ -168,7 +168,7 @@ def _misindexed(reader: Reader, rows: list[Any]) -> list[int]:
     return sorted(reader.misindexed(BANK, rows))
 
 
-def test_the_positions_that_are_found_by_words_are_told(store: StoreSubject) -> None:
+def test_the_log_positions_found_by_words_are_reported(store: StoreSubject) -> None:
     """Current rows and those in quarantine that have words; no others, and of this bank only."""
     with bench(store) as both:
         both.need("full_text")
@@ -180,7 +180,7 @@ def test_the_positions_that_are_found_by_words_are_told(store: StoreSubject) -> 
         assert found == [0, 2, 3, 5]
 
 
-def test_what_a_store_is_given_belongs_to_a_bank(store: StoreSubject) -> None:
+def test_all_data_belongs_to_a_bank(store: StoreSubject) -> None:
     """Nothing remains when banks, vectors and files are added and removed."""
     with bench(store) as both:
         rows = both.append(*map(memory, range(3)), Edge(source="a", target="b", kind="c"))

@@ -47,11 +47,11 @@ ABOUT = "about"
 """Member of ``record`` with later names of a conversation, and when it was archived."""
 
 _HEAD = ("id", "name", "createdAt", "archived", "metadata", RECORD)
-_BESIDE = ("messages", "workingState", "threadSummary", "notes", TIMELINE)
+_PARTS = ("messages", "workingState", "threadSummary", "notes", TIMELINE)
 _MESSAGE = ("id", "role", "name", "content", "createdAt", "metadata", RECORD)
 _NOTE = ("content", "category", "createdAt")
 
-HELD = (*_HEAD, *_BESIDE)
+HELD = (*_HEAD, *_PARTS)
 """The members of a conversation; ``messages`` is read separately."""
 
 
@@ -204,7 +204,7 @@ class AletheiaConversation:
 
     def _started(self) -> SessionEvent:
         row, fork = self._row, self._fork
-        known = (*_HEAD, *_BESIDE, FORKED)
+        known = (*_HEAD, *_PARTS, FORKED)
         created, as_written = _time_in(row, {k: v for k, v in row.items() if k not in known})
         if fork is None and FORKED in row:
             as_written[WAS_FORKED] = row[FORKED]

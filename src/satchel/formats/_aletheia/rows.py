@@ -37,7 +37,7 @@ from satchel.runtime.scratch import ScratchMap, Spool
 PART_CHARS = 1 << 17
 """Largest number of characters of a file's text or base64 in one record."""
 
-_OWN = frozenset({"id", "nonce", "type", "origin", "parent_ids", "text", "metadata"})
+_MAPPED = frozenset({"id", "nonce", "type", "origin", "parent_ids", "text", "metadata"})
 _VECTOR = ("id", "text", "metadata", RECORD)
 _NODE = ("id", "labels", "properties", RECORD)
 _EDGE = ("source", "target", "type", "properties", RECORD)
@@ -131,7 +131,7 @@ def entry_of(row: Row, agent: str) -> tuple[Entry, list[Any]]:
     if kind not in tuple(map(str, Component)):
         raise MalformedError("not a memory", field=f"{RECORD}/type")
     origin = origin_of(identity, agent, record.pop("origin", None), _unknown(row, _VECTOR))
-    value = {k: v for k, v in record.items() if k not in _OWN}
+    value = {k: v for k, v in record.items() if k not in _MAPPED}
     text = {} if row.get("text") is None else {"text": row["text"]}
     model = _model({**value, **text, "type": kind, "metadata": metadata}, kind)
     return cast("Entry", msgspec.structs.replace(model, origin=origin)), parents
@@ -334,7 +334,7 @@ def _value_of(record: Sealed) -> Row:
 def _more_of(record: Sealed) -> Row:
     """Return the ``record`` of a memory's row, without its links."""
     value = _value_of(record)
-    for name in _OWN - {"type"}:
+    for name in _MAPPED - {"type"}:
         value.pop(name, None)
     return {"type": value.pop("type"), **value}
 
@@ -343,8 +343,8 @@ VECTORS, NODES, FILES = "v", "n", "f"
 """Sections of IDs; one ID may be used in several."""
 
 _PREFIX = "blake3:"
-_SHOWN = 80
-_HERE = b"waits"
+_SHOWN_CHARS = 80
+_WAITS = b"waits"
 _PASSES = 64
 """Largest number of passes over waiting memories; a longer chain loses links, counted."""
 
@@ -368,8 +368,8 @@ class AletheiaLinks:
 
     def close(self) -> None:
         """Free the temporary space."""
-        for one in (self._names, self._waits, self._derived, self._edges):
-            one.close()
+        for resource in (self._names, self._waits, self._derived, self._edges):
+            resource.close()
 
     def is_new(self, path: str) -> bool:
         """Store the path of a file; return whether it is new."""
@@ -386,14 +386,14 @@ class AletheiaLinks:
 
     def note_twice(self, name: str) -> None:
         """Note that several records have an ID."""
-        self._report.note(f"several records have the same ID, such as {name[:_SHOWN]!r}")
+        self._report.note(f"several records have the same ID, such as {name[:_SHOWN_CHARS]!r}")
 
     def derived(self, row: Row, entry: Entry, parents: list[Any]) -> Entry | None:
         """Return a memory with its parents; None if it has to wait for one."""
         if all(self._is_out(one) for one in parents):
             return msgspec.structs.replace(entry, parent_ids=self._parents(parents))
         self._derived.write(msgspec.json.encode(row) + b"\n")
-        self._waits.add(_key(VECTORS, row["id"]), _HERE)
+        self._waits.add(_key(VECTORS, row["id"]), _WAITS)
         return None
 
     def edge(self, row: Row) -> None:
@@ -417,7 +417,9 @@ class AletheiaLinks:
             if not later.size or not moved:
                 break
         for row in _rows(self._derived):  # a cycle, which a bank cannot have
-            self._report.lost("parent_ids", "its own ancestor", example=str(row["id"])[:_SHOWN])
+            self._report.lost(
+                "parent_ids", "its own ancestor", example=str(row["id"])[:_SHOWN_CHARS]
+            )
             yield entry_of(row, agent)[0]
 
     def joined(self, agent: str) -> Iterator[Edge]:
@@ -426,7 +428,7 @@ class AletheiaLinks:
             ends = [self._end(row[side]) for side in _ENDS]
             if ends[0] is None or ends[1] is None:
                 side = _ENDS[0] if ends[0] is None else _ENDS[1]
-                problem = f"its {side} is not in the file: {str(row[side])[:_SHOWN]!r}"
+                problem = f"its {side} is not in the file: {str(row[side])[:_SHOWN_CHARS]!r}"
                 field = f"memory/graph/edges/{side}"
                 self._report.refuse(MalformedError(problem, file=self._name, field=field))
                 continue
@@ -448,13 +450,13 @@ class AletheiaLinks:
         return is_known and not self._is_waiting(name)
 
     def _is_waiting(self, name: Any) -> bool:
-        return self._waits.get(_key(VECTORS, name)) == _HERE
+        return self._waits.get(_key(VECTORS, name)) == _WAITS
 
     def _parents(self, names: list[Any]) -> tuple[str, ...]:
-        parents = dict.fromkeys(self._placeholder(one, VECTORS) for one in names)
+        parents = dict.fromkeys(self._placeholder(parent, VECTORS) for parent in names)
         if None in parents:
             self._report.lost("parent_ids", "a parent is not in the file")
-        return tuple(one for one in parents if one is not None)
+        return tuple(parent for parent in parents if parent is not None)
 
     def _placeholder(self, name: Any, tables: str) -> str | None:
         for table in tables:
@@ -476,7 +478,7 @@ def _key(table: str, name: Any) -> bytes:
     return f"{table}/{name}".encode("utf-8", "surrogatepass")
 
 
-_OURS = frozenset({EMBEDDING, VECTOR_OF, MINUS_ZEROS})
+_VECTOR_MEMBERS = frozenset({EMBEDDING, VECTOR_OF, MINUS_ZEROS})
 
 
 def maker_in(value: Any) -> Maker | None:
@@ -505,7 +507,7 @@ def without_vector(row: Row) -> tuple[Row, Vector | None]:
     if type(mark) is not str:
         return row, None
     vector = mark, signed(row.get(EMBEDDING), record.get(MINUS_ZEROS))
-    rest = {name: part for name, part in record.items() if name not in _OURS}
+    rest = {name: part for name, part in record.items() if name not in _VECTOR_MEMBERS}
     bare = {name: part for name, part in row.items() if name not in (EMBEDDING, RECORD)}
     bare |= {EMBEDDING: record[EMBEDDING]} if EMBEDDING in record else {}
     return {**bare, RECORD: rest} if rest else bare, vector

@@ -40,9 +40,9 @@ from satchel.ports.losses import Report
 from satchel.runtime.scratch import ScratchMap, SpoolStreams
 
 _BATCH = 128
-_RAW = 32
+_ID_BYTES = 32
 _PREFIX = "blake3:"
-_SHOWN = 80
+_SHOWN_CHARS = 80
 
 
 class RowPosition(NamedTuple):
@@ -155,8 +155,8 @@ class AmplihackCollector:
             origin = draft.origin
             name = node_placeholder(FACTS, str(origin.id), draft.scope) if origin else ""
             raw = self._parents.get(_raw(name)) or b""
-            starts = range(0, len(raw), _RAW)
-            parents = dict.fromkeys(raw[start : start + _RAW] for start in starts)
+            starts = range(0, len(raw), _ID_BYTES)
+            parents = dict.fromkeys(raw[start : start + _ID_BYTES] for start in starts)
             ids = tuple(_PREFIX + parent.hex() for parent in parents)
             yield msgspec.structs.replace(draft, parent_ids=ids) if ids else draft
         for where, kind, row, scope in self._all_edges():
@@ -174,24 +174,24 @@ class AmplihackCollector:
             )
 
     def _find_parents(self) -> None:
-        most = self._reading.limits.parents * _RAW
+        most = self._reading.limits.parents * _ID_BYTES
         for _, kind, row, scope in self._all_edges():
             if kind != "derives_from":
                 continue
             fact = node_placeholder(FACTS, row["source_id"], scope)
             episode = node_placeholder(EPISODES, row["target_id"], scope)
-            if self._is_there(fact) and self._is_there(episode):
+            if self._has_node(fact) and self._has_node(episode):
                 self._parents.extend(_raw(fact), _raw(episode), most=most)
 
     def _end(self, kind: str, row: Row, scope: Scope | None, side: str) -> str | None:
         """Return the placeholder of the node at an end; None if it does not exist."""
         for table in tables_for(kind, side):
             name = node_placeholder(table, row[side], scope)
-            if self._is_there(name):
+            if self._has_node(name):
                 return name
         return None
 
-    def _is_there(self, name: str) -> bool:
+    def _has_node(self, name: str) -> bool:
         return self._names.get(_raw(name)) is not None
 
     def _note_name(
@@ -203,7 +203,7 @@ class AmplihackCollector:
 
     def _dangling(self, where: RowPosition, side: str, name: str) -> None:
         end = side.removesuffix("_id")
-        problem = f"its {end} is not in the file: {name[:_SHOWN]!r}"
+        problem = f"its {end} is not in the file: {name[:_SHOWN_CHARS]!r}"
         error = MalformedError(problem, file=self._file, field=f"{where}/{side}")
         self._reading.report.refuse(error)
 
@@ -244,7 +244,7 @@ VERSIONS = ("1.0", "1.1")
 _CORE = {"nodes": FACTS, "episodes": EPISODES, "edges": ""}
 _CORE_COUNTS = {"nodes": "total_nodes", "episodes": "total_episodes", "edges": "total_edges"}
 _KIND_OF = {array_of(kind): kind for kind in EDGES}
-_AROUND = ("agent_name", "exported_at", "format_version", "statistics")
+_TOP_MEMBERS = ("agent_name", "exported_at", "format_version", "statistics")
 
 
 class AmplihackDocument:
@@ -296,9 +296,9 @@ class AmplihackDocument:
             self._core = True
             yield from self._array(document, key, collector)
         else:
-            self._keep(document, key)
+            self._store_member(document, key)
 
-    def _keep(self, document: ForeignReader, key: str) -> None:
+    def _store_member(self, document: ForeignReader, key: str) -> None:
         """Store a member around the arrays."""
         line = document.line
         value = document.value()
@@ -351,7 +351,7 @@ class AmplihackDocument:
                 document = reader_of(stream, self._location, self._reading)
                 for key in document.members():
                     if key == "agent_name":
-                        self._keep(document, key)
+                        self._store_member(document, key)
                         del self._around[key]
                         break
                     _skip(document)
@@ -379,7 +379,7 @@ class AmplihackDocument:
         self._compare_statistics(collector)
         container, around = self._reading.container, self._around
         container["shape"] = "agent-core" if self._core else "hierarchical"
-        for key in _AROUND[:3]:
+        for key in _TOP_MEMBERS[:3]:
             if type(around.get(key)) is str:
                 container[key] = around.pop(key)
         around.pop("statistics", None)

@@ -79,7 +79,7 @@ WHOLE = Member(_is_whole, "a whole number", 0)
 TAGS = Member(_is_list, "a list of texts", [])
 JSON = Member(_is_any, "JSON", {})
 
-_BELIEF = NUMBER._replace(default=0.8)
+_CONFIDENCE = NUMBER._replace(default=0.8)
 """The default confidence of a fact in memory-lib."""
 
 NODES: dict[str, dict[str, Member]] = {
@@ -87,7 +87,7 @@ NODES: dict[str, dict[str, Member]] = {
         "memory_id": TEXT,
         "concept": TEXT,
         "content": TEXT,
-        "confidence": _BELIEF,
+        "confidence": _CONFIDENCE,
         "source_id": TEXT,
         "tags": TAGS,
         "metadata": JSON,

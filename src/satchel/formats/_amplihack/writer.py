@@ -46,15 +46,15 @@ from satchel.runtime.scratch import ScratchMap, SpoolStream, SpoolStreams
 
 _TABLES = {"semantic": FACTS, "episodic": EPISODES}
 _SECTION_OF = {table: kind for kind, table in _TABLES.items()}
-_OF_THE_TRANSFER = frozenset({"source", "receipt"})
-_IN_ALL = frozenset({"id", "nonce", "type", "origin", "scope", "kind", "parent_ids"})
-_HELD = {
+_TRANSFER_RECORDS = frozenset({"source", "receipt"})
+_COMMON_MEMBERS = frozenset({"id", "nonce", "type", "origin", "scope", "kind", "parent_ids"})
+_SUPPORTED = {
     FACTS: frozenset(
         {"text", "subject", "confidence", "sources", "tags", "metadata", "created_at", "entities"}
     ),
     EPISODES: frozenset({"text", "sources", "tags", "metadata", "created_at"}),
 }
-_EDGE_HELD = frozenset({"id", "nonce", "type", "origin", "scope", "kind", "source", "target"})
+_EDGE_SUPPORTED = frozenset({"id", "nonce", "type", "origin", "scope", "kind", "source", "target"})
 _NO_MEMBER = "amplihack has no such member"
 _OTHER_TYPE = "amplihack's reader would reject the whole file"
 _I64 = 2**63
@@ -143,7 +143,7 @@ class AmplihackWriter:
     def _count_losses(self, record: Sealed, entry: Semantic | Episodic, row: Row) -> None:
         table = EPISODES if isinstance(entry, Episodic) else FACTS
         lose = self._report.lost
-        for name in sorted(record.value.keys() - _HELD[table] - _IN_ALL):
+        for name in sorted(record.value.keys() - _SUPPORTED[table] - _COMMON_MEMBERS):
             lose(name, _NO_MEMBER, example=record.id)
         if entry.scope not in (None, self._scope):
             lose("scope", "a file can hold one agent only", example=record.id)
@@ -153,8 +153,10 @@ class AmplihackWriter:
         if len(entry.parent_ids) > linked:
             reason = "only links from a fact to an episode in the file are supported"
             lose("parent_ids", reason, example=record.id)
-        wanted = LABEL if table == EPISODES else EPISODE
-        if len(entry.sources) > 1 or any(one.kind != wanted or not one.id for one in entry.sources):
+        evidence_kind = LABEL if table == EPISODES else EPISODE
+        if len(entry.sources) > 1 or any(
+            one.kind != evidence_kind or not one.id for one in entry.sources
+        ):
             lose("sources", "a fact can name one episode, an episode one label", example=record.id)
         self._count_entities(record, entry)
         if entry.created_at is not None and not row.get("created_at"):
@@ -188,15 +190,15 @@ class AmplihackWriter:
             return
         self._edges = {array_of(kind): self._streams.new_stream() for kind in EDGES}
         for record in self._records.of("edge"):
-            self._lay_out(record, cast("Edge", record.model))
+            self._write_edge(record, cast("Edge", record.model))
         links = self._entries(FACTS) if self._has_parents else iter(())
         for record, entry in links:
             for parent, episode in self._episodes_of(entry):
                 if self._pairs.add(f"{record.id} {parent}".encode()):
                     ends = {"source_id": self._named(record.id)[1], "target_id": episode}
-                    self._keep_edge("derives_from", {**ends, **_LINK})
+                    self._append_edge("derives_from", {**ends, **_LINK})
 
-    def _lay_out(self, record: Sealed, edge: Edge) -> None:
+    def _write_edge(self, record: Sealed, edge: Edge) -> None:
         lose = self._report.lost
         if edge.kind not in EDGES:
             lose("edge", "amplihack does not support edges of this type", example=edge.kind[:80])
@@ -213,15 +215,15 @@ class AmplihackWriter:
         if edge.kind == "derives_from":
             self._pairs.add(f"{edge.source} {edge.target}".encode())
         self._count_edge(record, edge)
-        self._keep_edge(edge.kind, edge_row_of(edge, ends[0][1], ends[1][1]))
+        self._append_edge(edge.kind, edge_row_of(edge, ends[0][1], ends[1][1]))
 
-    def _keep_edge(self, kind: str, row: Row) -> None:
+    def _append_edge(self, kind: str, row: Row) -> None:
         self._edges[array_of(kind)].write(msgspec.json.encode(row) + b"\n")
 
     def _count_edge(self, record: Sealed, edge: Edge) -> None:
         members, lose = EDGES[edge.kind], self._report.lost
         columns = {"weight", "metadata"} & members.keys() | {"properties"}
-        for name in sorted(record.value.keys() - _EDGE_HELD - columns):
+        for name in sorted(record.value.keys() - _EDGE_SUPPORTED - columns):
             lose(f"edge/{name}", _NO_MEMBER, example=record.id)
         as_written = as_written_of(edge.origin)
         for name, value in edge.properties.items():
@@ -240,7 +242,7 @@ class AmplihackWriter:
             kind = TYPED_SECTIONS.get(section)
             if kind is None:
                 lose(section, "amplihack has no such section", count=count)
-            elif kind not in (*_TABLES, "edge", *_OF_THE_TRANSFER):
+            elif kind not in (*_TABLES, "edge", *_TRANSFER_RECORDS):
                 for record in self._records.of(kind):
                     lose(kind, "amplihack has no such records", example=record.id)
         for kind in _TABLES:
