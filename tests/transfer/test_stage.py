@@ -37,7 +37,7 @@ def test_a_group_of_long_records_ends_by_its_bytes(*, early: bool, together: int
         stage.sink = take if early else None
         for _ in range(count // together):
             stage.add_many([row] * together)
-        stage.give_rest()
+        stage.flush()
         groups = given or [*stage.groups()]
 
     assert min(_sizes(groups)[:-1]) >= GROUP_BYTES

@@ -44,7 +44,7 @@ class SourceMapping:
 
     Args:
         view: The origin.
-        there: The target.
+        target_view: The target.
         how: The options, which must be those of an interrupted copy.
 
     Raises:
@@ -67,7 +67,7 @@ class SourceMapping:
         for name in target_view.open_imports():
             mark = mark_of(target_view.get([name])[name])
             if mark.get("bank") == head.bank and _is_moment(mark, view):
-                self._go_on(name, mark, how)
+                self._resume(name, mark, how)
         if _OWN not in self._batches:
             self._begin(_OWN, TrustClass.EXTERNAL if self.external else None)
 
@@ -89,16 +89,16 @@ class SourceMapping:
         source = view.log_records_at([position])[position]
         name = source.record.id
         if name not in self._batches:
-            self._take(target_view, name, source)
+            self._map_source(target_view, name, source)
             statuses = view.statuses_of(name, self.size)
             promotions = (_promoted(status, self._batches[name]) for status in statuses)
             self.promoted += [record for record in promotions if record is not None]
         return self._batches[name]
 
-    def _take(self, there: View, name: str, source: VerifiedRecord) -> None:
-        if name in there.open_imports():  # of an interrupted copy
+    def _map_source(self, target_view: View, name: str, source: VerifiedRecord) -> None:
+        if name in target_view.open_imports():  # of an interrupted copy
             self._batches[name] = name
-        elif there.places([name]):
+        elif target_view.places([name]):
             assert isinstance(source.model, Source)  # noqa: S101 - the fold takes no others
             self._begin(name, source.model.trust)
         else:
@@ -115,7 +115,7 @@ class SourceMapping:
         self._batches[name] = record.id
         self.new.append(record)
 
-    def _go_on(self, name: str, mark: dict[str, Any], how: dict[str, Any]) -> None:
+    def _resume(self, name: str, mark: dict[str, Any], how: dict[str, Any]) -> None:
         """Resume at the log position of an interrupted copy."""
         if {key: mark.get(key) for key in how} != how:
             options = f"--on-conflict {mark.get('on_conflict')}"
@@ -128,9 +128,9 @@ class SourceMapping:
         self._moment = {key: mark[key] for key in self._moment}
 
 
-def is_begun(there: View, origin: str) -> bool:
+def is_begun(target_view: View, origin: str) -> bool:
     """Return whether a copy of a bank into another was interrupted."""
-    sources = there.get(there.open_imports()).values()
+    sources = target_view.get(target_view.open_imports()).values()
     return any(mark_of(source).get("bank") == origin for source in sources)
 
 
@@ -311,10 +311,10 @@ class BankCopier:
             parts.append(_Part(logged, [*copied, *conflict]))
         return parts
 
-    def _conflict(self, there: View, logged: VerifiedRecord) -> list[Sealed] | None:
+    def _conflict(self, target_view: View, logged: VerifiedRecord) -> list[Sealed] | None:
         """Return the status records for a conflicting record; None if that one stays current."""
         slot, retired = logged.row.slot, logged.row.retired
-        other = there.current(slot) if slot is not None and retired is None else None
+        other = target_view.current(slot) if slot is not None and retired is None else None
         if other is None or other.record.id == logged.record.id:
             return []
         if self.on_conflict is BankConflictPolicy.ERROR:
@@ -411,16 +411,18 @@ class BankCopier:
         self.target.append([*closings, *self._arrivals.promoted, *tombs])
 
 
-def _ancestors(view: View, wanted: Filter) -> tuple[set[str], set[str]]:
+def _ancestors(view: View, condition: Filter) -> tuple[set[str], set[str]]:
     """Return the retired and the erased ancestors of records."""
     needed, graves = set[str](), set[str]()
-    records = view.scan(wanted)
+    records = view.scan(condition)
     while some := list(islice(records, GROUP)):
         waiting = set(chain.from_iterable(map(_parents, some)))
         while waiting:
-            found = view.get(sorted(waiting))
-            graves |= {name for name in waiting - found.keys() if view.erasure(name) is not None}
-            older = {name: one for name, one in found.items() if one.row.retired is not None}
+            parents = view.get(sorted(waiting))
+            graves |= {name for name in waiting - parents.keys() if view.erasure(name) is not None}
+            older = {
+                name: logged for name, logged in parents.items() if logged.row.retired is not None
+            }
             waiting = set(chain.from_iterable(map(_parents, older.values()))) - needed - graves
             needed |= older.keys()
             waiting -= needed

@@ -14,7 +14,7 @@ from satchel.bank.connections import (
     witness_of,
 )
 from satchel.bank.memory import UNTRUSTED
-from satchel.bank.open_bank import OpenBank
+from satchel.bank.open_bank import OpenBank, name_of
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.errors import SatchelError
@@ -140,9 +140,9 @@ def _look(
             size, standing, owners = view.head.size, view.standing, view.authority.owners
             notes = [*view.notes, *_still_trusted(settings, view.authority.revoked_keys)]
         if deep:
-            found = examine(store, bank, progress=progress)
-            if not found.is_sound:
-                return Check(name=bank, state="problem", detail=_counts(found), hint=_REPAIR)
+            examination = examine(store, bank, progress=progress)
+            if not examination.is_sound:
+                return Check(name=bank, state="problem", detail=_counts(examination), hint=_REPAIR)
         ledger.audit(progress)
         with ledger.reading() as view:  # after the audit, which reports changes
             if lacking := _files_without_bytes(store, view):
@@ -151,7 +151,10 @@ def _look(
         hint = error.hint if deep else _DEEP
         return Check(name=bank, state="problem", detail=error.message, hint=hint)
     how = "each verified with its columns and indexes"
-    detail = "; ".join([f"{size} records, {how}", *notes])
+    with store.reading() as reader:
+        name = name_of(reader, bank)
+    called = "" if name is None else f"{name!r}: "
+    detail = "; ".join([f"{called}{size} records, {how}", *notes])
     if is_unfinished(store, bank):
         return Check(name=bank, state="note", detail=f"{detail}; {_LEFT}", hint=_SCRUB)
     if standing is BankStanding.UNTRUSTED:
@@ -221,8 +224,8 @@ def _witnessed(settings: Settings) -> Check:
     )
 
 
-def _counts(found: Examination) -> str:
-    wrong = ", ".join(f"{number} {flaw}" for flaw, number in sorted(found.counts.items()))
-    first = found.shown[0]
+def _counts(examination: Examination) -> str:
+    wrong = ", ".join(f"{number} {flaw}" for flaw, number in sorted(examination.counts.items()))
+    first = examination.shown[0]
     where = "" if first.seq is None else f" (record {first.seq})"
     return f"{wrong}; first: {first.message}{where}"

@@ -40,9 +40,9 @@ def check_files(settings: Settings) -> Iterator[Check]:
         return
     if folder is None or not folder.parent.is_dir():
         return
-    for place in sorted(folder.parent.iterdir()):
-        if (place / OWN).is_dir():
-            yield from _check_folder(settings, place)
+    for child in sorted(folder.parent.iterdir()):
+        if (child / OWN).is_dir():
+            yield from _check_folder(settings, child)
 
 
 def _check_folder(settings: Settings, folder: Path) -> Iterator[Check]:

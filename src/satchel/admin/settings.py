@@ -96,7 +96,7 @@ def show_config(bank: OpenBank, _: BankConfigOptions) -> BankConfigReport:
     """Show the effective configuration of a bank, and where each value comes from."""
     require_owner(bank.settings, "bank settings")
     with bank.ledger.reading() as view:
-        return _shown(bank, view)
+        return _report(bank, view)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def set_config(bank: OpenBank, options: BankConfigSetOptions) -> BankConfigRepor
         )
     except msgspec.ValidationError as error:
         raise UsageError(str(error), field=", ".join(values)) from None
-    return _kept(bank, {**document, "settings": settings})
+    return _log_document(bank, {**document, "settings": settings})
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ def write_config(
     """
     require_owner(bank.settings, "bank settings")
     with bank.ledger.reading() as view:
-        report = _shown(bank, view)
+        report = _report(bank, view)
     with (
         file_to_write(bank.settings, path) as outlet,
         outlet.writing(overwrite=overwrite) as stream,
@@ -285,7 +285,7 @@ def apply_config(bank: OpenBank, path: Path | OpenFile) -> BankConfigReport:
         if not isinstance(document, dict):
             raise MalformedError("not a bank configuration")
         parse_bank_config(document)
-    done = _kept(bank, document)
+    done = _log_document(bank, document)
     return msgspec.structs.replace(done, path=str(path))
 
 
@@ -296,7 +296,7 @@ def _value(data: bytes, name: str) -> Any:
     return value
 
 
-def _kept(bank: OpenBank, document: dict[str, Any]) -> BankConfigReport:
+def _log_document(bank: OpenBank, document: dict[str, Any]) -> BankConfigReport:
     """Log a document, unless the bank has the same."""
     data = canonical(document)
     if len(data) > MOST_BYTES:
@@ -311,7 +311,7 @@ def _kept(bank: OpenBank, document: dict[str, Any]) -> BankConfigReport:
     return msgspec.structs.replace(show_config(bank), is_changed=is_changed)
 
 
-def _shown(bank: OpenBank, view: View) -> BankConfigReport:
+def _report(bank: OpenBank, view: View) -> BankConfigReport:
     options, own = bank.settings.options, bank.own_config(view)
     document = bank.document(view)
     carried = own.settings if own is not None else BankSettings()

@@ -96,7 +96,7 @@ def own_kind(settings: Settings, agent: str) -> BackendChoice | None:
     if common.stated:
         return None
     kinds = store_selection.own_stores(settings.home, agent)
-    if selection.said.backend:
+    if selection.request.backend:
         kinds = [kind for kind in kinds if kind is common.backend]
     if kinds:
         return kinds[0]
@@ -119,7 +119,7 @@ def agents_apart(settings: Settings) -> list[str]:
     selection = settings.selection.with_address(settings.options.store.address)
     if selection.choice.stated:
         return []
-    kind = selection.choice.backend if selection.said.backend else None
+    kind = selection.choice.backend if selection.request.backend else None
     return [
         name
         for name in store_selection.owners_in(settings.home)

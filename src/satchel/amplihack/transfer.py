@@ -146,7 +146,7 @@ def graph_at(
         PathRefusedError: If the path contains a link.
     """
     selection = settings.selection
-    chosen = selection.of(()) if selection.said.backend else None
+    chosen = selection.of(()) if selection.request.backend else None
     if chosen is None or chosen.backend is not BackendChoice.GRAPH_DB:
         graph = store_selection.agent_graph(folder, agent)
         if store_selection.exists_without_link(store_selection.agent_sqlite(folder, agent)):

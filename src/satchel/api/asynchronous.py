@@ -125,7 +125,7 @@ class Bank(AsyncCalls, plain_bank.BankCalls):
 
     @property
     def code(self) -> Code:
-        """The code that its memories speak of; see ``satchel.Bank.code``."""
+        """The code that its memories refer to; see ``satchel.Bank.code``."""
         return Code(self._plain.code)
 
     @property
@@ -139,8 +139,8 @@ class Bank(AsyncCalls, plain_bank.BankCalls):
         return Files(self._plain)
 
 
-def _created_bank(satchel: plain_satchel.Satchel, made: BankLine) -> Bank:
-    return Bank(plain_satchel.created_bank(satchel, made))
+def _created_bank(satchel: plain_satchel.Satchel, line: BankLine) -> Bank:
+    return Bank(plain_satchel.created_bank(satchel, line))
 
 
 def _opening(plain: Callable[_P, plain_satchel.Satchel]) -> Callable[_P, StoreOpener]:

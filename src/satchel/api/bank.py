@@ -372,7 +372,7 @@ def import_from(
 
 
 def _nobody(_: str | None) -> SigningKey:
-    """Create no bank: the open one is meant."""
+    """Create no bank: the open one is used."""
     raise UsageError("the bank is missing from the store")
 
 
@@ -422,7 +422,7 @@ class BankCalls(RemovalCalls, RehydrateCalls, DisclosureCalls):
     @contextmanager
     def _exported(self) -> Iterator[export_operations.ExportSource]:
         with self._lifetime.use():
-            yield export_operations.ExportSource(bank=self._where_it_is())
+            yield export_operations.ExportSource(bank=self._opened_or_live())
 
     export = method(export_operations.export, context=_exported)
 
@@ -448,7 +448,7 @@ class BankCalls(RemovalCalls, RehydrateCalls, DisclosureCalls):
 
     import_ = method(import_operations.import_, context=_imported)
 
-    def _where_it_is(self) -> OpenBank | LiveBank:
+    def _opened_or_live(self) -> OpenBank | LiveBank:
         """Return the bank, or its copy at the configured provider."""
         settings = self._opened.settings
         if settings.provider is None:

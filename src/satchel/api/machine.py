@@ -57,9 +57,9 @@ class Agents(SettingsCalls):
 
 
 def _require_success(run: BackupRun) -> None:
-    for made in run.made:
-        if made.error is not None:
-            raise TargetError(f"a backup failed: {made.error}", file=made.destination)
+    for backup in run.made:
+        if backup.error is not None:
+            raise TargetError(f"a backup failed: {backup.error}", file=backup.destination)
 
 
 class Backups(SettingsCalls):

@@ -134,11 +134,11 @@ class Method(Generic[_P, _R]):
         is_awaited = issubclass(owner, AsyncCalls)
         function = self._functions.get(is_awaited)
         if function is None:
-            function = self._made(owner, is_awaited=is_awaited)
+            function = self._make_method(owner, is_awaited=is_awaited)
             self._functions[is_awaited] = function
         return function if instance is None else function.__get__(instance, owner)
 
-    def _made(self, owner: type[Any], *, is_awaited: bool) -> FunctionType:
+    def _make_method(self, owner: type[Any], *, is_awaited: bool) -> FunctionType:
         plain = self._load()
         name = self._name or plain.__name__
         plain.__name__, plain.__qualname__ = name, f"{owner.__qualname__}.{name}"
@@ -194,9 +194,9 @@ def method(
         there: Any = operation.resolve() if isinstance(operation, Deferred) else operation
         declared: Operation[_C, Any, _P, Any] = there
 
-        def call(self: Any, /, *args: _P.args, **given: _P.kwargs) -> Any:
+        def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> Any:
             with hints_for_python():
-                options = options_of(declared, *args, **given)
+                options = options_of(declared, *args, **kwargs)
                 result = run_on(self, declared, options, context)
                 if check is not None:
                     check(result)
@@ -204,9 +204,9 @@ def method(
 
         documented(call, declared)
         if into is not None:
-            made: Any = call
+            method: Any = call
             returns = inspect.signature(into).return_annotation
-            made.__signature__ = made.__signature__.replace(return_annotation=returns)
+            method.__signature__ = method.__signature__.replace(return_annotation=returns)
         return call
 
     return Method(load)
@@ -241,9 +241,9 @@ def options_of(
     try:
         return operation.options(*args, **kwargs)
     except TypeError as error:
-        made = f"{getattr(operation.options, '__qualname__', '')}.__init__()"
+        constructor = f"{getattr(operation.options, '__qualname__', '')}.__init__()"
         named = f"{operation.name.rpartition(' ')[2]}()"
-        raise TypeError(str(error).replace(made, named)) from None
+        raise TypeError(str(error).replace(constructor, named)) from None
 
 
 def _unexpected(operation: Operation[Any, Any, ..., Any], name: str, offered: list[str]) -> str:
@@ -294,9 +294,9 @@ def function(
         context: Returns what it works on, such as the settings of this machine, for the options.
     """
 
-    def call(*args: _P.args, **given: _P.kwargs) -> _R:
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         with hints_for_python():
-            options = options_of(operation, *args, **given)
+            options = options_of(operation, *args, **kwargs)
             return operation.run(context(options), options)
 
     return documented(call, operation, first=None)

@@ -121,7 +121,7 @@ class StoreCalls(TransferCalls):
         with self._lifetime.use():
             yield StoreBanks(
                 settings=self._settings,
-                open=self._where_it_is,
+                open=self._opened_or_live,
                 owner=self._owner,
                 read_only=self._read_only,
             )
@@ -139,7 +139,7 @@ class StoreCalls(TransferCalls):
         """Close the store after the calls under way have ended. May be called more than once."""
         self._lifetime.close()
 
-    def _where_it_is(self, bank_id: str) -> OpenBank | LiveBank:
+    def _opened_or_live(self, bank_id: str) -> OpenBank | LiveBank:
         from satchel.bank.open_bank import open_bank_in
         from satchel.transfer.providers import LiveBank
 
@@ -356,10 +356,10 @@ def existing_bank(satchel: Satchel, name: str) -> Bank:
 
     with satchel._lifetime.use():
         writes = not satchel._read_only
-        found = open_bank_in(
+        opened = open_bank_in(
             satchel._settings, satchel._store, require_bank_name(name), writes=writes
         )
-        return Bank(found, satchel._lifetime, satchel._owner, read_only=satchel._read_only)
+        return Bank(opened, satchel._lifetime, satchel._owner, read_only=satchel._read_only)
 
 
 def require_token(bank: Bank) -> None:

@@ -333,10 +333,10 @@ class Body:
                     continue
                 if not section:
                     raise self._malformed("a record before the first section", number)
-                is_empty, found = True, piece.count(b"\n")
-                yield BodyBatch(section, piece, number, found)
-                count += found
-                number += found
+                is_empty, lines = True, piece.count(b"\n")
+                yield BodyBatch(section, piece, number, lines)
+                count += lines
+                number += lines
         if not is_empty:
             raise self._malformed(f"the section {section!r} is empty", number - 1)
         if count > self._limits.records:

@@ -157,10 +157,10 @@ class BankKeys:
             end = self._keys.last_end(key)
             if end is None:
                 continue
-            place = at(self._records[end.place])
-            if end.action == keys.REVOKED and (place is None or place < seq):
+            position = at(self._records[end.place])
+            if end.action == keys.REVOKED and (position is None or position < seq):
                 return f"it is signed by {key}, which was revoked"
-            if place is not None and place < seq:
+            if position is not None and position < seq:
                 return f"it is signed by {key}, which had been replaced"
         return None
 
@@ -376,10 +376,12 @@ class Redactions:
 
     def form(self, model: Model, line: bytes, number: int) -> bool:
         """Add a redacted form; return False if no redaction of the file has its hash."""
-        identity, found = _raw_form(model.id), digest(line)
-        form = _Form(found, str(model.__struct_config__.tag), number)
+        identity, line_digest = _raw_form(model.id), digest(line)
+        form = _Form(line_digest, str(model.__struct_config__.tag), number)
         self._forms.put(identity, msgspec.json.encode(form))
-        return any(redaction.result == found for redaction, _ in self._said(identity))
+        return any(
+            redaction.result == line_digest for redaction, _ in self._redactions_of(identity)
+        )
 
     def proof(self, proof: LeafProof) -> None:
         """Add a valid audit path."""
@@ -396,13 +398,13 @@ class Redactions:
         """Yield the problems of the forms, after everything was added."""
         for identity in self._forms:
             form = msgspec.json.decode(self._forms.get(identity) or b"", type=resolved(_Form))
-            wrong = self._wrong(identity, form, keys)
+            wrong = self._problem(identity, form, keys)
             if wrong is not None:
                 yield RedactionProblem(*wrong, f"blake3:{identity.hex()}", form.number)
 
-    def _wrong(self, identity: bytes, form: _Form, keys: BankKeys) -> tuple[Outcome, str] | None:
+    def _problem(self, identity: bytes, form: _Form, keys: BankKeys) -> tuple[Outcome, str] | None:
         logged = list[tuple[int, Redaction]]()
-        for redaction, line in self._said(identity):
+        for redaction, line in self._redactions_of(identity):
             position = self._place(_raw_form(redaction.id))
             if position is None:
                 continue
@@ -426,7 +428,7 @@ class Redactions:
             return Outcome.TAMPERED, "differs from the last redaction that the bank logged"
         return None
 
-    def _said(self, identity: bytes) -> Iterator[tuple[Redaction, bytes]]:
+    def _redactions_of(self, identity: bytes) -> Iterator[tuple[Redaction, bytes]]:
         ids = self._of_entry.get(identity) or b""
         for start in range(0, len(ids), 32):
             line = self._records.get(ids[start : start + 32])
@@ -514,16 +516,16 @@ class BodyContents:
                     root.feed(section, text)
                 if section in COMPONENTS and together:
                     for done in prover.add(Task(section, text, number, self._limits)):
-                        self._take(*done)
+                        self._add_batch(*done)
                 else:
                     for done in prover.rest():
-                        self._take(*done)
-                    self._look_at(section, batch.lines, number)
+                        self._add_batch(*done)
+                    self._verify_lines(section, batch.lines, number)
             for done in prover.rest():
-                self._take(*done)
+                self._add_batch(*done)
         self.root_hash = root.finish()
 
-    def _take(self, task: Task, proof: BatchResult) -> None:
+    def _add_batch(self, task: Task, proof: BatchResult) -> None:
         """Add the verified entries of a batch, and verify the others on the slow path."""
         self._ids.add_rows(proof.rows, refers=proof.refers)
         self.roots += proof.roots
@@ -531,18 +533,18 @@ class BodyContents:
             lines = lines_of(task.batch)
             self._section = task.section
             for place in proof.odd:
-                self._carefully(self._record, lines[place], task.number + place)
+                self._verify_line(self._record, lines[place], task.number + place)
 
-    def _look_at(self, section: str, lines: list[bytes], number: int) -> None:
+    def _verify_lines(self, section: str, lines: list[bytes], number: int) -> None:
         self._section, look = section, self._record
         if self._section in PROOF_SECTIONS:
             look = self._proof
         elif self._section not in TYPED_SECTIONS:
             look = self._free
         for place, line in enumerate(lines, number):
-            self._carefully(look, line, place)
+            self._verify_line(look, line, place)
 
-    def _carefully(self, look: Callable[[bytes, int], None], line: bytes, number: int) -> None:
+    def _verify_line(self, look: Callable[[bytes, int], None], line: bytes, number: int) -> None:
         try:
             look(line, number)
         except SatchelError as error:
@@ -550,10 +552,10 @@ class BodyContents:
 
     def verify_redactions(self) -> None:
         """Add a problem for each redacted form that the log is not shown to allow."""
-        for found in self.redactions.judge(self.keys):
-            if found.outcome is Outcome.INCOMPLETE:
-                self.unproved_forms.append(found.id)
-            self._note(found.outcome, found.message, found.number, found.id)
+        for finding in self.redactions.judge(self.keys):
+            if finding.outcome is Outcome.INCOMPLETE:
+                self.unproved_forms.append(finding.id)
+            self._note(finding.outcome, finding.message, finding.number, finding.id)
 
     def provenance(self) -> IdReport:
         """Compare the IDs with the parents."""

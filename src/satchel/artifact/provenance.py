@@ -205,9 +205,9 @@ class Lineage(Scratch):
         waiting, seen = [identity], {identity}
         while waiting:
             current = waiting.pop()
-            found = self.find(current)
-            yield (current, *(found or (None, "")))
-            for parent in found[0] if found else ():
+            link = self.find(current)
+            yield (current, *(link or (None, "")))
+            for parent in link[0] if link else ():
                 if parent not in seen:
                     seen.add(parent)
                     waiting.append(parent)

@@ -259,11 +259,14 @@ class _ArtifactRun(VerificationRun):
         if newest > mine:
             self.add_finding(
                 Outcome.OLDER,
-                f"a newer copy was verified here: {_at(newest)}; this one is {_at(mine)}",
+                f"a newer copy was verified here: {_state_text(newest)};"
+                f" this one is {_state_text(mine)}",
             )
-            self.end_step(5, "failed", f"{_at(mine)}; newest verified here: {_at(newest)}")
+            self.end_step(
+                5, "failed", f"{_state_text(mine)}; newest verified here: {_state_text(newest)}"
+            )
         else:
-            self.end_step(5, "passed", _at(mine))
+            self.end_step(5, "passed", _state_text(mine))
 
     def _contents(self, artifact: Artifact, head: SignedHead | None) -> None:
         counts = artifact.statement.counts
@@ -277,7 +280,7 @@ class _ArtifactRun(VerificationRun):
                 contents.read(artifact.body)
                 contents.verify_redactions()
             finally:
-                self._take(contents)
+                self._add_findings(contents)
             self.unproved_forms = contents.unproved_forms
             self._records(artifact, contents)
             self._provenance(artifact, contents, lineage)
@@ -289,10 +292,10 @@ class _ArtifactRun(VerificationRun):
             if lineage is not None:
                 lineage.close()
 
-    def _take(self, contents: BodyContents) -> None:
-        for found in contents.findings:
-            outcome = self._blame(found.outcome)
-            self.findings.append(msgspec.structs.replace(found, outcome=outcome))
+    def _add_findings(self, contents: BodyContents) -> None:
+        for finding in contents.findings:
+            outcome = self._blame(finding.outcome)
+            self.findings.append(msgspec.structs.replace(finding, outcome=outcome))
         if contents.more_findings:
             self.notes.append(f"{contents.more_findings} more problems of this kind")
         if contents.falsely_signed:
@@ -395,9 +398,9 @@ class _ArtifactRun(VerificationRun):
     def _head(self, artifact: Artifact, head: SignedHead, keys: BankKeys) -> list[str]:
         """Return the problems of the signed head itself."""
         wrong = []
-        found = check_head(artifact.statement.head or {}, head)
-        if not found.valid:
-            wrong.append(f"the log head: {found.problem}")
+        check = check_head(artifact.statement.head or {}, head)
+        if not check.valid:
+            wrong.append(f"the log head: {check.problem}")
         if head.signed.bank != artifact.statement.bank:
             wrong.append("the log head belongs to another bank")
         if keys.is_founded and not keys.admits(head.signed.key):
@@ -484,7 +487,7 @@ class _ArtifactRun(VerificationRun):
         return "a trusted key signed the whole body; --deep verifies every record"
 
 
-def _at(state: tuple[int, int]) -> str:
+def _state_text(state: tuple[int, int]) -> str:
     return f"epoch {state[0]}, size {state[1]}"
 
 

@@ -462,7 +462,7 @@ def revoke_key(
     signers: Owners = (),
     statement_signer: Callable[[str], Key] | None = None,
 ) -> KeyEndResult:
-    """Revoke a key for good, here and in the banks where it is a key.
+    """Revoke a key permanently, here and in the banks where it is a key.
 
     Files that it signed stay valid only if they were verified on this machine before, and the
     tokens that it issued are revoked. In a bank, its earlier records stay valid and later ones are

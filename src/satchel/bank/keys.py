@@ -372,7 +372,7 @@ def revoke_key(
     signer: SigningKey | None = None,
     owners: Owners = (),
 ) -> KeyEndResult:
-    """Revoke a key for good, on this machine and in the banks that have it.
+    """Revoke a key permanently, on this machine and in the banks that have it.
 
     Args:
         settings: Settings with the registry and the store.
@@ -650,6 +650,6 @@ def _signed(record: Sealed, key: SigningKey) -> Sealed:
     model = _config(record)
     if key.did in signers(record):
         return record
-    kept = [each for each in model.signatures if each.get("key") != key.did]
+    others = [each for each in model.signatures if each.get("key") != key.did]
     new = msgspec.to_builtins(sign(PayloadType.CONFIG, signed_part(record.value), [key]))
-    return seal(msgspec.structs.replace(model, id=None, signatures=(*kept, *new)))
+    return seal(msgspec.structs.replace(model, id=None, signatures=(*others, *new)))

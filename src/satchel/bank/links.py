@@ -328,10 +328,10 @@ def graph(bank: OpenBank, *, limit: int, everything: bool) -> MemoryGraph:
     with bank.asked("links").ledger.reading() as view:
         view.require_columns(LINKS)
         moment = now()
-        wanted = Filter(types=_NODES, retired=everything, held=everything)
+        condition = Filter(types=_NODES, retired=everything, held=everything)
         matching = (
             logged
-            for logged in view.newest(wanted)
+            for logged in view.newest(condition)
             if everything or not has_expired(logged, moment)
         )
         newest = list(islice(matching, limit + 1))

@@ -159,8 +159,8 @@ def choose_memories(
     return read(view, columns, choice, request.limit + 1, _size(view, request), progress)
 
 
-def _size(view: View, wanted: ListRequest) -> int:
-    return view.head.size if wanted.as_of is None else min(wanted.as_of, view.head.size)
+def _size(view: View, request: ListRequest) -> int:
+    return view.head.size if request.as_of is None else min(request.as_of, view.head.size)
 
 
 class _Choice:

@@ -52,9 +52,9 @@ class RedactionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     @property
     def told(self) -> str:
         """A line for people."""
-        who = f" by {self.by}" if self.by else ""
+        author = f" by {self.by}" if self.by else ""
         where = ", as imported" if self.imported else ""
-        return f"{self.at[:19].replace('T', ' ')}{who}: {', '.join(self.fields)}{where}"
+        return f"{self.at[:19].replace('T', ' ')}{author}: {', '.join(self.fields)}{where}"
 
 
 def _member(name: str) -> str:

@@ -67,10 +67,10 @@ def default_bank(settings: Settings) -> str | None:
 
 def set_default_bank(settings: Settings, bank: str | None) -> None:
     """Set the default bank of the store; None removes it."""
-    place = written_place(settings.store)
-    banks = {key: value for key, value in _read_default_banks(settings).items() if key != place}
+    location = written_place(settings.store)
+    banks = {key: value for key, value in _read_default_banks(settings).items() if key != location}
     if bank is not None:
-        banks[place] = bank
+        banks[location] = bank
     private_folder(settings.home)
     text = json.dumps(banks, indent=1, sort_keys=True) + "\n"
     with atomic_write(settings.home / DEFAULT_BANKS_FILE, mode=PRIVATE_FILE) as stream:
@@ -463,7 +463,7 @@ def own_store_of(settings: Settings, name: str) -> OwnStore | None:
     selection = settings.selection.with_address(settings.options.store.address)
     if selection.choice.stated or not is_agent_name(name):
         return None
-    named = selection.choice.backend if selection.said.backend else None
+    named = selection.choice.backend if selection.request.backend else None
     for kind in store_selection.own_stores(settings.home, name):
         path = store_selection.own_path(settings.home, name, kind)
         own = OwnStore(path, address_of(kind, path))
@@ -472,9 +472,11 @@ def own_store_of(settings: Settings, name: str) -> OwnStore | None:
     return None
 
 
-def _elsewhere(settings: Settings, wanted: str | None, error: UnknownBankError) -> UnknownBankError:
+def _elsewhere(
+    settings: Settings, reference: str | None, error: UnknownBankError
+) -> UnknownBankError:
     """Return the error for a bank that is not in the store; an agent may have it elsewhere."""
-    name = wanted or settings.options.store.bank
+    name = reference or settings.options.store.bank
     own = own_store_of(settings, name)
     if own is None:
         return error

@@ -293,10 +293,10 @@ def _scope(
     return tuple(clauses), lists
 
 
-def _memory_ids(view: View, wanted: Sequence[str]) -> list[str]:
+def _memory_ids(view: View, references: Sequence[str]) -> list[str]:
     from satchel.bank.memory_input import find_memory
 
-    return [find_memory(view, each, "entries").record.id for each in wanted]
+    return [find_memory(view, each, "entries").record.id for each in references]
 
 
 def _write_token(chain: Chain, options: GrantOptions) -> TokenChain:

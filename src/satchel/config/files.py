@@ -424,9 +424,9 @@ def read_yaml(text: str, file: str) -> tuple[Any, Lines]:
         )
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        what = getattr(error, "problem", None) or "it cannot be read"
+        reason = getattr(error, "problem", None) or "it cannot be read"
         line = None if mark is None else mark.line + 1
-        raise MalformedError(f"not YAML: {what}", file=file, line=line) from None
+        raise MalformedError(f"not YAML: {reason}", file=file, line=line) from None
     except (RecursionError, ValueError) as error:
         raise MalformedError(f"not YAML: {error}", file=file) from None
     return value, lines

@@ -128,8 +128,8 @@ def folder_to_read(
 
 def is_contained(settings: Settings, permission: PathPermission = OWN) -> bool:
     """Return whether paths are limited to folders."""
-    said = (settings.options.portability.roots, settings.roots, permission.allowed_roots)
-    return any(roots is not None for roots in said)
+    limits = (settings.options.portability.roots, settings.roots, permission.allowed_roots)
+    return any(roots is not None for roots in limits)
 
 
 def require_uncontained(
@@ -159,8 +159,8 @@ def _roots(settings: Settings, path: PathInput, permission: PathPermission) -> R
     if settings.roots is not None:
         lists.append([absolute_root(root) for root in settings.roots])
     if permission.allowed_roots is not None:
-        said = permission.allowed_roots
-        roots = [said] if isinstance(said, str | os.PathLike) else said
+        allowed = permission.allowed_roots
+        roots = [allowed] if isinstance(allowed, str | os.PathLike) else allowed
         lists.append([absolute_root(root) for root in roots])
     if lists:
         return Roots(*lists)

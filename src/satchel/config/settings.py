@@ -436,14 +436,14 @@ def load_settings(
     for section, fields in sections().items():
         for name, default in fields.items():
             value = _value(section, name, default, source.table, env)
-            given = {"store.address": store, "store.backend": backend}.get(value.name)
-            if given is not None:
-                value = msgspec.structs.replace(value, value=given, origin=FLAG)
+            override = {"store.address": store, "store.backend": backend}.get(value.name)
+            if override is not None:
+                value = msgspec.structs.replace(value, value=override, origin=FLAG)
             plain.append(value)
-    said = declared(source, env)
-    plain = with_provider(plain, said, source)
-    options = _options(plain, said, source)
-    values += [*map(masked, plain), *displayed(said)]
+    stated = declared(source, env)
+    plain = with_provider(plain, stated, source)
+    options = _options(plain, stated, source)
+    values += [*map(masked, plain), *displayed(stated)]
     return Settings(
         home=found_home,
         state=state,

@@ -315,22 +315,24 @@ class StoreSelection:
 
     Args:
         home: The default folder of stores.
-        said: The settings about the store.
+        request: The settings about the store.
     """
 
     def __init__(self, home: Path, request: StoreRequest) -> None:
         self.home = home
-        self.said = request
+        self.request = request
 
     def with_address(self, address: str) -> "StoreSelection":
         """Return the selection with an address; an address that differs from the settings wins."""
-        if address == self.said.address:
+        if address == self.request.address:
             return self
-        return StoreSelection(self.home, replace(self.said, address=address, address_origin=FLAG))
+        return StoreSelection(
+            self.home, replace(self.request, address=address, address_origin=FLAG)
+        )
 
     def with_backend(self, kind: BackendChoice) -> "StoreSelection":
         """Return the selection as with ``--backend``; ``--store`` still wins."""
-        return StoreSelection(self.home, replace(self.said, backend=kind, backend_origin=FLAG))
+        return StoreSelection(self.home, replace(self.request, backend=kind, backend_origin=FLAG))
 
     @cached_property
     def flat_graph(self) -> Path:
@@ -339,8 +341,8 @@ class StoreSelection:
         Raises:
             ConfigError: If the configured path is invalid.
         """
-        if self.said.graph_path:
-            return graph_path(self.said.graph_path, self.said.graph_path_origin)
+        if self.request.graph_path:
+            return graph_path(self.request.graph_path, self.request.graph_path_origin)
         return self.home / FLAT_GRAPH
 
     @cached_property
@@ -355,51 +357,55 @@ class StoreSelection:
 
     def of(self, agents: Sequence[str]) -> StoreChoice:
         """Return the store for the memory of agents; raises as ``choice``."""
-        said = self.said
-        kind = backend_from(said.backend, _named(said.backend_origin)) if said.backend else None
-        address = said.address_origin if said.address else None
-        backend = said.backend_origin if kind is not None else None
+        request = self.request
+        kind = (
+            backend_from(request.backend, _named(request.backend_origin))
+            if request.backend
+            else None
+        )
+        address = request.address_origin if request.address else None
+        backend = request.backend_origin if kind is not None else None
         if address == FLAG:
-            return self._there("--store")
+            return self._configured_address("--store")
         if kind is not None and backend == FLAG:
             return self._of_kind(kind, "--backend")
         if address == STORE_VARIABLE:
-            return self._there(STORE_VARIABLE)
+            return self._configured_address(STORE_VARIABLE)
         if kind is not None and backend not in (FILE, "default"):
             return self._of_kind(kind, str(backend))
-        return self._configured(kind) or self._looked_for(agents)
+        return self._configured(kind) or self._existing_or_default(agents)
 
     def _configured(self, kind: BackendChoice | None) -> StoreChoice | None:
-        said = self.said
-        why = said.address_origin if said.address_origin != FILE else "the configuration file"
-        if said.address:
-            if kind is not None and kind != backend_of(said.address):
+        request = self.request
+        why = request.address_origin if request.address_origin != FILE else "the configuration file"
+        if request.address:
+            if kind is not None and kind != backend_of(request.address):
                 raise ConfigError(
                     f"the address is not that of a {kind} store",
                     field="store.backend",
                     hint="Set only one: store.address or store.backend.",
                 )
-            return self._there(why)
+            return self._configured_address(why)
         return None if kind is None else self._of_kind(kind, "the configuration file")
 
-    def _looked_for(self, agents: Sequence[str]) -> StoreChoice:
-        found = found_graph(self.home, self.flat_graph, agents)
-        if found is not None:
-            return self._of_kind(BackendChoice.GRAPH_DB, f"{found} is there")
+    def _existing_or_default(self, agents: Sequence[str]) -> StoreChoice:
+        graph = found_graph(self.home, self.flat_graph, agents)
+        if graph is not None:
+            return self._of_kind(BackendChoice.GRAPH_DB, f"{graph} is there")
         return self._of_kind(BackendChoice.SQLITE, "default")
 
-    def _there(self, why: str) -> StoreChoice:
-        address = self.said.address
+    def _configured_address(self, why: str) -> StoreChoice:
+        address = self.request.address
         return StoreChoice(backend=backend_of(address), address=address, why=why, stated=True)
 
     def _of_kind(self, kind: BackendChoice, why: str) -> StoreChoice:
         """Return the store of a kind: the configured one if it is of that kind."""
-        if self.said.address and backend_of(self.said.address) is kind:
-            return StoreChoice(backend=kind, address=self.said.address, why=why, stated=True)
+        if self.request.address and backend_of(self.request.address) is kind:
+            return StoreChoice(backend=kind, address=self.request.address, why=why, stated=True)
         if kind is BackendChoice.POSTGRES:
             raise ConfigError(
                 "this backend is a server, and no address is given",
-                field=_named(self.said.backend_origin),
+                field=_named(self.request.backend_origin),
                 hint="Set it: --store postgresql://USER@HOST/DATABASE, or SATCHEL_STORE.",
             )
         path = self.flat_graph if kind is BackendChoice.GRAPH_DB else self._sqlite()

@@ -84,23 +84,23 @@ class Repository:
         """Close its files."""
         self._held.close()
 
-    def _listed(self, place: str) -> list[tuple[str, str]]:
+    def _listed(self, path: str) -> list[tuple[str, str]]:
         with suppress(InputError):
-            return [(name, kind) for name, kind in self._folder.listing(place)]
+            return [(name, kind) for name, kind in self._folder.listing(path)]
         return []
 
     def _pack(self, name: str) -> "_Pack":
-        place = f".git/objects/pack/{name}"
-        index = self._folder.read(f"{place}.idx", limit=_MOST_INDEX)
-        stream = self._held.enter_context(self._folder.open(f"{place}.pack"))
+        path = f".git/objects/pack/{name}"
+        index = self._folder.read(f"{path}.idx", limit=_MOST_INDEX)
+        stream = self._held.enter_context(self._folder.open(f"{path}.pack"))
         return _Pack(index, stream)
 
     def _head(self) -> str:
         """Return the hash of the newest commit of the current branch."""
-        said = self._text(".git/HEAD")
-        if not said.startswith("ref: "):
-            return _hash(said)
-        branch = said.removeprefix("ref: ")
+        head = self._text(".git/HEAD")
+        if not head.startswith("ref: "):
+            return _hash(head)
+        branch = head.removeprefix("ref: ")
         if _is_branch(branch) is None:
             raise MalformedError("no branch is checked out")
         with suppress(InputError):
@@ -110,8 +110,8 @@ class Repository:
                 return _hash(line[: _HASH * 2].decode("ascii", "replace"))
         raise MalformedError("there are no commits yet")
 
-    def _text(self, place: str) -> str:
-        return self._folder.read(place, limit=_SMALL).decode("ascii", "replace").strip()
+    def _text(self, path: str) -> str:
+        return self._folder.read(path, limit=_SMALL).decode("ascii", "replace").strip()
 
     # -- commits ---------------------------------------------------------------------------
 
@@ -203,9 +203,9 @@ class Repository:
     def _packed(self, name: str, depth: int) -> tuple[str, bytes]:
         key = bytes.fromhex(name)
         for pack in self._packs:
-            place = pack.place_of(key)
-            if place is not None:
-                return self._at(pack, place, depth)
+            offset = pack.place_of(key)
+            if offset is not None:
+                return self._at(pack, offset, depth)
         raise MalformedError(f"the object {name[:12]} is missing")
 
     def _at(self, pack: "_Pack", offset: int, depth: int) -> tuple[str, bytes]:
@@ -259,10 +259,10 @@ class _Pack:
         at = bisect_left(range(count), key, key=lambda n: names[_HASH * n : _HASH * (n + 1)])
         if at == count or names[_HASH * at : _HASH * (at + 1)] != key:
             return None
-        place = self._places[at]
-        if place < _FAR:
-            return place
-        return int(struct.unpack_from(">Q", self._far, 8 * (place - _FAR))[0])
+        offset = self._places[at]
+        if offset < _FAR:
+            return offset
+        return int(struct.unpack_from(">Q", self._far, 8 * (offset - _FAR))[0])
 
     def head_at(self, offset: int) -> tuple[int, int, int, bytes | None]:
         """Return the kind and size of the object at an offset, and its delta base."""

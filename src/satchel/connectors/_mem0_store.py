@@ -176,7 +176,7 @@ def payload_of_row(row: Row, report: Report, example: str) -> Payload:
         if target is not None:
             payload[target] = decode_foreign(part)
         elif part is not None:
-            report.lost(_said(name), _NO_PLACE, example=example)
+            report.lost(_field_name(name), _NO_PLACE, example=example)
     lemmas = "textLemmatized" if names is _TYPESCRIPT else "text_lemmatized"
     payload.setdefault(lemmas, payload.get("data"))
     metadata = decode_foreign(row.get("metadata") or {})
@@ -191,7 +191,7 @@ def payload_of_row(row: Row, report: Report, example: str) -> Payload:
     return payload
 
 
-def _said(name: str) -> str:
+def _field_name(name: str) -> str:
     return {"categories": "tags", "app_id": "scope/app"}.get(name, name)
 
 
@@ -206,9 +206,9 @@ def point_id(entry: Entry, oldest: str) -> tuple[str | int, bool]:
     if origin is None or origin.id is None:
         return str(uuid5(_SPACE, oldest)), True
     if origin.provider == NAME:
-        kept = _own_id(origin.id)
-        if kept is not None:
-            return kept, True
+        identity = _own_id(origin.id)
+        if identity is not None:
+            return identity, True
     parts = (origin.provider, origin.source, origin.id)
     return str(uuid5(_SPACE, repr(parts))), origin.provider != NAME
 

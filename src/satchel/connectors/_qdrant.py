@@ -44,9 +44,9 @@ def pickled(value: Any) -> bytes:
 
 def point(identity: str | int, vectors: dict[str, Any], payload: dict[str, Any]) -> Model:
     """Return a point of Qdrant's local mode, ready to be pickled."""
-    found = Model(Global(POINTS, "PointStruct"))
-    found.members = {"id": identity, "vector": vectors, "payload": payload}
-    return found
+    model = Model(Global(POINTS, "PointStruct"))
+    model.members = {"id": identity, "vector": vectors, "payload": payload}
+    return model
 
 
 def _write(value: Any, out: bytearray) -> None:
@@ -364,10 +364,10 @@ def _locked(path: Path, *, writes: bool) -> int | None:
     try:
         fcntl.flock(handle, (fcntl.LOCK_EX if writes else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        who = _holder(os.fstat(handle).st_ino)
+        holder = _holder(os.fstat(handle).st_ino)
         os.close(handle)
         raise LockedError(
-            f"{who or 'another process'} has this store open",
+            f"{holder or 'another process'} has this store open",
             file=str(path.parent),
             hint="Close the program that uses it, or read a copy of the folder.",
         ) from error
@@ -452,10 +452,10 @@ class Points:
 
     def get(self, identity: Identity) -> QdrantPoint | None:
         """Return one point."""
-        found = list(
+        rows = list(
             self._database.rows("SELECT rowid, point FROM points WHERE id = ?", _key(identity))
         )
-        return self._point(*found[0]) if found else None
+        return self._point(*rows[0]) if rows else None
 
     def put(self, points: Sequence[tuple[Identity, dict[str, Any], dict[str, Any]]]) -> None:
         """Write points with their vectors and payloads; durable on return.

@@ -113,10 +113,10 @@ class ChromaLocal:
 def _start(cursor: str | None) -> int:
     if cursor is None:
         return 0
-    found = _CURSOR.fullmatch(cursor)
-    if found is None:
+    match = _CURSOR.fullmatch(cursor)
+    if match is None:
         raise MalformedError("no page starts at this cursor", field="cursor")
-    return int(found[1])
+    return int(match[1])
 
 
 def _chosen(segments: Sequence[ChromaSegment], address: ChromaAddress) -> ChromaSegment:

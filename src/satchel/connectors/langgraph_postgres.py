@@ -348,10 +348,10 @@ class LangGraphAddress:
         Raises:
             UsageError: If it is not valid; no part that may be a password is in the message.
         """
-        found = connection.read_address(of_server(text), schema=_SCHEMA)
-        if found.bank is not None:
+        parsed = connection.read_address(of_server(text), schema=_SCHEMA)
+        if parsed.bank is not None:
             raise UsageError("a LangGraph store has no banks", field="bank")
-        return cls(found.url, found.name, found.schema)
+        return cls(parsed.url, parsed.name, parsed.schema)
 
 
 class LangGraphPostgres:
@@ -454,7 +454,7 @@ class LangGraphPostgres:
         self._end()
         self._connection.execute(_SNAPSHOT)
         self._open = self._connection.cursor("satchel_items")
-        assert self._columns is not None  # noqa: S101 - whoever asks has looked
+        assert self._columns is not None  # noqa: S101 - the caller checked it
         self._open.execute(*query(self.address.schema, self._columns, after, self._most))
 
     def _end(self) -> None:

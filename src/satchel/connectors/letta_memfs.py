@@ -51,7 +51,7 @@ def entry_of(path: str, text: str, began: str | None, changed: str | None) -> En
     """
     front = split(text)
     values = values_in(front.raw) if front.is_there else {}
-    members: dict[str, Any] = {name: values[name] for name in _said(values)}
+    members: dict[str, Any] = {name: values[name] for name in _known_members(values)}
     words = front.body.removesuffix("\n")
     end = "\n" if front.body.endswith("\n") else ""
     if front.raw != _front(path, words, members):
@@ -68,11 +68,11 @@ def entry_of(path: str, text: str, began: str | None, changed: str | None) -> En
     )
 
 
-def _said(values: dict[str, Any]) -> list[str]:
+def _known_members(values: dict[str, Any]) -> list[str]:
     """Return the members of front matter that have a meaning to Letta, and are valid."""
-    found = [name for name in (DESCRIPTION, _SKILL) if type(values.get(name)) is str]
-    found += [_READ_ONLY] if type(values.get(_READ_ONLY)) is bool else []
-    return found + ([_LIMIT] if type(values.get(_LIMIT)) is int else [])
+    names = [name for name in (DESCRIPTION, _SKILL) if type(values.get(name)) is str]
+    names += [_READ_ONLY] if type(values.get(_READ_ONLY)) is bool else []
+    return names + ([_LIMIT] if type(values.get(_LIMIT)) is int else [])
 
 
 def _class_of(path: str) -> type[Semantic] | type[Identity] | type[Procedural]:
@@ -126,7 +126,10 @@ def file_of(record: Sealed, entry: Entry, path: str, report: Report) -> str:
     origin, words = entry.origin, entry.text or ""
     known = origin is not None and origin.provider in {MEMFS, NAME}
     members = origin.as_written if known and origin is not None else {}
-    front, end = _front(path, words, {name: members[name] for name in _said(members)}), "\n"
+    front, end = (
+        _front(path, words, {name: members[name] for name in _known_members(members)}),
+        "\n",
+    )
     if origin is not None and origin.provider == MEMFS and origin.id == path:
         raw = members.get("front", front)
         again = split(f"{raw}{words}")
@@ -195,10 +198,10 @@ def is_memfs(folder: Path) -> bool:
     try:
         if not (folder / SYSTEM).is_dir():
             return False
-        with ContainedFolder(folder / SYSTEM) as there:
-            names = [n for n, kind in there.listing() if kind == "file" and n.endswith(_ENDING)]
+        with ContainedFolder(folder / SYSTEM) as memory:
+            names = [n for n, kind in memory.listing() if kind == "file" and n.endswith(_ENDING)]
             for name in names[:_LOOKED_AT]:
-                with there.open(name) as stream:
+                with memory.open(name) as stream:
                     front = split(stream.read(_LOOKED_BYTES).decode("utf-8", "replace"))
                 if front.is_there and DESCRIPTION in values_in(front.raw):
                     return True
@@ -256,19 +259,19 @@ class LettaMemfs:
             address.folder, create=options.writes and not options.dry_run
         )
         try:
-            self._look(with_history=not options.writes)
+            self._scan(with_history=not options.writes)
         except BaseException:
             self.close()
             raise
 
     # -- reading -------------------------------------------------------------------------------
 
-    def _look(self, *, with_history: bool) -> None:
+    def _scan(self, *, with_history: bool) -> None:
         """Find the files and their earlier texts."""
-        self._files = set(self._found(()))
-        if with_history and ".git" in {name for name, _ in self._there.listing()}:
+        self._files = set(self._walk(()))
+        if with_history and ".git" in {name for name, _ in self._memory_folder.listing()}:
             try:
-                self._history = Repository(self._there)
+                self._history = Repository(self._memory_folder)
                 self._versions = _versions(self._history)
             except (InputError, PathRefusedError) as error:
                 self._versions, self._no_history = {}, error.message
@@ -276,14 +279,14 @@ class LettaMemfs:
         self._paths = sorted(self._files | gone)
 
     @property
-    def _there(self) -> ContainedFolder:
-        assert self._folder is not None  # noqa: S101 - whoever asks has opened it
+    def _memory_folder(self) -> ContainedFolder:
+        assert self._folder is not None  # noqa: S101 - the caller opened it
         return self._folder
 
-    def _found(self, below: tuple[str, ...]) -> Iterator[str]:
+    def _walk(self, below: tuple[str, ...]) -> Iterator[str]:
         if len(below) > _DEEPEST:
             raise LimitError(f"folders can be nested at most {_DEEPEST} deep", file="/".join(below))
-        for name, kind in self._there.listing(below):
+        for name, kind in self._memory_folder.listing(below):
             self._seen += 1
             if self._seen > _MOST_FILES:
                 raise LimitError(f"a folder can have at most {_MOST_FILES:,} files")
@@ -291,7 +294,7 @@ class LettaMemfs:
             if name.startswith("."):
                 continue
             if kind == "folder":
-                yield from self._found((*below, name))
+                yield from self._walk((*below, name))
             elif kind == "file" and name.endswith(_ENDING):
                 yield path
             else:
@@ -301,7 +304,7 @@ class LettaMemfs:
         """List files from ``cursor``, each with its earlier texts."""
         start = 0 if cursor is None else self._start(cursor)
         if cursor is None:
-            self._tell(report)
+            self._report_problems(report)
         refuse = ReadContext(report=report, skip_bad=self._options.skip_bad).refuse
         items, past = list[Entry](), list[PastVersion]()
         for path in self._paths[start : start + _TOGETHER]:
@@ -319,12 +322,12 @@ class LettaMemfs:
     def _start(self, cursor: str) -> int:
         number = cursor.removeprefix(_CURSOR)
         if cursor.startswith(_CURSOR) and number.isdecimal() and number.isascii():
-            found = int(number[:9])
-            if 0 < found < len(self._paths) and found % _TOGETHER == 0 and str(found) == number:
-                return found
+            start = int(number[:9])
+            if 0 < start < len(self._paths) and start % _TOGETHER == 0 and str(start) == number:
+                return start
         raise MalformedError("no page starts at this cursor", field="cursor")
 
-    def _tell(self, report: Report) -> None:
+    def _report_problems(self, report: Report) -> None:
         for path in self._odd:
             report.lost("file", "neither a folder nor Markdown", example=path[:200])
         if self._no_history is not None:
@@ -335,7 +338,9 @@ class LettaMemfs:
         """Return a file as a memory, with its earlier versions."""
         text = None
         if path in self._files:
-            text = self._decoded(self._there.read(path, limit=self._options.limits.entry_bytes))
+            text = self._decoded(
+                self._memory_folder.read(path, limit=self._options.limits.entry_bytes)
+            )
         versions = self._versions.get(path, [])
         began = versions[0][1] if versions else None
         texts, changed = self._earlier_texts(path, report), None
@@ -399,7 +404,7 @@ class LettaMemfs:
         existing = None
         if self._folder is not None:
             try:
-                existing = self._there.read(path, limit=self._options.limits.entry_bytes)
+                existing = self._memory_folder.read(path, limit=self._options.limits.entry_bytes)
             except UnreadableError:
                 existing = None
             except InputError as error:
@@ -411,8 +416,8 @@ class LettaMemfs:
             return WriteResult(record.id, None, _OTHER_VERSION)
         if not self._options.dry_run:
             if "/" in path:
-                self._there.make_folder(path.rpartition("/")[0])
-            self._there.write(path, text.encode())
+                self._memory_folder.make_folder(path.rpartition("/")[0])
+            self._memory_folder.write(path, text.encode())
             self._files.add(path)
             self._paths = sorted(self._files)
         return WriteResult(record.id, path)

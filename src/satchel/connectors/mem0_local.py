@@ -138,15 +138,15 @@ class Mem0History:
         rows = [msgspec.json.decode(value) for value in self._sorted.of(f"memory {memory}")]
         versions = list[Mem0Version]()
         for row in rows:
-            _follow(versions, row, owner)
+            _apply_change(versions, row, owner)
         return versions
 
     def deleted(self, after: int | None, limit: int) -> list[tuple[int, str, str | None]]:
         """Return the positions, IDs and times of deletions after a position, in order."""
-        found = self._sorted.since(_GONE, after, limit)
+        rows = self._sorted.since(_GONE, after, limit)
         return [
             (place, *msgspec.json.decode(value, type=tuple[str, str | None]))
-            for place, value in found
+            for place, value in rows
         ]
 
     def close(self) -> None:
@@ -173,7 +173,7 @@ def _keyed(database: Database) -> Iterator[tuple[str, int, bytes]]:
             deletions += 1
 
 
-def _follow(versions: list[Mem0Version], row: Row, owner: Row) -> None:
+def _apply_change(versions: list[Mem0Version], row: Row, owner: Row) -> None:
     """Apply a change of a memory to its versions."""
     memory, old, new = row["memory_id"], _text(row["old_memory"]), _text(row["new_memory"])
     last = versions[-1] if versions else None
@@ -193,9 +193,9 @@ def _follow(versions: list[Mem0Version], row: Row, owner: Row) -> None:
 def _shown_history(row: Row, text: str, owner: Row, *, first: bool) -> Row:
     """Return a version as a row of ``get_all()``; its metadata is unknown."""
     created = row["created_at"]
-    said = {"created_at": created, "updated_at": created if first else row["updated_at"]}
-    said |= {name: row[name] for name in ("actor_id", "role")}
-    known = {name: part for name, part in said.items() if part is not None}
+    members = {"created_at": created, "updated_at": created if first else row["updated_at"]}
+    members |= {name: row[name] for name in ("actor_id", "role")}
+    known = {name: part for name, part in members.items() if part is not None}
     return {
         "id": row["memory_id"],
         "memory": text,
@@ -312,10 +312,10 @@ _DEFAULT = ""
 
 def default_vector(vectors: Any) -> list[float] | None:
     """Return the vector of a point that Mem0 compares, or None if it has no dense one."""
-    found = vectors.get(_DEFAULT) if isinstance(vectors, dict) else vectors
-    if not isinstance(found, list) or not found:
+    vector = vectors.get(_DEFAULT) if isinstance(vectors, dict) else vectors
+    if not isinstance(vector, list) or not vector:
         return None
-    return found if all(type(number) in (int, float) for number in found) else None
+    return vector if all(type(number) in (int, float) for number in vector) else None
 
 
 def kept_vector(vector: list[float], text: str) -> dict[str, Any]:
@@ -325,10 +325,10 @@ def kept_vector(vector: list[float], text: str) -> dict[str, Any]:
 
 def vector_of(entry: Entry) -> list[float] | None:
     """Return the vector that came with a memory; None if its text has changed since."""
-    kept = None if entry.origin is None else entry.origin.as_written.get(VECTOR)
-    if not isinstance(kept, dict) or kept.get("hash") != hash_of(entry.text or ""):
+    stored = None if entry.origin is None else entry.origin.as_written.get(VECTOR)
+    if not isinstance(stored, dict) or stored.get("hash") != hash_of(entry.text or ""):
         return None
-    vector = default_vector(kept.get("numbers"))
+    vector = default_vector(stored.get("numbers"))
     return None if vector is None else [float(number) for number in vector]
 
 
@@ -438,9 +438,9 @@ class Mem0Local:
                 raise MalformedError("no page starts at this cursor", field="cursor")
             return Page([], self._first_deleted())
         refuse = ReadContext(report=report, skip_bad=self._options.skip_bad).refuse
-        found, following = self._points.page(after, _TOGETHER, refuse)
+        points, following = self._points.page(after, _TOGETHER, refuse)
         items, past = list[Entry](), list[PastVersion]()
-        for each in found:
+        for each in points:
             try:
                 entry, before = self._entry(each)
             except MalformedError as error:
@@ -482,30 +482,30 @@ class Mem0Local:
         """Return the cursor of the first deleted memories."""
         if not self._options.include_deleted or self._read_history() is None:
             return None
-        return "deleted/" if self._gone(None) else None
+        return "deleted/" if self._deletions(None) else None
 
     def _deleted_page(self, after: int | None) -> Page:
         if not self._options.include_deleted or (after is not None and not self._existed(after)):
             raise MalformedError("no page starts at this cursor", field="cursor")
-        deleted = self._gone(after)
+        deleted = self._deletions(after)
         past = list[PastVersion]()
         for _, memory, at in deleted[:_TOGETHER]:
             past += self._ended(memory, at)
         more = len(deleted) > _TOGETHER
         return Page([], f"deleted/{deleted[_TOGETHER - 1][0]}" if more else None, past)
 
-    def _gone(self, after: int | None) -> list[tuple[int, str, str | None]]:
+    def _deletions(self, after: int | None) -> list[tuple[int, str, str | None]]:
         history = self._read_history()
         return [] if history is None else history.deleted(after, _TOGETHER + 1)
 
-    def _existed(self, place: int) -> bool:
-        found = self._gone(place - 1)
-        return len(found) > 1 and found[0][0] == place
+    def _existed(self, position: int) -> bool:
+        deleted = self._deletions(position - 1)
+        return len(deleted) > 1 and deleted[0][0] == position
 
     def _ended(self, memory: str, at: str | None) -> list[PastVersion]:
         """Return the versions of a deleted memory; none if it exists again."""
         history = self._read_history()
-        if history is None or (self._points is not None and self._is_there(memory)):
+        if history is None or (self._points is not None and self._has_point(memory)):
             return []
         versions = history.of(memory, {})
         if not versions:
@@ -517,8 +517,8 @@ class Mem0Local:
         ]
         return [*past, PastVersion(_past(versions[-1]), "deleted", read_time(at) if at else None)]
 
-    def _is_there(self, memory: str) -> bool:
-        assert self._points is not None  # noqa: S101 - asked before
+    def _has_point(self, memory: str) -> bool:
+        assert self._points is not None  # noqa: S101 - the caller checked it
         whole: Identity = int(memory) if memory.isascii() and memory.isdecimal() else memory
         return self._points.get(whole) is not None
 
@@ -671,10 +671,10 @@ class Mem0Local:
 
 
 def _read_cursor(cursor: str) -> tuple[str, int | None]:
-    found = _CURSOR.fullmatch(cursor)
-    if found is None or (found[1] == "points" and not found[2]):
+    match = _CURSOR.fullmatch(cursor)
+    if match is None or (match[1] == "points" and not match[2]):
         raise MalformedError("no page starts at this cursor", field="cursor")
-    return found[1], int(found[2]) if found[2] else None
+    return match[1], int(match[2]) if match[2] else None
 
 
 def _changed(row: Row) -> str | None:

@@ -45,9 +45,9 @@ def shown(vectors: Any) -> Any:
     if isinstance(vectors, Model):
         return {name: shown(vectors.members.get(name)) for name in _PARTS}
     if isinstance(vectors, dict):
-        found = {name: shown(one) for name, one in vectors.items()}
+        named = {name: shown(one) for name, one in vectors.items()}
         return (
-            found.get(_ALONE) if [*found] == [_ALONE] else encode_foreign(found) if found else None
+            named.get(_ALONE) if [*named] == [_ALONE] else encode_foreign(named) if named else None
         )
     return None if vectors is None else encode_foreign(as_json(vectors))
 
@@ -104,9 +104,9 @@ def _are_numbers(row: Any) -> bool:
 
 
 def _sparse(parts: Row) -> Model:
-    found = Model(_SPARSE)
-    found.members = {name: parts.get(name) for name in _PARTS}
-    return found
+    model = Model(_SPARSE)
+    model.members = {name: parts.get(name) for name in _PARTS}
+    return model
 
 
 def kinds_of(config: Any) -> Row:
@@ -291,10 +291,10 @@ class QdrantLocal:
         """List points from ``cursor``."""
         after = None
         if cursor is not None:
-            found = _CURSOR.fullmatch(cursor)
-            if found is None or self._points is None:
+            match = _CURSOR.fullmatch(cursor)
+            if match is None or self._points is None:
                 raise MalformedError("no page starts at this cursor", field="cursor")
-            after = int(found[1])
+            after = int(match[1])
         if self._points is None:
             return Page([], None)
         refuse = ReadContext(report=report, skip_bad=self._options.skip_bad).refuse

@@ -140,10 +140,10 @@ def _deep() -> ValueRefusedError:
 
 def _under(error: SatchelError, step: object) -> SatchelError:
     """Prepend one step to the error's pointer, escaped according to RFC 6901."""
-    shown = repr(step) if not isinstance(step, str | int) else str(step)
-    shown = shown[:_SHOWN].encode("utf-8", "backslashreplace").decode()
-    shown = shown.replace("~", "~0").replace("/", "~1")
-    error.field = f"{shown}/{error.field}" if error.field else shown
+    token = repr(step) if not isinstance(step, str | int) else str(step)
+    token = token[:_SHOWN].encode("utf-8", "backslashreplace").decode()
+    token = token.replace("~", "~0").replace("/", "~1")
+    error.field = f"{token}/{error.field}" if error.field else token
     return error
 
 
@@ -294,9 +294,9 @@ def unheld_number(value: dict[str, Any]) -> str | None:
     """
     if len(value) != 1 or _FLOAT not in value:
         return None
-    found = _restored(_FLOAT, value[_FLOAT])
+    number = _restored(_FLOAT, value[_FLOAT])
     text = str(value[_FLOAT])
-    return text if not math.isfinite(found) or not represents(text, found) else None
+    return text if not math.isfinite(number) or not represents(text, number) else None
 
 
 def unescape_keys(value: Any) -> Any:

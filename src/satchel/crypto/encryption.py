@@ -144,10 +144,12 @@ class Unlocker:
                     self.require_passphrase(f"the identity in {path}"),
                 )
             return
-        found = [line.strip() for line in data.split(b"\n") if line.strip()[:1] not in (b"", b"#")]
-        if not found or not all(line.startswith(SECRET.encode()) for line in found):
+        identities = [
+            line.strip() for line in data.split(b"\n") if line.strip()[:1] not in (b"", b"#")
+        ]
+        if not identities or not all(line.startswith(SECRET.encode()) for line in identities):
             raise MalformedError("it contains no age identity", file=str(path))
-        yield from (line.decode("ascii", "replace") for line in found)
+        yield from (line.decode("ascii", "replace") for line in identities)
 
 
 def parse_identity_file(data: bytes) -> IdentityFile:
@@ -247,9 +249,9 @@ def check_recipient(text: str) -> str:
     try:
         return str(pyrage.x25519.Recipient.from_str(text))
     except pyrage.RecipientError:
-        shown = "a secret identity" if text.upper().startswith("AGE-SECRET") else repr(text[:80])
+        quoted = "a secret identity" if text.upper().startswith("AGE-SECRET") else repr(text[:80])
         raise UsageError(
-            f"not a recipient: {shown}", field="encrypt-to", hint="A recipient starts with age1."
+            f"not a recipient: {quoted}", field="encrypt-to", hint="A recipient starts with age1."
         ) from None
 
 
@@ -416,10 +418,10 @@ def _scrypt_work(head: bytes) -> int | None:
     header, end, _ = head.partition(b"\n--- ")
     if not end:
         raise EncryptionError("the encrypted file is truncated, or its header is too long")
-    asked = _SCRYPT.findall(header)
-    if not asked and b"\n-> scrypt" in header:
+    matches = _SCRYPT.findall(header)
+    if not matches and b"\n-> scrypt" in header:
         raise MalformedError("not an age header")
-    return max(map(int, asked)) if asked else None
+    return max(map(int, matches)) if matches else None
 
 
 def _unarmored(head: bytes) -> bytes:
@@ -625,10 +627,10 @@ def open_store_key(content: bytes, unlocking: Unlocker) -> StoreKey:
             " SATCHEL_FILE_PASSPHRASE, satchel --passphrase-file FILE, or a terminal.",
         ) from error
     try:
-        found = msgspec.convert(decode_canonical(opened.getvalue()), resolved(_StoredKey))
+        stored = msgspec.convert(decode_canonical(opened.getvalue()), resolved(_StoredKey))
     except (msgspec.ValidationError, MalformedError):
         raise MalformedError("not a store key") from None
-    return _noted(StoreKey(bytes.fromhex(found.key), content))
+    return _noted(StoreKey(bytes.fromhex(stored.key), content))
 
 
 def _noted(key: StoreKey) -> StoreKey:

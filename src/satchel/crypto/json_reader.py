@@ -626,9 +626,9 @@ def _note_numbers(value: Any, pointer: str, numbers: dict[str, str]) -> None:
         if _is_vector(value):
             numbers[pointer] = _ALL
             return
-        for place, part in enumerate(value):
+        for index, part in enumerate(value):
             if type(part) is float or type(part) is dict or type(part) is list:
-                _note_numbers(part, f"{pointer}/{place}", numbers)
+                _note_numbers(part, f"{pointer}/{index}", numbers)
 
 
 def _write_number(row: dict[str, Any], pointer: str, text: Any) -> None:
@@ -645,10 +645,10 @@ def _write_number(row: dict[str, Any], pointer: str, text: Any) -> None:
             holder[key] = part = part.copy() if type(part) in (dict, list) else part
             holder = part
         key = int(steps[-1]) if type(holder) is list else steps[-1]
-        there = holder[key]
-        if text == _ALL and type(there) is list:
-            holder[key] = [float(item) if type(item) is int else item for item in there]
-        elif type(there) in (int, float) and there == float(text):
+        existing = holder[key]
+        if text == _ALL and type(existing) is list:
+            holder[key] = [float(item) if type(item) is int else item for item in existing]
+        elif type(existing) in (int, float) and existing == float(text):
             holder[key] = float(text)
     except (KeyError, IndexError, TypeError, ValueError):
         return

@@ -313,10 +313,10 @@ def unwrap(wrapped: WrappedSecret, bound: bytes, passphrase: str) -> bytes | Non
 
 
 def _bytes(text: str) -> bytes:
-    found = base64.b64decode(text, validate=True)
-    if base64.b64encode(found).decode() != text:  # unused bits
+    decoded = base64.b64decode(text, validate=True)
+    if base64.b64encode(decoded).decode() != text:  # unused bits
         raise ValueError("not canonical base64")
-    return found
+    return decoded
 
 
 FORMAT = "satchel-key/1"

@@ -419,10 +419,10 @@ def unrevoked_end(keys: KeyState, key: str, since: int) -> int | None:
         key: The key.
         since: Log position of the last adoption, before which others were owners; 0 for none.
     """
-    found = keys.last_end(key)
-    if found is None or found.action == REVOKED or found.place < since:
+    end = keys.last_end(key)
+    if end is None or end.action == REVOKED or end.place < since:
         return None
-    return found.place
+    return end.place
 
 
 OWNER_ADDED = "owner_added"
@@ -505,10 +505,10 @@ def require_enough(
                 drawn=[item.body for item in drawn],
             )
         return
-    there = len(by & (keys.owners - {but}))
+    signers = len(by & (keys.owners - {but}))
     raise ThresholdError(
         f"{keys.threshold} of the {len(keys.owners)} owners of the bank must sign this, and "
-        f"{there} did",
+        f"{signers} did",
         field="key",
         hint=f"Add more of their keys: --co-signer NAME. {_ELSEWHERE}",
         drawn=[item.body for item in drawn],

@@ -478,9 +478,9 @@ def verify_entries(
         and not any(over_bounds(*one, limits) for one in _large(models, lines, limits))
     ):
         proved = [
-            found
-            for found, line in zip(proved, lines, strict=True)
-            if _is_valid(*found[:2], line, limits, ordinary=ordinary)
+            parts
+            for parts, line in zip(proved, lines, strict=True)
+            if _is_valid(*parts[:2], line, limits, ordinary=ordinary)
         ]
     if not _have_valid_digits([model for model, _, _ in proved]):
         proved.clear()
@@ -648,11 +648,13 @@ def seal_many(
     """
     prepared = _with_nonces(drafts, nonces)
     results: list[Sealed | None] = [None] * len(drafts)
-    for cls, places in _by_class(drafts).items():
-        named = [cast("Entry", prepared[place]) for place in places]
-        given = [drafts[place] for place in places]
-        for place, record in zip(places, _sealed(_TAGS[cls], named, given, limits), strict=True):
-            results[place] = record
+    for cls, positions in _by_class(drafts).items():
+        named = [cast("Entry", prepared[position]) for position in positions]
+        unsealed = [drafts[position] for position in positions]
+        for position, record in zip(
+            positions, _sealed(_TAGS[cls], named, unsealed, limits), strict=True
+        ):
+            results[position] = record
     for record, draft in zip(results, prepared, strict=True):
         yield record or seal(_without_stand_in(draft), limits=limits)
 
@@ -660,9 +662,9 @@ def seal_many(
 def _by_class(drafts: Sequence[Model]) -> dict[type[Model], list[int]]:
     """Return the positions of new entries by class, for classes with enough of them."""
     positions = dict[type[Model], list[int]]()
-    for place, draft in enumerate(drafts):
+    for index, draft in enumerate(drafts):
         if type(draft) in _TAGS and draft.nonce is None and draft.id is None:
-            positions.setdefault(type(draft), []).append(place)
+            positions.setdefault(type(draft), []).append(index)
     return {cls: places for cls, places in positions.items() if len(places) >= _LEAST}
 
 
@@ -757,9 +759,9 @@ def _equal_entries(
     not send its whole batch to the slow path.
     """
     whole = {position: model for position, model in enumerate(models) if model is not None}
-    found = [*whole.values()]
-    given = drafts if len(found) == len(drafts) else [drafts[position] for position in whole]
-    if [*map(content_of, found)] == [*map(content_of, given)] and have_plain_numbers(found):
+    entries = [*whole.values()]
+    unsealed = drafts if len(entries) == len(drafts) else [drafts[position] for position in whole]
+    if [*map(content_of, entries)] == [*map(content_of, unsealed)] and have_plain_numbers(entries):
         return whole
     return {
         position: model

@@ -381,9 +381,9 @@ def require_possession(
         TokenTimeError: If it is too old, or from the future.
     """
     action, args = expected
-    found = verify_proof(chain, proof, verifier, moment, action)
-    require_arguments(found, args)
-    return found
+    possession = verify_proof(chain, proof, verifier, moment, action)
+    require_arguments(possession, args)
+    return possession
 
 
 def verify_proof(chain: Chain, proof: Any, verifier: str, moment: str, action: str) -> ProofRequest:

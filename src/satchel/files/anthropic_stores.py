@@ -74,7 +74,7 @@ def from_memories(
     result = FileTransferResult()
     for number, memory in enumerate(memories, 1):
         try:
-            path, text = _said(memory)
+            path, text = _checked_memory(memory)
             if store.current_sha(path) == hashlib.sha256(text.encode()).hexdigest():
                 result.unchanged.append(path)
                 continue
@@ -90,7 +90,7 @@ def from_memories(
     return result
 
 
-def _said(memory: Any) -> tuple[str, str]:
+def _checked_memory(memory: Any) -> tuple[str, str]:
     """Return the path and the text of a memory, verified by its SHA.
 
     Raises:

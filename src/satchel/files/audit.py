@@ -205,10 +205,10 @@ def _backwards(tree: StoreFolder, end: int) -> Iterator[bytes]:
 
 def _event(line: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(line)
+        event = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return event if isinstance(event, dict) else None
 
 
 def _digest(line: str) -> str:

@@ -186,10 +186,10 @@ def follow_into(bank: OpenBank, store: MemoryStore) -> int:
         return _follow_saved(bank, store)
     written, reached = 0, store.revision
     while True:
-        versions = store.changes_since(_known(bank, store), _TOGETHER)
-        batch = _one_each(versions)
+        versions = store.changes_since(_logged_revision(bank, store), _TOGETHER)
+        batch = _distinct_paths(versions)
         if not batch:
-            store.note(mark(bank), max(reached, _known(bank, store)))
+            store.note(mark(bank), max(reached, _logged_revision(bank, store)))
             return written
         written += _append(bank, store, batch)
         store.note(mark(bank), batch[-1].revision)
@@ -197,10 +197,10 @@ def follow_into(bank: OpenBank, store: MemoryStore) -> int:
 
 def _follow_saved(bank: OpenBank, store: MemoryStore) -> int:
     """Log saved changes; the position is stored beside the log, as a working copy is temporary."""
-    known, reached, written = told_of(bank), (store.id, store.saved_revision), 0
+    known, reached, written = last_logged_save(bank), (store.id, store.saved_revision), 0
     versions = store.saved_since(known[1] if known and known[0] == store.id else -1)
     while versions:
-        batch = _one_each(versions[:_TOGETHER])
+        batch = _distinct_paths(versions[:_TOGETHER])
         written += _append(bank, store, batch)
         del versions[: len(batch)]
     if reached[1] >= 0 and reached != known:
@@ -209,12 +209,12 @@ def _follow_saved(bank: OpenBank, store: MemoryStore) -> int:
     return written
 
 
-def told_of(bank: OpenBank) -> tuple[str, int] | None:
+def last_logged_save(bank: OpenBank) -> tuple[str, int] | None:
     """Return the remote store whose changes a bank has logged, and its last logged change."""
     with bank.ledger.reading() as view:
-        found = view.side(_SAVED).get(_SAVED)
+        saved = view.side(_SAVED).get(_SAVED)
     try:
-        return None if found is None else msgspec.json.decode(found, type=tuple[str, int])
+        return None if saved is None else msgspec.json.decode(saved, type=tuple[str, int])
     except msgspec.DecodeError:  # not verified: a position that is too early logs nothing twice
         return None
 
@@ -241,11 +241,11 @@ def mark(bank: OpenBank) -> str:
     return f"logged:{bank.id}"
 
 
-def _known(bank: OpenBank, store: MemoryStore) -> int:
+def _logged_revision(bank: OpenBank, store: MemoryStore) -> int:
     return int(store.noted(mark(bank), 0))
 
 
-def _one_each(versions: list[StoredVersion]) -> list[StoredVersion]:
+def _distinct_paths(versions: list[StoredVersion]) -> list[StoredVersion]:
     """Return versions up to the first repeated path, which starts the next group."""
     seen: set[str] = set()
     batch: list[StoredVersion] = []
@@ -266,9 +266,9 @@ def _append(bank: OpenBank, store: MemoryStore, versions: list[StoredVersion]) -
             if version.path == TRANSCRIPT:
                 continue
             records += _records(view, store, version, screening, replaced)
-        given = view.unchanged(replaced)
+        precondition = view.unchanged(replaced)
     if records:
-        bank.ledger.append(records, precondition=given)
+        bank.ledger.append(records, precondition=precondition)
     return len(records)
 
 

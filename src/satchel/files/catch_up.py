@@ -51,7 +51,7 @@ def is_behind(bank: OpenBank) -> bool:
 
 
 def _is_behind_saved(bank: OpenBank, address: str) -> bool:
-    from satchel.files.bank_files import told_of
+    from satchel.files.bank_files import last_logged_save
     from satchel.files.places import place_of
 
     if monotonic() < _silent.get(address, 0.0):
@@ -68,7 +68,7 @@ def _is_behind_saved(bank: OpenBank, address: str) -> bool:
     if not answers:
         _silent[address] = monotonic() + _NOT_AGAIN
         return False
-    return answers[0] is not None and answers[0] != told_of(bank)
+    return answers[0] is not None and answers[0] != last_logged_save(bank)
 
 
 def log_pending_changes(bank: OpenBank) -> None:

@@ -53,7 +53,7 @@ def adopt_versions(rows: ManifestRows, tree: StoreFolder) -> list[str]:
         except MemoryStoreError as error:
             repairs.append(f"versions/{ascii(folder)[1:-1]} was not adopted: {error.message}")
             continue
-        _keep(rows, path, sorted(snapshots), state)
+        _store_versions(rows, path, sorted(snapshots), state)
     return repairs
 
 
@@ -79,7 +79,9 @@ def _snapshots(
     return snapshots
 
 
-def _keep(rows: ManifestRows, path: str, snapshots: list[_Snapshot], state: bytes | None) -> None:
+def _store_versions(
+    rows: ManifestRows, path: str, snapshots: list[_Snapshot], state: bytes | None
+) -> None:
     """Store the first versions of a path; the last one is its present state, if it exists."""
     for number, snapshot in enumerate(snapshots, 1):
         revision = rows.fact("revision", 0) + 1
@@ -146,11 +148,11 @@ class GroupCommit:
         self.tree = StoreFolder(root)
         self.repairs: list[str] = []
         """Repairs so far."""
-        self.fetch: Fetch = _nowhere
+        self.fetch: Fetch = _no_remote
         """Returns the content of a digest that only the remote place has."""
         self._also = policy.read_only
-        self._anew()
-        in_child(self._anew)
+        self._reset_queue()
+        in_child(self._reset_queue)
         self._boot = _boot()
         own = root / OWN
         self._lock = own / "lock"
@@ -159,12 +161,12 @@ class GroupCommit:
                 self.manifest = FilesManifest(own)
                 self.tree.sweep()
                 self.is_new = self._begin(policy)
-                self._put_right()
+                self._repair_folder()
         except BaseException:
             self.tree.close()
             raise
 
-    def _anew(self) -> None:
+    def _reset_queue(self) -> None:
         self._turn, self._waiting = threading.Lock(), threading.Lock()
         self._queue: list[_Ticket] = []
 
@@ -214,7 +216,7 @@ class GroupCommit:
         """Commit a batch; each change then has its result or error."""
         try:
             with lock_file(self._lock):
-                self._put_right()
+                self._repair_folder()
                 with self.manifest.committing() as rows:
                     group = FileTransaction(rows, self.tree, self._policy(rows), self.fetch)
                     for ticket in batch:
@@ -224,9 +226,9 @@ class GroupCommit:
                 try:
                     self._copy(group)
                     if group.erased and not self.manifest.empty_log():
-                        self._repaired("erased bytes stay in the log until its readers finish")
+                        self._note_repair("erased bytes stay in the log until its readers finish")
                 except SatchelError as error:
-                    self._repaired(f"not copied to the folder yet: {error}")
+                    self._note_repair(f"not copied to the folder yet: {error}")
         except BaseException as error:
             for ticket in batch:
                 if not ticket.done:
@@ -246,9 +248,9 @@ class GroupCommit:
         with self.manifest.committing() as rows:
             policy.write(rows)
             rows.state("store", secrets.token_hex(16))
-            self._repaired(audit.adopt(rows, self.tree))
+            self._note_repair(audit.adopt(rows, self.tree))
             for problem in adopt_versions(rows, self.tree):
-                self._repaired(problem)
+                self._note_repair(problem)
         return True
 
     def _copy(self, group: FileTransaction) -> None:
@@ -262,9 +264,9 @@ class GroupCommit:
             for path in group.erased:
                 self.tree.remove_folder(f"versions/{encoded(path)}")
             if group.audited:
-                self._repaired(audit.write_out(rows, self.tree))
+                self._note_repair(audit.write_out(rows, self.tree))
             if whole and group.changed:
-                self._mark(rows.fact("revision", 0))
+                self._write_mark(rows.fact("revision", 0))
 
     def _attempted(
         self, copy: Callable[..., None], rows: ManifestRows, item: str | StoredVersion
@@ -272,13 +274,13 @@ class GroupCommit:
         try:
             copy(rows, self.tree, item)
         except (MemoryStoreError, OSError) as error:
-            self._repaired(f"not copied to the folder yet: {error}")
+            self._note_repair(f"not copied to the folder yet: {error}")
             return False
         return True
 
-    def _put_right(self) -> None:
+    def _repair_folder(self) -> None:
         """Copy out what a killed writer had committed."""
-        boot, done = self._marked()
+        boot, done = self._read_mark()
         with self.manifest.looking() as rows:
             revision = rows.fact("revision", 0)
             behind = done != revision or boot != self._boot
@@ -287,7 +289,7 @@ class GroupCommit:
         with self.manifest.committing() as rows:
             whole = True
             if boot != self._boot:
-                whole = self._put_all_right(rows)
+                whole = self._repair_all(rows)
             for version in [
                 StoredVersion(*row)
                 for row in rows.all(
@@ -298,11 +300,11 @@ class GroupCommit:
                     whole &= self._attempted(copy_version, rows, version)
                 if self._is_behind(rows, version):
                     whole &= self._attempted(copy_out, rows, version.path)
-            self._repaired(audit.write_out(rows, self.tree))
+            self._note_repair(audit.write_out(rows, self.tree))
             if whole:
-                self._mark(revision)
+                self._write_mark(revision)
 
-    def _put_all_right(self, rows: ManifestRows) -> bool:
+    def _repair_all(self, rows: ManifestRows) -> bool:
         """Compare each file with the manifest after a restart of the machine.
 
         A file that is missing, empty, or an older version of its path is the result of a power loss
@@ -313,7 +315,7 @@ class GroupCommit:
             if row.away:
                 continue
             if self._is_behind(rows, row):
-                self._repaired(f"repaired after an interruption: {row.path}")
+                self._note_repair(f"repaired after an interruption: {row.path}")
                 whole &= self._attempted(copy_out, rows, row.path)
         return whole
 
@@ -332,19 +334,19 @@ class GroupCommit:
         known = "SELECT 1 FROM version WHERE path = ? AND sha = ? LIMIT 1"
         return not data or rows.one(known, at.path, sha) is not None
 
-    def _marked(self) -> tuple[str, int]:
+    def _read_mark(self) -> tuple[str, int]:
         with suppress(OSError, ValueError), self.tree.opened(_MARK, os.O_RDONLY) as handle:
             boot, _, revision = os.pread(handle, 200, 0).decode("ascii").strip().partition(" ")
             return boot, int(revision)
         return "", 0
 
-    def _mark(self, revision: int) -> None:
+    def _write_mark(self, revision: int) -> None:
         with self.tree.opened(_MARK, os.O_RDWR | os.O_CREAT) as handle:
             os.pwrite(handle, f"{self._boot} {revision:<20}\n".encode(), 0)
 
-    def _repaired(self, what: str | None) -> None:
-        if what and what not in self.repairs and len(self.repairs) < _MOST_REPAIRS:
-            self.repairs.append(what)
+    def _note_repair(self, note: str | None) -> None:
+        if note and note not in self.repairs and len(self.repairs) < _MOST_REPAIRS:
+            self.repairs.append(note)
 
 
 def _try(ticket: _Ticket, group: FileTransaction) -> None:
@@ -358,7 +360,7 @@ def _try(ticket: _Ticket, group: FileTransaction) -> None:
         ticket.error = error
 
 
-def _nowhere(sha: str, path: str) -> bytes | None:
+def _no_remote(sha: str, path: str) -> bytes | None:
     del sha, path
     return None
 

@@ -99,10 +99,10 @@ class _Pass:
             path[len(self._prefix) :]: self._store.current_sha(path)
             for path in self._store.list_paths(self._prefix.rstrip("/"))
         }
-        gone = [path for path in self._base if path not in theirs and path in ours]
-        if len(gone) > max(_FEW, len(self._base) // 2) and not delete_many and not read_only:
+        deleted = [path for path in self._base if path not in theirs and path in ours]
+        if len(deleted) > max(_FEW, len(self._base) // 2) and not delete_many and not read_only:
             raise ManyDeletedError(
-                f"{len(gone):,} of {len(self._base):,} files are missing from the folder",
+                f"{len(deleted):,} of {len(self._base):,} files are missing from the folder",
                 file=str(self._folder.path),
                 hint="Check that it is the right folder; to delete them, use delete_many=True.",
             )
@@ -222,9 +222,9 @@ class _Pass:
         if MARKER not in {one.name for one in self._folder.listing()}:
             return
         try:
-            found: Any = json.loads(self._folder.read(MARKER, limit=_MARKER_LIMIT))
-            store, prefix = found["store"], found["prefix"]
-            base = {check_path(path): str(sha) for path, sha in found["agreed"].items()}
+            marker: Any = json.loads(self._folder.read(MARKER, limit=_MARKER_LIMIT))
+            store, prefix = marker["store"], marker["prefix"]
+            base = {check_path(path): str(sha) for path, sha in marker["agreed"].items()}
         except (ValueError, TypeError, KeyError, AttributeError, MemoryStoreError):
             raise RefusedError(
                 f"{MARKER} is damaged, so changes cannot be determined",

@@ -72,17 +72,17 @@ class LocalFileStorage:
         """See ``Place``; a working copy gets the present files."""
         del policy
         if self.exists():
-            self._take(store, frozenset(), strict=False)
+            self._pull(store, frozenset(), strict=False)
 
     def refresh(self, store: GroupCommit, discard: frozenset[str]) -> None:
         """See ``Place``."""
         if self.exists():
-            self._take(store, discard, strict=True)
+            self._pull(store, discard, strict=True)
 
-    def _take(self, store: GroupCommit, discard: frozenset[str], *, strict: bool) -> None:
-        with self._opened(store, _PLAIN) as there:
-            files, changed = _texts(there), _changed_there(store, there)
-            revision = _revision(there)
+    def _pull(self, store: GroupCommit, discard: frozenset[str], *, strict: bool) -> None:
+        with self._opened(store, _PLAIN) as target:
+            files, changed = _texts(target), _changed_there(store, target)
+            revision = _revision(target)
         store.do(_Load(files, changed, revision, discard, strict))
 
     @contextmanager
@@ -105,7 +105,7 @@ class LocalFileStorage:
         finally:
             target.close()
 
-    def bring(self, store: GroupCommit) -> None:
+    def push(self, store: GroupCommit) -> None:
         """See ``Place``."""
         for path in store.tree.files():
             store.do(SyncFromDisk(requested_path=path, actor="outside", trusted=True))

@@ -111,19 +111,19 @@ class FilesManifest:
         self._writing, self._reading = threading.RLock(), threading.RLock()
         self._pid = os.getpid()
         self._writer = self._connected()
-        with self._say(self._writer):
-            self._settle()
+        with self._translated(self._writer):
+            self._require_schema()
         self._reader = self._connected()
 
     def _connected(self) -> apsw.Connection:
         connection = open_for_writing(self.path, busy_ms=_BUSY_MS, vfs=None)
-        with self._say(connection):
+        with self._translated(connection):
             connection.pragma("synchronous", 2)  # FULL: acknowledged commits are on the disk
             connection.pragma("wal_autocheckpoint", _LOG_PAGES)
             connection.pragma("secure_delete", 1)  # deleted bytes are overwritten
         return connection
 
-    def _settle(self) -> None:
+    def _require_schema(self) -> None:
         connection = self._writer
         if connection.pragma("application_id") == 0 and connection.pragma("page_count") == 0:
             connection.pragma("journal_mode", "wal")
@@ -134,9 +134,9 @@ class FilesManifest:
                     connection.pragma("user_version", _VERSION)
         if connection.pragma("application_id") != _APPLICATION:
             raise StoreVersionError("not a manifest of memory files", file=str(self.path))
-        if (found := connection.pragma("user_version")) != _VERSION:
+        if (version := connection.pragma("user_version")) != _VERSION:
             raise StoreVersionError(
-                f"the manifest has version {found}, this program reads {_VERSION}",
+                f"the manifest has version {version}, this program reads {_VERSION}",
                 file=str(self.path),
                 hint="Use a newer version of satchel.",
             )
@@ -146,8 +146,8 @@ class FilesManifest:
 
         Afterwards the log has no deleted bytes.
         """
-        self._here()
-        with self._writing, self._say(self._writer), transaction():
+        self._reopen_after_fork()
+        with self._writing, self._translated(self._writer), transaction():
             row = next(iter(self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")))
         return bool(row[0] == 0)
 
@@ -167,16 +167,16 @@ class FilesManifest:
                 connection.close()
         self._pid = -1
 
-    def _say(self, connection: apsw.Connection) -> Any:
+    def _translated(self, connection: apsw.Connection) -> Any:
         return translated(str(self.path), connection)
 
     @contextmanager
     def committing(self) -> Iterator["ManifestRows"]:
         """Yield rows for writing, committed to the disk when the block ends without an error."""
-        self._here()
+        self._reopen_after_fork()
         with (
             self._writing,
-            self._say(self._writer),
+            self._translated(self._writer),
             transaction() as here,
             immediate(self._writer, here),
         ):
@@ -185,11 +185,11 @@ class FilesManifest:
     @contextmanager
     def looking(self) -> Iterator["ManifestRows"]:
         """Yield the committed rows."""
-        self._here()
-        with self._reading, self._say(self._reader), transaction():
+        self._reopen_after_fork()
+        with self._reading, self._translated(self._reader), transaction():
             yield ManifestRows(self._reader)
 
-    def _here(self) -> None:
+    def _reopen_after_fork(self) -> None:
         if self._pid != os.getpid():
             self._open()
 
@@ -357,10 +357,10 @@ def _read(data: bytes | None) -> dict[str, Any]:
     if data is None or len(data) > _LARGEST_SIDECAR:
         return {}
     try:
-        found = json.loads(data)
+        members = json.loads(data)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return members if isinstance(members, dict) else {}
 
 
 def moment(microseconds: int) -> str:

@@ -86,11 +86,11 @@ class MemoryStoreReader:
     acting: str | None = None
     """Actor of all changes; None if each call names its own."""
 
-    def _ask(self, name: str) -> None:
+    def _require_permission(self, name: str) -> None:
         if self.leave is not None:
             self.leave(name)
 
-    def _who(self, actor: str) -> str:
+    def _actor_of(self, actor: str) -> str:
         return actor if self.acting is None else self.acting
 
     @property
@@ -104,7 +104,7 @@ class MemoryStoreReader:
         Raises:
             TargetError: If the place does not answer.
         """
-        self._ask("laid_open")
+        self._require_permission("laid_open")
         yield from below(self.root)
         for name, data in self._place.laid_open() if self._place is not None else ():
             yield Extent(name, partial(iter, (data,)))
@@ -268,7 +268,7 @@ class MemoryStoreReader:
 
         Reads every file.
         """
-        self._ask("unmanaged")
+        self._require_permission("unmanaged")
         with self._store.manifest.looking() as rows:
             known = {row.path: row.sha for row in rows.files() if not row.away}
         known.pop(TRANSCRIPT, None)
@@ -323,10 +323,8 @@ class MemoryStoreReader:
             TargetError: If the place does not answer.
         """
         known = self.saved_revision
-        found = [] if self._place is None else self._place.versions(revision)
-        return [
-            version for version in (StoredVersion(*one) for one in found) if version[2] <= known
-        ]
+        rows = [] if self._place is None else self._place.versions(revision)
+        return [version for version in (StoredVersion(*row) for row in rows) if version[2] <= known]
 
     def text_of_version(self, version: StoredVersion) -> str | None:
         """Return the text of a version; None for a deletion, binary content, or a removed text.
@@ -379,11 +377,11 @@ class MemoryStoreReader:
     @sync_async
     def verify_audit(self) -> AuditResult:
         """Verify the whole audit log against its chain, and the log in the folder."""
-        here = examine(self._store.manifest, self._store.tree)
-        there = None if self._place is None else self._place.examine()
-        if there is None:
-            return here
-        return AuditResult(there[0], here.adopted_bytes, (*here.problems, *there[1]))
+        local = examine(self._store.manifest, self._store.tree)
+        saved = None if self._place is None else self._place.examine()
+        if saved is None:
+            return local
+        return AuditResult(saved[0], local.adopted_bytes, (*local.problems, *saved[1]))
 
     @property
     def repairs(self) -> list[str]:
@@ -392,10 +390,10 @@ class MemoryStoreReader:
 
     def _paths(self, prefix: str) -> list[str]:
         """Return the sorted paths of the files in a folder."""
-        found = self._store.tree.files(prefix)
+        paths = self._store.tree.files(prefix)
         with self._store.manifest.looking() as rows:
             away = [row.path for row in rows.away(prefix) if row.path != TRANSCRIPT]
-        return sorted({*found, *away} if away else found)
+        return sorted({*paths, *away} if away else paths)
 
 
 class FileSyncResult(NamedTuple):
@@ -429,7 +427,7 @@ class MemoryStoreWriter(MemoryStoreReader):
             Write(
                 requested_path=rel_path,
                 data=data,
-                actor=self._who(actor),
+                actor=self._actor_of(actor),
                 reason=reason,
                 expected_sha=expected_sha,
                 expected_version=expected_version,
@@ -449,7 +447,7 @@ class MemoryStoreWriter(MemoryStoreReader):
             Write(
                 requested_path=path,
                 data=encoded_text(path, text),
-                actor=self._who(actor),
+                actor=self._actor_of(actor),
                 reason=reason,
             )
             for path, text in contents
@@ -479,7 +477,7 @@ class MemoryStoreWriter(MemoryStoreReader):
                 op="append",
                 requested_path=rel_path,
                 make=appended(text),
-                actor=self._who(actor),
+                actor=self._actor_of(actor),
                 reason=reason,
                 expected_sha=expected_sha,
                 expected_version=expected_version,
@@ -508,7 +506,7 @@ class MemoryStoreWriter(MemoryStoreReader):
                 op="edit",
                 requested_path=rel_path,
                 make=edited(old, new, count),
-                actor=self._who(actor),
+                actor=self._actor_of(actor),
                 reason=reason,
                 expected_sha=expected_sha,
             )
@@ -533,7 +531,7 @@ class MemoryStoreWriter(MemoryStoreReader):
         """
         change = Delete(
             requested_path=rel_path,
-            actor=self._who(actor),
+            actor=self._actor_of(actor),
             reason=reason,
             expected_sha=expected_sha,
             expected_version=expected_version,
@@ -569,7 +567,7 @@ class MemoryStoreWriter(MemoryStoreReader):
             self._load_history()
         change = Erase(
             requested_path=rel_path,
-            actor=self._who(actor),
+            actor=self._actor_of(actor),
             reason=reason,
             expected_sha=expected_sha,
         )
@@ -578,7 +576,7 @@ class MemoryStoreWriter(MemoryStoreReader):
             path = check_public_path(rel_path)
             with self._store.manifest.looking() as rows:
                 until = rows.last_version(path)
-            self._place.bring(self._store)
+            self._place.push(self._store)
             self._place.erase(path, until)
         return states
 
@@ -617,7 +615,7 @@ class MemoryStoreWriter(MemoryStoreReader):
         change = Rename(
             requested_path=old_path,
             new=new_path,
-            actor=self._who(actor),
+            actor=self._actor_of(actor),
             reason=reason,
             expected_sha=expected_sha,
             overwrite=overwrite,
@@ -643,7 +641,7 @@ class MemoryStoreWriter(MemoryStoreReader):
             Restore(
                 requested_path=rel_path,
                 version=version,
-                actor=self._who(actor),
+                actor=self._actor_of(actor),
                 reason=reason,
                 expected_sha=expected_sha,
             )
@@ -669,7 +667,7 @@ class MemoryStoreWriter(MemoryStoreReader):
             Promote(
                 requested_path=proposal,
                 new=target,
-                actor=self._who(actor),
+                actor=self._actor_of(actor),
                 reason=reason,
                 expected_sha=expected_sha,
                 keep=keep,
@@ -723,7 +721,7 @@ class MemoryStoreWriter(MemoryStoreReader):
             keep_versions=now.keep_versions if keep_versions is None else keep_versions,
         )
         self._store.do(
-            NewPolicy(requested_path="", policy=policy, actor=self._who(actor), reason=reason)
+            NewPolicy(requested_path="", policy=policy, actor=self._actor_of(actor), reason=reason)
         )
 
     def change(self, change: PathChange) -> MemoryMeta:
@@ -732,8 +730,8 @@ class MemoryStoreWriter(MemoryStoreReader):
         Raises:
             MemoryStoreError: If it is refused.
         """
-        self._ask("change")
-        change.actor = self._who(change.actor)
+        self._require_permission("change")
+        change.actor = self._actor_of(change.actor)
         return self._done(change)
 
     def _done(self, change: PathChange) -> MemoryMeta:
@@ -775,11 +773,13 @@ class ExistsMethod:
     def __get__(
         self, instance: MemoryStoreReader | None, owner: type[MemoryStoreReader]
     ) -> SyncAsyncMethod[Any, Existence] | SyncAsyncMethod[Any, bool]:
-        function: Any = _path_exists if instance is not None else _key_asked
+        function: Any = _path_exists if instance is not None else _awaitable_key_exists
         return SyncAsyncMethod(function, instance or owner)
 
 
-def _key_asked(cls: type[MemoryStoreReader], *args: Any, **named: Any) -> Existence | bool:
+def _awaitable_key_exists(
+    cls: type[MemoryStoreReader], *args: Any, **named: Any
+) -> Existence | bool:
     exists = _key_exists(cls, *args, **named)
     try:
         asyncio.get_running_loop()
@@ -851,7 +851,7 @@ class MemoryStore(MemoryStoreWriter):
         self.key = key
         self.remote_path = remote_path
         self._place = None if remote_path is None else place_of(remote_path)
-        self.root = self._settled(root)
+        self.root = self._choose_root(root)
         try:
             self._store = GroupCommit(self.root, policy)
         except BaseException:
@@ -870,7 +870,7 @@ class MemoryStore(MemoryStoreWriter):
             self.close()
             raise
 
-    def _settled(self, root: Path | str | None) -> Path:
+    def _choose_root(self, root: Path | str | None) -> Path:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         if root is not None:
             return Path(root).expanduser().absolute()
@@ -934,10 +934,10 @@ class MemoryStore(MemoryStoreWriter):
         Raises:
             MemoryStoreError: If the store exists, or the key is not valid.
         """
-        place = place_of(namespace(org, project, domain, storage_root).path(key))
+        storage = place_of(namespace(org, project, domain, storage_root).path(key))
         policy = Policy.of(read_only_prefixes, audit=audit, keep_versions=keep_versions)
-        place.create(policy)
-        return cls(key=key, remote_path=place.address)
+        storage.create(policy)
+        return cls(key=key, remote_path=storage.address)
 
     @sync_async_classmethod
     def get_or_create(
@@ -1009,9 +1009,9 @@ class MemoryStore(MemoryStoreWriter):
         Raises:
             ConcurrencyError: If others changed it and these messages do not continue what was read.
         """
-        self._ask("flush_messages")
+        self._require_permission("flush_messages")
         done: tuple[bytes | None, list[dict[str, Any]]] = self._store.do(
-            Flush(self._base, self.messages, self._who("agent"))
+            Flush(self._base, self.messages, self._actor_of("agent"))
         )
         self._base, self.messages[:] = done
 
@@ -1021,7 +1021,7 @@ class MemoryStore(MemoryStoreWriter):
 
     def audit_tail_sync(self, n: int = 20) -> list[dict[str, Any]]:
         """Return the last ``n`` events, oldest first; none without an audit log."""
-        self._ask("audit_tail")
+        self._require_permission("audit_tail")
         if n <= 0 or not self.audit:
             return []
         found = None if self._place is None else self._place.tail(self._store, n)
@@ -1099,7 +1099,7 @@ class MemoryStore(MemoryStoreWriter):
             Write(
                 requested_path=rel_path,
                 data=encode(),
-                actor=self._who(actor),
+                actor=self._actor_of(actor),
                 reason=reason,
                 expected_sha=expected_sha,
                 expected_version=expected_version,
@@ -1171,7 +1171,7 @@ class MemoryStore(MemoryStoreWriter):
         if not storage.is_at(self.root):
             self.sync()
             if self._is_own(storage):
-                storage.bring(self._store)
+                storage.push(self._store)
                 self._reload()
             else:
                 self._copy_to(storage)
@@ -1215,12 +1215,14 @@ class MemoryStore(MemoryStoreWriter):
                 )
             copy.messages[:] = self.messages
             for path in sorted(path for path, sha in theirs.items() if sha != shas.get(path, "")):
-                copy._store.do(self._copied(path, theirs[path], *about.get(path, ("agent", ""))))
+                copy._store.do(
+                    self._replacement(path, theirs[path], *about.get(path, ("agent", "")))
+                )
             copy.save()
         with self._store.manifest.committing() as rows:
             rows.state(noted, json.dumps(shas))
 
-    def _copied(self, path: str, expected_sha: str, actor: str, reason: str) -> Write | Delete:
+    def _replacement(self, path: str, expected_sha: str, actor: str, reason: str) -> Write | Delete:
         """Return the change that replaces a copy's file by the file here."""
         data = self._bytes(path)
         if data is None:

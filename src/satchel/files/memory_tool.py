@@ -117,7 +117,7 @@ class MemoryTool:
         snippet: list[str] = []
 
         def make(_: str, data: bytes | None) -> bytes:
-            content = decoded_text(inner, self._there(path, data))
+            content = decoded_text(inner, self._existing(path, data))
             _require_once(content, old_str, path)
             line = content[: content.find(old_str)].count("\n")
             after = content.replace(old_str, new_str)
@@ -126,7 +126,7 @@ class MemoryTool:
             snippet[:] = [_numbered(lines[first : line + _AROUND + 1], first + 1)]
             return encoded_text(inner, after)
 
-        self._remake(inner, make)
+        self._transform(inner, make)
         return (
             "The memory file has been edited. "
             f"Here is the snippet showing the change (with line numbers):\n{snippet[0]}"
@@ -138,7 +138,7 @@ class MemoryTool:
         self._require_file(path, inner)
 
         def make(_: str, data: bytes | None) -> bytes:
-            lines = decoded_text(inner, self._there(path, data)).split("\n")
+            lines = decoded_text(inner, self._existing(path, data)).split("\n")
             if lines[-1] == "":
                 lines.pop()
             if not 0 <= insert_line <= len(lines):
@@ -150,7 +150,7 @@ class MemoryTool:
             text = "\n".join(lines)
             return encoded_text(inner, text if text.endswith("\n") else text + "\n")
 
-        self._remake(inner, make)
+        self._transform(inner, make)
         return f"The file {path} has been edited."
 
     def delete(self, path: str) -> str:
@@ -201,15 +201,15 @@ class MemoryTool:
         if not self._is_file(inner):
             if self.store.list_paths(inner):
                 raise MemoryStoreError(f"The path {path} is not a file.")
-            self._there(path, None)
+            self._existing(path, None)
 
     @staticmethod
-    def _there(path: str, data: bytes | None) -> bytes:
+    def _existing(path: str, data: bytes | None) -> bytes:
         if data is None:
             raise MemoryStoreError(f"The path {path} does not exist. Please provide a valid path.")
         return data
 
-    def _remake(self, inner: str, make: Callable[[str, bytes | None], bytes]) -> None:
+    def _transform(self, inner: str, make: Callable[[str, bytes | None], bytes]) -> None:
         self.store.change(
             TransformChange(op="edit", requested_path=inner, make=make, actor=self._actor)
         )

@@ -129,10 +129,10 @@ class Prefixes:
             AccessDenied: If it is; the error names the prefix.
         """
         parts = tuple(map(_folded, path.split("/")))
-        for prefix, shown in zip(self._parts, self.paths, strict=True):
+        for prefix, spelled in zip(self._parts, self.paths, strict=True):
             if parts[: len(prefix)] == prefix:
                 raise AccessDenied(
-                    f"{shown}/ is read-only",
+                    f"{spelled}/ is read-only",
                     path=path,
                     hint="Write a proposal elsewhere, and promote it: satchel file promote.",
                 )

@@ -25,9 +25,9 @@ class Dir:
     hash: str | None = None
 
     @classmethod
-    def of(cls, place: str) -> "Dir":
+    def of(cls, address: str) -> "Dir":
         """Return the ``Dir`` of a place."""
-        return cls(place, place.rstrip("/").rsplit("/", 1)[-1])
+        return cls(address, address.rstrip("/").rsplit("/", 1)[-1])
 
 
 class FileStorage(Protocol):
@@ -60,7 +60,7 @@ class FileStorage(Protocol):
         """Pull the saves of others."""
         ...
 
-    def bring(self, store: GroupCommit) -> None:
+    def push(self, store: GroupCommit) -> None:
         """Save the changes of this working copy.
 
         Raises:

@@ -198,7 +198,7 @@ class FileTransaction:
             data = self.tree.read(path)
         return PathState(data, "" if data is None else hashlib.sha256(data).hexdigest(), row)
 
-    def found_as(self, path: str, data: bytes) -> None:
+    def set_present(self, path: str, data: bytes) -> None:
         """Set the present bytes of a path, whose digest is in its row, for the next change."""
         self._seen[path] = data
 
@@ -323,12 +323,12 @@ class FileTransaction:
 
     def files_in(self, folder: str) -> list[str]:
         """Return the sorted paths of all files in a folder."""
-        found = set(self.tree.files(folder)) | {row.path for row in self.rows.files(folder)}
+        paths = set(self.tree.files(folder)) | {row.path for row in self.rows.files(folder)}
         below = folder + "/" if folder else ""
-        found |= {path for path in self._seen if path.startswith(below)}
-        return sorted(path for path in found if self._is_there(path))
+        paths |= {path for path in self._seen if path.startswith(below)}
+        return sorted(path for path in paths if self._exists(path))
 
-    def _is_there(self, path: str) -> bool:
+    def _exists(self, path: str) -> bool:
         if path in self._seen:
             return self._seen[path] is not None
         row = self.rows.file(path)
@@ -455,7 +455,7 @@ class PathChange:
             group.policy.read_only.refuse(path)
         return path
 
-    def found(self, group: FileTransaction, path: str) -> PathState:
+    def checked_state(self, group: FileTransaction, path: str) -> PathState:
         """Return the present state, after checking the preconditions."""
         state = group.state(path)
         group.demand(path, state, self.expected_sha, self.expected_version)
@@ -471,7 +471,7 @@ class Write(PathChange):
     def apply(self, group: FileTransaction) -> MemoryMeta:
         """See ``Change``."""
         path = self.target(group)
-        self.found(group, path)
+        self.checked_state(group, path)
         return group.put(path, self.data, self)
 
 
@@ -485,7 +485,7 @@ class TransformChange(PathChange):
     def apply(self, group: FileTransaction) -> MemoryMeta:
         """See ``Change``."""
         path = self.target(group)
-        state = self.found(group, path)
+        state = self.checked_state(group, path)
         return group.put(path, self.make(path, state.data), self)
 
 
@@ -500,7 +500,7 @@ class Delete(PathChange):
         """See ``Change``; returns the deleted paths."""
         path = self.target(group)
         paths = _all_of(group, path, self) if self.recursive else [path]
-        if paths == [path] and self.found(group, path).data is None:
+        if paths == [path] and self.checked_state(group, path).data is None:
             raise MemoryStoreError("no such file", path=path)
         for one in paths:
             group.take_away(one, self)
@@ -528,7 +528,7 @@ class Rename(PathChange):
             raise MemoryStoreError("the new path already exists", path=new)
         moved = []
         for path in paths:
-            state = self.found(group, path) if paths == [old] else group.state(path)
+            state = self.checked_state(group, path) if paths == [old] else group.state(path)
             if state.data is None:
                 raise MemoryStoreError("no such file", path=path)
             target = check_path(new + path[len(old) :])
@@ -550,7 +550,7 @@ class Restore(PathChange):
     def apply(self, group: FileTransaction) -> MemoryMeta:
         """See ``Change``."""
         path = self.target(group)
-        self.found(group, path)
+        self.checked_state(group, path)
         version = group.rows.version(path, self.version)
         return group.put(
             path, content_of(group.content, path, self.version, version), self, op="restore"
@@ -569,7 +569,7 @@ class Promote(PathChange):
     def apply(self, group: FileTransaction) -> MemoryMeta:
         """See ``Change``."""
         path, target = check_public_path(self.requested_path), check_public_path(self.new)
-        state = self.found(group, path)
+        state = self.checked_state(group, path)
         if state.data is None:
             raise MemoryStoreError("no such proposal", path=path)
         if target == path:
@@ -613,7 +613,7 @@ class Erase(PathChange):
     def apply(self, group: FileTransaction) -> int:
         """See ``Change``; returns the number of erased versions."""
         path = check_public_path(self.requested_path)
-        self.found(group, path)
+        self.checked_state(group, path)
         states = group.rows.last_version(path)
         if not states and group.state(path).data is None:
             raise MemoryStoreError("no such file ever existed", path=path)
@@ -677,10 +677,10 @@ def edited(old: str, new: str, count: int) -> Callable[[str, bytes | None], byte
         if data is None:
             raise MemoryStoreError("no such file", path=path)
         text = decoded_text(path, data)
-        found = text.count(old)
-        if found != count:
+        occurrences = text.count(old)
+        if occurrences != count:
             raise MemoryStoreError(
-                f"the text to replace occurs {found:,} times, not {count:,}", path=path
+                f"the text to replace occurs {occurrences:,} times, not {count:,}", path=path
             )
         return encoded_text(path, text.replace(old, new))
 

@@ -255,8 +255,8 @@ def _require_small_directory(stream: BinaryIO) -> None:
     stream.seek(0)
 
 
-def _damaged(what: str, error: Exception, *, file: str | None = None) -> MalformedError:
-    return MalformedError(f"{what} is damaged: {error}", file=file, byte=0)
+def _damaged(name: str, error: Exception, *, file: str | None = None) -> MalformedError:
+    return MalformedError(f"{name} is damaged: {error}", file=file, byte=0)
 
 
 class _Bounded:

@@ -125,10 +125,10 @@ def _labels(stream: BinaryIO, folder: Path) -> dict[int, str]:
     if len(data) > _MOST_NAMES:
         raise LimitError("an index has too many names", file=str(folder))
     try:
-        found = unpickled(data)
+        labels = unpickled(data)
     except MalformedError as error:
         raise error.located(file=str(folder / "index_metadata.pickle")) from error.__cause__
-    names = found.get("id_to_label") if isinstance(found, dict) else None
+    names = labels.get("id_to_label") if isinstance(labels, dict) else None
     if not isinstance(names, dict):
         raise _damaged(folder)
     return {
@@ -290,8 +290,8 @@ def _fits(name: str, value: Any) -> bool:
     if not name or name.startswith(_RESERVED):
         return False
     if type(value) is list:
-        kinds = {type(one) for one in value}
-        return len(kinds) == 1 and all(_is_plain(one) for one in value)
+        kinds = {type(item) for item in value}
+        return len(kinds) == 1 and all(_is_plain(item) for item in value)
     return _is_plain(value)
 
 
@@ -332,8 +332,8 @@ def collections_in(database: Database, file: str) -> list[Row]:
     Raises:
         MalformedError: If it is not a database of Chroma.
     """
-    for table, wanted in TABLES.items():
-        columns_of(database, table, wanted, file)
+    for table, required in TABLES.items():
+        columns_of(database, table, required, file)
     columns = [name for name in _COLLECTION_COLUMNS if name in database.columns("collections")]
     sql = (
         f"SELECT {', '.join('c.' + name for name in columns)}, d.name, d.tenant_id"  # noqa: S608 - our own

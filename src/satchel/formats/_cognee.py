@@ -124,14 +124,14 @@ def _object(value: Any) -> Row:
 
 
 def _scope_of(row: Row) -> Scope | None:
-    said = _object(row.get("scope"))
-    found = {ours: said[name] for name, ours in _SCOPES if type(said.get(name)) is str}
-    return Scope(**found) if found else None
+    members = _object(row.get("scope"))
+    owners = {ours: members[name] for name, ours in _SCOPES if type(members.get(name)) is str}
+    return Scope(**owners) if owners else None
 
 
 def _written_scope(scope: Scope | None) -> Row:
-    said = scope or _NOBODY
-    return {name: part for name, ours in _SCOPES if (part := getattr(said, ours)) is not None}
+    members = scope or _NOBODY
+    return {name: part for name, ours in _SCOPES if (part := getattr(members, ours)) is not None}
 
 
 def _common(row: Row) -> Row:
@@ -225,8 +225,8 @@ def row_of_entry(kind: str, entry: Entry, identity: str) -> Row:
     """Return an entry as a row."""
     now = {name: getattr(entry, name, None) for name in {*_MEANS.values()}}
     now["kind"] = None if kind == MEMORY else kind
-    written, kept = written_entry(kind, entry), as_written_of(entry.origin)
-    row = settled(written, kept, lambda row: _entry_fields(kind, row), now, _MEANS)
+    written, as_written = written_entry(kind, entry), as_written_of(entry.origin)
+    row = settled(written, as_written, lambda row: _entry_fields(kind, row), now, _MEANS)
     return _with_identity(row, identity, kind, entry.origin)
 
 
@@ -450,9 +450,9 @@ class _Tar:
         return data
 
     def _checked(self, header: bytes) -> int:
-        size, told = _octal(header[124:136]), _octal(header[148:156])
+        size, declared = _octal(header[124:136]), _octal(header[148:156])
         plain = header[:148] + b" " * 8 + header[156:]
-        if size is None or told != sum(plain) or header[257:262] != _MAGIC:
+        if size is None or declared != sum(plain) or header[257:262] != _MAGIC:
             raise MalformedError("not a tar archive, or damaged", byte=0)
         return size
 
@@ -559,12 +559,12 @@ def row_of_start(event: SessionEvent | None, identity: str) -> Row:
     """Return the start of a conversation as an episode without turns."""
     if event is None:
         return {"external_id": identity, **_start(None, None)}
-    kept = as_written_of(event.origin)
-    kept.pop("turns", None)
-    made, title = event.created_at, event.name
-    row = reproduce(_start(title, made), kept)
-    if _time(row.get("created_at")) != made or row.get("title") != title:
-        row |= _start(title, made)
+    as_written = as_written_of(event.origin)
+    as_written.pop("turns", None)
+    created, title = event.created_at, event.name
+    row = reproduce(_start(title, created), as_written)
+    if _time(row.get("created_at")) != created or row.get("title") != title:
+        row |= _start(title, created)
     return {"external_id": identity, **row}
 
 
@@ -584,13 +584,13 @@ def has_turns(event: SessionEvent | None) -> bool:
     return event is None or "turns" not in as_written_of(event.origin)
 
 
-def _start(title: str | None, made: str | None) -> Row:
+def _start(title: str | None, created: str | None) -> Row:
     row: Row = {"external_system": NAME, "scope": {}}
-    row |= {} if made is None else {"created_at": time_text(made)}
+    row |= {} if created is None else {"created_at": time_text(created)}
     row |= {"metadata": {}, "kind": EPISODE}
     return row if title is None else {**row, "title": title}
 
 
-def _written_turn(role: str, text: str, made: str | None) -> Row:
+def _written_turn(role: str, text: str, created: str | None) -> Row:
     row: Row = {"role": role, "content": text}
-    return row if made is None else {**row, "occurred_at": time_text(made)}
+    return row if created is None else {**row, "occurred_at": time_text(created)}

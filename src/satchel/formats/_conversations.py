@@ -66,10 +66,10 @@ def text_in(row: Row, name: str) -> str:
     Raises:
         MalformedError: If it is missing or empty.
     """
-    found = row.get(name)
-    if type(found) is not str or not found:
+    value = row.get(name)
+    if type(value) is not str or not value:
         raise MalformedError(f"`{name}` is missing, or not text", field=name)
-    return found
+    return value
 
 
 def list_in(row: Row, name: str) -> list[Any]:
@@ -509,11 +509,11 @@ class TranscriptConversation:
             yield fork
             chain = _Chain(standing(fork), number=chain.number)
         self._gone_on.add(chain.last)
-        found = _put(event, chain, chain.number + 1)
-        self._at[name] = _Chain(chain.session, standing(found), chain.number + 1)
-        yield found
+        written = _put(event, chain, chain.number + 1)
+        self._at[name] = _Chain(chain.session, standing(written), chain.number + 1)
+        yield written
 
-    def called(self, name: str, line: str) -> SessionEvent:
+    def name_event(self, name: str, line: str) -> SessionEvent:
         """Return the event that renames the conversation.
 
         Args:

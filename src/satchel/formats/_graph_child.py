@@ -46,9 +46,9 @@ class GraphFile:
         self._connection = engine.Connection(self._database, num_threads=1)
         self._tables = dict(self._all("CALL show_tables() RETURN name, type"))
 
-    def others(self, wanted: list[str]) -> list[str]:
+    def others(self, tables: list[str]) -> list[str]:
         """Return the names of other tables."""
-        return sorted(set(self._tables) - set(wanted))
+        return sorted(set(self._tables) - set(tables))
 
     def rows(self, tables: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the rows of tables, nodes before links."""
@@ -93,8 +93,8 @@ class GraphFile:
         return [name for (name,) in self._all(f"CALL table_info('{table}') RETURN name")]
 
     def _keys(self, table: str) -> Iterator[list[str]]:
-        found = self._all(f"MATCH (n:{_quoted(table)}) RETURN n.{_quoted(self._key)}")
-        keys = [key for (key,) in found]
+        rows = self._all(f"MATCH (n:{_quoted(table)}) RETURN n.{_quoted(self._key)}")
+        keys = [key for (key,) in rows]
         for start in range(0, len(keys), _BATCH):
             yield keys[start : start + _BATCH]
 

@@ -77,10 +77,10 @@ _SAFE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _GROUP = re.compile(r"[A-Za-z0-9_-]*", re.ASCII)
 
 
-def is_graph(found: Iterable[tuple[tuple[bytes | int, ...], bytes]]) -> bool:
+def is_graph(starts: Iterable[tuple[tuple[bytes | int, ...], bytes]]) -> bool:
     """Return whether the first members of a document are those of a graph."""
     rows = dict[str, set[bytes]]()
-    for path, _ in found:
+    for path, _ in starts:
         if len(path) == 3 and path[1] == 0 and isinstance(path[0], bytes):  # noqa: PLR2004 - a member of a row
             table = TABLE_OF.get(path[0].decode("latin-1"))
             if table is not None and isinstance(path[2], bytes):
@@ -512,8 +512,8 @@ def link_of(table: str, row: Row, ends: tuple[str, str]) -> Edge:
     """
     identity = id_in(row)
     written = {"group_id": group_of(scope_of(row)), SOURCE: row[SOURCE], TARGET: row[TARGET]}
-    made = Edge(source=ends[0], target=ends[1], kind=LINKS[table], scope=scope_of(row))
-    return with_origin(made, identity, row, written, table)
+    link = Edge(source=ends[0], target=ends[1], kind=LINKS[table], scope=scope_of(row))
+    return with_origin(link, identity, row, written, table)
 
 
 def row_of_link(edge: Edge, identity: str, ends: tuple[str, str]) -> Row:
@@ -595,7 +595,7 @@ class GraphitiGraph:
                 if type(row) is not dict:
                     raise MalformedError("not an object")
                 if table in self._waiting:
-                    self._keep(table, position, row)
+                    self._store(table, position, row)
                 elif table == EPISODES:
                     episode = episode_of(row)
                     self._note(
@@ -637,7 +637,7 @@ class GraphitiGraph:
 
     # -- rows ------------------------------------------------------------------------------
 
-    def _keep(self, table: str, position: str, row: Row) -> None:
+    def _store(self, table: str, position: str, row: Row) -> None:
         id_in(row)
         if table == FACTS:
             text_in(row, "fact")
@@ -668,10 +668,10 @@ class GraphitiGraph:
 
     def _fact(self, row: Row) -> Semantic:
         episodes = dict[str, str]()
-        for one in texts(row.get("episodes")):
-            known = self._node(one)
+        for episode in texts(row.get("episodes")):
+            known = self._node(episode)
             if known is not None and known.is_episode:
-                episodes[one] = known.placeholder_id
+                episodes[episode] = known.placeholder_id
         return fact_of(row, (self._end(row, SOURCE), self._end(row, TARGET)), episodes)
 
     def _joints(self, row: Row) -> Iterator[Edge]:

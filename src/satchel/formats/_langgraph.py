@@ -180,8 +180,8 @@ def _entry_fields(value: Row) -> tuple[Row, str | None]:
             rest = _rest(value, _KIND, _CONTENT)
             return {"text": content[_CONTENT], "kind": kind, "metadata": rest}, None
     else:
-        found = [name for name in TEXTS if type(value.get(name)) is str]
-        name = next((one for one in found if value[one].strip()), found[0] if found else None)
+        members = [name for name in TEXTS if type(value.get(name)) is str]
+        name = next((one for one in members if value[one].strip()), members[0] if members else None)
         if name is not None:
             own = (_KIND,) if type(kind) is str else ()
             rest = _rest(value, name, *own)
@@ -392,8 +392,8 @@ def _item(row: Row, vectors: Row) -> Row:
 
 def _vectors_of(database: Database, row: Row) -> Row:
     sql = f"SELECT field_name, embedding FROM {VECTORS} WHERE prefix = ? AND key = ? LIMIT ?"  # noqa: S608 - our own
-    found = database.rows(sql, row["prefix"], row["key"], _MOST_FIELDS)
-    return {str(name): encode_foreign(vector) for name, vector in found if type(vector) is bytes}
+    vectors = database.rows(sql, row["prefix"], row["key"], _MOST_FIELDS)
+    return {str(name): encode_foreign(vector) for name, vector in vectors if type(vector) is bytes}
 
 
 # -- writing -------------------------------------------------------------------------------

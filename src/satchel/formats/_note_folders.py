@@ -287,10 +287,10 @@ def memories_in(
 
 
 def _of_the_index(text: str, path: str, names: set[str], reading: ReadContext) -> Iterator[Entry]:
-    found = index_in(text, names, path.rpartition("/")[0])
+    index = index_in(text, names, path.rpartition("/")[0])
     if path == INDEX and len(text) <= MOST_KEPT:
         reading.container[KEPT] = text
-    yield from notes_of(found, path)
+    yield from notes_of(index, path)
 
 
 def _is_hidden(file: ArchiveFile, top: str) -> bool:

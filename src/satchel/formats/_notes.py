@@ -70,8 +70,8 @@ def split(text: str) -> Front:
 
 
 def _line_end(text: str, start: int) -> int:
-    found = text.find("\n", start)
-    return len(text) if found < 0 else found + 1
+    end = text.find("\n", start)
+    return len(text) if end < 0 else end + 1
 
 
 def values_in(raw: str) -> Values:
@@ -107,8 +107,8 @@ def _members(lines: list[str]) -> Iterator[tuple[str, str, list[str]]]:
 
 def _name_of(key: str) -> str:
     if key.startswith('"'):
-        found = _json(key)
-        return found if isinstance(found, str) else key
+        value = _json(key)
+        return value if isinstance(value, str) else key
     return key.strip("'").strip()
 
 
@@ -419,10 +419,10 @@ def summary(text: str) -> str:
 
 def slug(text: str) -> str:
     """Return a file name from the beginning of a text."""
-    found = _NOT_WORD.sub("-", summary(text).lower()).strip("-")
-    if len(found) > _LONGEST_NAME:
-        found = found[: _LONGEST_NAME + 1].rpartition("-")[0] or found[:_LONGEST_NAME]
-    return found or "memory"
+    words = _NOT_WORD.sub("-", summary(text).lower()).strip("-")
+    if len(words) > _LONGEST_NAME:
+        words = words[: _LONGEST_NAME + 1].rpartition("-")[0] or words[:_LONGEST_NAME]
+    return words or "memory"
 
 
 def path_of(entry: Entry, words: str) -> str:
@@ -432,8 +432,8 @@ def path_of(entry: Entry, words: str) -> str:
         is_timed = all(getattr(entry, name) is not None for name in usual_of(origin.id).times)
         if is_timed:
             return origin.id
-    said = entry.metadata.get("name")
-    return slug(said if isinstance(said, str) and said.strip() else words) + ".md"
+    given_name = entry.metadata.get("name")
+    return slug(given_name if isinstance(given_name, str) and given_name.strip() else words) + ".md"
 
 
 def is_from_here(entry: Entry, path: str | None = None) -> bool:

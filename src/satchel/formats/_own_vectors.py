@@ -69,9 +69,9 @@ class BankVectorWriter:
                 yield record, None
             return
         while some := list(islice(records, _BATCH)):
-            found = self._from.of([record.id for record in some])
+            vectors = self._from.of([record.id for record in some])
             for record in some:
-                vector, model = found.get(record.id), record.model
+                vector, model = vectors.get(record.id), record.model
                 if vector is None or not isinstance(model, Entry):
                     self.without += 1
                     yield record, None
@@ -83,10 +83,10 @@ class BankVectorWriter:
 
     def report(self, writing: WriteContext) -> None:
         """Report the vectors that were included, and those that were not."""
-        report, there = writing.report, writing.vectors
-        if there is None:
+        report, source = writing.report, writing.vectors
+        if source is None:
             return
-        model = there.maker.model
+        model = source.maker.model
         if self.left:
             report.note(
                 f"{self.left:,} vectors of {model} were not exported; to include them: "

@@ -105,9 +105,9 @@ class _Machine:
         end = self.at + size
         if size < 0 or end > len(self.data):
             raise IndexError
-        found = self.data[self.at : end]
+        piece = self.data[self.at : end]
         self.at = end
-        return found
+        return piece
 
     def number(self, size: int, *, signed: bool = False) -> int:
         """Return the next little-endian integer of ``size`` bytes."""
@@ -259,8 +259,8 @@ def _known(module: str, name: str, machine: _Machine) -> Global:
 
 
 def _new(machine: _Machine) -> None:
-    given, cls = machine.stack.pop(), machine.stack.pop()
-    if given != () or _require_type(Global, cls) not in _MODELS:
+    arguments, cls = machine.stack.pop(), machine.stack.pop()
+    if arguments != () or _require_type(Global, cls) not in _MODELS:
         raise TypeError
     machine.stack.append(Model(cls))
 

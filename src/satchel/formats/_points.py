@@ -37,18 +37,18 @@ def text_in(payload: Row) -> str | None:
 
     A non-empty one has priority.
     """
-    found = [name for name in TEXTS if type(payload.get(name)) is str]
-    return next((name for name in found if payload[name].strip()), found[0] if found else None)
+    names = [name for name in TEXTS if type(payload.get(name)) is str]
+    return next((name for name in names if payload[name].strip()), names[0] if names else None)
 
 
 def fields_of(payload: Row) -> Row:
     """Return the members of an entry from a payload: scope, tags, and the rest as metadata."""
     rest = dict(payload)
     owners = {part: rest.pop(name) for name, part in OWNERS.items() if _is_name(rest.get(name))}
-    said: Row = {"scope": Scope(**owners)} if owners else {}
+    fields: Row = {"scope": Scope(**owners)} if owners else {}
     if _are_tags(rest.get(TAGS)):
-        said["tags"] = tuple(rest.pop(TAGS))
-    return {**said, "metadata": rest}
+        fields["tags"] = tuple(rest.pop(TAGS))
+    return {**fields, "metadata": rest}
 
 
 def _is_name(value: Any) -> bool:

@@ -42,10 +42,25 @@ def count_others(records: RecordSet, report: Report, product: str) -> None:
 
 def container_of(records: RecordSet, name: str) -> dict[str, Any]:
     """Return the members around the records, if one file of the format was their only source."""
-    found = list(records.of("source")) if records.count("source") == 1 else []
-    if len(found) == 1 and found[0].value.get("format") == name:
-        return dict(found[0].value.get("container", {}))
+    sources = list(records.of("source")) if records.count("source") == 1 else []
+    if len(sources) == 1 and sources[0].value.get("format") == name:
+        return dict(sources[0].value.get("container", {}))
     return {}
+
+
+def containers_in(records: RecordSet, name: str) -> list[dict[str, Any]]:
+    """Return the members around the records of each file of the format that was read."""
+    return [
+        source.value.get("container", {})
+        for source in records.of("source")
+        if source.value.get("format") == name
+    ]
+
+
+def sole_container(records: RecordSet, name: str) -> dict[str, Any]:
+    """Return the members around the records, if they came with one file of the format."""
+    containers = containers_in(records, name)
+    return containers[0] if len(containers) == 1 else {}
 
 
 ALONE, ONE = "list", "one"
@@ -192,17 +207,17 @@ class RowLayout:
                 return
             rows = (one for part in ((first, second), rows) for one in part)
         if shape in (ALONE, ONE):
-            _put(sink, rows, report)
+            _write_rows(sink, rows, report)
             sink.write(b"\n")
             return
         sink.write(b"{")
-        _around(sink, container.get("fields", {}), report)
+        _write_fields(sink, container.get("fields", {}), report)
         inside = "/" in str(shape)
         if inside:
             sink.writelines((as_json(self._inside, report), b": {"))
-            _around(sink, container.get("within", {}), report)
+            _write_fields(sink, container.get("within", {}), report)
         sink.writelines((as_json(self._name, report), b": "))
-        _put(sink, rows, report)
+        _write_rows(sink, rows, report)
         sink.write(b"}}\n" if inside else b"}\n")
 
 
@@ -212,12 +227,12 @@ def _rows(
     return parse_rows(document.values(), document, reading, lambda row: (make(row),), path)
 
 
-def _around(sink: BinaryIO, fields: Row, report: Report) -> None:
+def _write_fields(sink: BinaryIO, fields: Row, report: Report) -> None:
     for name, part in fields.items():
         sink.writelines((as_json({name: part}, report)[1:-1], b",\n"))
 
 
-def _put(sink: BinaryIO, rows: Iterator[Row], report: Report) -> None:
+def _write_rows(sink: BinaryIO, rows: Iterator[Row], report: Report) -> None:
     sink.write(b"[")
     for number, row in enumerate(rows):
         sink.writelines((b",\n" if number else b"\n", as_json(row, report)))
@@ -240,7 +255,7 @@ class Order:
         """Add the next memory."""
         self._kinds.append(_NUMBER_OF[ENTRY_TAGS[type(entry)]])
 
-    def keep(self, reading: ReadContext) -> None:
+    def store(self, reading: ReadContext) -> None:
         """Store the order in the container, if the sections do not determine it."""
         if bytes(self._kinds) == bytes(sorted(self._kinds)):
             return

@@ -31,6 +31,7 @@ from satchel.formats._notes import (
     items_of,
     lines_of,
 )
+from satchel.formats._row_lists import containers_in
 from satchel.model.records import Entry, Identity, Model
 from satchel.model.values import Component, Evidence, Origin, TrustClass
 from satchel.ports.format import (
@@ -84,8 +85,8 @@ class InstructionFile(NamedTuple):
         """Whether the lines between the markers are unchanged."""
         if self.block is None:
             return True
-        lines, said = _inside(self.block)
-        return said == _digest(lines) or not any(lines)
+        lines, items = _inside(self.block)
+        return items == _digest(lines) or not any(lines)
 
 
 def parted(text: str) -> InstructionFile:
@@ -129,9 +130,9 @@ def block_of(lines: Iterable[str], before: str) -> str:
 
 def _block_text(lines: Iterable[str], gap: int, line_end: str = "\n") -> str:
     """Return a block of lines, with this many line ends above it."""
-    kept = list(lines)
+    written = list(lines)
     begin = _BEGIN.format(_GAP_NOTE.format(gap) if gap else "")
-    whole = (begin, *kept, f"<!-- satchel:end {_digest(kept)} -->", "")
+    whole = (begin, *written, f"<!-- satchel:end {_digest(written)} -->", "")
     return gap * line_end + line_end.join(whole)
 
 
@@ -291,15 +292,15 @@ def _is_rule(path: str) -> bool:
 
 def _note_imports(names: list[str], reading: ReadContext) -> None:
     if names:
-        shown = ", ".join(f"@{name}" for name in dict.fromkeys(names[:5]))
-        reading.report.note(f"files referenced by the instructions, not read: {shown}")
+        examples = ", ".join(f"@{name}" for name in dict.fromkeys(names[:5]))
+        reading.report.note(f"files referenced by the instructions, not read: {examples}")
 
 
 def imports_in(text: str) -> Iterator[str]:
     """Yield the files that instructions import with ``@``, outside of code."""
-    for found in _IMPORT.finditer(_CODE.sub("", text)):
-        if "." in found[1].rpartition("/")[2] or found[1].startswith(("~", "/", ".")):
-            yield found[1]
+    for match in _IMPORT.finditer(_CODE.sub("", text)):
+        if "." in match[1].rpartition("/")[2] or match[1].startswith(("~", "/", ".")):
+            yield match[1]
 
 
 def _memories(file: ArchiveFile, text: str, reading: ReadContext) -> Iterator[Entry]:
@@ -401,7 +402,7 @@ def _count_instructions(
 def _outside(records: RecordSet, instructions: Sealed | None) -> InstructionFile:
     """Return the text around the block for a new file."""
     if instructions is None:
-        match next(_containers(records, _AROUND), None):
+        match next(_container_members(records, _AROUND), None):
             case [str(before), str(after)] if not (before + after).strip():
                 return InstructionFile(before, None, after)
             case _:
@@ -430,19 +431,18 @@ def _too_much(target: Target) -> TargetError:
     )
 
 
-def _containers(records: RecordSet, name: str) -> Iterator[Any]:
-    """Yield the containers of files that were read."""
-    for source in records.of("source"):
-        kept = source.value.get("container", {}).get(name)
-        if source.value.get("format") == NAME and kept is not None:
-            yield kept
+def _container_members(records: RecordSet, name: str) -> Iterator[Any]:
+    """Yield a member of the containers of files that were read."""
+    for container in containers_in(records, NAME):
+        if name in container:
+            yield container[name]
 
 
 def _blocks(records: RecordSet) -> Iterator[str]:
     """Yield the original blocks that were read."""
-    for kept in _containers(records, _BLOCK):
-        if isinstance(kept, str) and _is_a_block(kept):
-            yield kept
+    for block in _container_members(records, _BLOCK):
+        if isinstance(block, str) and _is_a_block(block):
+            yield block
 
 
 def _is_a_block(text: str) -> bool:

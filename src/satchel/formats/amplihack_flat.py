@@ -97,8 +97,8 @@ def _statements(columns: dict[str, list[str]]) -> Iterator[tuple[str, str, list[
     )
     yield _SESSIONS, sessions, [*columns[_SESSIONS], *agent_columns]
     names = columns[_MEMORIES]
-    wanted = ", ".join(_quoted("one", names))
-    yield _MEMORIES, f"SELECT {wanted} FROM {_MEMORIES} AS one ORDER BY one.rowid", names  # noqa: S608
+    columns_sql = ", ".join(_quoted("one", names))
+    yield _MEMORIES, f"SELECT {columns_sql} FROM {_MEMORIES} AS one ORDER BY one.rowid", names  # noqa: S608
 
 
 def _quoted(table: str, names: list[str]) -> list[str]:

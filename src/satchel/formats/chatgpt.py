@@ -327,8 +327,8 @@ class _Before:
 
     def _parent(self, name: str) -> Any:
         node = self._nodes[name]
-        said = node.get("parent") if type(node) is dict else None
-        return self._parents.get(name) if said is None else said
+        parent = node.get("parent") if type(node) is dict else None
+        return self._parents.get(name) if parent is None else parent
 
     def at(self, name: Any) -> str | None:
         """Return the node itself, or its nearest ancestor with a message."""
@@ -397,10 +397,10 @@ def count_missing(archive: ChatArchive, reading: ReadContext) -> None:
         archive: The export.
         reading: Takes the report.
     """
-    there = {file.name for file in archive.files}
-    missing = {one for one in _listed(archive, reading) if one.rpartition("/")[2] not in there}
-    for one in sorted(missing):
-        reading.report.note(f"the export lists {one[:80]!r}, and it is missing")
+    present = {file.name for file in archive.files}
+    missing = {name for name in _listed(archive, reading) if name.rpartition("/")[2] not in present}
+    for name in sorted(missing):
+        reading.report.note(f"the export lists {name[:80]!r}, and it is missing")
     reading.missing += len(missing)
 
 

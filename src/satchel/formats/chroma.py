@@ -56,7 +56,7 @@ class Chroma:
         source = _database(location)
         with open_database_copy(source, reading) as database:
             collections = collections_in(database, location.name)
-            _keep(collections, reading)
+            _store_details(collections, reading)
             if len(collections) > 1:
                 reading.report.note(
                     f"all {len(collections)} collections are read; one alone:"
@@ -83,7 +83,7 @@ def _database(location: Place) -> Place:
     return Place(location.path / FILE, location.on_progress) if location.is_folder else location
 
 
-def _keep(collections: list[dict[str, Any]], reading: ReadContext) -> None:
+def _store_details(collections: list[dict[str, Any]], reading: ReadContext) -> None:
     """Store the metadata of the collections, unless there are too many."""
     details = [
         {name: collection[name] for name in _DETAILS if name in collection}
@@ -105,8 +105,8 @@ def entries_in(
             identity = row["id"]
             vector = vectors.of(identity) if type(identity) is str else None
             try:
-                found = {**row, VECTOR: encode_foreign(vector)}
-                yield entry_of(found, segment.name, space=segment.space)
+                record = {**row, VECTOR: encode_foreign(vector)}
+                yield entry_of(record, segment.name, space=segment.space)
             except MalformedError as error:
                 error.field = f"{segment.name}/{number}/{error.field}"
                 reading.refuse(error.located(file=source.name))

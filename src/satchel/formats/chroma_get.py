@@ -105,9 +105,11 @@ class ChromaGet:
         container = container_of(records, _NAME)
         with closing(_Lists()) as lists:
             space = _fill(lists, records, report)
-            wanted = {*container.get("lists", _ALWAYS)}
+            required = {*container.get("lists", _ALWAYS)}
             with target.open() as sink:
-                lists.write(sink, wanted, _around(container.get("fields", {}), space), report)
+                lists.write(
+                    sink, required, _fields_with_space(container.get("fields", {}), space), report
+                )
 
 
 class _Lists:
@@ -152,8 +154,8 @@ class _Lists:
         return {member: self._value_at(name, number) for name, member in _LISTS.items()}
 
     def _value_at(self, name: str, number: int) -> Any:
-        found = self._held.get(_KEY.pack(_COLUMNS[name], number))
-        return None if found is None else _unpack(found)
+        packed = self._held.get(_KEY.pack(_COLUMNS[name], number))
+        return None if packed is None else _unpack(packed)
 
     def write(self, sink: BinaryIO, required: set[str], around: Row, report: Report) -> None:
         """Write the lists that are required or not empty."""
@@ -219,9 +221,11 @@ def _require_length(lengths: dict[int, str | None], vector: Any, collection: str
     lengths.setdefault(len(numbers), collection)
     if len(lengths) == 1 or collection is None or collection in list(lengths.values())[:-1]:
         return
-    said = ", ".join(f"{name or 'unknown'} ({size} numbers)" for size, name in lengths.items())
+    lengths_text = ", ".join(
+        f"{name or 'unknown'} ({size} numbers)" for size, name in lengths.items()
+    )
     raise UsageError(
-        f"vectors of several collections do not fit into one collection: {said}",
+        f"vectors of several collections do not fit into one collection: {lengths_text}",
         field="format",
         hint="Import each into its own bank: a chroma: address of the folder that ends in"
         f" ?collection={collection} is one alone.",
@@ -230,13 +234,13 @@ def _require_length(lengths: dict[int, str | None], vector: Any, collection: str
 
 def _space_in(around: Row) -> str:
     """Return the distance of the vectors of a file, if stated."""
-    found: Any = around.get(_CONFIGURATION)
+    value: Any = around.get(_CONFIGURATION)
     for name in ("hnsw", SPACE):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found if found in SPACES else USUAL
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if value in SPACES else USUAL
 
 
-def _around(fields: Row, space: str) -> Row:
+def _fields_with_space(fields: Row, space: str) -> Row:
     """Return the members around the lists: the distance of vectors, if not the default."""
     if _space_in(fields) == space:
         return fields

@@ -253,8 +253,8 @@ class ClaudeRecords:
             return
         if type(text) is not str:
             raise MalformedError("`content` is no text", field="content")
-        kept = rest_of(row, known=("uuid", "content"), times=("created_at",))
-        origin = origin_at(NAME, identity, project, kept)
+        as_written = rest_of(row, known=("uuid", "content"), times=("created_at",))
+        origin = origin_at(NAME, identity, project, as_written)
         created = moment_of(row.get("created_at"))
         # By ID: two documents may have the same name, and a name may not be a valid path.
         yield from files_at(f"projects/{project}/{identity}", text, origin, created)
@@ -472,25 +472,25 @@ def _kind_of(archive: ChatArchive, file: ArchiveFile) -> str:
 
 def _named(path: str) -> str:
     """Return the kind of a file by its name, if its first bytes do not show it."""
-    found = _FILE_KINDS.search(path)
-    return next((kind for kind, said in found.groupdict().items() if said), "") if found else ""
+    match = _FILE_KINDS.search(path)
+    return next((kind for kind, said in match.groupdict().items() if said), "") if match else ""
 
 
 def _kind(head: bytes) -> str:
     paths = {path for path, _ in json_members(head)}
     for start in ((0,), (b"conversations", 0), ()):
-        if (*start, b"chat_messages") in paths or _all_there(start, _CONVERSATION, paths):
+        if (*start, b"chat_messages") in paths or _includes_all(start, _CONVERSATION, paths):
             return "conversation"
         if any((*start, name) in paths for name in _MEMORIES):
             return "memories"
-        if any(_all_there(start, (b"uuid", b"name", one), paths) for one in _OF_A_PROJECT):
+        if any(_includes_all(start, (b"uuid", b"name", one), paths) for one in _OF_A_PROJECT):
             return "project"
-        if _all_there(start, _DESIGN, paths):
+        if _includes_all(start, _DESIGN, paths):
             return "design"
     return ""
 
 
-def _all_there(
+def _includes_all(
     start: tuple[Step, ...], names: tuple[bytes, ...], paths: set[tuple[Step, ...]]
 ) -> bool:
     return all((*start, name) in paths for name in names)

@@ -65,7 +65,7 @@ class Transcript:
     def __init__(self, file: ArchiveFile, report: Report) -> None:
         self._file = file
         self._report = report
-        self._talk: TranscriptConversation | None = None
+        self._conversation: TranscriptConversation | None = None
         self._name: str | None = None
         self._named: Row = {}
 
@@ -77,14 +77,14 @@ class Transcript:
         """
         kind = text_in(row, "type")
         if kind in _NAMES:
-            yield from self._called(text_or_none(row.get(_NAMES[kind])), row, number)
+            yield from self._name_event(text_or_none(row.get(_NAMES[kind])), row, number)
             return
         identity = text_or_none(row.get("uuid"))
-        if self._talk is None and "payload" in row:
+        if self._conversation is None and "payload" in row:
             raise MalformedError("this is a Codex rollout", hint="Use --from codex.")
         if kind not in _MESSAGE_KINDS:
-            if identity is not None and self._talk is not None:
-                self._talk.passes(identity, text_or_none(row.get("parentUuid")))
+            if identity is not None and self._conversation is not None:
+                self._conversation.passes(identity, text_or_none(row.get("parentUuid")))
             if kind in _PROGRAM:
                 self._report.ignore(kind)
             else:
@@ -92,14 +92,14 @@ class Transcript:
             return
         if identity is None:
             raise MalformedError("`uuid` is missing, or not text", field="uuid")
-        if self._talk is None:
-            self._talk = TranscriptConversation(self._started(row))
-            yield self._talk.start
-        if self._talk.knows(identity):
+        if self._conversation is None:
+            self._conversation = TranscriptConversation(self._started(row))
+            yield self._conversation.start
+        if self._conversation.knows(identity):
             self._report.ignore("duplicate line")
             return
         parent = text_or_none(row.get("parentUuid")) or text_or_none(row.get("logicalParentUuid"))
-        yield from self._talk.message(identity, parent, self._message(row, kind, identity))
+        yield from self._conversation.message(identity, parent, self._message(row, kind, identity))
 
     def end(self) -> Iterator[Model]:
         """Yield nothing: all records are yielded by ``take``."""
@@ -122,22 +122,22 @@ class Transcript:
             ),
         )
 
-    def _called(self, name: str | None, row: Row, number: int) -> Iterator[Model]:
+    def _name_event(self, name: str | None, row: Row, number: int) -> Iterator[Model]:
         if name is None:
             self._report.lost(row["type"], "a name that is not text")
-        elif self._talk is None:
+        elif self._conversation is None:
             if self._name is not None:  # of conversations that this one continues
                 self._report.ignore(row["type"])
             self._name, self._named = name, row
         else:
-            yield self._talk.called(name, f"line {number}")
+            yield self._conversation.name_event(name, f"line {number}")
 
     def _message(self, row: Row, kind: str, identity: str) -> SessionEvent:
-        assert self._talk is not None  # noqa: S101 - the caller began it
-        origin = self._talk.start.origin
+        assert self._conversation is not None  # noqa: S101 - the caller began it
+        origin = self._conversation.start.origin
         as_written = rest_of(row, known=_KNOWN, times=("timestamp",))
         for name in _OF_THE_SESSION[1:]:  # stored once, with the conversation
-            if as_written.get(name) == self._talk.start.metadata.get(name):
+            if as_written.get(name) == self._conversation.start.metadata.get(name):
                 as_written.pop(name, None)
         if kind == "system":
             role, content = "system", row.get("content")
@@ -190,7 +190,7 @@ class ClaudeCode:
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         with open_archive(location, reading.limits) as archive:
-            notes, conversations = _parted(archive)
+            notes, conversations = _split(archive)
             tops = list(notes) if len(notes) == 1 else [""] * len(notes)
             memories = chain.from_iterable(
                 memories_in(one, reading, location, top)
@@ -206,7 +206,7 @@ class ClaudeCode:
         read_only("a Claude Code transcript")
 
 
-def _parted(archive: ChatArchive) -> tuple[dict[str, ChatArchive], ChatArchive]:
+def _split(archive: ChatArchive) -> tuple[dict[str, ChatArchive], ChatArchive]:
     """Separate the notes from the transcripts: folders of notes by path, and the other files."""
     notes, others = dict[str, list[ArchiveFile]](), list[ArchiveFile]()
     for file in archive.files:

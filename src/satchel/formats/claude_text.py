@@ -92,7 +92,7 @@ class ClaudeText:
             text = text_in(archive, archive.files[0], reading, location, most)
         with closing(ScratchMap()) as seen:
             count = 0
-            for count, item in enumerate(_said_in(text, reading), 1):  # noqa: B007 - used below
+            for count, item in enumerate(_memories_in(text, reading), 1):  # noqa: B007 - used below
                 yield item.entry(seen)
         if not count:
             raise EmptyInputError(
@@ -111,7 +111,7 @@ class ClaudeText:
                     words = words_in(record, report)
                     if words is not None:
                         section = _section_of(entry, component)
-                        start = _counted(record, entry, section, report)
+                        start = _line_start(record, entry, section, report)
                         for line in item_lines(start, words):
                             parts[section.heading].write(line.encode() + b"\n")
             first = True
@@ -146,7 +146,7 @@ class _Memory(NamedTuple):
         )
 
 
-def _said_in(text: str, reading: ReadContext) -> Iterator[_Memory]:
+def _memories_in(text: str, reading: ReadContext) -> Iterator[_Memory]:
     lines = text.removesuffix("\n").split("\n")
     if all(line.endswith("\r") for line in lines[:-1]) and len(lines) > 1:
         lines = [line.removesuffix("\r") for line in lines]
@@ -178,7 +178,7 @@ def _section_of(entry: Entry, component: Component) -> _Section:
     return next(section for section in fit if section.kind is None)
 
 
-def _counted(record: Sealed, entry: Entry, section: _Section, report: Report) -> str:
+def _line_start(record: Sealed, entry: Entry, section: _Section, report: Report) -> str:
     """Count the members of a memory that the text cannot hold; return the start of its line."""
     held = {"text", "created_at"}
     if entry.kind == section.kind:

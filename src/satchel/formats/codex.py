@@ -108,7 +108,7 @@ class Rollout:
     def __init__(self, report: Report, names: dict[str, Row]) -> None:
         self._report = report
         self._names = names
-        self._talk: TranscriptConversation | None = None
+        self._conversation: TranscriptConversation | None = None
         self._session = ""
         self._last: str | None = None
         self._turns = list[str | None]()
@@ -133,7 +133,7 @@ class Rollout:
         if kind == "session_meta":
             yield from self._began(row, payload)
             return
-        if self._talk is None:
+        if self._conversation is None:
             hint = "Is it a Claude Code transcript? --from claude_code" * ("sessionId" in row)
             problem = "no `session_meta` comes before it"
             raise MalformedError(problem, field="type", hint=hint or None)
@@ -166,12 +166,12 @@ class Rollout:
             self._report.lost("event_msg", reason, example=example, count=len(self._displayed))
         named = self._names.pop(self._session, None)
         name = text_or_none(named.get("thread_name")) if named else None
-        if self._talk is not None and named is not None and name is not None:
-            yield self._talk.called(name, f"named {named.get('updated_at')}")
+        if self._conversation is not None and named is not None and name is not None:
+            yield self._conversation.name_event(name, f"named {named.get('updated_at')}")
 
     def _began(self, row: Row, payload: Row) -> Iterator[Model]:
         identity = text_in(payload, "id")
-        if self._talk is not None:
+        if self._conversation is not None:
             self._report.ignore("session_meta")  # repeated, or of the conversation of origin
             return
         metadata = {
@@ -186,7 +186,7 @@ class Rollout:
                 NAME, identity, None, self._as_written(row, rest_of(payload, known=known))
             ),
         )
-        self._session, self._talk = identity, TranscriptConversation(start)
+        self._session, self._conversation = identity, TranscriptConversation(start)
         yield start
 
     def _item(self, row: Row, payload: Row, number: int) -> Iterator[Model]:
@@ -220,7 +220,7 @@ class Rollout:
         yield from self._message(row, number, _CodexMessage(role, words, content, as_written))
 
     def _message(self, row: Row, number: int, message: "_CodexMessage") -> Iterator[SessionEvent]:
-        assert self._talk is not None  # noqa: S101 - the caller checked
+        assert self._conversation is not None  # noqa: S101 - the caller checked
         name, as_written = f"line {number}", message.as_written
         if self._waiting:
             as_written, self._waiting = {**as_written, "before": self._waiting}, {}
@@ -233,7 +233,7 @@ class Rollout:
             origin=origin_at(NAME, name, self._session, as_written),
         )
         parent, self._last = self._last, name
-        yield from self._talk.message(name, parent, event)
+        yield from self._conversation.message(name, parent, event)
 
     def _happened(self, row: Row, payload: Row) -> None:
         kind = text_in(payload, "type")

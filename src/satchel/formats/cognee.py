@@ -50,7 +50,7 @@ from satchel.formats._cognee import (
     row_of_turn,
 )
 from satchel.formats._json import Decompressor, LineReader, as_json, json_object, text_in
-from satchel.formats._row_lists import Order, in_order
+from satchel.formats._row_lists import Order, in_order, sole_container
 from satchel.model.records import Edge, Entry, GraphNode, Identity, Model, Semantic, SessionEvent
 from satchel.model.values import Component, Origin, TrustClass, resolved
 from satchel.ports.drafts import placeholder
@@ -105,13 +105,13 @@ class CogneeArchive:
                 else:
                     self._reading.report.lost(path[:_SHOWN_CHARS], "an unexpected file")
             self._require_whole()
-            for where, line, row in self._waiting():
+            for where, line, row in self._waiting_facts():
                 with self._refusing(where, line):
                     fact = self._fact(row)
                     self._order.add(fact)
                     yield fact
-            self._order.keep(self._reading)
-            for where, line, row in self._waiting():
+            self._order.store(self._reading)
+            for where, line, row in self._waiting_facts():
                 with self._refusing(where, line):
                     yield from self._joints(row)
 
@@ -141,10 +141,10 @@ class CogneeArchive:
         if not self._count:
             raise EmptyInputError("the archive contains no memories", file=self._location.name)
         counts = self._manifest.get("counts")
-        found = counts.values() if isinstance(counts, dict) else ()
-        told = sum(one for one in found if type(one) is int)
-        if told > self._count:
-            self._reading.missing = told - self._count
+        values = counts.values() if isinstance(counts, dict) else ()
+        declared = sum(one for one in values if type(one) is int)
+        if declared > self._count:
+            self._reading.missing = declared - self._count
 
     # -- rows ------------------------------------------------------------------------------
 
@@ -178,23 +178,25 @@ class CogneeArchive:
         self._order.add(entry)
         return (entry,)
 
-    def _waiting(self) -> Iterator[tuple[str, Callable[[], int], Row]]:
+    def _waiting_facts(self) -> Iterator[tuple[str, Callable[[], int], Row]]:
         for packed in self._facts.lines():
             where, number, row = msgspec.json.decode(packed)
             yield where, lambda number=number: number, row  # type: ignore[misc]
 
-    def _about(self, row: Row, side: str) -> _Known:
-        found = self._names.get(row[REFS[side]].encode())
-        return ("", row[REFS[side]]) if found is None else _known(found)
+    def _node_of_ref(self, row: Row, side: str) -> _Known:
+        packed = self._names.get(row[REFS[side]].encode())
+        return ("", row[REFS[side]]) if packed is None else _known(packed)
 
     def _fact(self, row: Row) -> Entry:
-        return entry_of(FACT, row, (self._about(row, SUBJECT)[1], self._about(row, OBJECT)[1]))
+        return entry_of(
+            FACT, row, (self._node_of_ref(row, SUBJECT)[1], self._node_of_ref(row, OBJECT)[1])
+        )
 
     def _joints(self, row: Row) -> Iterator[Edge]:
         fact = self._fact(row)
         assert isinstance(fact, Semantic)  # noqa: S101 - all facts are
         for side in REFS:
-            standing, _ = self._about(row, side)
+            standing, _ = self._node_of_ref(row, side)
             if standing:
                 name = f"{row['external_id']}/{side}"
                 origin = Origin(provider=NAME, id=name, trust=TrustClass.IMPORTED)
@@ -295,7 +297,7 @@ class CogneeWriter:
     def _take_node(self, record: Sealed, node: GraphNode) -> None:
         known = _known_id(node)
         if is_raw(node):
-            self._put(RAW, row_of_node(node, ""))
+            self._append(RAW, row_of_node(node, ""))
             self._refs.add(record.id.encode(), known.removeprefix(f"{RAW}:").encode())
             return
         if node.name is None:
@@ -304,7 +306,7 @@ class CogneeWriter:
         if not as_written_of(node.origin) and (node.origin is None or node.origin.provider != NAME):
             self._count_node(record, node)
         identity = known or record.id
-        self._put(ENTITY, row_of_node(node, identity))
+        self._append(ENTITY, row_of_node(node, identity))
         self._refs.add(record.id.encode(), identity.encode())
 
     def _count_node(self, record: Sealed, node: GraphNode) -> None:
@@ -328,7 +330,7 @@ class CogneeWriter:
         row = row_of_entry(kind, entry, identity)
         if kind == FACT and isinstance(entry, Semantic):
             row = self._with_refs(record, entry, row)
-        self._put(kind, row)
+        self._append(kind, row)
         self._refs.add(record.id.encode(), identity.encode())
 
     def _with_refs(self, record: Sealed, entry: Semantic, row: Row) -> Row:
@@ -383,9 +385,9 @@ class CogneeWriter:
             start, identity = starts.get(name), name.removeprefix(f"{EPISODE}:")
             row = row_of_start(start, identity)
             if has_turns(start):
-                found = turns[name].lines() if name in turns else ()
-                row["turns"] = [msgspec.json.decode(line) for line in found]
-            self._put(EPISODE, row)
+                rows = turns[name].lines() if name in turns else ()
+                row["turns"] = [msgspec.json.decode(line) for line in rows]
+            self._append(EPISODE, row)
 
     def _count_turn(self, record: Sealed, event: SessionEvent) -> None:
         if event.origin is not None and event.origin.provider == NAME:
@@ -397,7 +399,7 @@ class CogneeWriter:
             reason = "a turn must be text"
             self._report.lost("session_event/text", reason, example=record.id)
 
-    def _put(self, kind: str, row: Row) -> None:
+    def _append(self, kind: str, row: Row) -> None:
         self._files[kind].write(_json(row, self._report) + b"\n")
         self._counts[kind] += 1
 
@@ -461,16 +463,18 @@ class Cognee:
             with target.open() as sink:
                 if writing.compress:
                     with gzip_sink(sink) as packed:
-                        _put(packed, writer, container, writing)
+                        _write_archive(packed, writer, container, writing)
                 else:
-                    _put(sink, writer, container, writing)
+                    _write_archive(sink, writer, container, writing)
 
 
 FORMAT = Cognee()
 """The instance that the registry loads."""
 
 
-def _put(sink: BinaryIO, writer: CogneeWriter, container: Row, writing: WriteContext) -> None:
+def _write_archive(
+    sink: BinaryIO, writer: CogneeWriter, container: Row, writing: WriteContext
+) -> None:
     manifest = container.get("manifest", {})
     made = (writing.header.extra or {}).get("created_at")
     if made is not None and "exported_at" not in manifest:
@@ -480,6 +484,5 @@ def _put(sink: BinaryIO, writer: CogneeWriter, container: Row, writing: WriteCon
 
 def _container(records: RecordSet) -> Row:
     """Return the members around the records, if all came from one archive."""
-    found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
-    container = found[0].get("container", {}) if len(found) == 1 else {}
+    container = sole_container(records, NAME)
     return container if isinstance(container.get("manifest", {}), dict) else {}

@@ -393,13 +393,13 @@ def conversation(row: Row, name: str, report: Report) -> Iterator[Model]:
             number = turn.get("turn_index")
             number = number if type(number) is int else index
             before = last.get(max((one for one in last if one < number), default=-1))
-            identity = _unused(f"{name}/{_ROLES[kind]}/{number}", seen)
+            identity = _unique_name(f"{name}/{_ROLES[kind]}/{number}", seen)
             last = {one: each for one, each in last.items() if one < number} | {number: identity}
             turns.append(ChatTurn(identity, before, _message(turn, kind, identity, name)))
     yield from events(ChatConversation(start, turns, turns[-1].id if turns else None), report)
 
 
-def _unused(identity: str, seen: set[str]) -> str:
+def _unique_name(identity: str, seen: set[str]) -> str:
     name, again = identity, 1
     while name in seen:
         again += 1
@@ -561,7 +561,7 @@ class Activities:
             name = key.partition(_END)[0].decode()
             if name != session:
                 session, line = name, _Line(name, activity.at)
-                yield line.talk.start
+                yield line.conversation.start
             yield from line.follow(activity)
 
     def rest(self) -> Iterator[Model]:
@@ -587,7 +587,7 @@ class _Line:
         start = SessionEvent(
             event="session", name=name, created_at=at, origin=origin_at(NAME, name, None, {})
         )
-        self.talk = TranscriptConversation(start)
+        self.conversation = TranscriptConversation(start)
 
     def follow(self, activity: GeminiActivity) -> Iterator[SessionEvent]:
         """Yield a question and its answers; the next question follows the first answer."""
@@ -595,13 +595,13 @@ class _Line:
         number = self._seen[name] = self._seen.get(name, 0) + 1
         name += f"/{number}" if number > 1 else ""
         role = "user" if activity.is_asked else INSTRUCTIONS
-        asked = self._event(role, activity.prompt, activity.at, name, activity.as_written)
-        yield from self.talk.message(name, self._last, asked)
+        question = self._event(role, activity.prompt, activity.at, name, activity.as_written)
+        yield from self.conversation.message(name, self._last, question)
         self._last = name
         for index, answer in enumerate(activity.answers):
             each = f"{name}/answer {index + 1}"
             event = self._event("assistant", answer.text, activity.at, each, answer.as_written)
-            yield from self.talk.message(each, name, event)
+            yield from self.conversation.message(each, name, event)
             if index == 0:
                 self._last = each
 
@@ -619,10 +619,10 @@ class _Line:
 
 def _prompt_in(title: str, other: re.Pattern[str] | None = None) -> tuple[str, bool, Row]:
     """Return the question or action, whether it is a question, and the stored part of the title."""
-    found = _VERB.match(title) or (other and other.match(title))
-    if not found:
+    match = _VERB.match(title) or (other and other.match(title))
+    if not match:
         return title, False, {}
-    return title[found.end() :], True, {"title": title}
+    return title[match.end() :], True, {"title": title}
 
 
 def _of_html(html: str, more: Row) -> GeminiAnswer:
@@ -645,8 +645,8 @@ def _detailed(row: Row) -> tuple[str | None, list[GeminiAnswer]]:
     """Return the question and answers in another form of the export."""
     listed = row.get("details")
     pairs = [one for one in listed if type(one) is dict] if type(listed) is list else []
-    said = {one.get("name"): one.get("value") for one in pairs if type(one.get("name")) is str}
-    request, response = said.get("Request"), said.get("Response")
+    detail = {one.get("name"): one.get("value") for one in pairs if type(one.get("name")) is str}
+    request, response = detail.get("Request"), detail.get("Response")
     if type(request) is not str:
         return None, []
     return request, [GeminiAnswer(response, {})] if type(response) is str else []

@@ -66,6 +66,7 @@ from satchel.formats._graphiti import (
     time_text,
 )
 from satchel.formats._json import as_json, json_members, reader_of
+from satchel.formats._row_lists import sole_container
 from satchel.model.records import Edge, Entry, Episodic, GraphNode, Model, Semantic
 from satchel.model.values import Component, Origin, now, read_time, resolved
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
@@ -86,17 +87,17 @@ def tables_in(location: Place, reading: ReadContext) -> Generator[tuple[str, Row
     """
     joints, facts = ScratchMap(), Spool()
     with closing(facts), closing(joints), closing(rows_of(location, reading, GRAPHITI)) as rows:
-        yield from _apart(rows, joints, facts)
+        yield from _other_rows(rows, joints, facts)
         for line in facts.lines():
             row = msgspec.json.decode(line)
             for name, side in ((SOURCE, _START), (TARGET, _END)):
-                found = joints.get(_key(side, row["uuid"]))
-                if found is not None:
-                    row[name] = found.decode()
+                node = joints.get(_key(side, row["uuid"]))
+                if node is not None:
+                    row[name] = node.decode()
             yield FACTS, row
 
 
-def _apart(
+def _other_rows(
     rows: Generator[GraphRow, None, None], joints: ScratchMap, facts: Spool
 ) -> Iterator[tuple[str, Row]]:
     """Yield the rows other than facts; facts and their links are stored for later."""
@@ -152,7 +153,7 @@ def count_entry(record: Sealed, entry: Entry, report: Report) -> None:
     """Count the members of an entry that are not in its row."""
     held = set(_ALWAYS | (_OF_EPISODES if isinstance(entry, Episodic) else _OF_FACTS))
     if isinstance(entry, Semantic):
-        held |= _held_entities(entry)
+        held |= _supported_entities(entry)
         if entry.object is None and entry.predicate in PREDICATELESS:
             reason = "the name of a fact without a predicate"
             report.lost("predicate", reason, example=record.id)
@@ -173,7 +174,7 @@ def count_entry(record: Sealed, entry: Entry, report: Report) -> None:
         report.lost("origin", reason, example=record.id)
 
 
-def _held_entities(entry: Semantic) -> set[str]:
+def _supported_entities(entry: Semantic) -> set[str]:
     """Return ``entities`` if an entry has one, which is its subject and has no other members."""
     if len(entry.entities) != 1 or entry.predicate is not None or entry.object is not None:
         return set()
@@ -245,8 +246,8 @@ class GraphitiWriter:
 
     def close(self) -> None:
         """Free the temporary space."""
-        for one in (self._used, self._ends, self._joined, self._by_name, self._groups):
-            one.close()
+        for resource in (self._used, self._ends, self._joined, self._by_name, self._groups):
+            resource.close()
         self._streams.close()
 
     def gather(self) -> None:
@@ -296,8 +297,8 @@ class GraphitiWriter:
             labels = tuple(filter(is_safe_label, node.labels))
             node = msgspec.structs.replace(node, labels=labels)
         identity = self._identity(record.id, known)
-        row = self._grouped(row_of_node(table, node, identity), record.id)
-        self._put(table, row)
+        row = self._with_group(row_of_node(table, node, identity), record.id)
+        self._append(table, row)
         self._note_end(record.id, GraphitiEnd(identity, name, label_of(node.labels)))
         if table == NODES:
             self._by_name.add(_name_key(row.get("group_id", ""), name), record.id.encode())
@@ -312,11 +313,13 @@ class GraphitiWriter:
         count_entry(record, entry, self._report)
         identity = self._identity(record.id, _known_id(entry))
         row = row_of_episode(entry, identity, content or "")
-        self._put(EPISODES, self._timed(EPISODES, self._grouped(row, record.id), record, entry))
+        self._append(
+            EPISODES, self._with_times(EPISODES, self._with_group(row, record.id), record, entry)
+        )
         self._note_end(record.id, GraphitiEnd(identity, "", EPISODES))
 
     def _take_fact(self, record: Sealed, entry: Semantic) -> None:
-        entry = self._worded(record, entry)
+        entry = self._with_text(record, entry)
         if entry.text is None:
             self._report.lost("semantic", "a fact must be text", example=record.id)
             return
@@ -328,10 +331,12 @@ class GraphitiWriter:
         )
         identity = self._identity(record.id, _known_id(entry))
         row = row_of_fact(entry, identity, ends, self._episodes_of(record, entry))
-        self._put(FACTS, self._timed(FACTS, self._grouped(row, record.id), record, entry))
+        self._append(
+            FACTS, self._with_times(FACTS, self._with_group(row, record.id), record, entry)
+        )
         self._note_end(record.id, GraphitiEnd(identity, "", FACTS))
 
-    def _worded(self, record: Sealed, entry: Semantic) -> Semantic:
+    def _with_text(self, record: Sealed, entry: Semantic) -> Semantic:
         """Return a fact with a text; that of a triple is its three parts."""
         parts = (entry.subject, entry.predicate, entry.object)
         if entry.text is not None or None in parts:
@@ -358,7 +363,7 @@ class GraphitiWriter:
         known = edge.origin.id if edge.origin and edge.origin.provider == NAME else None
         identity = self._identity(record.id, known)
         row = row_of_link(edge, identity, (ends[0].identity, ends[1].identity))
-        self._put(table, self._grouped(row, record.id))
+        self._append(table, self._with_group(row, record.id))
 
     # -- ends of a fact --------------------------------------------------------------------
 
@@ -389,7 +394,7 @@ class GraphitiWriter:
             self._report.lost("entities/entity_type", reason, example=label[:_UUID])
             label = None
         row = own_node(name, label, group)
-        self._put(NODES, row)
+        self._append(NODES, row)
         node_end = GraphitiEnd(row["uuid"], name, label)
         self._note_end(node_end.identity, node_end)
         self._by_name.add(key, node_end.identity.encode())
@@ -410,12 +415,12 @@ class GraphitiWriter:
         self._ends.add(name.encode(), _pack(end))
 
     def _written_end(self, name: str) -> GraphitiEnd | None:
-        found = self._ends.get(name.encode())
-        return None if found is None else _end(found)
+        packed = self._ends.get(name.encode())
+        return None if packed is None else _end(packed)
 
     # -- rows ------------------------------------------------------------------------------
 
-    def _put(self, table: str, row: Row) -> None:
+    def _append(self, table: str, row: Row) -> None:
         self._rows[table].write(msgspec.json.encode(row) + b"\n")
         self._counts[table] += 1
 
@@ -424,11 +429,11 @@ class GraphitiWriter:
         if known and self._used.add(known.encode()):
             return known
         raw = bytes.fromhex(record_id.removeprefix("blake3:"))
-        made = str(UUID(bytes=raw[:16], version=5))
-        self._used.add(made.encode())
-        return made
+        identity = str(UUID(bytes=raw[:16], version=5))
+        self._used.add(identity.encode())
+        return identity
 
-    def _grouped(self, row: Row, example: str) -> Row:
+    def _with_group(self, row: Row, example: str) -> Row:
         if "group_id" in row:
             row["group_id"] = self._group(row["group_id"], example)
         return row
@@ -443,7 +448,7 @@ class GraphitiWriter:
         plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in group[:_GROUP_CHARS])
         return f"{plain}-{blake3(group.encode()).hexdigest(4)}"
 
-    def _timed(self, table: str, row: Row, record: Sealed, entry: Entry) -> Row:
+    def _with_times(self, table: str, row: Row, record: Sealed, entry: Entry) -> Row:
         """Add the times that Graphiti requires to a row of other origin."""
         if entry.origin is not None and entry.origin.provider == NAME:
             return row
@@ -531,9 +536,9 @@ class Graphiti:
             with target.open() as sink:
                 if writing.compress:
                     with gzip_sink(sink) as packed:
-                        _put(packed, writer, _container(records), writing.report)
+                        _write_tables(packed, writer, sole_container(records, NAME), writing.report)
                 else:
-                    _put(sink, writer, _container(records), writing.report)
+                    _write_tables(sink, writer, sole_container(records, NAME), writing.report)
 
 
 FORMAT = Graphiti()
@@ -582,14 +587,7 @@ def _require_bound(around: Row, location: Place, reading: ReadContext) -> None:
         raise LimitError(problem, file=location.name, line=reading.line())
 
 
-def _container(records: RecordSet) -> Row:
-    """Return the members around the records, if all came from one graph."""
-    found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
-    container = found[0].get("container", {}) if len(found) == 1 else {}
-    return container if isinstance(container, dict) else {}
-
-
-def _put(sink: BinaryIO, writer: GraphitiWriter, container: Row, report: Report) -> None:
+def _write_tables(sink: BinaryIO, writer: GraphitiWriter, container: Row, report: Report) -> None:
     """Write the tables, under their names in the source."""
     named = dict[str, str]()
     for name in container.get("arrays", []):

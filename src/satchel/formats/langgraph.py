@@ -45,8 +45,8 @@ class LangGraph:
     )
 
     def recognises(self, location: Place) -> bool:
-        found = tables_of(location)
-        return {STORE, "store_migrations"} <= found and _OTHER not in found
+        tables = tables_of(location)
+        return {STORE, "store_migrations"} <= tables and _OTHER not in tables
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         with open_database_copy(location, reading) as database:

@@ -327,12 +327,12 @@ class Thread:
             name=message.name,
             text=message.content if type(message.content) is str else spoken_text(message.content),
             content=None if type(message.content) is str else message.content,
-            state=_place(tip, tip.number + 1, tip.step + 1),
+            state=_position(tip, tip.number + 1, tip.step + 1),
             created_at=_time(point.time),
             metadata=message.more,
             origin=self._origin(f"{self._source}/{point.id}/{index}", message.as_written),
         )
-        return self._put(tip, event, tip.number + 1), [*events, event]
+        return self._advance(tip, event, tip.number + 1), [*events, event]
 
     def _change(
         self, tip: _Tip, point: CheckpointRow, channel: str | None
@@ -348,7 +348,7 @@ class Thread:
         new: Row = {_SUMMARY: values.pop("summary")} if type(values.get("summary")) is str else {}
         new |= {_WORKING: values} if values else {}
         tip, events = self._ahead(tip, point)
-        state = _place(tip, tip.number, tip.step + 1) | new
+        state = _position(tip, tip.number, tip.step + 1) | new
         state.pop("state", None)
         event = SessionEvent(
             event="session",
@@ -358,7 +358,7 @@ class Thread:
             created_at=_time(point.time),
             origin=self._origin(f"{self._source}/{point.id}/state"),
         )
-        tip = self._put(tip, event, tip.number)
+        tip = self._advance(tip, event, tip.number)
         latest = {**tip.latest, **dict.fromkeys(new, tip.last)}
         return tip._replace(values=mark, state=tip.last, latest=latest), [*events, event]
 
@@ -370,7 +370,7 @@ class Thread:
             session=tip.session,
             parent=tip.last,
             name=point.id,
-            state=_place(tip, tip.number, tip.step) | why,
+            state=_position(tip, tip.number, tip.step) | why,
             created_at=_time(point.time),
             metadata=encode_foreign(point.metadata),
             origin=self._origin(f"{self._source}/{point.id}"),
@@ -384,7 +384,7 @@ class Thread:
             event="fork",
             parent=tip.last,
             name=f"{self._source} {point.id}",
-            state=_place(tip, tip.number, tip.step)
+            state=_position(tip, tip.number, tip.step)
             | ({"latest": tip.latest} if tip.latest else {})
             | {"source": tip.session},
             created_at=_time(point.time),
@@ -393,9 +393,9 @@ class Thread:
         standing = _standing(fork)
         return tip._replace(session=standing, last=standing), [fork]
 
-    def _put(self, tip: _Tip, made: SessionEvent, number: int) -> _Tip:
+    def _advance(self, tip: _Tip, event: SessionEvent, number: int) -> _Tip:
         self._gone_on.add(tip.last)
-        return tip._replace(last=_standing(made), number=number, step=tip.step + 1)
+        return tip._replace(last=_standing(event), number=number, step=tip.step + 1)
 
     def _origin(self, identity: str, as_written: Row | None = None) -> Origin:
         return Origin(
@@ -403,9 +403,9 @@ class Thread:
         )
 
 
-def _place(tip: _Tip, number: int, step: int) -> Row:
-    place: Row = {"number": number, "step": step}
-    return place | ({"state": tip.state} if tip.state is not None else {})
+def _position(tip: _Tip, number: int, step: int) -> Row:
+    state: Row = {"number": number, "step": step}
+    return state | ({"state": tip.state} if tip.state is not None else {})
 
 
 def _standing(event: SessionEvent) -> str:
@@ -464,7 +464,7 @@ class LangGraphCheckpoints:
             for event in _events(database, location.name, reading):
                 count += 1
                 yield event
-            _tell(database, reading)
+            _report_other_tables(database, reading)
             if count == 0 and not reading.report.left_out:
                 raise EmptyInputError("the file contains no checkpoints", file=location.name)
 
@@ -539,7 +539,7 @@ def _metadata(value: Any) -> dict[str, Any]:
     return {name: part for name, part in metadata.items() if part not in ({}, None)}
 
 
-def _tell(database: Database, reading: ReadContext) -> None:
+def _report_other_tables(database: Database, reading: ReadContext) -> None:
     """Report other data, which is not read."""
     if database.columns(_WRITES):
         ((count,),) = list(database.rows(f"SELECT count(*) FROM {_WRITES}"))  # noqa: S608 - our own

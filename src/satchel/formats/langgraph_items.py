@@ -40,9 +40,9 @@ class LangGraphItems:
     )
 
     def recognises(self, location: Place) -> bool:
-        found = dict(json_members(location.head))
+        starts = dict(json_members(location.head))
         return any(
-            found.get((*start, b"namespace")) == b"[" and (*start, b"key") in found
+            starts.get((*start, b"namespace")) == b"[" and (*start, b"key") in starts
             for start in _STARTS
         )
 

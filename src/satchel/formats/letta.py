@@ -29,7 +29,7 @@ from satchel.crypto.json_reader import (
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
 from satchel.formats._json import as_json, differences, json_members, reproduce, text_in
-from satchel.formats._row_lists import Order, in_order
+from satchel.formats._row_lists import Order, in_order, sole_container
 from satchel.model.records import Entry, GraphNode, Identity, Model, Semantic, SessionEvent
 from satchel.model.values import Component, Origin, Scope, TrustClass, iso_text, read_time
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
@@ -221,10 +221,10 @@ def row_of(event: SessionEvent) -> Row:
     return row
 
 
-def _message(role: str, text: str | None, made: str | None) -> Row:
+def _message(role: str, text: str | None, created: str | None) -> Row:
     row: Row = {"type": "message", "role": role}
     row["content"] = [] if text is None else [{"type": "text", "text": text}]
-    return row if made is None else {**row, "created_at": iso_text(made)}
+    return row if created is None else {**row, "created_at": iso_text(created)}
 
 
 def _message_text(row: Row) -> str | None:
@@ -251,10 +251,10 @@ def _sent(row: Row) -> list[str]:
 
 def _message_in(arguments: str) -> str | None:
     try:
-        said = json.loads(arguments)
+        value = json.loads(arguments)
     except (ValueError, RecursionError):
         return None
-    text = said.get("message") if type(said) is dict else None
+    text = value.get("message") if type(value) is dict else None
     return text if type(text) is str and not SURROGATE.search(text) else None
 
 
@@ -263,8 +263,8 @@ def _words(content: Any) -> str | None:
     if type(content) is str:
         return content
     parts = content if type(content) is list else []
-    found = [one["text"] for one in parts if type(one) is dict and type(one.get("text")) is str]
-    return "\n".join(found) if found else None
+    texts = [one["text"] for one in parts if type(one) is dict and type(one.get("text")) is str]
+    return "\n".join(texts) if texts else None
 
 
 def _origin(identity: str | None, source: str | None, as_written: Row) -> Origin:
@@ -342,8 +342,8 @@ def _numbered(old: Row, name: str, kind: str) -> list[Row]:
     ]
 
 
-def _tag(said: Any) -> Any:
-    return said.get("tag") if type(said) is dict else said
+def _tag(value: Any) -> Any:
+    return value.get("tag") if type(value) is dict else value
 
 
 def _names(old: Row, report: Report) -> Row:
@@ -355,8 +355,8 @@ def _names(old: Row, report: Report) -> Row:
     return {str(_key(variable)): "" for variable in variables}
 
 
-def _key(one: Any) -> Any:
-    return one.get("key") if type(one) is dict else one
+def _key(variable: Any) -> Any:
+    return variable.get("key") if type(variable) is dict else variable
 
 
 def _in_context(old: Row, messages: list[Row]) -> list[str]:
@@ -408,8 +408,7 @@ class LettaWriter:
     def __init__(self, records: RecordSet, writing: WriteContext) -> None:
         self._records = records
         self._report = writing.report
-        found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
-        container = found[0].get("container", {}) if len(found) == 1 else {}
+        container = sole_container(records, NAME)
         self._container: Row = container
         self._name = writing.bank or str(container.get("agent", "agent"))
         self._things: dict[str, list[Row]] = {thing: [] for thing in (AGENT, *THINGS.values())}
@@ -424,19 +423,19 @@ class LettaWriter:
         self._have_slots(agents, blocks)
         lists = {"agents": agents, "blocks": blocks}
         lists |= {name: self._things[thing] for name, thing in THINGS.items()}
-        wanted = {*_NEEDED, *self._container.get("lists", [])}
+        required = {*_NEEDED, *self._container.get("lists", [])}
         fields = {"metadata": {}, **self._container.get("fields", {})}
         sink.write(b"{")
-        for index, name in enumerate(n for n in LISTS if n in wanted or lists[n]):
+        for index, name in enumerate(n for n in LISTS if n in required or lists[n]):
             sink.writelines((b",\n" if index else b"\n", _json(name, self._report), b": ["))
-            self._put(sink, lists[name])
+            self._write_list(sink, lists[name])
             sink.write(b"]")
         for name, part in fields.items():
             if name not in LISTS:
                 sink.writelines((b",\n", _json({name: part}, self._report)[1:-1]))
         sink.write(b"\n}\n")
 
-    def _put(self, sink: BinaryIO, rows: Iterable[Row]) -> None:
+    def _write_list(self, sink: BinaryIO, rows: Iterable[Row]) -> None:
         for index, row in enumerate(rows):
             sink.writelines((b",\n" if index else b"\n", _json(row, self._report)))
 
@@ -465,7 +464,7 @@ class LettaWriter:
         """Return the blocks, and the IDs of those that no agent of the file refers to."""
         rows, added = list[Row](), list[str]()
         ids, labels = set[str](), set[str]()
-        free = self._free()
+        free = self._free_numbers()
         for record in in_order(self._records, self._container):
             entry = cast("Entry", record.model)
             if record.type not in MEMORIES:
@@ -479,7 +478,7 @@ class LettaWriter:
             identity = from_there if known and from_there not in ids else f"block-{next(free)}"
             label = own if own is not None and (known or own not in labels) else None
             if label is None:
-                label = _unused(own or "memory", labels)
+                label = _unique_label(own or "memory", labels)
             row = block_of(entry, label)
             row["id"] = identity
             ids.add(identity)
@@ -490,7 +489,7 @@ class LettaWriter:
             self._count(record, entry, own, label)
         return rows, added
 
-    def _free(self) -> Iterator[int]:
+    def _free_numbers(self) -> Iterator[int]:
         """Yield numbers that no block of the records uses."""
         used = set[str]()
         for kind in MEMORIES:
@@ -533,7 +532,7 @@ class LettaWriter:
                 if row is None:
                     continue
                 if row["label"] in used_labels:
-                    row["label"] = _unused(row["label"], labels)
+                    row["label"] = _unique_label(row["label"], labels)
                     labels.add(row["label"])
                     reason = "another block of the agent has the same label"
                     self._report.lost("origin/id", reason, example=row["id"])
@@ -561,11 +560,11 @@ class LettaWriter:
             self._report.lost("origin/id", reason, example=record.id)
 
 
-def _unused(label: str, labels: set[str]) -> str:
+def _unique_label(label: str, labels: set[str]) -> str:
     number = len(labels)
-    while (found := f"{label}_{number}") in labels:
+    while (candidate := f"{label}_{number}") in labels:
         number += 1
-    return found
+    return candidate
 
 
 def _json(value: Any, report: Report) -> bytes:
@@ -603,9 +602,9 @@ class Letta:
         head = location.head.lstrip()
         if head.startswith(b'"'):
             head = _ESCAPED.sub(rb"\1", head[1:])
-        found = {path for path, _ in json_members(head)}
-        newer = {path[-1] for path in found if path[:-1] == (b"agents", 0)}
-        older = {(b"agent_type",), (b"core_memory",)} <= found
+        starts = {path for path, _ in json_members(head)}
+        newer = {path[-1] for path in starts if path[:-1] == (b"agents", 0)}
+        older = {(b"agent_type",), (b"core_memory",)} <= starts
         return older or not newer.isdisjoint(_SIGNS)
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
@@ -664,9 +663,9 @@ def _document(location: Place, reading: ReadContext) -> Row:
 
 def _value(stream: BinaryIO, location: Place, bound: int) -> Any:
     document = ForeignReader(stream, location.name, item_bytes=bound)
-    found = document.value()
+    value = document.value()
     document.end()
-    return found
+    return value
 
 
 class _DocumentRows:
@@ -683,11 +682,11 @@ class _DocumentRows:
         source, owners = self._names()
         for where, row in self._rows("blocks"):
             owner = owners.get(str(row.get("id")))
-            made = self._draft(where, partial(entry_of, row, owner, owner))
-            if made is not None:
-                self._order.add(made)
-                yield made
-        self._order.keep(self._reading)
+            entry = self._draft(where, partial(entry_of, row, owner, owner))
+            if entry is not None:
+                self._order.add(entry)
+                yield entry
+        self._order.store(self._reading)
         if _is_ours(self._document):
             self._reading.container["agent"] = self._document["agents"][0]["name"]
         else:
@@ -732,17 +731,17 @@ class _DocumentRows:
         yield start_of(session, name if type(name) is str else None, source)
         for index, message in enumerate(messages):
             where = f"agents/{number}/messages/{index}"
-            made = self._draft(where, partial(_turn, message, session, source))
-            if made is not None:
-                yield made
+            event = self._draft(where, partial(_turn, message, session, source))
+            if event is not None:
+                yield event
 
     def _rows(self, name: str) -> Iterator[tuple[str, Row]]:
         """Yield the rows of a list, with their positions."""
         for number, row in enumerate(self._document.get(name, [])):
             where = f"{name}/{number}"
-            made = self._draft(where, partial(_row, row))
-            if made is not None:
-                yield where, made
+            record = self._draft(where, partial(_row, row))
+            if record is not None:
+                yield where, record
 
     def _draft(self, where: str, make: Callable[[], _T]) -> _T | None:
         try:

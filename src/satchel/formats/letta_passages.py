@@ -19,7 +19,7 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, MalformedError
 from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
 from satchel.formats._json import as_json, differences, json_members, settled, text_in
-from satchel.formats._row_lists import parse_rows
+from satchel.formats._row_lists import parse_rows, sole_container
 from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import (
     Component,
@@ -125,9 +125,9 @@ def row_of(record: Sealed, entry: Entry) -> Row:
     """Return an entry as a passage; one of other origin gets an ID that Letta accepts."""
     origin = entry.origin
     is_ours = origin is not None and origin.provider == NAME
-    kept = dict(origin.as_written) if is_ours and origin is not None else {}
+    as_written = dict(origin.as_written) if is_ours and origin is not None else {}
     now = {name: getattr(entry, name) for name in _MEANS.values()}
-    row = settled(_written(entry), kept, _fields_of, now, _MEANS)
+    row = settled(_written(entry), as_written, _fields_of, now, _MEANS)
     held = row.get(_VECTOR)
     if isinstance(held, dict):
         row[_VECTOR] = held.get(_VECTOR) if held.get(_OF) == text_mark(entry.text or "") else None
@@ -232,9 +232,9 @@ def _has_passages(head: bytes) -> bool:
             rows.setdefault(len(path) == 2, set()).add(path[-1])  # noqa: PLR2004 - in a list
     named = _ID in head
     return any(
-        b"text" in found
-        and ((named and found.issuperset(_EACH_MEMBER)) or not found.isdisjoint(_SIGNS))
-        for found in rows.values()
+        b"text" in names
+        and ((named and names.issuperset(_EACH_MEMBER)) or not names.isdisjoint(_SIGNS))
+        for names in rows.values()
     )
 
 
@@ -277,11 +277,8 @@ def _rows(records: RecordSet, report: Report) -> Iterator[Row]:
 
 def _container(records: RecordSet) -> Row:
     """Return the members around the records, if all came from one file."""
-    found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
-    container = found[0].get("container", {}) if len(found) == 1 else {}
-    if not isinstance(container, dict) or not container:
-        return {}
-    return container if "shape" in container else {"shape": "object", **container}
+    container = sole_container(records, NAME)
+    return {"shape": "object", **container} if container else {}
 
 
 def _json(value: Any, report: Report) -> bytes:

@@ -42,6 +42,7 @@ from satchel.formats._notes import (
     split,
     values_in,
 )
+from satchel.formats._row_lists import containers_in
 from satchel.model.records import Entry, Model
 from satchel.model.text import memory_text
 from satchel.model.values import Component
@@ -172,7 +173,7 @@ class _FolderWriter:
         self._archive = archive
         self._lines = lines
         self._report = writing.report
-        self._used = {_alike(INDEX)}
+        self._used = {_normalized(INDEX)}
         self._folders = set[str]()
         self._last = Counter[str]()
         self._paths = list[str]()
@@ -192,7 +193,7 @@ class _FolderWriter:
         if len(self._paths) >= MOST_FILES:
             self._report.lost(record.type, f"a folder can have at most {MOST_FILES:,} notes")
             return
-        path = self._free(path_of(entry, words))
+        path = self._free_path(path_of(entry, words))
         text = file_of(record, entry, path, self._report)
         count_members(record, HELD, NAME, self._report)
         with member(self._archive, path) as sink:
@@ -206,10 +207,10 @@ class _FolderWriter:
 
     def end(self, records: RecordSet) -> None:
         """Write the index: the original, with lines for new files, without missing ones."""
-        text = next(filter(None, map(self._renewed, _indexes(records))), None)
+        text = next(filter(None, map(self._updated_index, _indexes(records))), None)
         if text is not None:
             parts: Iterator[str] = iter((text,))
-        elif self._notes or not self._is_as_it_was(records):
+        elif self._notes or not self._is_unchanged(records):
             parts = index_of((line for _, line in self._listed()), self._notes)
         else:
             return
@@ -222,52 +223,52 @@ class _FolderWriter:
         lines = (line.decode().removesuffix("\n") for line in self._lines.lines())
         return zip(self._paths, lines, strict=True)
 
-    def _renewed(self, text: str) -> str | None:
+    def _updated_index(self, text: str) -> str | None:
         """Return an updated original index; None if its own notes changed."""
         paths = set(self._paths)
         listed = paths.intersection(index_in(text, paths).links)
         more = [line for path, line in self._listed() if path not in listed | self._known]
-        found = renewed(text, paths, more)
-        same = sorted(index_in(found, paths).notes) == sorted(self._notes)
-        return found if same else None
+        index = renewed(text, paths, more)
+        same = sorted(index_in(index, paths).notes) == sorted(self._notes)
+        return index if same else None
 
-    def _is_as_it_was(self, records: RecordSet) -> bool:
+    def _is_unchanged(self, records: RecordSet) -> bool:
         """Return whether the folder had no index, and has the same files."""
-        found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
-        kept = [KEPT in one.get("container", {}) for one in found]
-        return bool(found) and not any(kept) and len(self._known) == len(self._paths)
+        containers = containers_in(records, NAME)
+        had_index = any(KEPT in container for container in containers)
+        return bool(containers) and not had_index and len(self._known) == len(self._paths)
 
-    def _free(self, path: str) -> str:
+    def _free_path(self, path: str) -> str:
         """Return a path that is unique on any file system."""
         if self._is_in_a_file(path):
             path = path.rpartition("/")[2]
         start = path.removesuffix(ENDING)
-        while _alike(path) in self._used or _alike(path) in self._folders:
+        while _normalized(path) in self._used or _normalized(path) in self._folders:
             self._last[start] += 1
             path = f"{start}-{self._last[start] + 1}{ENDING}"
-        self._used.add(_alike(path))
-        self._folders.update(_above(path))
+        self._used.add(_normalized(path))
+        self._folders.update(_parent_folders(path))
         return path
 
     def _is_in_a_file(self, path: str) -> bool:
-        return any(folder in self._used for folder in _above(path))
+        return any(folder in self._used for folder in _parent_folders(path))
 
 
 def _indexes(records: RecordSet) -> Iterator[str]:
     """Yield the original indexes that were read."""
     for source in records.of("source"):
-        kept = source.value.get("container", {}).get(KEPT)
-        if source.value.get("format") in _WITH_AN_INDEX and isinstance(kept, str):
-            yield kept
+        stored = source.value.get("container", {}).get(KEPT)
+        if source.value.get("format") in _WITH_AN_INDEX and isinstance(stored, str):
+            yield stored
 
 
-def _above(path: str) -> Iterator[str]:
+def _parent_folders(path: str) -> Iterator[str]:
     """Yield the parent folders of a path."""
     while path := path.rpartition("/")[0]:
-        yield _alike(path)
+        yield _normalized(path)
 
 
-def _alike(path: str) -> str:
+def _normalized(path: str) -> str:
     return unicodedata.normalize("NFC", path).casefold()
 
 

@@ -33,7 +33,7 @@ from satchel.formats._json import (
     json_object,
     text_in,
 )
-from satchel.formats._row_lists import parse_rows
+from satchel.formats._row_lists import parse_rows, sole_container
 from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import Component, Entity, Origin, TrustClass
 from satchel.ports.format import (
@@ -185,8 +185,8 @@ class McpMemoryWriter:
 
     def close(self) -> None:
         """Free the temporary space."""
-        for one in (self._numbers, self._heads, self._observed, self._relations):
-            one.close()
+        for resource in (self._numbers, self._heads, self._observed, self._relations):
+            resource.close()
 
     def take(self, record: Sealed, entry: Semantic) -> None:
         """Add an entry, and count what cannot be stored of it."""
@@ -198,7 +198,9 @@ class McpMemoryWriter:
         elif None not in (entry.subject, entry.predicate, entry.object):
             self._lost(record, _TRIPLE, (RELATION,))
             row = {"from": entry.subject, "to": entry.object, "relationType": entry.predicate}
-            self._relations.put(_NUMBER.pack(self._count, 0), _pack(_with_kept(row, entry)))
+            self._relations.put(
+                _NUMBER.pack(self._count, 0), _pack(_with_stored_members(row, entry))
+            )
         else:
             self._report.lost(
                 record.type, "the server stores texts and relations only", example=record.id
@@ -209,8 +211,8 @@ class McpMemoryWriter:
         head: Row | None = None
         observed = iter(self._observed)
         for key in observed:
-            number, place = _NUMBER.unpack(key)
-            if place == 0:
+            number, index = _NUMBER.unpack(key)
+            if index == 0:
                 if head is not None:
                     yield head
                 head = _unpack(self._heads.get(_NUMBER.pack(number, 0)) or b"{}")
@@ -243,7 +245,7 @@ class McpMemoryWriter:
         number = self._number(record, name, entry.object)
         key = _NUMBER.pack(number, 0)
         head: Row = _unpack(self._heads.get(key) or b"{}")
-        self._heads.put(key, _pack(_with_kept(head, entry)))
+        self._heads.put(key, _pack(_with_stored_members(head, entry)))
         held = set(_TRIPLE)
         if entry.entities in ((), (Entity(name=name, entity_type=entry.object),)):
             held.add("entities")
@@ -260,8 +262,8 @@ class McpMemoryWriter:
             if self._numbers.get(key) is None:
                 self._numbers.put(key, _NUMBER.pack(number, 0))
             self._observed.put(_NUMBER.pack(number, 0), b"")
-            made: Row = {"name": name, "entityType": kind, "observations": []}
-            self._heads.put(_NUMBER.pack(number, 0), _pack(made))
+            entity: Row = {"name": name, "entityType": kind, "observations": []}
+            self._heads.put(_NUMBER.pack(number, 0), _pack(entity))
             return number
         number, _ = _NUMBER.unpack(known)
         return int(number)
@@ -300,7 +302,7 @@ def _is_entity(entry: Entry) -> bool:
     )
 
 
-def _with_kept(row: Row, entry: Entry) -> Row:
+def _with_stored_members(row: Row, entry: Entry) -> Row:
     """Add the stored members of the source's line; known members are not replaced."""
     origin = entry.origin
     if origin is None or origin.provider != NAME:
@@ -435,8 +437,8 @@ class McpMemory:
 
 
 def _is_lines(location: Place) -> bool:
-    found = {path for path, _ in json_members(location.unpacked_head)}
-    return (b"type",) in found and any(signs <= found for signs in _SIGNS)
+    starts = {path for path, _ in json_members(location.unpacked_head)}
+    return (b"type",) in starts and any(signs <= starts for signs in _SIGNS)
 
 
 def _is_returned(location: Place) -> bool:
@@ -456,10 +458,10 @@ class _FileHead:
         self.is_graph = False
         while len(self._start) < HEAD_BYTES and (more := stream.read(HEAD_BYTES)):
             self._start += more
-            found = {path[0] for path, _ in json_members(self._start) if len(path) == 1}
-            if b"type" in found or self._start.startswith(GZIP_MAGIC):
+            head = {path[0] for path, _ in json_members(self._start) if len(path) == 1}
+            if b"type" in head or self._start.startswith(GZIP_MAGIC):
                 return
-            if not found.isdisjoint(name.encode() for name in _GRAPH):
+            if not head.isdisjoint(name.encode() for name in _GRAPH):
                 self.is_graph = True
                 return
 
@@ -546,8 +548,7 @@ def _returned(records: RecordSet, writing: WriteContext) -> Row | None:
 
     None if the file is for the server, as in an export of a bank.
     """
-    found = [one.value for one in records.of("source") if one.value.get("format") == NAME]
-    container = found[0].get("container", {}) if len(found) == 1 else {}
+    container = sole_container(records, NAME)
     if writing.bank is not None or container.get("shape") != "graph":
         return None
     fields = container.get("fields", {})

@@ -27,7 +27,7 @@ from satchel.crypto.json_reader import ForeignReader, float_spellings, has_odd_n
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
 from satchel.formats._json import as_json, differences, json_members, reproduce, text_in
-from satchel.formats._row_lists import parse_rows
+from satchel.formats._row_lists import container_of, parse_rows
 from satchel.model.records import Entry, Model, PlainSemantic, Procedural, Semantic
 from satchel.model.values import (
     Component,
@@ -187,10 +187,10 @@ def _is_usual(metadata: Any) -> bool:
 
 def _any_entry(row: Row) -> Entry:
     """Return any memory as an entry."""
-    said = _mapped_members(row)
+    members = _mapped_members(row)
     # An ID is always written; if the source has none, that difference is stored.
-    written = _written_members(said, procedural=said["kind"] is not None)
-    return _entry(said, differences(row, {"id": ABSENT, **written}))
+    written = _written_members(members, procedural=members["kind"] is not None)
+    return _entry(members, differences(row, {"id": ABSENT, **written}))
 
 
 def _mapped(row: Row) -> Entry:
@@ -241,10 +241,10 @@ def _mapped_triple(row: Row) -> Semantic:
     )
 
 
-def _with_as_written(entry: Entry, kept: Row) -> Entry:
-    if not kept or entry.origin is None:
+def _with_as_written(entry: Entry, as_written: Row) -> Entry:
+    if not as_written or entry.origin is None:
         return entry
-    origin = msgspec.structs.replace(entry.origin, as_written=kept)
+    origin = msgspec.structs.replace(entry.origin, as_written=as_written)
     return msgspec.structs.replace(entry, origin=origin)
 
 
@@ -333,18 +333,18 @@ def _reproduced(entry: Entry, written: Row, read: Callable[[Row], Entry]) -> Row
 
 def _fields_of(entry: Entry) -> Row:
     """Return the members of an entry that a Mem0 record can hold."""
-    said = {field: getattr(entry, field, None) for field in _FIELD_NAMES}
-    said["metadata"] = (said["metadata"], type(entry))
-    said["origin"] = entry.origin.id if entry.origin else None
-    return said
+    fields = {field: getattr(entry, field, None) for field in _FIELD_NAMES}
+    fields["metadata"] = (fields["metadata"], type(entry))
+    fields["origin"] = entry.origin.id if entry.origin else None
+    return fields
 
 
 def _written(entry: Entry) -> Row:
     """Return a memory in the form of ``get_all()`` of mem0ai 2.2.1."""
-    said = {name: getattr(entry, name) for name in _COMPARED}
+    members = {name: getattr(entry, name) for name in _COMPARED}
     if entry.origin is not None and entry.origin.id is not None:
-        said["id"] = entry.origin.id
-    return _written_members(said, procedural=isinstance(entry, Procedural))
+        members["id"] = entry.origin.id
+    return _written_members(members, procedural=isinstance(entry, Procedural))
 
 
 def _written_members(members: Row, *, procedural: bool) -> Row:
@@ -400,8 +400,8 @@ def losses_of(value: Row, row: Row) -> dict[str, str]:
     procedural = value["type"] == "procedural"
     if value.get("kind") not in (None, RELATION, *([_PROCEDURAL] if procedural else [])):
         lost["kind"] = _NO_FIELD
-    said = value.get("metadata", {}).get(_TYPE)
-    if said is not None and procedural != (said == _PROCEDURAL):
+    written = value.get("metadata", {}).get(_TYPE)
+    if written is not None and procedural != (written == _PROCEDURAL):
         lost["type"] = "its metadata has another memory_type"
     if "namespace" in value.get("scope", {}):
         lost["scope/namespace"] = _NO_FIELD
@@ -466,14 +466,14 @@ class Mem0:
                 problem = "not a Mem0 export: neither an object nor a list"
                 raise MalformedError(problem, line=document.line)
             document.end()
-            _note_what_is_missing(reading, count)
+            _note_missing(reading, count)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         report = writing.report
         container = _container(records, report)
         shape = container.get("shape", "results")
         runs = container.get("runs", [])
-        _count_what_has_no_place(records, report)
+        _count_other_records(records, report)
         with target.open() as sink:
             if shape == "results":
                 _write_results(sink, records, container, report)
@@ -519,7 +519,7 @@ def _object(document: ForeignReader, reading: ReadContext) -> _Rows:
     if document.peek() == "{":
         reading.container["shape"] = "list"
         lines = chain((around,), document.following())
-        return (yield from _each(lines, document, reading, "", decoded_entry_of))
+        return (yield from _parse_rows(lines, document, reading, "", decoded_entry_of))
     reading.container["shape"] = "one"
     try:
         entry = decoded_entry_of(around)
@@ -531,10 +531,10 @@ def _object(document: ForeignReader, reading: ReadContext) -> _Rows:
 
 def _array(document: ForeignReader, reading: ReadContext, path: str, make: _Map) -> _Rows:
     """Read a list of rows; return their number, including skipped bad ones."""
-    return _each(document.values(), document, reading, path, make)
+    return _parse_rows(document.values(), document, reading, path, make)
 
 
-def _each(
+def _parse_rows(
     rows: Iterable[Any], document: ForeignReader, reading: ReadContext, path: str, make: _Map
 ) -> _Rows:
     order = _Order()
@@ -545,7 +545,7 @@ def _each(
         return (entry,)
 
     count = yield from parse_rows(rows, document, reading, parse, path)
-    order.keep(reading)
+    order.store(reading)
     return count
 
 
@@ -560,14 +560,14 @@ class _Order:
             self._runs.append(0)
         self._runs[-1] += 1
 
-    def keep(self, reading: ReadContext) -> None:
+    def store(self, reading: ReadContext) -> None:
         if len(self._runs) > _MOST_RUNS:
             reading.report.note("procedural memories will be written after the others")
         elif len(self._runs) > 1:
             reading.container["runs"] = self._runs
 
 
-def _note_what_is_missing(reading: ReadContext, count: int) -> None:
+def _note_missing(reading: ReadContext, count: int) -> None:
     around = reading.container.get("fields", {})
     total = around.get("count")
     if isinstance(total, int) and total > count:
@@ -588,10 +588,7 @@ def _note_what_is_missing(reading: ReadContext, count: int) -> None:
 def _container(records: RecordSet, report: Report) -> Row:
     """Return the members around the records, if one Mem0 file was the only source."""
     if records.count("source") == 1:
-        for source in records.of("source"):
-            if source.value.get("format") == NAME:
-                return dict(source.value.get("container", {}))
-        return {}
+        return container_of(records, NAME)
     for source in records.of("source"):
         container = source.value.get("container", {})
         if source.value.get("format") == NAME and "fields" in container:
@@ -600,7 +597,7 @@ def _container(records: RecordSet, report: Report) -> Row:
     return {}
 
 
-def _count_what_has_no_place(records: RecordSet, report: Report) -> None:
+def _count_other_records(records: RecordSet, report: Report) -> None:
     for section, count in records.counts.items():
         kind = TYPED_SECTIONS.get(section)
         if kind is None:

@@ -79,7 +79,7 @@ class OpenMemory:
                     if file.name != _COMPRESSED_COPY:
                         reading.report.lost(file.name, "not a memory file")
                     continue
-                around = _around(archive, file, reading)
+                around = _fields_around(archive, file, reading)
                 reading.container.update(around)
                 for entry in _memories(archive, file, reading, _Tables(around)):
                     some = True
@@ -143,7 +143,7 @@ def _has_backup(archive: ChatArchive, file: ArchiveFile) -> bool:
         return _is_backup(stream.read(HEAD_BYTES))
 
 
-def _around(archive: ChatArchive, file: ArchiveFile, reading: ReadContext) -> Row:
+def _fields_around(archive: ChatArchive, file: ArchiveFile, reading: ReadContext) -> Row:
     """Return the tables of a backup, except that of the memories, which may be in any position."""
     around = Row()
     with archive.document(file, reading, mends=False) as document:

@@ -170,7 +170,7 @@ class _Writer:
 
     def components(self, records: RecordSet) -> dict[str, list[dict[str, Any]]]:
         """Return the entries of each array, in the order of the records."""
-        selected = self._keep(records)
+        selected = self._select(records)
         links = {identity: _links(record) for identity, record in selected.items()}
         for identity in _in_order(links, "the records to write"):
             self._make(Sealed(identity, selected[identity].type, selected[identity].body))
@@ -180,7 +180,7 @@ class _Writer:
                 arrays[record.type].append(self._written.pop(identity))
         return arrays
 
-    def _keep(self, records: RecordSet) -> dict[str, Sealed]:
+    def _select(self, records: RecordSet) -> dict[str, Sealed]:
         selected: dict[str, Sealed] = {}
         counts = dict.fromkeys(CAPS, 0)
         for record in records:

@@ -25,9 +25,9 @@ _STARTS = ((0,), (b"points", 0), (b"result", b"points", 0))
 
 
 def _is_point(
-    found: Mapping[tuple[bytes | int, ...], bytes], start: tuple[bytes | int, ...]
+    starts: Mapping[tuple[bytes | int, ...], bytes], start: tuple[bytes | int, ...]
 ) -> bool:
-    return found.get((*start, b"payload")) in (b"{", b"n") and (*start, b"id") in found
+    return starts.get((*start, b"payload")) in (b"{", b"n") and (*start, b"id") in starts
 
 
 class QdrantPoints:
@@ -50,8 +50,8 @@ class QdrantPoints:
     def recognises(self, location: Place) -> bool:
         # Of lines, only the first: many formats have an ID in one line and a payload in another.
         line = dict(json_members(location.head.partition(b"\n")[0]))
-        found = dict(json_members(location.head))
-        return _is_point(line, ()) or any(_is_point(found, start) for start in _STARTS)
+        starts = dict(json_members(location.head))
+        return _is_point(line, ()) or any(_is_point(starts, start) for start in _STARTS)
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         yield from _LISTING.read(location, reading, lambda row: entry_of(row, None))
@@ -59,8 +59,8 @@ class QdrantPoints:
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         count_others(records, writing.report, "Qdrant")
         container = container_of(records, _NAME)
-        with target.open() as sink, closing(ScratchMap()) as there:
-            rows = _rows(records, there, writing.report)
+        with target.open() as sink, closing(ScratchMap()) as seen:
+            rows = _rows(records, seen, writing.report)
             _LISTING.write(sink, rows, container, writing.report, "points")
 
 

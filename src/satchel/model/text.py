@@ -93,9 +93,9 @@ def _called(part: dict[str, Any]) -> str:
     inside = [part, *(one for one in part.values() if isinstance(one, dict))]
     for name in _NAMES:
         for one in inside:
-            found = one.get(name)
-            if isinstance(found, str) and found and not found.startswith("data:"):
-                return f"{kind} {found[:_MOST_NAMED]}"
+            label = one.get(name)
+            if isinstance(label, str) and label and not label.startswith("data:"):
+                return f"{kind} {label[:_MOST_NAMED]}"
     return kind
 
 

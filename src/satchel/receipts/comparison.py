@@ -249,9 +249,11 @@ class SideMemberFilter:
         origin = getattr(draft, "origin", None)
         if origin is None or self._names.isdisjoint(origin.as_written):
             return draft
-        kept = {name: part for name, part in origin.as_written.items() if name not in self._names}
+        as_written = {
+            name: part for name, part in origin.as_written.items() if name not in self._names
+        }
         return msgspec.structs.replace(
-            draft, origin=msgspec.structs.replace(origin, as_written=kept)
+            draft, origin=msgspec.structs.replace(origin, as_written=as_written)
         )
 
 
@@ -343,9 +345,9 @@ class Differences:
         """Count a difference in one record."""
         self.counts[field, reason] += 1
         self.members[field.partition("/")[0]] += 1
-        shown = self.examples.setdefault((field, reason), [])
-        if len(shown) < _EXAMPLES:
-            shown.append(example)
+        examples = self.examples.setdefault((field, reason), [])
+        if len(examples) < _EXAMPLES:
+            examples.append(example)
 
     def clear(self) -> None:
         """Remove all differences."""
@@ -604,31 +606,31 @@ class DeliveredRecords(Scratch):
             cache_kib=4096,
         )
 
-    def is_to(self, connector: Connector) -> None:
+    def describe(self, connector: Connector) -> None:
         """Set the description of the product."""
         # Each product has its own; the protocol declares a class variable.
         self.info = connector.info  # type: ignore[misc]
 
-    def add(self, there: str, record: Sealed) -> None:
+    def add(self, product_id: str, record: Sealed) -> None:
         """Add a record with the ID that the product gave it."""
         origin = getattr(record.model, "origin", None)
-        row = (there, None if origin is None else msgspec.json.encode(origin))
+        row = (product_id, None if origin is None else msgspec.json.encode(origin))
         self._db.execute("INSERT OR REPLACE INTO handed VALUES (?, ?)", row)
 
-    def recognises(self, place: Place) -> bool:
+    def recognises(self, location: Place) -> bool:
         """Return False: no file is one."""
-        del place
+        del location
         return False
 
-    def read(self, place: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield the written records as the product has them now."""
-        del place, reading
+        del location, reading
         with closing(self._opening()) as connector:
             for page in pages(connector, Report()):
                 for item in page.items:
-                    found = self._as_handed(item.model if isinstance(item, Sealed) else item)
-                    if found is not None:
-                        yield found
+                    record = self._as_handed(item.model if isinstance(item, Sealed) else item)
+                    if record is not None:
+                        yield record
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         """Raise an error: it has already been written."""

@@ -53,10 +53,10 @@ def other_page(record: Mapping[str, Any], *, identity: str, signed: str) -> str:
     result = record.get("result")
     facts = [("receipt", identity), ("at", str(record.get("at", "")))]
     for name, value in result.items() if isinstance(result, dict) else ():
-        shown = f"{len(value):,}" if isinstance(value, list) else value
+        text = f"{len(value):,}" if isinstance(value, list) else value
         if isinstance(value, dict):
-            shown = ", ".join(f"{number} {label}" for label, number in value.items())
-        facts.append((_visible(name)[:_WIDE], _visible(str(shown))))
+            text = ", ".join(f"{number} {label}" for label, number in value.items())
+        facts.append((_visible(name)[:_WIDE], _visible(str(text))))
     rows += [*_facts(facts[: 2 * _LINES]), "", signed]
     return "\n".join(rows).rstrip() + "\n"
 
@@ -204,9 +204,9 @@ def _row(name: str, cells: Iterable[str]) -> str:
 
 
 def _more(account: ReceiptBody) -> Iterator[tuple[str, str]]:
-    for name, what in (("done", account.done), ("not included", account.left)):
-        if what:
-            yield name, _tally(what)
+    for name, counts in (("done", account.done), ("not included", account.left)):
+        if counts:
+            yield name, _tally(counts)
     if account.resumed:
         yield "resumed", f"{account.resumed:,} records had been written before"
     if account.verdict:
@@ -249,8 +249,8 @@ def _facts(rows: Iterable[tuple[str, str]]) -> list[str]:
     return [f"{name:<{_WIDE}}{text}".rstrip() for name, text in rows]
 
 
-def _tally(found: Mapping[str, int]) -> str:
-    return ", ".join(f"{number:,} {_visible(name)}" for name, number in found.items())
+def _tally(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number:,} {_visible(name)}" for name, number in counts.items())
 
 
 def _visible(text: str) -> str:

@@ -304,10 +304,10 @@ def _counts(read: Sequence[ReceiptBody], written: Sequence[ReceiptBody]) -> dict
     }
 
 
-def _summed(found: Iterable[Mapping[str, int]]) -> Counter[str]:
+def _summed(parts: Iterable[Mapping[str, int]]) -> Counter[str]:
     total = Counter[str]()
-    for one in found:
-        total.update(one)
+    for part in parts:
+        total.update(part)
     return total
 
 

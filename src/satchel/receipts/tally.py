@@ -151,9 +151,9 @@ class RecordCounter:
         return int(size / spent) if spent > 0 else 0
 
     def _add_text(self, body: bytes) -> None:
-        said = _decode(body)
-        triple = (said.subject, said.predicate, said.object)
-        text = said.text or " ".join(part for part in triple if part)
+        members = _decode(body)
+        triple = (members.subject, members.predicate, members.object)
+        text = members.text or " ".join(part for part in triple if part)
         if text:
             self._records += 1
             self._characters += len(text)

@@ -209,9 +209,9 @@ class ContainedFolder(OpenDescriptor):
         with (
             file_errors(self._shown(parts), writes=False),
             self._folder(parts) as folder,
-            os.scandir(folder) as found,
+            os.scandir(folder) as entries,
         ):
-            return sorted(FolderItem(entry.name, _kind(entry)) for entry in found)
+            return sorted(FolderItem(entry.name, _kind(entry)) for entry in entries)
 
     @contextmanager
     def open_handle(self) -> Iterator[int]:

@@ -460,9 +460,9 @@ def leftover_files(path: Path) -> list[Path]:
     A file that is being written looks the same: hold a lock, or know that there is no writer.
     """
     return [
-        found
-        for found in path.parent.iterdir()
-        if found.name.startswith(_start(path)) and found.name.endswith(_END)
+        file
+        for file in path.parent.iterdir()
+        if file.name.startswith(_start(path)) and file.name.endswith(_END)
     ]
 
 
@@ -618,9 +618,9 @@ def enforce(handle: int, path: Path, mode: int) -> ModeRepair | None:
         PathRefusedError: As ``refuse_foreign``.
         OSError: If the mode cannot be changed.
     """
-    found = os.fstat(handle)
-    refuse_foreign(found, path)
-    was = found.st_mode & _MODE
+    status = os.fstat(handle)
+    refuse_foreign(status, path)
+    was = status.st_mode & _MODE
     if was == mode:
         return None
     os.fchmod(handle, mode)

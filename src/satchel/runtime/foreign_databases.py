@@ -75,9 +75,9 @@ class Database:
         Raises:
             MalformedError: Naming the first problem.
         """
-        found = [str(problem) for (problem,) in self.rows("PRAGMA integrity_check(1)")]
-        if found != ["ok"]:
-            problem = found[0].replace("\n", " ") if found else "nothing is known"
+        problems = [str(problem) for (problem,) in self.rows("PRAGMA integrity_check(1)")]
+        if problems != ["ok"]:
+            problem = problems[0].replace("\n", " ") if problems else "nothing is known"
             raise MalformedError(f"a damaged database: {problem}", file=self._name, byte=0)
 
     def rows(self, statement: str, *values: Any) -> Iterator[Values]:
@@ -156,9 +156,11 @@ class Database:
         self._copy = tempfile.TemporaryDirectory(prefix="satchel-")
         target = Path(self._copy.name) / "copy"
         for end in ("", "-journal", "-wal"):
-            found = path.with_name(path.name + end)
-            if found.exists():
-                shutil.copyfile(found, target.with_name(target.name + end), follow_symlinks=False)
+            companion = path.with_name(path.name + end)
+            if companion.exists():
+                shutil.copyfile(
+                    companion, target.with_name(target.name + end), follow_symlinks=False
+                )
         return target
 
     @contextmanager

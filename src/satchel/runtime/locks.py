@@ -152,10 +152,10 @@ class ProcessLock:
                     text = os.read(opened.handle, _LONGEST_LINE)
                 finally:
                     os.close(opened.handle)
-            found = msgspec.json.decode(text.partition(b"\n")[0], type=resolved(LockHolder))
+            holder = msgspec.json.decode(text.partition(b"\n")[0], type=resolved(LockHolder))
         except (SatchelError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
-        return found if _may_live(found) else None
+        return holder if _may_live(holder) else None
 
     def _other(self) -> str | None:
         """Return the holder, if it is another process."""

@@ -71,9 +71,9 @@ class Outlet(OpenDescriptor):
         if "\0" in str(path):
             raise TargetError("a file name cannot contain NUL", file=repr(str(path)))
         with file_errors(path, writes=True):
-            made = cls(os.open(path.parent, _FOLDER), path, strict=False)
-        made.called = called
-        return made
+            outlet = cls(os.open(path.parent, _FOLDER), path, strict=False)
+        outlet.called = called
+        return outlet
 
     def __str__(self) -> str:
         return str(self.path)
@@ -101,10 +101,10 @@ class Outlet(OpenDescriptor):
         """Return whether the name leads to a file, through links if they would be replaced."""
         try:
             follow = not self._strict
-            found = os.stat(self.path.name, dir_fd=self._handle, follow_symlinks=follow)
+            status = os.stat(self.path.name, dir_fd=self._handle, follow_symlinks=follow)
         except OSError:  # reported when it is used
             return False
-        return os.path.samestat(found, file.status)
+        return os.path.samestat(status, file.status)
 
     @contextmanager
     def writing(self, *, overwrite: bool, mode: int = PRIVATE_FILE) -> Iterator[BinaryIO]:
@@ -121,9 +121,9 @@ class Outlet(OpenDescriptor):
             TargetExistsError: If the name exists and ``overwrite`` is False.
             TargetError: If the system refuses; an existing file is unchanged.
         """
-        found = self.status
-        if self._strict and overwrite and found is not None:
-            refuse_other_names(found, self.path)
+        status = self.status
+        if self._strict and overwrite and status is not None:
+            refuse_other_names(status, self.path)
         with ExitStack() as stack:
             whose = self._drafts or stack
             draft = whose.enter_context(

@@ -108,9 +108,9 @@ def secure_database(path: Path, *, own_folder: bool = True) -> tuple[ModeRepair,
         file_errors(path, writes=True),
         _folder_of(path, create=True, ours=own_folder) as (folder, repairs),
     ):
-        found = [path.with_name(path.name + ending) for ending in ("", *COMPANIONS)]
+        files = [path.with_name(path.name + ending) for ending in ("", *COMPANIONS)]
         # All are checked before one is created: a planted companion leaves nothing behind.
-        changes = [_unopened(file, within=folder) for file in found]
+        changes = [_unopened(file, within=folder) for file in files]
         # Another thread that waits here opens the database only after this descriptor is closed.
         with _making, suppress(FileExistsError):
             handle = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, within=folder)

@@ -156,10 +156,10 @@ def refuse_control(path: PathInput) -> None:
     Raises:
         ContainmentError: If there is one.
     """
-    shown = os.fsdecode(path)
-    if found := _CONTROL.search(shown):
+    text = os.fsdecode(path)
+    if match := _CONTROL.search(text):
         raise ContainmentError(
-            f"a path cannot contain the character U+{ord(found[0]):04X}", file=ascii(shown)
+            f"a path cannot contain the character U+{ord(match[0]):04X}", file=ascii(text)
         )
 
 

@@ -249,9 +249,9 @@ class SpoolStreams:
 
     def new_stream(self) -> "SpoolStream":
         """Return a new stream."""
-        made = SpoolStream(self)
-        self._all.append(made)
-        return made
+        stream = SpoolStream(self)
+        self._all.append(stream)
+        return stream
 
     def close(self) -> None:
         """Release the space."""
@@ -298,10 +298,10 @@ class SpoolStream:
 
     def lines(self) -> Iterator[bytes]:
         """Yield all lines written so far, without their LF."""
-        kept = chain.from_iterable(starmap(self._strands.read_range, list(self._spans)))
+        stored = chain.from_iterable(starmap(self._strands.read_range, list(self._spans)))
         rest = b""
-        for found in chain(kept, [bytes(self._held)]):
-            *lines, rest = (rest + found).split(b"\n")
+        for piece in chain(stored, [bytes(self._held)]):
+            *lines, rest = (rest + piece).split(b"\n")
             yield from lines
         if rest:
             yield rest
@@ -320,10 +320,10 @@ class SpoolStream:
         Raises:
             TargetError: If one differs from what was written: the temporary folder damaged it.
         """
-        kept = chain.from_iterable(starmap(self._strands.read_range, list(self._spans)))
+        stored = chain.from_iterable(starmap(self._strands.read_range, list(self._spans)))
         rest = bytearray()
-        for found in chain(kept, [bytes(self._held)]):
-            rest += found
+        for piece in chain(stored, [bytes(self._held)]):
+            rest += piece
             while len(rest) >= _FRAME:
                 size, check = _unframe(rest)
                 if len(rest) < _FRAME + size:

@@ -161,8 +161,8 @@ class EntryMatcher(Scratch):
             if fields and len(examples) < limit:
                 examples.append(ChangedEntry(a=_only(first), b=_only(second), fields=fields))
         count = "SELECT count(*) FROM entry WHERE side = "
-        sides = self._one(count + "'a'"), self._one(count + "'b'")
-        paired = self._one("SELECT count(*) FROM pair")
+        sides = self._scalar(count + "'a'"), self._scalar(count + "'b'")
+        paired = self._scalar("SELECT count(*) FROM pair")
         return Comparison(
             a=a,
             b=b,
@@ -172,8 +172,8 @@ class EntryMatcher(Scratch):
             only_a=sides[0] - paired,
             only_b=sides[1] - paired,
             changed=changed,
-            first_only_a=list(self._left("a", limit)),
-            first_only_b=list(self._left("b", limit)),
+            first_only_a=list(self._unpaired("a", limit)),
+            first_only_b=list(self._unpaired("b", limit)),
             first_changed=examples,
         )
 
@@ -204,7 +204,7 @@ class EntryMatcher(Scratch):
         for first, second in rows:
             yield msgspec.json.decode(first), msgspec.json.decode(second)
 
-    def _left(self, side: Side, limit: int) -> Iterator[UnpairedEntry]:
+    def _unpaired(self, side: Side, limit: int) -> Iterator[UnpairedEntry]:
         rows = self._db.execute(
             "SELECT body FROM entry JOIN body USING (seq)"  # noqa: S608 - one of two letters
             f" WHERE side = ? AND seq NOT IN (SELECT {side} FROM pair) ORDER BY seq LIMIT ?",
@@ -220,10 +220,10 @@ class EntryMatcher(Scratch):
             name
             for name in names
             if canonical_checked(first.get(name)) != canonical_checked(second.get(name))
-            and not (name in _LINKS and self._leads_alike(first.get(name), second.get(name)))
+            and not (name in _LINKS and self._have_same_targets(first.get(name), second.get(name)))
         ]
 
-    def _leads_alike(self, first: list[str] | None, second: list[str] | None) -> bool:
+    def _have_same_targets(self, first: list[str] | None, second: list[str] | None) -> bool:
         if first is None or second is None or len(first) != len(second):
             return False
         sql = (
@@ -235,7 +235,7 @@ class EntryMatcher(Scratch):
             for left, right in zip(first, second, strict=True)
         )
 
-    def _one(self, sql: str) -> Any:
+    def _scalar(self, sql: str) -> Any:
         return self._db.execute(sql).fetchone()[0]
 
 
@@ -339,10 +339,10 @@ def diff(settings: Settings, options: DiffOptions, *, banks_only: bool = False) 
             with _opened(settings, text, as_of, banks_only=banks_only) as side:
                 comparing.add("a" if letter == "a" else "b", side.records)
                 notes += [f"{side.name}: {note}" for note in side.notes]
-        found = comparing.compare(options.a, options.b, limit=options.limit)
-    if not (found.a_entries or found.b_entries):
+        comparison = comparing.compare(options.a, options.b, limit=options.limit)
+    if not (comparison.a_entries or comparison.b_entries):
         raise EmptyInputError("neither contains a memory", file=f"{options.a}, {options.b}")
-    return msgspec.structs.replace(found, notes=notes)
+    return msgspec.structs.replace(comparison, notes=notes)
 
 
 @contextmanager

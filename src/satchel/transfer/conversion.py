@@ -56,6 +56,7 @@ from satchel.receipts.receipt import (
 from satchel.receipts.tally import CARRIED, RecordCounter, by_type
 from satchel.runtime.files import OpenFile, file_digest
 from satchel.runtime.output import Outlet, refuse_existing
+from satchel.transfer.dry_run import plan_output
 from satchel.transfer.folders import input_to_read, output_for
 from satchel.transfer.outputs import (
     OutputJob,
@@ -65,7 +66,6 @@ from satchel.transfer.outputs import (
     is_own,
     refuse_other,
     sidecar_outlet,
-    tried_plan,
     with_receipt,
     with_report,
     write_output,
@@ -213,8 +213,7 @@ def convert(
         UsageError: If a format cannot be determined.
     """
     with input_to_read(settings, source) as file, file_to_write(settings, output) as outlet:
-        asked = options or ConvertOptions()
-        return _converted(file, outlet, settings, asked)
+        return _converted(file, outlet, settings, options or ConvertOptions())
 
 
 def _converted(
@@ -300,7 +299,7 @@ def _converted(
             dry_run=options.dry_run,
         )
         if options.dry_run:
-            plan = tried_plan(job, records, writing, census)
+            plan = plan_output(job, records, writing, census)
             return msgspec.structs.replace(with_report(result, job), plan=plan)
         judging = OutputVerification(
             policy_of(settings, VerifyOptions(keys=options.trusted_keys)),
@@ -399,7 +398,7 @@ def _records(
             hint = report.first_refused
             raise EmptyInputError("the file contains no memories", file=location.name, hint=hint)
         if isinstance(reader, SidecarFormat):
-            report.note(reader.told)
+            report.note(reader.note)
         require_whole(reading, options.accept_loss, location.name)
         builder.add(_source_record(name, digest, reading))
         deep = verdict is not None or builder.refers

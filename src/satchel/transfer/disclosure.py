@@ -81,7 +81,7 @@ def disclose(
             outgoing.builder.add(logged.record)
             if isinstance(model, Config) and model.action in ENDING:
                 disclosing.endings.append(logged.record.id)
-    disclosing.take(chosen)
+    disclosing.add(chosen)
     disclosing.finish()
     return disclosing.found
 
@@ -101,7 +101,7 @@ class _DisclosureTask:
         self._seen = set[str]()
         self._now = now()
 
-    def take(self, chosen: Iterable[VerifiedRecord]) -> None:
+    def add(self, chosen: Iterable[VerifiedRecord]) -> None:
         """Add entries and their ancestors, one generation at a time."""
         some = {logged.record.id: logged for logged in chosen}
         self._note(some)
@@ -118,9 +118,11 @@ class _DisclosureTask:
             visible, hidden = dict[str, VerifiedRecord](), list[str]()
             for ids in _groups(list(parents)):
                 existing = self._view.get([name for name in ids if name not in self._withhold])
-                visible |= {name: part for name, part in existing.items() if not part.row.hold}
+                visible |= {
+                    name: logged for name, logged in existing.items() if not logged.row.hold
+                }
                 hidden += [name for name in ids if name not in visible]
-            self._hold_back(hidden)
+            self._withhold_ids(hidden)
             some = visible
 
     def _note(self, ids: Iterable[str]) -> None:
@@ -140,7 +142,7 @@ class _DisclosureTask:
                 self._builder.add(logged.record)
                 if isinstance(logged.model, Entry) and logged.model.nonce is None:
                     redaction = self._view.redaction(identity)
-                    assert redaction is not None  # noqa: S101 - a form is believed by it alone
+                    assert redaction is not None  # noqa: S101 - a redacted form is valid only with it
                     self._builder.add(redaction.record)
                     self._prove([redaction.record.id])
                     self._redacts = True
@@ -158,7 +160,7 @@ class _DisclosureTask:
             for proof in self._view.proofs(some).values():
                 self._builder.add_item("proofs", msgspec.to_builtins(proof))
 
-    def _hold_back(self, hidden: list[str]) -> None:
+    def _withhold_ids(self, hidden: list[str]) -> None:
         for ids in _groups(hidden):
             proofs = self._view.proofs(ids)
             for identity in ids:

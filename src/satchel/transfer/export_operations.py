@@ -382,7 +382,7 @@ def _progress(options: ExportSettings) -> OnProgress | None:
 def _is_earlier_export(output: Outlet, name: str | None) -> bool:
     """Return whether an output exists in the format that will be written."""
     with suppress(SatchelError):
-        wanted, _ = chosen_format(output.path, name)
+        expected, _ = chosen_format(output.path, name)
         with output.open_previous() as file:
-            return formats.recognise(Place(output.path, held=file)) == wanted
+            return formats.recognise(Place(output.path, held=file)) == expected
     return False

@@ -119,7 +119,7 @@ class ExportedIds(Scratch):
 
     def __contains__(self, identity: object) -> bool:
         raw = _raw(str(identity))
-        return self._one("SELECT 1 FROM chosen WHERE id = ?", [raw]) is not None
+        return self._scalar("SELECT 1 FROM chosen WHERE id = ?", [raw]) is not None
 
     def absent_parents(self) -> Iterator[list[str]]:
         """Yield the IDs of parents that are not exported, in batches."""
@@ -128,11 +128,11 @@ class ExportedIds(Scratch):
             "SELECT id FROM parent WHERE id > ? AND NOT EXISTS"
             " (SELECT 1 FROM chosen WHERE chosen.id = parent.id) ORDER BY id LIMIT ?"
         )
-        while found := self._db.execute(sql, [last, _TOGETHER]).fetchall():
-            last = found[-1][0]
-            yield [f"blake3:{raw.hex()}" for (raw,) in found]
+        while rows := self._db.execute(sql, [last, _TOGETHER]).fetchall():
+            last = rows[-1][0]
+            yield [f"blake3:{raw.hex()}" for (raw,) in rows]
 
-    def _one(self, sql: str, values: list[Any]) -> Any:
+    def _scalar(self, sql: str, values: list[Any]) -> Any:
         return self._db.execute(sql, values).fetchone()
 
 
@@ -234,7 +234,7 @@ def collect_records(
                     progress(logged.seq, end, logged.record.id)
             if progress is not None:
                 progress(end, end, None)
-            collector.add_what_waited()
+            collector.add_pending()
             if outgoing.sealed:
                 collector.withhold()
                 collector.prove_redactions()
@@ -287,7 +287,7 @@ class _RecordCollector:
         elif self._selector.wants(logged):
             self._add(logged)
 
-    def add_what_waited(self) -> None:
+    def add_pending(self) -> None:
         """Add the buffered records whose references were added."""
         for line in self._waiting.lines():
             value = msgspec.json.decode(line)
@@ -340,9 +340,9 @@ class _RecordCollector:
 
     def _add(self, logged: VerifiedRecord) -> None:
         record, model = logged.record, logged.model
-        shown = self._screening(model)
-        changed = shown is not model
-        self._builder.add(seal(shown, unknown=record.unknown) if changed else record)
+        screened = self._screening(model)
+        changed = screened is not model
+        self._builder.add(seal(screened, unknown=record.unknown) if changed else record)
         if logged.row.batch:
             self._batches.add(logged.row.batch)
         if isinstance(model, Entry):
@@ -360,9 +360,9 @@ class _RecordCollector:
     def _joins(self, edge: dict[str, Any]) -> bool:
         """Return whether both ends of an edge are exported; a name that is not an ID is always."""
         ends = [edge["source"], edge["target"]]
-        there = [end in self._chosen for end in ends]
-        return any(there) and all(
-            held or not is_id(end) for end, held in zip(ends, there, strict=True)
+        exported = [end in self._chosen for end in ends]
+        return any(exported) and all(
+            is_exported or not is_id(end) for end, is_exported in zip(ends, exported, strict=True)
         )
 
     def _followed(self, record: Sealed, edge: dict[str, Any]) -> Sealed | None:

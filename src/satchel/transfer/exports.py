@@ -45,6 +45,7 @@ from satchel.receipts.receipt import TargetPlan, TransferEnd, receipt_text
 from satchel.receipts.tally import RecordCounter
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.screening.records import SecretScreener
+from satchel.transfer.dry_run import plan_output, plan_transfer
 from satchel.transfer.export_records import (
     Export,
     ExportCounts,
@@ -65,11 +66,9 @@ from satchel.transfer.outputs import (
     account_of_output,
     compare_handed,
     is_own,
-    plan_of,
     refuse_other,
     require_no_loss,
     sidecar_outlet,
-    tried_plan,
     with_receipt,
     with_report,
     write_output,
@@ -181,7 +180,7 @@ class BankVectors:
 
     Args:
         bank: The bank.
-        made: The generation.
+        generation: The generation.
         count: Number of its vectors.
     """
 
@@ -224,10 +223,10 @@ def vectors_of(bank: OpenBank, view: View) -> BankVectors | None:
     Vectors that were computed automatically are not exported: the recipient can compute them, and
     they would replace vectors that came with memories.
     """
-    made = current_generation(view) if view.is_whole else None
-    if made is None or not made.asked:
+    generation = current_generation(view) if view.is_whole else None
+    if generation is None or not generation.asked:
         return None
-    return BankVectors(bank, made, view.generations().get(made.generation, 0))
+    return BankVectors(bank, generation, view.generations().get(generation.generation, 0))
 
 
 _TOGETHER = 256
@@ -263,7 +262,7 @@ def deliver(
     records: RecordSet,
     view: View | None,
     report: Report,
-    handed: DeliveredRecords | None = None,
+    delivered: DeliveredRecords | None = None,
 ) -> DeliveryResult:
     """Write records to a live product; what it did not store is counted in the report.
 
@@ -276,7 +275,7 @@ def deliver(
         records: The records.
         view: View of the bank, for earlier versions; None to omit them.
         report: Receives losses and refusals.
-        handed: Receives the IDs that the product gave, for reading back.
+        delivered: Receives the IDs that the product gave, for reading back.
 
     Raises:
         TargetError: If it cannot be written; earlier batches remain.
@@ -285,10 +284,10 @@ def deliver(
     done = DeliveryResult()
     opened = opened_connector(product.name, product.address, settings, product.how)
     with closing(opened) as connector:
-        if handed is not None:
-            handed.is_to(connector)
-        found = _worth_handing(records, report)
-        while batch := list(islice(found, _TOGETHER)):
+        if delivered is not None:
+            delivered.describe(connector)
+        deliverable = _deliverable(records, report)
+        while batch := list(islice(deliverable, _TOGETHER)):
             results, older = _write_batch(connector, batch, view, report)
             done.older += older
             for record, result in zip(batch, results, strict=True):
@@ -297,12 +296,12 @@ def deliver(
                     continue
                 done.known += result.known
                 done.written += not result.known
-                if handed is not None and result.there is not None:
-                    handed.add(result.there, record)
+                if delivered is not None and result.there is not None:
+                    delivered.add(result.there, record)
     return done
 
 
-def _worth_handing(records: RecordSet, report: Report) -> Iterator[Sealed]:
+def _deliverable(records: RecordSet, report: Report) -> Iterator[Sealed]:
     """Yield all records except those about transfers."""
     for section, count in records.counts.items():
         kind = TYPED_SECTIONS.get(section)
@@ -318,9 +317,9 @@ def _write_batch(
     """Write a batch; return the results and the number of earlier versions written."""
     if view is None or not isinstance(connector, VersionedConnector):
         return list(connector.take(batch, report)), 0
-    there = view.get([record.id for record in batch])
+    existing = view.get([record.id for record in batch])
     older = dict[str, list[Sealed]]()
-    for name, logged in there.items():
+    for name, logged in existing.items():
         if isinstance(logged.model, Entry):
             versions = [one for one in versions_of(view, logged) if one.seq < logged.seq]
             older[name] = [one.record for one in versions if isinstance(one.model, Entry)]
@@ -384,13 +383,13 @@ def export_to_product(bank: OpenBank, name: str, output: Path, options: ExportOp
         delivery = _ProductExport(transfer, product, options, records, past)
         trial, tried = Report(dict(report.losses), list(report.notes)), DeliveryResult()
         if dry_run or options.fail_on_loss:
-            tried = delivery.tried(trial)
+            tried = delivery.try_out(trial)
             if options.fail_on_loss:
                 require_no_loss(trial, output, options.accept_loss)
         timed.close()
         if dry_run:
             return delivery.planned(export, tried, trial, census)
-        export = delivery.done(export)
+        export = delivery.write(export)
     bank.tell("on_export", counts={"memories": counts.entries, "lost": report.total})
     return export
 
@@ -413,7 +412,7 @@ class _ProductExport:
         self._records = records
         self._past = past
 
-    def tried(self, trial: Report) -> DeliveryResult:
+    def try_out(self, trial: Report) -> DeliveryResult:
         """Return what would be written, and count losses in a report; nothing is written."""
         product = replace(self._product, how=replace(self._product.how, dry_run=True))
         return deliver(self._transfer.settings, product, self._records, self._past, trial)
@@ -424,31 +423,31 @@ class _ProductExport:
         """Return the result of a dry run."""
         transfer = replace(self._transfer, report=trial)
         target = TargetPlan(name=self._shown, created=tried.written, left_alone=tried.known)
-        plan = plan_of(transfer, self._records, target, census)
+        plan = plan_transfer(transfer, self._records, target, census)
         export = msgspec.structs.replace(export, written=tried.written, known=tried.known)
         return msgspec.structs.replace(with_report(export, transfer), plan=plan)
 
-    def done(self, export: Export) -> Export:
+    def write(self, export: Export) -> Export:
         """Write the records, read them back, and return the result with its receipt."""
         transfer, product = self._transfer, self._product
-        with DeliveredRecords(self._again) as handed:
+        with DeliveredRecords(self._reopen) as delivered:
             done = deliver(
-                transfer.settings, product, self._records, self._past, transfer.report, handed
+                transfer.settings, product, self._records, self._past, transfer.report, delivered
             )
-            again = compare_handed(transfer, handed, self._records)
+            check = compare_handed(transfer, delivered, self._records)
         if done.older:
             transfer.report.note(
                 f"{done.older} older versions were exported; they were not verified by reading back"
             )
-        there = sum(again.records.values())
-        output = TransferEnd(name=self._shown, format=transfer.format, records=there)
-        account = account_of_output(transfer, output, again)
+        total = sum(check.records.values())
+        output = TransferEnd(name=self._shown, format=transfer.format, records=total)
+        account = account_of_output(transfer, output, check)
         export = msgspec.structs.replace(
             with_report(export, transfer), written=done.written, known=done.known
         )
         return with_receipt(export, transfer, account, stores=self._options.keeps_receipt)
 
-    def _again(self) -> Connector:
+    def _reopen(self) -> Connector:
         product, settings = self._product, self._transfer.settings
         how = ConnectorOptions(embeddings=product.how.embeddings)
         return opened_connector(product.name, product.address, settings, how)
@@ -522,10 +521,10 @@ def _selected(options: ExportOptions) -> ExportPart:
     return ExportPart(take, scope_of(options.selection))
 
 
-def _named_in_full(bank: OpenBank, wanted: MemorySelection) -> MemorySelection:
+def _named_in_full(bank: OpenBank, selection: MemorySelection) -> MemorySelection:
     with bank.ledger.reading() as view:
-        ids = {current_memory(view, each).record.id for each in wanted.ids}
-    return msgspec.structs.replace(wanted, ids=tuple(sorted(ids)))
+        ids = {current_memory(view, each).record.id for each in selection.ids}
+    return msgspec.structs.replace(selection, ids=tuple(sorted(ids)))
 
 
 def export_part(bank: OpenBank, outlet: Outlet, options: ExportOptions, part: ExportPart) -> Export:
@@ -586,7 +585,7 @@ def export_part(bank: OpenBank, outlet: Outlet, options: ExportOptions, part: Ex
             copy=options.receipt,
         )
         if options.dry_run:
-            plan = tried_plan(job, records, writing, census)
+            plan = plan_output(job, records, writing, census)
             return msgspec.structs.replace(with_report(result, job), plan=plan)
         if options.fail_on_loss:
             require_no_loss(report, output, options.accept_loss)
@@ -629,9 +628,9 @@ def _note_vectors(vectors: BankVectors | None, writing: WriteContext, name: str)
         writing.report.note(f"{name} does not support vectors; they were not exported")
 
 
-def _header(view: View, asked: ExportOptions, part: ExportPart) -> Header:
+def _header(view: View, options: ExportOptions, part: ExportPart) -> Header:
     return Header(
-        source_agent=asked.source_agent,
+        source_agent=options.source_agent,
         scope=part.scope,
         extra=head_members(view),
     )

@@ -66,7 +66,7 @@ def input_to_read(
         if database is not None:
             path = Path(path) / database
         elif any(name.lower().endswith((*READ, _PACKED)) for name in names):
-            with put_together(folder, names, Path(path)) as file:
+            with pack_files(folder, names, Path(path)) as file:
                 yield file
             return
     with file_to_read(settings, path, permission) as file:  # raises an error: it is a folder
@@ -93,9 +93,9 @@ def names_in(folder: ContainedFolder) -> list[str]:
 def _names_in(folder: ContainedFolder) -> Iterator[str]:
     waiting, count = [tuple[str, ...]()], 0
     while waiting:
-        place = waiting.pop()
-        for name, kind in folder.listing(place):
-            path, count = (*place, name), count + 1
+        below = waiting.pop()
+        for name, kind in folder.listing(below):
+            path, count = (*below, name), count + 1
             if kind == "link":
                 raise PathRefusedError(
                     "a symbolic link in an export", file=str(folder.path.joinpath(*path))
@@ -109,7 +109,7 @@ def _names_in(folder: ContainedFolder) -> Iterator[str]:
                 yield "/".join(path)
 
 
-def put_together(folder: ContainedFolder, names: list[str], path: Path) -> OpenFile:
+def pack_files(folder: ContainedFolder, names: list[str], path: Path) -> OpenFile:
     """Return a deterministic archive of the files of a folder; the caller closes it.
 
     Raises:
@@ -197,7 +197,7 @@ class FolderOutlet(WrappedOutlet):
         self,
         *,
         overwrite: bool,
-        mode: int = PRIVATE_FILE,  # noqa: ARG002 - what is in a folder of ours is private
+        mode: int = PRIVATE_FILE,  # noqa: ARG002 - files in our own folders are private
     ) -> Iterator[BinaryIO]:
         """Open an archive for writing, whose files are then extracted to a temporary folder."""
         if self._stack is None:
@@ -226,7 +226,7 @@ class FolderOutlet(WrappedOutlet):
         if self._staged is None:
             raise TargetError("nothing was written", file=str(self.path))
         folder = self._staged.folder
-        return put_together(folder, names_in(folder), self.path)
+        return pack_files(folder, names_in(folder), self.path)
 
     def stored(self) -> OpenFile:
         """Open the same as ``written``: what a reader of the folder gets."""
@@ -297,10 +297,10 @@ class WithinOutlet(WrappedOutlet):
             return None
         with file, open_input(file) as stream:
             self._mode = file.status.st_mode & _MODES
-            found = stream.read(MOST_WITHIN + 1)
-        if len(found) > MOST_WITHIN:
+            data = stream.read(MOST_WITHIN + 1)
+        if len(data) > MOST_WITHIN:
             raise LimitError(f"the file has more than {MOST_WITHIN:,} bytes", file=str(self.path))
-        return found
+        return data
 
     def _keep(self) -> None:
         with self.written() as file, open_input(file) as stream:

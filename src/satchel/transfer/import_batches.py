@@ -195,10 +195,10 @@ class ImportBatch:
         with self._ledger.reading() as view:
             planned = chain.from_iterable(self._plan.stage.groups())
             for row in view.pending_rows(self.source):
-                meant = next(planned, None)
-                if meant is None or (meant.id, meant.body) != (row.id, row.body):
+                expected = next(planned, None)
+                if expected is None or (expected.id, expected.body) != (row.id, row.body):
                     break
-                tally.add(meant.type, meant.body or b"")
+                tally.add(expected.type, expected.body or b"")
             else:
                 if next(planned, None) is None:
                     return tally
@@ -264,9 +264,9 @@ class ImportBatch:
             self._ledger.append(statuses[start : start + 1000], batch=self.source)
 
 
-def _left_beside(plan: ImportPlan, source: str, place: int) -> Mapping[str, bytes | None]:
+def _left_beside(plan: ImportPlan, source: str, position: int) -> Mapping[str, bytes | None]:
     """Return the unlogged values of a complete import."""
-    return {**plan.known.missing, side_name(place): plan.keys, SIDE + source: None}
+    return {**plan.known.missing, side_name(position): plan.keys, SIDE + source: None}
 
 
 def logged_part(ledger: Ledger, plan: ImportPlan, source: str) -> int | None:
@@ -274,9 +274,9 @@ def logged_part(ledger: Ledger, plan: ImportPlan, source: str) -> int | None:
     count = 0
     with ledger.reading() as view:
         planned = chain.from_iterable(plan.stage.groups())
-        for there in view.pending(source):
+        for logged in view.pending(source):
             row = next(planned, None)
-            if row is None or there.record.id != row.id:
+            if row is None or logged.record.id != row.id:
                 return None
             count += 1
     return count

@@ -102,8 +102,8 @@ class ImportJob:
         settings: Where the store and the keys are.
         store: The store; None if there is none yet.
         arriving: The input.
-        wanted: The bank for everything; None for one bank for each owner.
-        asked: Options of the import.
+        bank: The bank for everything; None for one bank for each owner.
+        options: Options of the import.
         owner: Returns the key that owns new banks; None for a dry run.
         one_owner: Why ``wanted`` is the default bank; None if it was named.
     """
@@ -174,7 +174,7 @@ class ImportJob:
         transaction that ``log`` commits.
         """
         self._find_begun()
-        if self.options.goes_on and self.options.goes_on not in map(job_id, self._begun.values()):
+        if self.options.resumes and self.options.resumes not in map(job_id, self._begun.values()):
             raise UsageError(
                 "the file changed since the import was started",
                 file=self.arriving.name,
@@ -224,7 +224,7 @@ class ImportJob:
                     plan.take(rows, self.arriving.endings)
             for plan in self.plans.values():
                 plan.finish()
-                plan.stage.give_rest()
+                plan.stage.flush()
 
     def _take_back(self) -> None:
         logged, self._logged = self._logged, None
@@ -373,9 +373,9 @@ class ImportJob:
             raise
         tallies = {name: batch.read_back() for name, batch in batches.items()}
         for name, batch in batches.items():
-            told = self.banks[name]
-            told.source, told.resumed = batch.source, batch.resumed
-            told.receipt = batch.close(partial(self._account, name, tallies[name]))
+            result = self.banks[name]
+            result.source, result.resumed = batch.source, batch.resumed
+            result.receipt = batch.close(partial(self._account, name, tallies[name]))
         for name in self.plans.keys() - batches.keys():
             self._account(name, None)
 
@@ -480,20 +480,20 @@ class ImportJob:
             with opened.ledger.reading() as view:
                 for journal in journals(view):
                     if journal.asked == self._words:
-                        name = self._bank or self._name_again(opened)
+                        name = self._bank or self._planned_name(opened)
                         self._journal = self._begun[name] = journal
                         self._open[name] = opened
 
-    def _name_again(self, opened: OpenBank) -> str:
+    def _planned_name(self, opened: OpenBank) -> str:
         """Return the plan's name of a bank: as in ``maps``, otherwise its name."""
         mapped = maps_from(self.options.maps).values()
         return next(
             (name for name in mapped if opened.id in self._chosen(name)), opened.name or opened.id
         )
 
-    def _chosen(self, wanted: str) -> list[str]:
+    def _chosen(self, reference: str) -> list[str]:
         try:
-            return [find_bank(self._store, wanted)] if self._store else []
+            return [find_bank(self._store, reference)] if self._store else []
         except UnknownBankError:
             return []
 
@@ -514,8 +514,8 @@ class ImportJob:
             begun = self._begun.get(name)
             replaces = self.arriving.replaces
             linked = self._linked or bool(replaces)
-            going_on = begun.source if begun else ""
-            rules = replace(self._rules, going_on=going_on, linked=linked, replaces=replaces)
+            resumed = begun.source if begun else ""
+            rules = replace(self._rules, resumed=resumed, linked=linked, replaces=replaces)
             plan = ImportPlan(view, rules, self.strands, nonces=nonces, at=at)
             if early and view is None:
                 plan.stage.sink = partial(self._log_early, name, size)

@@ -62,13 +62,13 @@ class PendingForms:
         self._done = done
         self._last: Row | None = None
 
-    def leave(self, row: Row) -> None:
+    def skip(self, row: Row) -> None:
         """Count a record of a type that is not imported, and remember a redaction."""
         left = self._done.left
         left[row.type] = left.get(row.type, 0) + 1
         self._last = row if row.type == _KIND else None
 
-    def with_its_own(self, row: Row) -> Sequence[Row]:
+    def with_redaction(self, row: Row) -> Sequence[Row]:
         """Return the rows to add for a record: a redacted form comes with its redaction."""
         last, self._last = self._last, None
         if last is None or _decode_form(last.body or b"").entry != row.id:
@@ -186,7 +186,7 @@ class ImportPlan:
         imports = view.imports() if view is not None else []
         self._undone = {one.place for one in imports if one.undone}
         self._pending = (
-            frozenset(pending_in(view, rules.going_on))
+            frozenset(pending_in(view, rules.resumed))
             if view is not None and rules.keeps_ids
             else frozenset[str]()
         )
@@ -209,33 +209,33 @@ class ImportPlan:
         Raises:
             ConflictError: If the bank has another version of one, and conflicts are errors.
         """
-        if not endings and self._is_plain and self._take_new(rows):
+        if not endings and self._is_plain and self._add_new(rows):
             return
-        here = self._here([row.id for row in rows])
+        existing = self._existing_rows([row.id for row in rows])
         for row in rows:
             self.done.read += 1
             before = self._rules.replaces.get(row.id)
             if before is not None:
-                self._stands(before, row.id)
-            if row.id in here:
-                self._know(row, here[row.id])
+                self._map_id(before, row.id)
+            if row.id in existing:
+                self._skip_or_restore(row, existing[row.id])
             elif row.id in self._pending:
                 raise ConflictError(
                     f"{row.id} belongs to an incomplete import",
                     hint="Resume that one (import its file again), or run: satchel undo",
                 )
             elif row.id in endings:
-                self._take_past(row, endings[row.id])
+                self._decide_past(row, endings[row.id])
             elif before is not None and self._is_current(before):
-                self._take_changed(row, before)
+                self._decide_changed(row, before)
             elif row.type in _ENTRIES:
-                self._take_entry(row)
+                self._decide_entry(row)
             elif row.type in _CARRIED:
-                self._take_beside(row)
+                self._decide_other(row)
             else:
-                self._forms.leave(row)
+                self._forms.skip(row)
 
-    def _take_new(self, rows: Sequence[Row]) -> bool:
+    def _add_new(self, rows: Sequence[Row]) -> bool:
         """Add memories together if none is like an earlier one; return whether it did.
 
         In a vacant bank, nothing else can happen to them. The rest is decided one by one.
@@ -255,7 +255,7 @@ class ImportPlan:
         """Handle memories that the source no longer has, and free the space."""
         if self._mirror:
             for logged in self._vanished():
-                self.say(logged.record.id, "deleted", None)
+                self.add_status(logged.record.id, "deleted", None)
                 self._count(logged.row, "vanished")
         if self._finals is not None:
             self._finals.close()
@@ -270,16 +270,16 @@ class ImportPlan:
         """Whether nothing would change."""
         return self.stage.records + self.stage.statuses + self.done.returned == 0
 
-    def _know(self, row: Row, existing: Row) -> None:
+    def _skip_or_restore(self, row: Row, existing: Row) -> None:
         """Skip a record that exists, or restore it."""
         slot = _raw(row.slot) if row.type in _ENTRIES else None
         self._remember_owner(row)
         if slot is not None:
             self._slots.add(slot, self._last(row))
-        gone = existing.retired is not None and (
+        is_restored = existing.retired is not None and (
             self._mode is ConflictPolicy.OVERWRITE or existing.batch in self._undone
         )
-        if not gone:
+        if not is_restored:
             self.done.known += 1
             # An ID is the hash of the bytes: they can differ only by a redaction.
             if (
@@ -287,7 +287,7 @@ class ImportPlan:
                 and existing.body != row.body
                 and not is_redacted_form(row.body or b"")
             ):
-                self._bring_back(row, existing)
+                self._restore_redacted(row, existing)
             return
         current = self.current(slot)
         if current is not None and self._mode is not ConflictPolicy.OVERWRITE:
@@ -298,14 +298,14 @@ class ImportPlan:
             and existing.body != row.body
             and not is_redacted_form(row.body or b"")
         ):
-            self._bring_back(row, existing)
+            self._restore_redacted(row, existing)
         if current is not None:
             self.done.overwritten += 1
-            self.say(current.id, "superseded", row.id)
+            self.add_status(current.id, "superseded", row.id)
         self.done.restored += 1
-        self.say(row.id, "restored", None)
+        self.add_status(row.id, "restored", None)
 
-    def _bring_back(self, row: Row, existing: Row) -> None:
+    def _restore_redacted(self, row: Row, existing: Row) -> None:
         """Replace a redacted form with the complete memory, unless its own bank redacted it.
 
         The ID shows that it is what was redacted. Redactions by this bank, or by the bank of the
@@ -314,7 +314,7 @@ class ImportPlan:
         Raises:
             RedactionRefusedError: If the form was logged as another type, which the ID rules out.
         """
-        assert self._view is not None  # noqa: S101 - it is there
+        assert self._view is not None  # noqa: S101 - only a bank that exists has such records
         if existing.type != row.type:
             raise RedactionRefusedError(
                 f"this {row.type} memory is in the bank already, redacted, as one of type"
@@ -327,33 +327,33 @@ class ImportPlan:
             )
         redaction = self._view.redaction(row.id)
         brought = redaction.row.batch if redaction is not None else 0
-        if not brought or not self._rules.bank or self._bank_behind(brought) == self._rules.bank:
+        if not brought or not self._rules.bank or self._source_bank(brought) == self._rules.bank:
             self.done.redacted += 1
             return
         self.returned.put(row.id.encode(), row.body or b"")
         self.done.returned += 1
 
-    def _bank_behind(self, position: int) -> str | None:
+    def _source_bank(self, position: int) -> str | None:
         """Return the bank whose file an import read; None if unknown, or if it was undone."""
-        assert self._view is not None  # noqa: S101 - it is there
+        assert self._view is not None  # noqa: S101 - only a bank that exists has such records
         if position in self._undone:
             return None
         model = self._view.log_records_at([position])[position].model
         bank = model.container.get(BANK) if isinstance(model, Source) else None
         return bank if isinstance(bank, str) else None
 
-    def say(self, target: str, state: State, by: str | None, at: str | None = None) -> None:
+    def add_status(self, target: str, state: State, by: str | None, at: str | None = None) -> None:
         """Plan a status of a record, at the current time by default."""
-        self.stage.say(target, state, by=by, at=at or self._at, nonces=self._nonces)
+        self.stage.add_status(target, state, by=by, at=at or self._at, nonces=self._nonces)
 
-    def _take_past(self, row: Row, ended: SourceEnd) -> None:
+    def _decide_past(self, row: Row, ended: SourceEnd) -> None:
         """Hold an earlier version until the current one is read, or add a deleted memory."""
         key, slot = key_of_row(row), _raw(row.slot)
         self._remember_owner(row)
         if slot is None:
             self.done.left[row.type] = self.done.left.get(row.type, 0) + 1
             return
-        self._older.wait(slot, OlderVersion(row, key, ended))
+        self._older.add(slot, OlderVersion(row, key, ended))
         if ended.state == "deleted":
             self._slots.put(slot, None)
             self._older.end(
@@ -361,72 +361,72 @@ class ImportPlan:
             )
 
     def _is_current(self, identity: str) -> bool:
-        there = self._here([identity]).get(identity)
-        return there is not None and there.retired is None
+        existing = self._existing_rows([identity]).get(identity)
+        return existing is not None and existing.retired is None
 
-    def _take_changed(self, row: Row, before: str) -> None:
+    def _decide_changed(self, row: Row, before: str) -> None:
         """Add a record that was edited from the bank's own: no conflict."""
-        joined = self._finals.joined(row) if self._finals is not None else row
+        joined = self._finals.resealed(row) if self._finals is not None else row
         if joined is None:
             self.done.unjoined += 1
             return
-        self._stands(row.id, joined.id)
+        self._map_id(row.id, joined.id)
         slot = _raw(joined.slot)
         if slot is not None:
             self._slots.put(slot, joined.id)
         self._count(joined, "overwritten")
-        self.say(before, "superseded", joined.id)
+        self.add_status(before, "superseded", joined.id)
         self._add(joined)
 
-    def _take_beside(self, row: Row) -> None:
+    def _decide_other(self, row: Row) -> None:
         """Decide on a record that is not a memory: like one if it has an ID at its origin."""
         if row.slot is not None:
-            self._take_entry(row)
+            self._decide_entry(row)
             return
-        joined = row if self._finals is None else self._finals.joined(row)
+        joined = row if self._finals is None else self._finals.resealed(row)
         if joined is None:
             self.done.unjoined += 1
         else:
             self._add(joined)
 
-    def _take_entry(self, row: Row) -> None:
+    def _decide_entry(self, row: Row) -> None:
         key, slot = key_of_row(row), _raw(row.slot)
         self._remember_owner(row)
         if slot is None:
             key = repeated(key, self._times.before(key))
         elif not self._slots.add(slot, self._last(row)):
-            self._take_again(row, slot, key)
+            self._decide_repeated(row, slot, key)
             return
         self.seen.add(key)
         if key in self.known and (slot is None or self._mode is not ConflictPolicy.OVERWRITE):
-            self._leave_known(row, slot, None)
+            self._skip_existing(row, slot, None)
             return
-        joined = row if self._finals is None else self._finals.joined(row)
+        joined = row if self._finals is None else self._finals.resealed(row)
         if joined is None:
             self.done.unjoined += 1
             self.seen.discard(key)
             return
         if joined is not row:
-            self._stands(row.id, joined.id)
+            self._map_id(row.id, joined.id)
             if slot is not None:
                 self._slots.put(slot, self._last(joined))
         current = self.current(slot)
         if current is None:
             self._add_unlike(joined, slot, key)
         elif key_of(current.id, current.body) == key and joins_alike(current, joined):
-            self._leave_known(joined, slot, current.id)
+            self._skip_existing(joined, slot, current.id)
         else:
-            self._settle(joined, slot, current.id)
+            self._resolve_conflict(joined, slot, current.id)
 
-    def _leave_known(self, row: Row, slot: bytes | None, existing: str | None) -> None:
+    def _skip_existing(self, row: Row, slot: bytes | None, existing: str | None) -> None:
         """Skip what the bank has or had."""
         is_gone = existing is None and row.type in _ENTRIES and self._was_forgotten(slot)
         self._count(row, "forgotten" if is_gone else "known")
-        self._older.leave(slot, known=True)
+        self._older.skip(slot, known=True)
         if existing is not None:
-            self._stands(row.id, existing)
+            self._map_id(row.id, existing)
         elif self._finals is not None and slot is not None:
-            self._finals.is_in(row.id, slot)
+            self._finals.map_to_slot(row.id, slot)
 
     def _was_forgotten(self, slot: bytes | None) -> bool:
         """Return whether something was forgotten here and has no other version."""
@@ -439,9 +439,9 @@ class ImportPlan:
                     self._forgotten.add(bytes.fromhex(logged.row.slot))
         return slot in self._forgotten and self.current(slot) is None
 
-    def _stands(self, arriving: str, there: str) -> None:
+    def _map_id(self, imported: str, final: str) -> None:
         if self._finals is not None:
-            self._finals.is_at(arriving, there)
+            self._finals.map_to_record(imported, final)
 
     def _count(self, row: Row, outcome: str) -> None:
         if row.type not in _ENTRIES:
@@ -455,18 +455,18 @@ class ImportPlan:
         if name is not None:
             setattr(self.done, name, getattr(self.done, name) + 1)
 
-    def _take_again(self, row: Row, slot: bytes, key: bytes) -> None:
+    def _decide_repeated(self, row: Row, slot: bytes, key: bytes) -> None:
         """Decide on another version of something that was in the file before."""
         if not self.seen.add(key):
             self._count(row, "twice")
             return
-        joined = row if self._finals is None else self._finals.joined(row)
+        joined = row if self._finals is None else self._finals.resealed(row)
         if joined is None:
             self.done.unjoined += 1
             return
-        self._settle(joined, slot, self._slots.last(slot) or "")
+        self._resolve_conflict(joined, slot, self._slots.last(slot) or "")
 
-    def _settle(self, row: Row, slot: bytes | None, existing: str) -> None:
+    def _resolve_conflict(self, row: Row, slot: bytes | None, existing: str) -> None:
         """Decide between a record and another version of it."""
         if len(self.conflicts) < _EXAMPLES:
             self.conflicts.append(_named(_decode(row.body or b"")))
@@ -483,18 +483,18 @@ class ImportPlan:
                 )
             case ConflictPolicy.SKIP:
                 self._count(row, "skipped")
-                self._older.leave(slot)
-                self._stands(row.id, existing)
+                self._older.skip(slot)
+                self._map_id(row.id, existing)
             case ConflictPolicy.RENAME:
                 self._count(row, "renamed")
-                self._older.leave(slot)
+                self._older.skip(slot)
                 renamed = self._renamed(row)
-                self._stands(row.id, renamed.id)
+                self._map_id(row.id, renamed.id)
                 self._add(renamed)
             case ConflictPolicy.OVERWRITE:
                 self._count(row, "overwritten")
-                self._older.bring(slot, existing, then=row.id)
-                self._stands(existing, row.id)
+                self._older.add_versions(slot, existing, then=row.id)
+                self._map_id(existing, row.id)
                 self._add(row)
                 if slot is not None:
                     self._slots.put(slot, row.id)
@@ -504,7 +504,7 @@ class ImportPlan:
 
     def _add(self, row: Row) -> None:
         self._count(row, "added")
-        for one in self._forms.with_its_own(row):
+        for one in self._forms.with_redaction(row):
             self.stage.add(one)
 
     def _add_unlike(self, row: Row, slot: bytes | None, key: bytes) -> None:
@@ -514,14 +514,14 @@ class ImportPlan:
             self.done.near += 1
             self.seen.discard(key)
             self._gone.add(row.id)
-            self._older.leave(slot)
-            self._stands(row.id, twins[0])
+            self._older.skip(slot)
+            self._map_id(row.id, twins[0])
             return
-        self._older.bring(slot, None, then=row.id)
+        self._older.add_versions(slot, None, then=row.id)
         if twins:
             self.done.merged += 1
             self._gone.add(twins[0])
-            self.say(twins[0], "superseded", row.id)
+            self.add_status(twins[0], "superseded", row.id)
         self._add(row)
 
     def current(self, slot: bytes | None) -> Sealed | None:
@@ -552,7 +552,7 @@ class ImportPlan:
             if slot is not None and slot not in self._slots and self.current(slot) is None:
                 return name, slot
 
-    def _here(self, ids: list[str]) -> dict[str, Row]:
+    def _existing_rows(self, ids: list[str]) -> dict[str, Row]:
         """Return the bank's rows with the given IDs."""
         if not self._keeps_ids or self._view is None:
             return {}
@@ -579,18 +579,18 @@ class ImportPlan:
                 yield logged
 
 
-def _slot(said: _IdentityMembers) -> bytes | None:
-    if said.origin is None or said.origin.id is None:
+def _slot(members: _IdentityMembers) -> bytes | None:
+    if members.origin is None or members.origin.id is None:
         return None
-    return bytes.fromhex(origin_slot(said.kind, said.scope, said.origin))
+    return bytes.fromhex(origin_slot(members.kind, members.scope, members.origin))
 
 
 def _raw(slot: str | None) -> bytes | None:
     return None if slot is None else bytes.fromhex(slot)
 
 
-def _named(said: _IdentityMembers) -> str:
-    origin = said.origin or Origin()
+def _named(members: _IdentityMembers) -> str:
+    origin = members.origin or Origin()
     return f"{origin.id!r} of {origin.provider or 'nobody'}"
 
 
@@ -627,7 +627,7 @@ class TenantRouter:
     """Routes each record to its bank, and counts owners.
 
     Args:
-        wanted: The bank for everything; None for one bank for each owner.
+        bank: The bank for everything; None for one bank for each owner.
         maps: Banks of owners whose bank does not have their name.
         counting: Count owners even if everything goes into one bank.
         one_owner: Why everything goes into one bank: no record names an owner, or the file is a

@@ -148,7 +148,7 @@ class ImportRules:
     bank: str = ""
     """ID of the bank of a verified file; empty if no trusted key signed it."""
 
-    going_on: str = ""
+    resumed: str = ""
     """ID of the source record of the import that is resumed."""
 
     @property
@@ -226,7 +226,7 @@ class ImportOptions:
     """Outcomes of the verification of a sealed input that are accepted."""
 
     trusted_keys: tuple[str, ...] = ()
-    goes_on: str | None = None
+    resumes: str | None = None
     """ID of the job to resume; anything else is refused."""
 
     on_reading: Progress | None = None

@@ -262,7 +262,7 @@ class ImportSource:
         """Whether secrets are replaced."""
         return self._scrub
 
-    def scrub_if_it_can_be(self) -> None:
+    def scrub_if_possible(self) -> None:
         """Replace secrets, unless the records keep their IDs."""
         self._scrub = self._scrub or not (self.is_sealed or self.sidecar)
 
@@ -311,7 +311,7 @@ class ImportSource:
         """
         self.screening = SecretScreener(scrub=self._scrub)
         limits = self._settings.options.limits
-        self.brought.begin_again()  # so that nothing is counted twice
+        self.brought.reset()  # so that nothing is counted twice
         self.reading = (
             ReadContext(
                 limits=limits,
@@ -412,7 +412,7 @@ class ImportSource:
         for name, value in state["reading"].items():
             setattr(self.reading, name, value)
         self.screening = state["screening"]
-        self.brought.begin_again()
+        self.brought.reset()
         self.brought.unusable = state["unusable"]
         if self.extraction is not None:
             self.extraction.memories, self.extraction.entities = state["entities"]
@@ -439,7 +439,7 @@ class ImportSource:
             self._empty.see(record.id, draft)
             yield unplaced_row(draft, record.id, record.body)
         if self._restoring is not None:
-            self.reading.report.note(self._restoring.told)
+            self.reading.report.note(self._restoring.note)
         elif self.lacks_sidecar:
             self.reading.report.lost(SIDECAR, "the file was written with one that is not here")
 

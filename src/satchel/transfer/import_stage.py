@@ -74,7 +74,7 @@ class ImportStage:
 
         self._group: list[Row] = []
         self._group_size = 0
-        self._took = False
+        self._sink_used = False
 
     def add(self, row: Row) -> None:
         """Add a record.
@@ -91,9 +91,9 @@ class ImportStage:
             return
         self._group.append(row)
         self._group_size += size
-        most = GIVEN if self._took else GROUP
+        most = GIVEN if self._sink_used else GROUP
         if len(self._group) >= most or self._group_size >= GROUP_BYTES:
-            self._give()
+            self._flush_group()
 
     def add_many(self, rows: Sequence[Row]) -> None:
         """Add many records.
@@ -102,7 +102,7 @@ class ImportStage:
             CommitTooLargeError: As ``add``.
         """
         size = sum(len(row.body or b"") for row in rows)
-        most = (GIVEN if self._took else GROUP) - 1
+        most = (GIVEN if self._sink_used else GROUP) - 1
         fits = len(self._group) + len(rows) <= most and self._group_size + size < GROUP_BYTES
         if self.sink is None or not rows or not fits:
             for row in rows:
@@ -114,29 +114,31 @@ class ImportStage:
         self._group += rows
         self._group_size += size
 
-    def give_rest(self) -> None:
+    def flush(self) -> None:
         """Pass the remaining records to the sink, if it logged earlier ones."""
-        if self._took and self._group:
-            self._give()
+        if self._sink_used and self._group:
+            self._flush_group()
 
-    def _give(self) -> None:
-        if self._took and self.size >= COMMIT_BYTES:
+    def _flush_group(self) -> None:
+        if self._sink_used and self.size >= COMMIT_BYTES:
             raise CommitTooLargeError
         if self.sink is not None and self.sink(self._group):
-            self._took = True
+            self._sink_used = True
         else:
             self.sink = None
             for row in self._group:
                 self._records.add(row)
         self._group, self._group_size = [], 0
 
-    def say(self, target: str, state: State, *, by: str | None, at: str, nonces: Nonces) -> None:
+    def add_status(
+        self, target: str, state: State, *, by: str | None, at: str, nonces: Nonces
+    ) -> None:
         """Add a status of a record of the bank or of the import.
 
         Raises:
             CommitTooLargeError: If the sink logged records: they are current when logged.
         """
-        if self._took:
+        if self._sink_used:
             raise CommitTooLargeError
         status = Status(target=target, state=state, by=by, reason="import", at=at)
         record = seal(status, nonces=nonces)
@@ -210,9 +212,9 @@ class SourceVectors:
     """Vectors of a file, by the mark of the text that each was computed from."""
 
     def __init__(self) -> None:
-        self.begin_again()
+        self.reset()
 
-    def begin_again(self) -> None:
+    def reset(self) -> None:
         """Remove all vectors before the file is read again."""
         self.maker: Maker | None = None
         self.unusable = Counter[str]()
@@ -233,7 +235,7 @@ class SourceVectors:
             return
         db = self._opened()
         new = db.execute("INSERT OR IGNORE INTO vector VALUES (?, ?)", [key, encoded]).rowcount
-        if not new and self._at(key) not in (encoded, b""):
+        if not new and self._vector(key) not in (encoded, b""):
             db.execute("UPDATE vector SET numbers = x'' WHERE mark = ?", [key])
             self.refuse(_TWO)
 
@@ -252,10 +254,10 @@ class SourceVectors:
 
     def find(self, marks: Sequence[str]) -> dict[str, bytes]:
         """Return vectors of texts by mark."""
-        found = {mark: self._at(_raw(mark)) for mark in marks} if self._db is not None else {}
+        found = {mark: self._vector(_raw(mark)) for mark in marks} if self._db is not None else {}
         return {mark: numbers for mark, numbers in found.items() if numbers}
 
-    def _at(self, key: bytes) -> bytes | None:
+    def _vector(self, key: bytes) -> bytes | None:
         sql = "SELECT numbers FROM vector WHERE mark = ?"
         row = self._opened().execute(sql, [key]).fetchone()
         return None if row is None else row[0]
@@ -337,9 +339,9 @@ def _without_chain(members: dict[str, msgspec.Raw]) -> bytes:
     return msgspec.json.encode(content)
 
 
-def repeated(found: bytes, times: int) -> bytes:
+def repeated(key: bytes, times: int) -> bytes:
     """Return the key of a repetition in one file; ``times`` is 0 for the first."""
-    return found if times == 0 else blake3(found + times.to_bytes(8)).digest(length=WIDTH)
+    return key if times == 0 else blake3(key + times.to_bytes(8)).digest(length=WIDTH)
 
 
 class SortedKeys:
@@ -384,7 +386,7 @@ class KnownRecords:
                     self.missing[name] = None
                 continue
             if packed is None:
-                packed = _packed_again(view, imported.source)
+                packed = _recompute_keys(view, imported.source)
                 self.missing[name] = packed
             self._all.append(SortedKeys(packed))
 
@@ -399,10 +401,10 @@ class KnownRecords:
 
 def pack_keys(keys: ScratchMap) -> bytes:
     """Return sorted fingerprints, concatenated as they are stored."""
-    found = bytearray()
+    packed = bytearray()
     for key in keys:
-        found += key
-    return bytes(found)
+        packed += key
+    return bytes(packed)
 
 
 class RepeatCounter:
@@ -422,16 +424,16 @@ class RepeatCounter:
         self._held.close()
 
 
-def _packed_again(view: View, source: str) -> bytes:
+def _recompute_keys(view: View, source: str) -> bytes:
     times, keys = RepeatCounter(), ScratchMap()
     for logged in view.imported(source):
         if logged.record.type in _ENTRIES or logged.row.slot is not None:
-            found = key_of(logged.record.id, logged.record.body)
-            keys.add(repeated(found, times.before(found)))
+            key = key_of(logged.record.id, logged.record.body)
+            keys.add(repeated(key, times.before(key)))
     times.close()
-    made = pack_keys(keys)
+    packed = pack_keys(keys)
     keys.close()
-    return made
+    return packed
 
 
 def pending_in(view: View, resumed: str) -> Iterator[str]:
@@ -487,7 +489,9 @@ class _Plan(Protocol):
     done: Any
     seen: ScratchMap
 
-    def say(self, target: str, state: State, by: str | None, at: str | None = None) -> None: ...
+    def add_status(
+        self, target: str, state: State, by: str | None, at: str | None = None
+    ) -> None: ...
 
     def current(self, slot: bytes | None) -> Sealed | None: ...
 
@@ -508,11 +512,11 @@ class OlderVersions:
         """Whether there are any."""
         return bool(self._waiting)
 
-    def wait(self, slot: bytes, version: OlderVersion) -> None:
+    def add(self, slot: bytes, version: OlderVersion) -> None:
         """Add a version after the earlier ones of its slot."""
         self._waiting.setdefault(slot, []).append(version)
 
-    def bring(self, slot: bytes | None, existing: str | None, *, then: str | None) -> None:
+    def add_versions(self, slot: bytes | None, existing: str | None, *, then: str | None) -> None:
         """Add the earlier versions of a memory that is added, if they are new.
 
         Args:
@@ -529,14 +533,14 @@ class OlderVersions:
                 plan.done.known += 1
                 continue
             if last is not None:
-                plan.say(last, "superseded", version.row.id, at)
+                plan.add_status(last, "superseded", version.row.id, at)
             plan.done.past += 1
             plan.stage.add(version.row)
             last, at = version.row.id, version.ended.at
         if last is not None and then is not None:
-            plan.say(last, "superseded", then, at)
+            plan.add_status(last, "superseded", then, at)
 
-    def leave(self, slot: bytes | None, *, known: bool = False) -> None:
+    def skip(self, slot: bytes | None, *, known: bool = False) -> None:
         """Skip the earlier versions of a memory that is not added."""
         for version in self._waiting.pop(slot, []) if slot is not None else []:
             self._plan.seen.add(version.key)
@@ -555,13 +559,13 @@ class OlderVersions:
         """
         plan, last = self._plan, self._waiting[slot][-1]
         if current is None and last.key not in plan.known:
-            self.bring(slot, None, then=None)
-            plan.say(last.row.id, "deleted", None, last.ended.at)
+            self.add_versions(slot, None, then=None)
+            plan.add_status(last.row.id, "deleted", None, last.ended.at)
             return
         if current is not None and overwrite:
             plan.done.vanished += 1
-            plan.say(current.id, "deleted", None, last.ended.at)
-        self.leave(slot, known=current is None)
+            plan.add_status(current.id, "deleted", None, last.ended.at)
+        self.skip(slot, known=current is None)
 
 
 def _is_newer(row: Row, than: Sealed) -> bool:
@@ -599,18 +603,18 @@ class FinalIds:
     def __init__(self, current: Current, nonces: Nonces) -> None:
         self._current = current
         self._nonces = nonces
-        self._found = ScratchMap()
+        self._final_ids = ScratchMap()
 
-    def is_at(self, arriving: str, there: str) -> None:
+    def map_to_record(self, imported: str, final: str) -> None:
         """Map an imported record to another record."""
-        if arriving != there and there:
-            self._found.put(_raw_parent(arriving), _raw_parent(there))
+        if imported != final and final:
+            self._final_ids.put(_raw_parent(imported), _raw_parent(final))
 
-    def is_in(self, arriving: str, slot: bytes) -> None:
+    def map_to_slot(self, imported: str, slot: bytes) -> None:
         """Map an imported record to the bank's current record of a slot."""
-        self._found.put(_raw_parent(arriving), slot)
+        self._final_ids.put(_raw_parent(imported), slot)
 
-    def joined(self, row: Row) -> Row | None:
+    def resealed(self, row: Row) -> Row | None:
         """Return a record with the bank's IDs of the records that it refers to.
 
         A missing parent is dropped; an edge with a missing end becomes None.
@@ -618,19 +622,19 @@ class FinalIds:
         body = row.body or b""
         if row.type == "edge":
             edge = _ends(body)
-            ends = {"source": self._of(edge.source), "target": self._of(edge.target)}
+            ends = {"source": self._final_id(edge.source), "target": self._final_id(edge.target)}
             if None in ends.values():
                 return None
             same = ends == {"source": edge.source, "target": edge.target}
-            return row if same else self._again(row, ends)
+            return row if same else self._with_members(row, ends)
         if row.type == "session_event":
             return self._event(row)
         if _PARENTS not in body:
             return row
         before = msgspec.json.decode(body).get("parent_ids", [])
-        resolved = [identity for identity in map(self._of, before) if identity is not None]
+        resolved = [identity for identity in map(self._final_id, before) if identity is not None]
         parents = list(dict.fromkeys(resolved))
-        return row if parents == before else self._again(row, {"parent_ids": parents})
+        return row if parents == before else self._with_members(row, {"parent_ids": parents})
 
     def _event(self, row: Row) -> Row:
         record = Sealed(row.id, row.type, row.body or b"")
@@ -643,15 +647,15 @@ class FinalIds:
         return unplaced_row(made.model, made.id, made.body)
 
     def _named(self, identity: str) -> str:
-        return self._of(identity) or identity
+        return self._final_id(identity) or identity
 
     def close(self) -> None:
         """Free the space."""
-        self._found.close()
+        self._final_ids.close()
 
-    def _of(self, identity: str) -> str | None:
+    def _final_id(self, identity: str) -> str | None:
         for _ in range(_MOST_STEPS):
-            replacement = self._found.get(_raw_parent(identity))
+            replacement = self._final_ids.get(_raw_parent(identity))
             if replacement is None:
                 return identity
             if len(replacement) != _ID_BYTES:
@@ -660,7 +664,7 @@ class FinalIds:
             identity = _PREFIX + replacement.hex()
         return None
 
-    def _again(self, row: Row, members: dict[str, Any]) -> Row:
+    def _with_members(self, row: Row, members: dict[str, Any]) -> Row:
         record = Sealed(row.id, row.type, row.body or b"")
         value = msgspec.to_builtins(record.model) | members
         del value["id"], value["nonce"]

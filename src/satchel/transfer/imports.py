@@ -165,7 +165,7 @@ def _by_settings(
     """Return the options, completed by the settings of the bank."""
     bank_settings = settings_for(settings, bank)
     if bank_settings.scrub_secrets:
-        arriving.scrub_if_it_can_be()
+        arriving.scrub_if_possible()
     if options.on_conflict is not None:
         return options
     return replace(
@@ -491,7 +491,7 @@ def resume_job(
         )
     try:
         options = replace(
-            _options(job.options), goes_on=job.id, on_reading=on_reading, on_step=on_step
+            _options(job.options), resumes=job.id, on_reading=on_reading, on_step=on_step
         )
     except (TypeError, ValueError) as error:
         raise UsageError(

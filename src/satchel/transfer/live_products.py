@@ -204,9 +204,9 @@ class ListedSource:
         Skipping a record removes its ending.
         """
 
-    def recognises(self, place: Place) -> bool:
+    def recognises(self, location: Place) -> bool:
         """Return False: no file is a listing."""
-        del place
+        del location
         return False
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
@@ -276,9 +276,9 @@ def _line(item: Model | Sealed, state: str | None, at: str | None) -> bytes:
     return msgspec.json.encode((state, at, model)) + b"\n"
 
 
-def _flushed(kept: Any) -> None:
+def _flushed(file: Any) -> None:
     try:
-        kept.flush()
+        file.flush()
     except OSError as error:
         raise _full(error) from error
 

@@ -1,16 +1,13 @@
 """Outputs of transfers: the format, the sidecar, writing, reading back, comparison, receipt."""
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from io import RawIOBase
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Any, BinaryIO, Literal, NamedTuple, Self, TypeVar, cast
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -29,7 +26,7 @@ from satchel.errors import (
     TargetExistsError,
     UsageError,
 )
-from satchel.model.values import Scope, now, resolved
+from satchel.model.values import now
 from satchel.ports.format import Format, Place, ReadContext, Target, WriteContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
@@ -45,10 +42,7 @@ from satchel.receipts.comparison import (
 from satchel.receipts.receipt import (
     VERSION,
     ReceiptBody,
-    TargetPlan,
-    Tenant,
     TransferEnd,
-    TransferPlan,
     combine_counts,
     is_accepted,
     lost_in,
@@ -61,19 +55,15 @@ from satchel.receipts.receipt import (
 )
 from satchel.receipts.tally import (
     CARRIED,
-    RecordCounter,
     Tally,
     by_type,
-    lines_of,
     tallied,
     trim_of,
     unchanged,
 )
 from satchel.runtime.files import OpenFile, file_digest
 from satchel.runtime.output import Outlet
-from satchel.runtime.scratch import temporary_space
 from satchel.screening.records import SecretScreener
-from satchel.transfer.import_plan import Owner, owner_of
 from satchel.transfer.sidecars import SUFFIX, Output, SidecarBuilder, SidecarFormat, head_of
 from satchel.transfer.verification import read_back
 
@@ -97,40 +87,6 @@ class _NullStream(RawIOBase):
         return memoryview(data).nbytes
 
 
-class ScratchTarget(Target):
-    """A target with the same name whose bytes go to a temporary file, to be read back.
-
-    A context manager.
-    """
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    @cached_property
-    def _file(self) -> BinaryIO:
-        return cast("BinaryIO", TemporaryFile())
-
-    @contextmanager
-    def open(self) -> Iterator[BinaryIO]:
-        """Open the file, truncated.
-
-        Raises:
-            TargetError: If the temporary folder is full.
-        """
-        with temporary_space():
-            self._file.seek(0)
-            self._file.truncate()
-            yield self._file
-            self._file.flush()
-
-    def written(self) -> OpenFile:
-        """Open the written file for reading; the caller closes it."""
-        return OpenFile(os.dup(self._file.fileno()), self.path)
-
-
 def chosen_format(
     output: Path, name: str | None = None, *, otherwise: str | None = None
 ) -> tuple[str, Format]:
@@ -152,10 +108,10 @@ def chosen_format(
             file=str(output),
             hint="Use --to, or a name that ends in .pam.jsonl, .pam or .pam.cbor.",
         )
-    found = formats[name]
-    if not found.info.traits.writes:
+    chosen = formats[name]
+    if not chosen.info.traits.writes:
         raise UsageError(f"{name} can be read, but not written")
-    return name, found
+    return name, chosen
 
 
 def is_own(name: str) -> bool:
@@ -207,10 +163,7 @@ def require_no_loss(report: Report, output: Path, accepted: tuple[str, ...] = ()
         )
 
 
-_MOST_TENANTS = 1000
 _MOST_NAMED = 12
-_PASSES = 1.5
-"""Factor from the time of a trial to that of the transfer: read, write, read back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,10 +244,10 @@ class Sidecar:
 
 def loss_summary(report: Report) -> str:
     """Return the fields in a report with their counts, as text."""
-    found = Counter[str]()
+    counts = Counter[str]()
     for loss in report.losses.values():
-        found[receipt_text(loss.name)] += loss.count
-    named = [f"{name} ({number:,})" for name, number in sorted(found.items())]
+        counts[receipt_text(loss.name)] += loss.count
+    named = [f"{name} ({number:,})" for name, number in sorted(counts.items())]
     rest = len(named) - _MOST_NAMED
     return ", ".join(named[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
@@ -324,10 +277,10 @@ def compare_output(
         LossError: With ``fail_on_loss``, if something was lost; the output is removed then.
     """
     planned = tallied(records, trim_of(job.writer, writing))
-    if _is_proved(job.writer):
+    if is_verified_by_seal(job.writer):
         return OutputCheck("verified", planned, by_type(records, CARRIED), Differences())
     try:
-        comparison = _read_back_output(job, records, writing, job.outlet.written, sidecar)
+        comparison = read_back_output(job, records, writing, job.outlet.written, sidecar)
     except TargetError:
         job.outlet.remove()
         raise
@@ -346,12 +299,12 @@ def compare_output(
     return OutputCheck(word, planned, comparison.records, comparison.differences, sidecar)
 
 
-def _is_proved(writer: Format) -> bool:
+def is_verified_by_seal(writer: Format) -> bool:
     """Return whether the seal of an output covers everything that was written."""
     return writer.info.traits.sealed and writer.info.traits.exact
 
 
-def _read_back_output(
+def read_back_output(
     job: OutputJob,
     records: RecordSet,
     writing: WriteContext,
@@ -503,87 +456,6 @@ def with_receipt(
     )
 
 
-class _Scoped(msgspec.Struct, gc=False):
-    scope: Scope | None = None
-
-
-_decode = msgspec.json.Decoder(resolved(_Scoped)).decode
-
-
-def tried_plan(
-    job: OutputJob, records: RecordSet, writing: WriteContext, census: RecordCounter
-) -> TransferPlan:
-    """Return the plan of a transfer to a file; losses are added to its report.
-
-    The records are written to a temporary file and read back, so the plan is exact.
-
-    Raises:
-        LossError: With ``fail_on_loss``, if something would be lost.
-        TargetError: If the format can hold none of the records.
-    """
-    known = Report() if job.sidecar is not None else job.report
-    trial = replace(writing, report=known)
-    with ScratchTarget(job.output) as scratch:
-        job.writer.write(records, scratch, trial)
-        if not _is_proved(job.writer):
-            _read_back_output(job, records, trial, scratch.written).differences.into(known)
-    if job.sidecar is not None:
-        if known.total:
-            job.report.note(f"written to the sidecar: {loss_summary(known)}")
-        for note in known.notes:
-            job.report.note(note)
-    if job.fail_on_loss:
-        require_no_loss(job.report, job.output, job.accepted)
-    target = TargetPlan(
-        name=job.called, makes=job.outlet.status is None, created=records_in(records)
-    )
-    return plan_of(job, records, target, census)
-
-
-def records_in(records: RecordSet) -> int:
-    """Return the number of records of a set that are memory."""
-    return sum(by_type(records, CARRIED).values())
-
-
-def plan_of(
-    transfer: Transfer, records: RecordSet, target: TargetPlan, census: RecordCounter
-) -> TransferPlan:
-    """Return the plan of a transfer whose report has the losses.
-
-    Args:
-        transfer: The transfer.
-        records: The records.
-        target: Plan for the output.
-        census: Counts the records.
-    """
-    owners = Counter[Owner]()
-    for kind, line in lines_of(records):
-        census.add([(kind, line)])
-        owners[owner_of(_decode(line).scope)] += 1
-    return TransferPlan(
-        version=VERSION,
-        kind=transfer.kind,
-        tool=tool_version(),
-        input=transfer.input,
-        output=TransferEnd(name=target.name, format=transfer.format, records=census.types.total()),
-        read=dict(sorted(census.types.items())),
-        targets=[target],
-        embedding=census.embedding,
-        seconds=census.seconds_for(_PASSES),
-        bytes_per_second=census.rate(census.size),
-        tenants=[
-            Tenant(sort=owner[0] or "nobody", name=receipt_text(owner[1]), records=there)
-            for owner, there in owners.most_common(_MOST_TENANTS)
-        ],
-        tenants_left=max(0, len(owners) - _MOST_TENANTS),
-        cannot_hold=lost_in(transfer.report, transfer.accepted),
-        refused=transfer.report.left_out,
-        refusals=refusals_in(transfer.report),
-        secrets=transfer.screening.found if transfer.screening else {},
-        notes=notes_in(transfer.report),
-    )
-
-
 _NEEDLESS = "the format can hold everything: no sidecar was written"
 _MOST_BESIDE = 1000
 """Maximum number of files that are searched for the sidecar of a renamed file."""
@@ -669,9 +541,9 @@ def remove_stale(job: OutputJob) -> None:
     if not job.replaces:
         return
     for name in _names(job.outlet.path):
-        with job.outlet.sibling(name) as there:
-            if there.status is not None:
-                there.remove()
+        with job.outlet.sibling(name) as sibling:
+            if sibling.status is not None:
+                sibling.remove()
                 job.report.note(
                     f"the sidecar of the previous file was removed: {receipt_text(name)}"
                 )
@@ -715,10 +587,10 @@ def _beside(settings: Settings, source: Path, digest: str) -> Path | None:
 
 def was_written_with_one(settings: Settings, digest: str) -> bool:
     """Return whether a stored receipt says that a file was written with a sidecar."""
-    kept = folder_of(settings)
-    if not kept.is_dir():
+    folder = folder_of(settings)
+    if not folder.is_dir():
         return False
-    newest = sorted(kept.glob("*.json"), reverse=True)[:_MOST_BESIDE]
+    newest = sorted(folder.glob("*.json"), reverse=True)[:_MOST_BESIDE]
     return any(_says_so(path, digest) for path in newest)
 
 

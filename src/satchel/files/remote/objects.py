@@ -126,10 +126,10 @@ class MemoryObjects:
     def part(self, name: str, start: int, length: int) -> bytes:
         """See ``Objects``."""
         with self._lock:
-            found = self._held.get(name)
-        if found is None:
+            stored = self._held.get(name)
+        if stored is None:
             raise TargetError("part of the store is missing", file=self._prefix + name)
-        return found[0][start : start + length]
+        return stored[0][start : start + length]
 
     def size(self, name: str) -> int | None:
         """See ``Objects``."""
@@ -257,10 +257,10 @@ class SqliteObjects:
         """See ``Objects``."""
         statement = "SELECT substr(data, ?, ?) FROM object WHERE name = ?"
         with self._open(writes=False) as connection:
-            found = connection.execute(statement, (start + 1, length, self._prefix + name)).get
-        if not isinstance(found, bytes):
+            data = connection.execute(statement, (start + 1, length, self._prefix + name)).get
+        if not isinstance(data, bytes):
             raise TargetError("part of the store is missing", file=f"{self._path}: {name}")
-        return found
+        return data
 
     def size(self, name: str) -> int | None:
         """See ``Objects``."""
@@ -306,10 +306,10 @@ class SqliteObjects:
         """See ``Objects``."""
         below = self._prefix
         with self._open(writes=False) as connection:
-            found = connection.execute(
+            rows = connection.execute(
                 "SELECT name FROM object WHERE name > ? AND name < ?", (below, below[:-1] + "0")
             )
-            names = [str(row[0])[len(below) :] for row in found]
+            names = [str(row[0])[len(below) :] for row in rows]
         yield from names
 
     def probe(self) -> bool:
@@ -347,11 +347,11 @@ class ObstoreObjects:
         bucket, _, self._prefix = rest.partition("/")
         self._prefix = self._prefix.strip("/") + "/" if self._prefix else ""
         retries = {"max_retries": 0}
-        with self._said():
+        with self._translated():
             self._store = stores.from_url(f"{scheme}://{bucket}", retry_config=retries)
 
     @contextmanager
-    def _said(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         errors = import_module("obstore.exceptions")
         try:
             yield
@@ -366,7 +366,7 @@ class ObstoreObjects:
 
     def get(self, name: str) -> TaggedObject | None:
         """See ``Objects``."""
-        with self._said():
+        with self._translated():
             try:
                 found = self._obstore.get(self._store, self._prefix + name)
                 return TaggedObject(bytes(found.bytes()), str(found.meta["e_tag"]))
@@ -377,7 +377,7 @@ class ObstoreObjects:
         """See ``Objects``."""
         if not length:
             return b""
-        with self._said():
+        with self._translated():
             return bytes(
                 self._obstore.get_range(
                     self._store, self._prefix + name, start=start, length=length
@@ -386,7 +386,7 @@ class ObstoreObjects:
 
     def size(self, name: str) -> int | None:
         """See ``Objects``."""
-        with self._said():
+        with self._translated():
             try:
                 return int(self._obstore.head(self._store, self._prefix + name)["size"])
             except FileNotFoundError:
@@ -409,17 +409,17 @@ class ObstoreObjects:
 
     def put(self, name: str, data: bytes) -> None:
         """See ``Objects``."""
-        with self._said():
+        with self._translated():
             self._obstore.put(self._store, self._prefix + name, data, use_multipart=False)
 
     def remove(self, name: str) -> None:
         """See ``Objects``."""
-        with self._said(), suppress(FileNotFoundError):
+        with self._translated(), suppress(FileNotFoundError):
             self._obstore.delete(self._store, self._prefix + name)
 
     def names(self) -> Iterator[str]:
         """See ``Objects``."""
-        with self._said():
+        with self._translated():
             for batch in self._obstore.list(self._store, prefix=self._prefix.rstrip("/") or None):
                 for one in batch:
                     path = str(one["path"])

@@ -233,9 +233,9 @@ def _squeezed(value: Any) -> bytes:
 def _unsqueezed(data: bytes, segment: RemotePack) -> Any:
     try:
         unpacking = zlib.decompressobj()
-        found = unpacking.decompress(data, _LARGEST_PART)
+        unpacked = unpacking.decompress(data, _LARGEST_PART)
         return json.loads(
-            found if unpacking.eof else b""
+            unpacked if unpacking.eof else b""
         )  # otherwise it is truncated, or too large
     except (ValueError, zlib.error, RecursionError) as error:
         raise _damaged(segment, error) from None
@@ -332,7 +332,7 @@ class GarbageCollector:
         self._head = head
         self._whole = self._read(head.segments)
         self._erased = erased
-        self._live = self._wanted()
+        self._live = self._live_spots()
         self._gone = {
             row[4] for row in self._whole.versions if self._is_erased(row) and row[4]
         } - self._live.keys()
@@ -355,7 +355,7 @@ class GarbageCollector:
             segments = (self._written(dissolved),)
         used = {segment.name for segment in segments} | {spot.pack for spot in self._live.values()}
         before = dict(head.condemned)
-        # A time in the future counts as now: otherwise a pack would stay for ever.
+        # A time in the future counts as now: otherwise a pack would never be removed.
         condemned = {name: min(before.get(name, now), now) for name in sorted(present - used)}
         limit = now - int(grace * 1_000_000)
         immediate = dissolved if self._gone else set[str]()
@@ -380,9 +380,9 @@ class GarbageCollector:
         path, until = self._erased
         return bool(row[0] == path and row[1] <= until)
 
-    def _wanted(self) -> dict[str, Spot]:
+    def _live_spots(self) -> dict[str, Spot]:
         """Return the locations of the texts of files, and of versions if they are kept."""
-        shas = {one.sha for one in self._whole.files}
+        shas = {entry.sha for entry in self._whole.files}
         if self._head.keep_versions:
             shas |= {row[4] for row in self._whole.versions if not self._is_erased(row)}
         return {sha: self._whole.spots[sha] for sha in sorted(shas) if sha in self._whole.spots}

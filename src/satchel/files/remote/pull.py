@@ -67,7 +67,7 @@ class PullChange:
             if entry.path == TRANSCRIPT and TRANSCRIPT in unsent:
                 self._merge(group, entry)
             else:
-                self._take(group, entry)
+                self._pull_file(group, entry)
         self._take_policy(rows)
         rows.state("remote_revision", self.head.revision)
         rows.state("remote_store", self.head.store)
@@ -118,7 +118,7 @@ class PullChange:
     def _policy(self) -> Policy:
         return Policy(Prefixes(self.head.read_only), self.head.audit, self.head.keep_versions)
 
-    def _take(self, group: FileTransaction, entry: FileEntry) -> None:
+    def _pull_file(self, group: FileTransaction, entry: FileEntry) -> None:
         rows, path = group.rows, entry.path
         rows.do("INSERT OR REPLACE INTO brought VALUES (?, ?)", path, entry.sha)
         if entry.sha:
@@ -152,7 +152,7 @@ class PullChange:
         rows.keep(entry.sha, self.theirs or b"")
         rows.do("INSERT OR REPLACE INTO brought VALUES (?, ?)", TRANSCRIPT, entry.sha)
         rows.put(FileRow(TRANSCRIPT, *entry[1:4], entry.revision, *entry[5:], 0))
-        group.found_as(TRANSCRIPT, self.theirs or b"")  # its predecessor
+        group.set_present(TRANSCRIPT, self.theirs or b"")  # its predecessor
         group.put(TRANSCRIPT, encoded_messages(theirs + ours[len(began) :]), self, op="transcript")
 
 
@@ -171,10 +171,10 @@ def _in_each_other(
 ) -> list[str]:
     """Return the paths that are a file on one side and a folder on the other."""
     here = {path for path in unsent if rows.file(path) is not None}
-    there = {entry.path for entry in theirs if entry.sha}
-    above = {folder: path for path in there for folder in _above(path)} if here else {}
+    paths = {entry.path for entry in theirs if entry.sha}
+    above = {folder: path for path in paths for folder in _above(path)} if here else {}
     found = {above[path] for path in here if path in above}
-    return sorted(found | {folder for path in here for folder in _above(path) if folder in there})
+    return sorted(found | {folder for path in here for folder in _above(path) if folder in paths})
 
 
 def _above(path: str) -> Iterator[str]:

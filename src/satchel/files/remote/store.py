@@ -149,14 +149,14 @@ def unchained(head: RemoteHead, events: Iterable[str]) -> tuple[int, list[str]]:
 
 
 _MOST_TRIES = 60
-_MOST_ASKED = 6
+_MOST_READS = 6
 _LONGEST_PAUSE = 0.2
 _EMPTY = b"[]"
 
 _probed: dict[str, bool] = {}
 
-_Found = tuple[RemoteHead, str]
-_Done = TypeVar("_Done")
+_TaggedHead = tuple[RemoteHead, str]
+_ResultT = TypeVar("_ResultT")
 
 
 class RemoteFileStorage:
@@ -229,8 +229,8 @@ class RemoteFileStorage:
         store.fetch = lambda sha, path: self.content(store, sha, path)
         del policy
         # Conflicting files stay as they are here until a save or ``refresh``.
-        with self._alone(store), suppress(ConcurrencyError):
-            self._steadily(lambda found: self._taken(store, found))
+        with self._lock(store), suppress(ConcurrencyError):
+            self._with_head(lambda state: self._pull(store, state))
 
     def refresh(self, store: GroupCommit, discard: frozenset[str]) -> None:
         """Pull the saves of others.
@@ -238,16 +238,16 @@ class RemoteFileStorage:
         Raises:
             ConcurrencyError: If both changed a file whose changes here are not discarded.
         """
-        with self._alone(store):
-            self._steadily(lambda found: self._taken(store, found, discard))
+        with self._lock(store):
+            self._with_head(lambda state: self._pull(store, state, discard))
 
     @staticmethod
-    def _alone(store: GroupCommit) -> AbstractContextManager[None]:
+    def _lock(store: GroupCommit) -> AbstractContextManager[None]:
         """Lock this working copy against concurrent pulls and saves during the block."""
         return lock_file(store.tree.root / OWN / "bring.lock")
 
-    def _taken(
-        self, store: GroupCommit, state: _Found | None, discard: frozenset[str] | None = None
+    def _pull(
+        self, store: GroupCommit, state: _TaggedHead | None, discard: frozenset[str] | None = None
     ) -> None:
         """Pull the head; before the first save, adopt files of other programs once."""
         if state is not None:
@@ -255,7 +255,7 @@ class RemoteFileStorage:
         elif discard is None:
             adopt_remote(self.objects, store)
 
-    def bring(self, store: GroupCommit) -> None:
+    def push(self, store: GroupCommit) -> None:
         """Save the changes of this working copy.
 
         Raises:
@@ -264,14 +264,14 @@ class RemoteFileStorage:
             TargetError: If the place does not answer, or ignores conditions.
         """
         self._require_conditions()
-        with self._alone(store):
+        with self._lock(store):
             for number in range(_MOST_TRIES):
-                if self._steadily(lambda found: self._brought(store, found)):
+                if self._with_head(lambda state: self._try_save(store, state)):
                     return
                 _pause(number)
         raise self._busy()
 
-    def _steadily(self, do: Callable[[_Found | None], _Done]) -> _Done:
+    def _with_head(self, do: Callable[[_TaggedHead | None], _ResultT]) -> _ResultT:
         """Use the head; retry if others advanced it and removed its packs."""
         for number in range(_MOST_TRIES):
             before = self._head()
@@ -287,7 +287,7 @@ class RemoteFileStorage:
     def _busy(self) -> StoreBusyError:
         return StoreBusyError("other processes keep saving", file=self.address, hint="Try again.")
 
-    def _brought(self, store: GroupCommit, state: _Found | None) -> bool:
+    def _try_save(self, store: GroupCommit, state: _TaggedHead | None) -> bool:
         head, tag = state if state is not None else (first_head(store.policy), None)
         if state is not None:  # otherwise a concurrent creation could take the place
             self._follow(store, head, frozenset())
@@ -309,7 +309,7 @@ class RemoteFileStorage:
             read_only=rules[0],
             audit=rules[1],
             keep_versions=rules[2],
-            segments=self._tidied((*head.segments, segment)),
+            segments=self._with_merged_packs((*head.segments, segment)),
         )
         attempt = Attempt.of("" if state is None else head.nonce, after, sent, segment.name)
         with store.manifest.committing() as rows:
@@ -330,30 +330,30 @@ class RemoteFileStorage:
             else:
                 self.objects.replace(HEAD, data, tag)
         except NotWritten as error:
-            found = self._asked_again()
-            if found is not None and head.nonce in {found[0].nonce, *found[0].recent}:
+            state = self._reread_head()
+            if state is not None and head.nonce in {state[0].nonce, *state[0].recent}:
                 return True  # only the response was lost; others may have followed
-            if (None if found is None else found[1]) == tag:
+            if (None if state is None else state[1]) == tag:
                 raise TargetError(
                     f"the head was not written: {error}", file=self.address, hint="Try again."
                 ) from error
             return False
         return True
 
-    def _asked_again(self) -> _Found | None:
+    def _reread_head(self) -> _TaggedHead | None:
         """Return the head after a lost response; the service may need a moment.
 
         Raises:
             TargetError: If it does not answer. The next save or refresh of the working copy finds
                 out whether the head was written.
         """
-        for number in range(_MOST_ASKED):
+        for number in range(_MOST_READS):
             with suppress(TargetError):
                 return self._head()
             _pause(number)
         return self._head()
 
-    def _settle(self, store: GroupCommit, head: RemoteHead) -> None:
+    def _settle_attempts(self, store: GroupCommit, head: RemoteHead) -> None:
         """Resolve saves whose response was lost, or whose writer was killed."""
         with store.manifest.looking() as rows:
             unknown = attempts(rows)
@@ -362,14 +362,14 @@ class RemoteFileStorage:
         # A save after this head may still arrive; one after an older head did, or never will.
         waiting = [attempt for attempt in unknown if attempt.base == head.nonce]
         settled = [attempt for attempt in unknown if attempt.base != head.nonce]
-        done = self._done_there(settled, head)
+        done = self._included_attempt(settled, head)
         if done is not None:
             store.do(SaveConfirmation(attempt=done))
         if settled:
             with store.manifest.committing() as rows:
                 note_attempts(rows, waiting)
 
-    def _done_there(self, settled: list[Attempt], head: RemoteHead) -> Attempt | None:
+    def _included_attempt(self, settled: list[Attempt], head: RemoteHead) -> Attempt | None:
         """Return the save that a head includes, if any; there is at most one."""
         recent = {head.nonce, *head.recent}
         for attempt in settled:
@@ -386,7 +386,7 @@ class RemoteFileStorage:
                         return attempt
         return None
 
-    def _tidied(self, segments: tuple[RemotePack, ...]) -> tuple[RemotePack, ...]:
+    def _with_merged_packs(self, segments: tuple[RemotePack, ...]) -> tuple[RemotePack, ...]:
         """Return the packs of the next head; enough packs of one level are merged."""
         for level in sorted({pack.level for pack in segments}):
             same = [pack for pack in segments if pack.level == level]
@@ -408,7 +408,7 @@ class RemoteFileStorage:
             moved = rows.fact("remote_collected", 0) != head.collected
         if of is not None and of != head.store and head.segments:
             raise MemoryStoreError("this is a working copy of another store", file=self.address)
-        self._settle(store, head)
+        self._settle_attempts(store, head)
         with store.manifest.looking() as rows:
             known = rows.fact("remote_revision", -1)
         if known >= head.revision and not discard and not moved:
@@ -417,9 +417,9 @@ class RemoteFileStorage:
         files: dict[str, FileEntry] = {}
         for segment in head.segments:
             if segment.revision > known or discard or moved:
-                one = read_index(segment, self._part(segment, segment.start, segment.known))
-                files.update({entry.path: entry for entry in one.files})
-                contents.spots.update(one.spots)
+                part = read_index(segment, self._part(segment, segment.start, segment.known))
+                files.update({entry.path: entry for entry in part.files})
+                contents.spots.update(part.spots)
         contents.files = list(files.values())
         change = PullChange(head=head, contents=contents, discard=discard, moved=moved)
         if known >= 0 and TRANSCRIPT in files and files[TRANSCRIPT].revision > known:
@@ -449,12 +449,12 @@ class RemoteFileStorage:
         try:
             data = self.objects.part(PACKS + spot[0], spot[1], spot[2]) if spot[2] else b""
         except TargetError:
-            data = self._moved(sha)
+            data = self._moved_content(sha)
         if hashlib.sha256(data).hexdigest() != sha:
             raise MemoryStoreError("the content of this file is damaged there", path=path)
         return data
 
-    def _moved(self, sha: str) -> bytes:
+    def _moved_content(self, sha: str) -> bytes:
         """Return a content that was moved to another pack since the head was read.
 
         Raises:
@@ -493,14 +493,14 @@ class RemoteFileStorage:
         """
         self._require_conditions()
         for number in range(_MOST_TRIES):
-            done = self._steadily(lambda found: self._collected(found, grace, erased))
+            done = self._with_head(lambda found: self._try_collect(found, grace, erased))
             if done is not None:
                 return done
             _pause(number)
         raise self._busy()
 
-    def _collected(
-        self, state: _Found | None, grace: float, erased: ErasedContent
+    def _try_collect(
+        self, state: _TaggedHead | None, grace: float, erased: ErasedContent
     ) -> CollectResult | None:
         if state is None:
             return CollectResult(0, 0, 0)
@@ -514,9 +514,9 @@ class RemoteFileStorage:
     def laid_open(self) -> Iterator[tuple[str, bytes]]:
         """Yield the name and the bytes of each object."""
         for name in self.objects.names():
-            found = self.objects.get(name)
-            if found is not None:
-                yield f"{self.address}/{name}", found.data
+            stored = self.objects.get(name)
+            if stored is not None:
+                yield f"{self.address}/{name}", stored.data
 
     def standing(self) -> tuple[str, int] | None:
         """Return the ID of the store and its last saved change."""
@@ -525,7 +525,7 @@ class RemoteFileStorage:
 
     def versions(self, since: int = -1) -> list[list[Any]]:
         """Return the versions that were saved after a change, in order, as lists."""
-        return self._steadily(
+        return self._with_head(
             lambda found: [
                 version
                 for segment in (found[0].segments if found is not None else ())
@@ -553,13 +553,13 @@ class RemoteFileStorage:
                     "SELECT line FROM event WHERE seq > ? ORDER BY seq DESC LIMIT ?", sent, number
                 )
             ]
-        there = self._steadily(lambda found: self._last(found, number - len(lines)))
+        there = self._with_head(lambda found: self._last(found, number - len(lines)))
         return [json.loads(line) for line in reversed([*lines, *there][:number])]
 
-    def _last(self, found: _Found | None, number: int) -> list[str]:
+    def _last(self, state: _TaggedHead | None, number: int) -> list[str]:
         """Return the last saved events, newest first."""
         lines: list[str] = []
-        for segment in reversed(found[0].segments if found is not None else ()):
+        for segment in reversed(state[0].segments if state is not None else ()):
             if len(lines) >= number:
                 break
             if segment.events:
@@ -568,7 +568,7 @@ class RemoteFileStorage:
 
     def examine(self) -> tuple[int, list[str]] | None:
         """Return the number of events, and the problems of their chain."""
-        return self._steadily(lambda found: (0, []) if found is None else self._examined(found[0]))
+        return self._with_head(lambda found: (0, []) if found is None else self._examined(found[0]))
 
     def _examined(self, head: RemoteHead) -> tuple[int, list[str]]:
         return unchained(head, (line for one in head.segments for line in self._log(one).events))

@@ -112,7 +112,7 @@ class AletheiaDocument:
             yield from self._late()
         reading.line = lambda: None
         yield from self._links.waiting(self._agent())
-        self._order.keep(reading)
+        self._order.store(reading)
         yield from self._links.joined(self._agent())
         self._own.report(reading)
         if not self._count:
@@ -128,7 +128,7 @@ class AletheiaDocument:
             for part in document.members():
                 table, prepare = schema.KNOWLEDGE.get(part, ("", a_row))
                 if not table:
-                    self._keep("knowledge", part, document)
+                    self._store_member("knowledge", part, document)
                     continue
                 yield from self._rows(document, f"knowledge/{part}", table, prepare)
         elif key == "sessions" and start == "[":
@@ -164,7 +164,7 @@ class AletheiaDocument:
             problem = f"the data around the memories exceeds {bound} bytes"
             raise LimitError(problem, file=self._location.name, line=line)
 
-    def _keep(self, section: str, part: str, document: ForeignReader) -> None:
+    def _store_member(self, section: str, part: str, document: ForeignReader) -> None:
         """Store a member of a section that is not an array of rows."""
         line, value = document.line, document.value()
         try:
@@ -182,8 +182,8 @@ class AletheiaDocument:
     def _settle(self, line: int) -> None:
         around, container, name = self._around, self._container, self._location.name
         if "version" not in around or "nous" not in around:
-            what = "version" if "version" not in around else "nous"
-            raise MalformedError(f"`{what}` is missing", file=name, line=1, field=what)
+            missing = "version" if "version" not in around else "nous"
+            raise MalformedError(f"`{missing}` is missing", file=name, line=1, field=missing)
         try:
             require_id(around["nous"])
             held = an_object(around.get("distillation"), "distillation")
@@ -231,7 +231,7 @@ class AletheiaDocument:
                             self._links.is_new(path)
                             yield from self._binary(row, path)
             else:
-                self._keep("workspace", part, document)
+                self._store_member("workspace", part, document)
         yield from self._names(named)
 
     def _names(self, named: list[Row]) -> Iterator[Model]:
@@ -274,16 +274,16 @@ class AletheiaDocument:
                         where = f"memory/graph/{table}"
                         yield from self._rows(document, where, table, a_row)
                     else:
-                        self._keep("graph", table, document)
+                        self._store_member("graph", table, document)
             else:
-                self._keep("memory", part, document)
+                self._store_member("memory", part, document)
 
     def _rows(
         self, document: ForeignReader, where: str, table: str, prepare: Callable[[Any], Row]
     ) -> Iterator[Model]:
         take = {"vectors": self._vector, "nodes": self._node, "edges": self._edge}[table]
         if document.peek() != "[":
-            self._keep(where.partition("/")[0], where.rpartition("/")[2], document)
+            self._store_member(where.partition("/")[0], where.rpartition("/")[2], document)
             return
         for index, value in enumerate(document.values()):
             with self._refusing(document, f"{where}/{index}"):
@@ -332,7 +332,7 @@ class AletheiaDocument:
                 for index in document.elements():
                     yield from self._session(document, f"sessions/others/{index}", flat=False)
             else:
-                self._keep("sessions", part, document)
+                self._store_member("sessions", part, document)
 
     def _flat(self, document: ForeignReader) -> Iterator[Model]:
         self._container["flat"] = True

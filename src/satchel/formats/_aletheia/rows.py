@@ -368,8 +368,8 @@ class AletheiaLinks:
 
     def close(self) -> None:
         """Free the temporary space."""
-        for one in (self._names, self._waits, self._derived, self._edges):
-            one.close()
+        for resource in (self._names, self._waits, self._derived, self._edges):
+            resource.close()
 
     def is_new(self, path: str) -> bool:
         """Store the path of a file; return whether it is new."""
@@ -453,10 +453,10 @@ class AletheiaLinks:
         return self._waits.get(_key(VECTORS, name)) == _WAITS
 
     def _parents(self, names: list[Any]) -> tuple[str, ...]:
-        parents = dict.fromkeys(self._placeholder(one, VECTORS) for one in names)
+        parents = dict.fromkeys(self._placeholder(parent, VECTORS) for parent in names)
         if None in parents:
             self._report.lost("parent_ids", "a parent is not in the file")
-        return tuple(one for one in parents if one is not None)
+        return tuple(parent for parent in parents if parent is not None)
 
     def _placeholder(self, name: Any, tables: str) -> str | None:
         for table in tables:

@@ -82,8 +82,8 @@ def text_in(row: Row, name: str) -> str:
     """
     value = row.get(name)
     if type(value) is not str or not value:
-        what = "is not text" if value is not None and type(value) is not str else "is missing"
-        raise MalformedError(f"`{name}` {what}", field=name)
+        problem = "is not text" if value is not None and type(value) is not str else "is missing"
+        raise MalformedError(f"`{name}` {problem}", field=name)
     return value
 
 

@@ -275,8 +275,8 @@ class SessionTimeline:
         latest |= {"notes": notes} if notes else {}
         if self._is_plain and not is_fork:
             return latest
-        self._moments.sort(key=lambda one: one[:2])
-        return {**latest, TIMELINE: [one for _, _, one in self._moments]}
+        self._moments.sort(key=lambda moment: moment[:2])
+        return {**latest, TIMELINE: [moment for _, _, moment in self._moments]}
 
     def _moment(self, step: int, moment: Row) -> None:
         """Insert a moment in order: a checkpoint may be created long after its element."""
@@ -336,12 +336,12 @@ class AletheiaSessionsWriter:
         self._agent = agent
         self._report = report
         self._name = name
-        self._called = called
+        self._store_name = called
         self._streams = SpoolStreams()
         self._positions = ScratchMap()
         self._conversations: dict[str, AletheiaSessionWriter] = {}
         self._receipts: list[Row] = []
-        self._lay_out()
+        self._index_events()
 
     def close(self) -> None:
         """Free the temporary space."""
@@ -418,31 +418,47 @@ class AletheiaSessionsWriter:
             "sessionId": conversation.identity,
         }
         receipt |= {"distilledAt": value["members"].get("created_at"), **distillation}
-        if any(_without_ids(one) == _without_ids(receipt) for one in self._receipts):
+        if any(_without_ids(older) == _without_ids(receipt) for older in self._receipts):
             return  # of one that a fork includes
         self._receipts.append(receipt)
-        self._receipts.sort(key=lambda one: str(one.get("distilledAt") or ""))
+        self._receipts.sort(key=lambda older: str(older.get("distilledAt") or ""))
         del self._receipts[:-MOST_RECEIPTS]
 
     def _elements(
         self, conversation: AletheiaSessionWriter, *, whole: bool
     ) -> Iterator[tuple[AletheiaSessionWriter, Row]]:
-        """Yield the events of a conversation, each with its predecessor."""
+        """Yield the events of a conversation, and of those that it was forked from.
+
+        Of a conversation of origin: its elements up to the fork, and all checkpoints of these, also
+        those created after the fork. So the order of the log does not matter.
+        """
         path: list[tuple[AletheiaSessionWriter, str | None]] = [(conversation, None)]
         while whole and (parent := path[-1][0].parent) is not None:
             path.append((self._conversations[parent.session], path[-1][0].until))
         for owner, until in reversed(path):
             if until in (owner.start, ""):
                 continue
+            last = None if until is None else self._position(until)
+            is_later = False
             for line in owner.stream.lines():
                 value = msgspec.json.decode(line)
-                yield owner, value
-                if value["id"] == until:
-                    break
+                if not is_later or (last is not None and self._is_checkpoint_up_to(last, value)):
+                    yield owner, value
+                is_later = is_later or value["id"] == until
+
+    def _is_checkpoint_up_to(self, last: ConversationPosition, value: Row) -> bool:
+        """Return whether an event is a checkpoint of an element up to a position."""
+        if value["event"] != "checkpoint":
+            return False
+        event = value["members"]
+        element = self._position(event.get("parent") or "")
+        counted = (event.get("state") or {}).get("step")
+        step = element.step if element is not None else counted
+        return type(step) is int and step <= last.step
 
     # -- laying out ------------------------------------------------------------------------
 
-    def _lay_out(self) -> None:
+    def _index_events(self) -> None:
         for record in self._records.of("session_event"):
             event = cast("SessionEvent", record.model)
             kind = _kind_of(event)
@@ -514,7 +530,7 @@ class AletheiaSessionsWriter:
             conversation.step += 1
             conversation.number += kind == "message"
         path = f"{conversation.identity}/{name}"
-        self._called(record.id, path)
+        self._store_name(record.id, path)
         self._put(
             record.id,
             ConversationPosition(conversation.key, path, conversation.number, conversation.step),
@@ -570,7 +586,7 @@ class AletheiaWriter:
             for record in records.of(kind):
                 self._name(record, identity_of(record, record.model))
         self.conversations = AletheiaSessionsWriter(
-            records, agent, report, self._name, self._called
+            records, agent, report, self._name, self._store_name
         )
         """The conversations."""
 
@@ -578,8 +594,8 @@ class AletheiaWriter:
 
     def close(self) -> None:
         """Free the temporary space."""
-        for one in (self._names, self._used, self.conversations):
-            one.close()
+        for resource in (self._names, self._used, self.conversations):
+            resource.close()
 
     def vectors(self, container: Row, own: BankVectorWriter) -> Iterator[Row]:
         """Yield the memories, in their order in the source file if known.
@@ -653,14 +669,14 @@ class AletheiaWriter:
 
     # -- names -----------------------------------------------------------------------------
 
-    def _name(self, record: Sealed, wanted: str) -> str:
+    def _name(self, record: Sealed, preferred: str) -> str:
         """Return the unique ID of a record in the file."""
-        name = wanted if self._used.add(wanted.encode()) else record.id
+        name = preferred if self._used.add(preferred.encode()) else record.id
         self._used.add(name.encode())
         self._names.put(record.id.encode(), name.encode())
         return name
 
-    def _called(self, record_id: str, name: str) -> None:
+    def _store_name(self, record_id: str, name: str) -> None:
         """Store the ID of something that another part of the file has named."""
         self._names.put(record_id.encode(), name.encode())
 

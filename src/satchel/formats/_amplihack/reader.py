@@ -180,18 +180,18 @@ class AmplihackCollector:
                 continue
             fact = node_placeholder(FACTS, row["source_id"], scope)
             episode = node_placeholder(EPISODES, row["target_id"], scope)
-            if self._is_there(fact) and self._is_there(episode):
+            if self._has_node(fact) and self._has_node(episode):
                 self._parents.extend(_raw(fact), _raw(episode), most=most)
 
     def _end(self, kind: str, row: Row, scope: Scope | None, side: str) -> str | None:
         """Return the placeholder of the node at an end; None if it does not exist."""
         for table in tables_for(kind, side):
             name = node_placeholder(table, row[side], scope)
-            if self._is_there(name):
+            if self._has_node(name):
                 return name
         return None
 
-    def _is_there(self, name: str) -> bool:
+    def _has_node(self, name: str) -> bool:
         return self._names.get(_raw(name)) is not None
 
     def _note_name(
@@ -296,9 +296,9 @@ class AmplihackDocument:
             self._core = True
             yield from self._array(document, key, collector)
         else:
-            self._keep(document, key)
+            self._store_member(document, key)
 
-    def _keep(self, document: ForeignReader, key: str) -> None:
+    def _store_member(self, document: ForeignReader, key: str) -> None:
         """Store a member around the arrays."""
         line = document.line
         value = document.value()
@@ -351,7 +351,7 @@ class AmplihackDocument:
                 document = reader_of(stream, self._location, self._reading)
                 for key in document.members():
                     if key == "agent_name":
-                        self._keep(document, key)
+                        self._store_member(document, key)
                         del self._around[key]
                         break
                     _skip(document)

@@ -153,8 +153,10 @@ class AmplihackWriter:
         if len(entry.parent_ids) > linked:
             reason = "only links from a fact to an episode in the file are supported"
             lose("parent_ids", reason, example=record.id)
-        wanted = LABEL if table == EPISODES else EPISODE
-        if len(entry.sources) > 1 or any(one.kind != wanted or not one.id for one in entry.sources):
+        evidence_kind = LABEL if table == EPISODES else EPISODE
+        if len(entry.sources) > 1 or any(
+            one.kind != evidence_kind or not one.id for one in entry.sources
+        ):
             lose("sources", "a fact can name one episode, an episode one label", example=record.id)
         self._count_entities(record, entry)
         if entry.created_at is not None and not row.get("created_at"):
@@ -188,15 +190,15 @@ class AmplihackWriter:
             return
         self._edges = {array_of(kind): self._streams.new_stream() for kind in EDGES}
         for record in self._records.of("edge"):
-            self._lay_out(record, cast("Edge", record.model))
+            self._write_edge(record, cast("Edge", record.model))
         links = self._entries(FACTS) if self._has_parents else iter(())
         for record, entry in links:
             for parent, episode in self._episodes_of(entry):
                 if self._pairs.add(f"{record.id} {parent}".encode()):
                     ends = {"source_id": self._named(record.id)[1], "target_id": episode}
-                    self._keep_edge("derives_from", {**ends, **_LINK})
+                    self._append_edge("derives_from", {**ends, **_LINK})
 
-    def _lay_out(self, record: Sealed, edge: Edge) -> None:
+    def _write_edge(self, record: Sealed, edge: Edge) -> None:
         lose = self._report.lost
         if edge.kind not in EDGES:
             lose("edge", "amplihack does not support edges of this type", example=edge.kind[:80])
@@ -213,9 +215,9 @@ class AmplihackWriter:
         if edge.kind == "derives_from":
             self._pairs.add(f"{edge.source} {edge.target}".encode())
         self._count_edge(record, edge)
-        self._keep_edge(edge.kind, edge_row_of(edge, ends[0][1], ends[1][1]))
+        self._append_edge(edge.kind, edge_row_of(edge, ends[0][1], ends[1][1]))
 
-    def _keep_edge(self, kind: str, row: Row) -> None:
+    def _append_edge(self, kind: str, row: Row) -> None:
         self._edges[array_of(kind)].write(msgspec.json.encode(row) + b"\n")
 
     def _count_edge(self, record: Sealed, edge: Edge) -> None:
