@@ -59,6 +59,11 @@ def test_class_names_are_nouns_of_the_field() -> None:
     assert [name for name in LAYOUT.classes() if IDIOM.fullmatch(name)] == []
 
 
+def test_variables_say_what_they_hold() -> None:
+    """No ``found``, ``one`` or ``there`` that is used beyond three lines."""
+    assert [f"{path}:{line} {name}" for path, line, name in LAYOUT.vague_variables()] == []
+
+
 def test_a_public_class_name_is_used_once() -> None:
     """But for the awaited twins of public classes, and the record that is a bank's first leaf."""
     others = {

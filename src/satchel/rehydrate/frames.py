@@ -178,7 +178,7 @@ _REMEMBERED = 1 << 16
 _LOOKALIKES = frozenset("‹›❬❭❮❯⟨⟩〈〉〈〉˂˃ᐸᐳ≺≻⋖⋗⧼⧽❲❳〔〕⁅⁆⟦⟧【】⟬⟭∣ǀ│┃⎸⎹❘❙❚¦׀‖∥ǁ║⼁ꓲ∖⧵⧹﹨")
 """Characters that look like a bracket, a bar or a backslash."""
 
-_TELLING = re.compile(r"[a-z<>\[\]|&\\:]", re.IGNORECASE)
+_SYNTAX = re.compile(r"[a-z<>\[\]|&\\:]", re.IGNORECASE)
 
 _COLONS = re.compile("[:\uff1a\ufe55\ufe30\ufe13\u2236\ua789\u02d0\u0589\u05c3\u02f8]")
 _SPEAKER = re.compile(
@@ -209,8 +209,8 @@ def _written(character: str) -> str:
     if unicodedata.category(character) in ("Zl", "Zp", "Zs", "Cs"):
         return _numbered(character)
     plain = unicodedata.normalize("NFKC", character)
-    if plain != character and plain.isascii() and _TELLING.search(plain):
-        return character if plain == ":" else _numbered(character)  # colons: where they tell
+    if plain != character and plain.isascii() and _SYNTAX.search(plain):
+        return character if plain == ":" else _numbered(character)  # ``encoded`` escapes colons
     return character
 
 

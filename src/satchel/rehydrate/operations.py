@@ -236,7 +236,7 @@ def rehydrate_memories(source: OpenBank | MemoryFile, options: RehydrateOptions)
 
     Raises:
         UsageError: If an option is out of range, or the budget is too small for the frame.
-        VerificationError: If the bank or the file does not verify, or nobody trusted signed it.
+        VerificationError: If the bank or the file does not verify, or no trusted key signed it.
         PermissionRefusedError: If a token was presented that does not allow it.
         InputError: If the file cannot be read.
     """
@@ -267,7 +267,7 @@ def rehydrate_any(source: OpenBank | MemoryFile, options: PipelineOptions) -> Re
     The seven stages: verify, filter, rank, compress, format, frame, inject.
 
     Raises:
-        VerificationError: If it does not verify, or nobody trusted signed the file.
+        VerificationError: If it does not verify, or no trusted key signed the file.
         UsageError: If an option is out of range, or the budget is too small for the frame.
         InputError: If a file cannot be read.
     """

@@ -337,8 +337,8 @@ class _MergeTask:
             batch = target.trusted.fold.batch(row.id)
             if batch is not None and batch.closed is None:
                 self._open.add(row.id)
-                stands = target.trusted.fold.standing(row.id, row.seq, target.size)
-                if model.format == FORMAT and stands.retired is None:
+                state = target.trusted.fold.standing(row.id, row.seq, target.size)
+                if model.format == FORMAT and state.retired is None:
                     self._own = row.id
 
     def stage(self, lines: Iterable[bytes]) -> None:
