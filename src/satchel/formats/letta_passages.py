@@ -18,8 +18,8 @@ from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, MalformedError
 from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
-from satchel.formats._json import as_json, differences, json_members, settled, text_in
-from satchel.formats._row_lists import parse_rows, sole_container
+from satchel.formats._json import as_json, differences, json_members, parse_rows, settled, text_in
+from satchel.formats._row_lists import sole_container
 from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import (
     Component,

@@ -31,9 +31,10 @@ from satchel.formats._json import (
     as_json,
     json_members,
     json_object,
+    parse_rows,
     text_in,
 )
-from satchel.formats._row_lists import parse_rows, sole_container
+from satchel.formats._row_lists import sole_container
 from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import Component, Entity, Origin, TrustClass
 from satchel.ports.format import (

@@ -26,8 +26,8 @@ from satchel.crypto.canonical import ABSENT, escape_keys
 from satchel.crypto.json_reader import ForeignReader, float_spellings, has_odd_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
-from satchel.formats._json import as_json, differences, json_members, reproduce, text_in
-from satchel.formats._row_lists import container_of, parse_rows
+from satchel.formats._json import as_json, differences, json_members, parse_rows, reproduce, text_in
+from satchel.formats._row_lists import container_of
 from satchel.model.records import Entry, Model, PlainSemantic, Procedural, Semantic
 from satchel.model.values import (
     Component,
