@@ -31,7 +31,7 @@ IDENTITY = ("identity.", "system.", "agent.persona")
 
 
 class Shown(MemorySystemAdapter):  # type: ignore[misc]  # the benchmark is untyped
-    """What a model is shown of a bank."""
+    """The memory of a bank that is provided to a model."""
 
     name = "satchel"
     version = "0.1.0"

@@ -110,7 +110,7 @@ def test_a_crowd_loses_no_write_and_is_told_when_to_come_again(own_home: Path) -
 
 @contextmanager
 def _serving(workers: str) -> Iterator[Server]:
-    """Give a server with a bank ``load`` beside those there are."""
+    """Yield a server with another bank, ``load``."""
     with server("--workers", workers, "--per-second", "0") as found:
         with found.client() as client:
             client.post("/v1/banks", json={"name": "load"})

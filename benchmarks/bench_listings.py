@@ -130,7 +130,7 @@ class Home:
             store.write_many([("often.txt", str(n)) for n in range(self.size)])
 
     def name_agents(self) -> None:
-        """Put agents into the configuration, which every command reads."""
+        """Add agents to the configuration, which every command reads."""
         said = {f"agent-{n}": {"name": f"Agent {n}", "bank": NAME} for n in range(self.size // 10)}
         file = self.settings.file
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -88,7 +88,7 @@ def _size_of_the_sdks(folder: Path, file: Path) -> int:
 
 
 def _report_costs(folder: Path, records: list[Sealed]) -> None:
-    """Say what each added member costs: written with it and without, plain and compressed."""
+    """Measure each added member: written with it and without, plain and compressed."""
     imported = list(data.sealed(map(data.as_imported, data.entries(MIX))))
     whole = b"\n".join(record.body for record in imported)
     rows: list[list[object]] = []

@@ -9,7 +9,7 @@ from benchmarks.measure import tables
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep keys, trust and state in a folder of the test."""
+    """Store keys, trust and state in a folder of the test."""
     home = tmp_path / "home"
     for variable in ("SATCHEL_HOME", "SATCHEL_WITNESS"):
         monkeypatch.setenv(variable, str(home))

@@ -100,7 +100,7 @@ def _within(node: ast.AST, names: set[str]) -> Iterator[ast.AST]:
 
 
 def _declares(node: ast.AST) -> bool:
-    """Tell whether a node is an options class, whose fields interfaces are derived from."""
+    """Return whether a node is an options class, whose fields interfaces are derived from."""
     is_class = isinstance(node, ast.ClassDef)
     return is_class and any(
         isinstance(each, ast.Call) and getattr(each.func, "id", "") == "Option"

@@ -191,7 +191,7 @@ def _named(node: ast.AST) -> str | None:
 
 
 def _passes_on(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Tell whether a function only calls another with its own arguments."""
+    """Return whether a function only calls another with its own arguments."""
     body = _statements(node)
     if len(body) != 1 or not isinstance(body[0], ast.Return | ast.Expr):
         return False

@@ -17,7 +17,7 @@ _Request = tuple[str, str, bytes]
 
 @dataclass
 class Load:
-    """What came of it."""
+    """Statuses and seconds of the requests of a load."""
 
     statuses: dict[str, int] = field(default_factory=dict)
     """Answers, by kind of request and status."""

@@ -30,7 +30,7 @@ def best_of(work: Mapping[str, Callable[[], object]], rounds: int = ROUNDS) -> d
 
 
 class Ran(NamedTuple):
-    """What a program cost."""
+    """Cost of a program."""
 
     seconds: float
     """Of processor time."""
@@ -148,9 +148,9 @@ def _shown(cell: object) -> str:
 
 
 tables: dict[str, Table] = {}
-"""What was measured in this process, printed at the end of the run."""
+"""Tables of this process, printed at the end of the run."""
 
 
 def report(name: str, table: Table) -> None:
-    """Keep a table for the end of the run."""
+    """Add a table to those that are printed at the end of the run."""
     tables[name] = table

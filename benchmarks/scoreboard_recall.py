@@ -129,7 +129,7 @@ def _schema(place: Path) -> str:
 
 @contextmanager
 def postgres_server() -> Iterator[str]:
-    """Give the address of a PostgreSQL of one's own."""
+    """Yield the address of a temporary PostgreSQL server."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "kit"))
     from postgres_kit import server
 

@@ -165,7 +165,7 @@ def classes(top: type[errors.SatchelError]) -> Iterator[type[errors.SatchelError
 
 
 def store_tables() -> str:
-    """What each store claims, and which promises are not asked of which."""
+    """Return the table of the traits of each store, and of the checks that it skips."""
     from satchel.conformance.stores.traits import needs
     from satchel.stores.ladybug import LadybugStore
     from satchel.stores.memory import InMemoryStore

@@ -111,7 +111,7 @@ async def dump(database: str, sink: TextIO) -> None:
 
 
 async def load(tables: dict[str, Any], database: str) -> None:
-    """Put what JSON says into a database."""
+    """Load the rows of a JSON file into a database."""
     driver = driver_of(database)
     for table, kind in tables_of(driver).items():
         for row in tables.get(table, []):

@@ -11,7 +11,7 @@ from satchel import Bank, Keys, Satchel, SatchelError
 
 
 def main(folder: Path) -> None:
-    """Tell the story, one agent after the other."""
+    """Run the agents one after the other."""
     for name in ("manager", "specialist"):
         Keys().create(name)  # in earnest each makes its own, on its own machine
     with Satchel.open() as satchel:
@@ -27,7 +27,7 @@ def main(folder: Path) -> None:
 
 
 def share(bank: Bank, folder: Path) -> None:
-    """Give each agent what its work needs, for a while."""
+    """Issue each agent a token for its work, with an expiry."""
     bank.tokens.issue(
         audience="manager",
         types=["working"],

@@ -50,7 +50,7 @@ def _plain(cls: type[msgspec.Struct], title: str) -> dict[str, Any]:
 
 
 def _open(schema: dict[str, Any]) -> dict[str, Any]:
-    """Say of a document that members of later versions are kept."""
+    """Allow members of later versions in a document's schema."""
     parts = [schema, *schema.get("$defs", {}).values()]
     for part in parts:
         part["additionalProperties"] = True
@@ -102,7 +102,7 @@ def _array(name: str, least: int = 1) -> dict[str, Any]:
 
 
 def _bundled(schema: dict[str, Any]) -> dict[str, Any]:
-    """Give a schema an id of its own, so that its references stay inside it."""
+    """Set the ID of a schema, so that its references resolve inside it."""
     inside = {name: part for name, part in schema.items() if name != "$schema"}
     return {"$id": f"urn:satchel:{schema['title']}", **inside}
 

@@ -54,9 +54,22 @@ def test_modules_are_named_with_nouns() -> None:
     assert LAYOUT.participles() == []
 
 
+def test_scripts_of_the_web_page_are_named_with_nouns() -> None:
+    """The same rule for the JavaScript modules."""
+    stems = {path.stem for path in (_SRC / "satchel" / "web").glob("*.js")}
+
+    assert "page" in stems
+    assert {stem for stem in stems if stem.endswith(("ing", "ed"))} == set()
+
+
 def test_class_names_are_nouns_of_the_field() -> None:
     """No ``Asked``, ``Found`` or ``Kept``."""
     assert [name for name in LAYOUT.classes() if IDIOM.fullmatch(name)] == []
+
+
+def test_variables_say_what_they_hold() -> None:
+    """No ``found``, ``one`` or ``there`` that is used beyond three lines."""
+    assert [f"{path}:{line} {name}" for path, line, name in LAYOUT.vague_variables()] == []
 
 
 def test_a_public_class_name_is_used_once() -> None:

@@ -70,7 +70,7 @@ def read(folder: Path, out: Path) -> None:
 
 
 def take(path: Path, folder: Path) -> None:
-    """Put the lists of a file into a collection."""
+    """Add the lists of a file to a collection."""
     said = json.loads(path.read_bytes())
     lists = {
         name: said[name] for name in ("ids", "documents", "metadatas", "embeddings") if name in said

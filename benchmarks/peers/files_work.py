@@ -65,7 +65,7 @@ def _fill(root: Path, number: int) -> None:
 
 
 def _grow(which: str, store: Any, root: Path, lines: int) -> None:
-    """Give a store a long audit: events by itself where that is quick, or the file's lines."""
+    """Write a long audit log: through the store if that is fast, else as lines of its file."""
     store.write_text("a.txt", "1")
     if which == "satchel":
         inner = store._store  # noqa: SLF001 - events by the hundred thousand

@@ -120,6 +120,28 @@ def test_export_import_export_is_equal(
     assert third == second
 
 
+@pytest.mark.parametrize("fork_first", [False, True])
+def test_a_checkpoint_of_an_earlier_message_is_in_the_fork_of_every_copy(
+    tmp_path: Path, *, fork_first: bool
+) -> None:
+    """Created long after the message that it names: before the fork, or after it."""
+    syn(tmp_path, talk("a", "b", distilled_after=1))
+    with filled("syn") as bank:
+        steps = [("point", 0, "at the first message"), ("fork", 1, "x"), ("rename", 0, "x")]
+        names = ["main"]
+        for each in (steps[1], steps[0], steps[2]) if fork_first else steps:
+            step(bank, names, *each)
+
+    first, second, third = copies(tmp_path, full=True)
+
+    conversations = [first["sessions"]["primary"], *first["sessions"]["others"]]
+    (forked,) = (row for row in conversations if "forkedFrom" in row)
+    points = [moment.get("checkpoint", {}).get("name") for moment in forked["timeline"]]
+    assert "at the first message" in points
+    assert second == first
+    assert third == first
+
+
 @pytest.mark.parametrize("how", ["short", "full"])
 def test_a_copy_of_a_copy_says_the_same(tmp_path: Path, how: str) -> None:
     """Also what was left out of the first file: that is missing in the copies as well."""

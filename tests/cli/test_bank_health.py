@@ -62,6 +62,15 @@ def test_a_sound_bank_is_reported_as_sound(satchel: Run, bank: str) -> None:
     assert state_of(satchel, "witness of banks")[0] == "ok"
 
 
+def test_the_report_on_a_bank_names_it(satchel: Run) -> None:
+    """The check is named by the ID, which does not change; people know the name."""
+    satchel("init", "notes")
+    [bank] = satchel("bank", "list", "--json").json["banks"]
+    state, detail, _ = state_of(satchel, bank["id"])
+    assert state == "ok"
+    assert detail.startswith("'notes': ")
+
+
 def test_a_changed_column_is_found_and_put_right_by_repair(satchel: Run, bank: str) -> None:
     """Exit 1 until it is repaired, and what to do is said."""
     edit("UPDATE record SET user = 'eve' WHERE place & 1023 = 20")

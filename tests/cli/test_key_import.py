@@ -81,6 +81,27 @@ def test_an_exported_key_is_imported_on_a_second_machine_and_signs_there(
     assert [signer["key"] for signer in signers] == [ran.out.strip()]
 
 
+def test_with_its_key_a_backup_is_restored_and_written_to_on_a_second_machine(
+    satchel: Run, second: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first machine signs the backup with its writer key; the owner admits the second one."""
+    satchel("init", "notes")
+    satchel("remember", "Ada takes tea")
+    backups, file = tmp_path / "backups", tmp_path / "default.key.json"
+    satchel("backup", "run", "--destination", backups)
+    satchel("key", "export", "--secret", "-o", file)
+    writer = satchel("key", "export", "writer").json["key"]
+    monkeypatch.setenv("SATCHEL_HOME", str(second))
+    monkeypatch.setenv("SATCHEL_WITNESS", str(tmp_path / "second-witness"))
+    assert satchel("key", "import", file).status == 0
+    restore = ("backup", "restore", "--destination", backups, "--trust-key", writer)
+    assert satchel(*restore).status == 0
+    assert satchel("remember", "Ben takes coffee").status == 3
+    assert satchel("bank", "admit", "notes").status == 0
+    assert satchel("remember", "Ben takes coffee").status == 0
+    assert len(satchel("list", "--json").json["memories"]) == 2
+
+
 def test_the_imported_file_is_private_and_equal_to_the_stored_one(
     satchel: Run, exported: Path, second: Path, own_home: Path
 ) -> None:

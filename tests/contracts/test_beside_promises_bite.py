@@ -17,7 +17,7 @@ from satchel.conformance.stores.oracle import StoreSubject
 from satchel.errors import SatchelError
 from satchel.ports.rows import RowState
 from satchel.ports.store import StoreTraits
-from satchel.ports.vectors import Generation, Given
+from satchel.ports.vectors import Generation, VectorValues
 from satchel.stores.memory import InMemoryStore
 
 
@@ -105,7 +105,7 @@ class _Unsigned(_Vectors):
 class _First(_Vectors):
     """Keeps what was put first."""
 
-    def put(self, bank: str, generation: Generation, vectors: Mapping[str, Given]) -> None:
+    def put(self, bank: str, generation: Generation, vectors: Mapping[str, VectorValues]) -> None:
         there = self._inner.get(bank, generation, list(vectors))
         new = {name: vector for name, vector in vectors.items() if name not in there}
         self._inner.put(bank, generation, new)
@@ -114,7 +114,7 @@ class _First(_Vectors):
 class _Lenient(_Vectors):
     """Leaves out what it cannot keep."""
 
-    def put(self, bank: str, generation: Generation, vectors: Mapping[str, Given]) -> None:
+    def put(self, bank: str, generation: Generation, vectors: Mapping[str, VectorValues]) -> None:
         for name, vector in vectors.items():
             with suppress(SatchelError):
                 self._inner.put(bank, generation, {name: vector})
@@ -123,7 +123,7 @@ class _Lenient(_Vectors):
 class _Halfway(_Vectors):
     """Keeps what came before a refused one."""
 
-    def put(self, bank: str, generation: Generation, vectors: Mapping[str, Given]) -> None:
+    def put(self, bank: str, generation: Generation, vectors: Mapping[str, VectorValues]) -> None:
         for name, vector in vectors.items():
             self._inner.put(bank, generation, {name: vector})
 
@@ -142,13 +142,13 @@ class _Nameless(_Vectors):
 class _Mixing(_Vectors):
     """Calls all generations of a length the same."""
 
-    def put(self, bank: str, generation: Generation, vectors: Mapping[str, Given]) -> None:
+    def put(self, bank: str, generation: Generation, vectors: Mapping[str, VectorValues]) -> None:
         self._inner.put(bank, Generation("any", generation.dimensions), vectors)
 
     def get(self, bank: str, generation: Generation, ids: Sequence[str]) -> Any:
         return self._inner.get(bank, Generation("any", generation.dimensions), ids)
 
-    def near(self, bank: str, generation: Generation, vector: Given, *, limit: int) -> Any:
+    def near(self, bank: str, generation: Generation, vector: VectorValues, *, limit: int) -> Any:
         return self._inner.near(bank, Generation("any", len(vector)), vector, limit=limit)
 
 
@@ -197,7 +197,7 @@ class _Generous(_Vectors):
 class _Late(_Vectors):
     """Takes the best, and looks only then which of them are current."""
 
-    def near(self, bank: str, generation: Generation, vector: Given, *, limit: int) -> Any:
+    def near(self, bank: str, generation: Generation, vector: VectorValues, *, limit: int) -> Any:
         found = self._inner._banks[bank]
         rows = found.rows
         found.rows = [row.changed(RowState(None, hold=False)) for row in rows]
@@ -227,7 +227,7 @@ class _Anywhere(_Vectors):
 class _Hasty(_Vectors):
     """Changes what is there in its place."""
 
-    def put(self, bank: str, generation: Generation, vectors: Mapping[str, Given]) -> None:
+    def put(self, bank: str, generation: Generation, vectors: Mapping[str, VectorValues]) -> None:
         there = self._inner._banks[bank].vectors.get(generation)
         self._inner.put(bank, generation, vectors)
         if there is not None:

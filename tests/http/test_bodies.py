@@ -211,7 +211,7 @@ def test_attack_connections_of_nobody_beyond_what_is_allowed_are_hung_up_on() ->
     connections = ClientConnections(3)
     for number in range(3):
         connections.opened(number, partial(hung_up.append, number))
-    connections.known(0)
+    connections.mark_identified(0)
     connections.opened(3, partial(hung_up.append, 3))
     assert hung_up == []
     for number in range(4, 6):

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2 as httpx
 import msgspec
 import pytest
-from http_kit import ELSEWHERE, HERE, Served, serving
+from http_kit import ELSEWHERE, HERE, Served, proof_action, serving
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import TextContent
 from token_kit import HOLDER, OUTSIDER, chain_of, child_of, grant, later
@@ -23,7 +23,7 @@ from satchel.crypto.keys import SigningKey
 from satchel.crypto.token_chain import Chain, link_tokens, prove
 from satchel.crypto.token_chain import open_chain as chain_in
 from satchel.crypto.tokens import Permission, Tags, Wildcard, signed_token
-from satchel.http.gateway import PROOF, TOKEN, asked_of
+from satchel.http.gateway import PROOF, TOKEN
 from satchel.mcp.principal import ToolCaller
 from satchel.mcp.tools import CoreTools
 from satchel.model.values import now
@@ -134,7 +134,7 @@ def proof(
     place: Place, request: httpx.Request, chain: Chain, key: SigningKey = HOLDER, **other: Any
 ) -> dict[str, Any]:
     """Return a proof that holds for a request, but for what is given."""
-    usual = asked_of(request.method, request.url.raw_path.decode(), request.content)
+    usual = proof_action(request.method, request.url.raw_path.decode(), request.content)
     verifier = other.get("verifier", place.served.gateway.verifier)
     return prove(chain, key, verifier, other.get("at", now()), other.get("asked", usual))
 
@@ -229,7 +229,7 @@ WRONG_PROOFS: dict[str, tuple[Change, str]] = {
     "a proof for another body": (_for_another_body, "token.refused"),
     "a proof for another target": (_for_another_target, "token.refused"),
     "a proof for another method": (
-        _proved(asked=asked_of("GET", "/mcp", b"")),
+        _proved(asked=proof_action("GET", "/mcp", b"")),
         "token.refused",
     ),
     "a proof for a whole session": (_proved(asked=("session", {})), "token.refused"),

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
+from blake3 import blake3
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
@@ -15,9 +16,9 @@ from satchel.api.store import open_store as open_settings
 from satchel.bank.connections import writer_key
 from satchel.config.settings import load_settings
 from satchel.crypto.keys import SigningKey
-from satchel.crypto.token_chain import open_chain, prove
+from satchel.crypto.token_chain import http_proof_request, open_chain, prove
 from satchel.http.app import application
-from satchel.http.gateway import PROOF, TOKEN, Gateway, asked_of
+from satchel.http.gateway import PROOF, TOKEN, Gateway
 from satchel.http.guard import ServerLimits
 from satchel.model.values import now
 
@@ -61,11 +62,16 @@ class Proving:
         """Return a request with the two headers."""
         request.headers[TOKEN] = base64.b64encode(self._token.encode()).decode()
         if self._key is not None:
-            asked = asked_of(request.method, request.url.raw_path.decode(), request.content)
+            action = proof_action(request.method, request.url.raw_path.decode(), request.content)
             chain = open_chain(self._token.encode())
-            proof = prove(chain, self._key, self._verifier, now(), asked)
+            proof = prove(chain, self._key, self._verifier, now(), action)
             request.headers[PROOF] = base64.b64encode(msgspec.json.encode(proof)).decode()
         return request
+
+
+def proof_action(method: str, target: str, body: bytes) -> tuple[str, dict[str, str]]:
+    """Return the action and arguments that a proof of a request covers."""
+    return http_proof_request(method, target, blake3(body).hexdigest())
 
 
 @contextmanager

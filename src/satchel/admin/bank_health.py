@@ -14,7 +14,7 @@ from satchel.bank.connections import (
     witness_of,
 )
 from satchel.bank.memory import UNTRUSTED
-from satchel.bank.open_bank import OpenBank
+from satchel.bank.open_bank import OpenBank, name_of
 from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.errors import SatchelError
@@ -151,7 +151,10 @@ def _look(
         hint = error.hint if deep else _DEEP
         return Check(name=bank, state="problem", detail=error.message, hint=hint)
     how = "each verified with its columns and indexes"
-    detail = "; ".join([f"{size} records, {how}", *notes])
+    with store.reading() as reader:
+        name = name_of(reader, bank)
+    called = "" if name is None else f"{name!r}: "
+    detail = "; ".join([f"{called}{size} records, {how}", *notes])
     if is_unfinished(store, bank):
         return Check(name=bank, state="note", detail=f"{detail}; {_LEFT}", hint=_SCRUB)
     if standing is BankStanding.UNTRUSTED:

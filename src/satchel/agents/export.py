@@ -522,7 +522,7 @@ class _AgentExport:
         history = self._history = history_of(view, before, full=self._options.full, files=files)
         counts = collect_records(view, history, outgoing, self._options.export.progress)
         if self._workspace is not None:
-            for file in chain(self._workspace.files(), self._named()):
+            for file in chain(self._workspace.files(), self._missing_binaries()):
                 for version in _versions(file, author):
                     outgoing.builder.add(seal(outgoing.screening(version)))
                 counts.others += 1
@@ -552,7 +552,7 @@ class _AgentExport:
             report=self._report,
         )
 
-    def _named(self) -> Iterator[WorkspaceFile]:
+    def _missing_binaries(self) -> Iterator[WorkspaceFile]:
         """Yield the binary files of which only the names were imported, and that do not exist."""
         folder = self._agent.folder
         assert folder is not None  # noqa: S101 - called only if there is a workspace

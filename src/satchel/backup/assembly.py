@@ -323,7 +323,7 @@ def erased_here(settings: Settings, store: Store, bank: str) -> list[str]:
         return [
             row.id
             for row in rows
-            if row.type in ERASABLE and copy.found.fold.redacted(row.id, copy.size) is None
+            if row.type in ERASABLE and copy.trusted.fold.redacted(row.id, copy.size) is None
         ]
 
 
@@ -356,7 +356,7 @@ def reapply_erasures(
         ledger = Ledger(store, bank, writer=writer, witness=witness)
         with store.reading() as reader:
             copy = load_replica(reader, bank)
-            is_admitted = copy is not None and copy.found.authority.admits(writer.did)
+            is_admitted = copy is not None and copy.trusted.authority.admits(writer.did)
         if not is_admitted:
             if owners is None:
                 raise SigningKeyError(
@@ -397,6 +397,6 @@ def _not_erased(store: Store, bank: str, erased: Sequence[str]) -> list[str]:
                 for row in sorted(rows, key=lambda row: row.seq)
                 if row.type in ERASABLE
                 and copy is not None
-                and not copy.found.fold.is_erased(row.id, copy.size)
+                and not copy.trusted.fold.is_erased(row.id, copy.size)
             ]
     return remaining

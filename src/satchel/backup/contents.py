@@ -148,18 +148,20 @@ def rows_in(segment: LogSegment, packs: Packs) -> list[PackedRow]:
     return rows
 
 
-def vectors_in(held: SegmentVectors, packs: Packs) -> Iterator[dict[str, tuple[float, ...]]]:
+def vectors_in(
+    segment_vectors: SegmentVectors, packs: Packs
+) -> Iterator[dict[str, tuple[float, ...]]]:
     """Yield the vectors of a segment in batches.
 
     Raises:
         VerificationError: If they differ from the manifest.
     """
     number = 0
-    for ref in held.packs:
-        found = _unpacked(packs.get(ref), held.dimensions)
-        number += len(found)
-        yield found
-    if number != held.count:
+    for ref in segment_vectors.packs:
+        vectors = _unpacked(packs.get(ref), segment_vectors.dimensions)
+        number += len(vectors)
+        yield vectors
+    if number != segment_vectors.count:
         raise VerificationError("the number of vectors differs from the manifest")
 
 
@@ -176,9 +178,9 @@ def _reusable_segments(
     if short >= SHORT:
         segments = segments[:-short]
     touched = _erased_since(source, before.size)
-    for one in segments:
-        places = range(one.first, one.first + one.count)
-        yield one, not any(place in places for place in touched)
+    for segment in segments:
+        positions = range(segment.first, segment.first + segment.count)
+        yield segment, not any(position in positions for position in touched)
 
 
 def _short(segments: Sequence[LogSegment]) -> int:
@@ -193,27 +195,28 @@ def _short(segments: Sequence[LogSegment]) -> int:
 
 def _erased_since(source: Replica, size: int) -> set[int]:
     """Return the positions of records erased or redacted by records from a position on."""
-    reader, bank, places = source.reader, source.bank, set[int]()
+    reader, bank, positions = source.reader, source.bank, set[int]()
     rows = reader.scan(bank, _TAKING_AWAY, after=size - 1)
-    while some := list(islice(rows, _TOGETHER)):
-        logged = [one[1] for one in require_logged(source.tree, bank, some) if one is not None]
-        names = [model.entry for model in logged if isinstance(model, Erasure | Redaction)]
-        places.update(row.seq for row in reader.get(bank, names))
-    return places
+    while page := list(islice(rows, _TOGETHER)):
+        logged = require_logged(source.tree, bank, page)
+        models = [record[1] for record in logged if record is not None]
+        names = [model.entry for model in models if isinstance(model, Erasure | Redaction)]
+        positions.update(row.seq for row in reader.get(bank, names))
+    return positions
 
 
 def _cut(source: Replica, first: int, end: int, packs: Packs) -> Iterator[LogSegment]:
     """Write the records from a position on, and yield their segments."""
-    held, size = list[Row](), 0
+    batch, size = list[Row](), 0
     rows = islice(source.reader.scan(source.bank, _ALL, after=first - 1), end - first)
     for row in rows:
-        held.append(row)
+        batch.append(row)
         size += len(row.body or b"") + len(row.id)
-        if len(held) == ROWS or size >= PIECE_BYTES:
-            yield _pack_rows(source, held, packs)
-            held, size = [], 0
-    if held:
-        yield _pack_rows(source, held, packs)
+        if len(batch) == ROWS or size >= PIECE_BYTES:
+            yield _pack_rows(source, batch, packs)
+            batch, size = [], 0
+    if batch:
+        yield _pack_rows(source, batch, packs)
 
 
 def _pack_rows(source: Replica, rows: list[Row], packs: Packs) -> LogSegment:
@@ -223,8 +226,8 @@ def _pack_rows(source: Replica, rows: list[Row], packs: Packs) -> LogSegment:
         VerificationError: If one is not what was logged, or is empty without being erased.
     """
     logged = require_logged(source.tree, source.bank, rows, redacted_in(source))
-    for row, one in zip(rows, logged, strict=True):
-        if one is None and not source.found.fold.is_erased(row.id, source.size):
+    for row, record in zip(rows, logged, strict=True):
+        if record is None and not source.trusted.fold.is_erased(row.id, source.size):
             raise VerificationError(f"record {row.seq} is empty, but no erasure is logged")
     log = packs.put(
         _encode([PackedRow(row.seq, row.id, row.type, row.at, row.body) for row in rows])
@@ -245,18 +248,19 @@ def _with_vectors(source: Replica, segment: LogSegment, packs: Packs) -> LogSegm
 def _vectored(
     reader: Reader, bank: str, segment: LogSegment, ids: list[str], packs: Packs
 ) -> LogSegment:
-    held = list[SegmentVectors]()
+    packed = list[SegmentVectors]()
     for generation in sorted(reader.vectors.generations(bank), key=repr):
-        some = max(1, PIECE_BYTES // (8 * generation.dimensions + _ID_BYTES))
+        step = max(1, PIECE_BYTES // (8 * generation.dimensions + _ID_BYTES))
         refs, count = list[Ref](), 0
-        for start in range(0, len(ids), some):
-            part = ids[start : start + some]
-            found = reader.vectors.get(bank, generation, part)
-            if found:
-                refs.append(packs.put(_packed({one: found[one] for one in part if one in found})))
-                count += len(found)
+        for start in range(0, len(ids), step):
+            part = ids[start : start + step]
+            vectors = reader.vectors.get(bank, generation, part)
+            if vectors:
+                in_order = {name: vectors[name] for name in part if name in vectors}
+                refs.append(packs.put(_packed(in_order)))
+                count += len(vectors)
         if refs:
-            held.append(
+            packed.append(
                 SegmentVectors(
                     model=generation.model,
                     dimensions=generation.dimensions,
@@ -265,7 +269,7 @@ def _vectored(
                     packs=refs,
                 )
             )
-    return msgspec.structs.replace(segment, vectors=held)
+    return msgspec.structs.replace(segment, vectors=packed)
 
 
 def _packed(vectors: Mapping[str, Sequence[float]]) -> bytes:
@@ -301,9 +305,9 @@ _BUSY_MS = 30_000
 def keys_in(folder: Path) -> Iterator[str]:
     """Yield the keys with memory files below a folder, sorted."""
     if folder.is_dir():
-        for one in sorted(folder.iterdir()):
-            if (one / OWN / FILE_NAME).is_file():
-                yield one.name
+        for entry in sorted(folder.iterdir()):
+            if (entry / OWN / FILE_NAME).is_file():
+                yield entry.name
 
 
 def take_files(folder: Path, key: str, packs: Packs) -> FilesBackup:

@@ -350,4 +350,4 @@ def _questions(bank: OpenBank, number: int) -> Iterator[str]:
 
 def _answer(bank: OpenBank, words: str, size: int) -> Sequence[str]:
     query = Query(text=words, limit=_TOP, as_of=size)
-    return [one.id for one in recall_memories(bank, query, code=False).memories]
+    return [memory.id for memory in recall_memories(bank, query, code=False).memories]

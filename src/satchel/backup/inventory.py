@@ -118,10 +118,11 @@ def list_backups(settings: Settings, options: BackupListOptions) -> BackupList:
     for destination in destinations(settings, texts(options.destinations)):
         with open_catalogue(settings, destination) as catalogue:
             known = dict[str, dict[str, ErasedRecord]]()
-            lines += [_line(settings, catalogue, one, known) for one in catalogue.all()]
-            lines += [_closed_line(settings, catalogue, one) for one in catalogue.closed]
+            lines += [_line(settings, catalogue, backup, known) for backup in catalogue.all()]
+            lines += [_closed_line(settings, catalogue, backup) for backup in catalogue.closed]
             problems += catalogue.problems
-    return BackupList(backups=sorted(lines, key=lambda one: (one.at, one.id)), problems=problems)
+    lines.sort(key=lambda line: (line.at, line.id))
+    return BackupList(backups=lines, problems=problems)
 
 
 @operation(

@@ -298,9 +298,9 @@ def readable_refs(manifest: Manifest, packs: Packs) -> Iterator[Ref]:
 def _indexes(
     manifest: Manifest,
 ) -> Iterator[tuple[Ref, type[BankIndex] | type[FilesIndex] | type[AgentIndex]]]:
-    yield from ((one.index, BankIndex) for one in manifest.banks)
-    yield from ((one.index, FilesIndex) for one in manifest.files)
-    yield from ((one.index, AgentIndex) for one in manifest.agents)
+    yield from ((part.index, BankIndex) for part in manifest.banks)
+    yield from ((part.index, FilesIndex) for part in manifest.files)
+    yield from ((part.index, AgentIndex) for part in manifest.agents)
 
 
 def require_unique(values: Sequence[str], noun: str) -> None:

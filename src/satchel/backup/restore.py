@@ -355,7 +355,7 @@ class RestoreTask:
                 bank=staged.bank,
                 name=name_of(reader, staged.bank),
                 size=source.size,
-                root=source.found.head.root,
+                root=source.trusted.head.root,
                 relation=result.relation,
                 carried=result.carried,
                 erased_again=staged.erased_again,

@@ -339,13 +339,13 @@ def _judge_source(
 ) -> _SourceVerdict:
     witnessed = witness_of(settings).last(source.bank)
     seen = [] if witnessed is None else [SeenHead(witnessed.head, "this machine", witnessed=True)]
-    head, owners = source.found, known_owners(settings, source.bank)
+    trusted, owners = source.trusted, known_owners(settings, source.bank)
     try:
-        return _SourceVerdict(judge(head.head, head.authority, source.tree, seen, owners))
+        return _SourceVerdict(judge(trusted.head, trusted.authority, source.tree, seen, owners))
     except (RolledBackError, ForkedError) as error:
         if options.beside and not witness_beside(settings).is_dir():
             return _SourceVerdict(
-                judge(head.head, head.authority, source.tree, [], owners), apart=True
+                judge(trusted.head, trusted.authority, source.tree, [], owners), apart=True
             )
         if not options.accept_loss:
             more = witnessed.head.size if witnessed is not None else 0
@@ -362,7 +362,7 @@ def _judge_source(
 
 def _owners(source: Replica, options: BankRestoreOptions) -> Owners:
     """Return the keys that sign the decision, before anything is written."""
-    keys = source.found.authority.keys
+    keys = source.trusted.authority.keys
     signers = () if options.owners is None else options.owners()
     if not signers or any(key.did not in keys.owners for key in signers):
         raise SigningKeyError(
@@ -440,7 +440,7 @@ def _record_head(
         writer = writer_key(settings)
         decider(settings, store, source.bank, judgment.owners, writer).accept_restore(reason)
     elif judgment.verdict.standing is BankStanding.OWN:
-        signed = msgspec.json.decode(source.found.stored.signed)
+        signed = msgspec.json.decode(source.trusted.stored.signed)
         witness_of(settings).record(signed, given_up=judgment.verdict.given_up)
 
 

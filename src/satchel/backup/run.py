@@ -92,12 +92,12 @@ def take_bank(reader: Reader, bank: str, before: PreviousBackup | None, packs: P
         blobs=list(_blobs(source, before, packs)),
         side=list(_side(source, packs)),
     )
-    stored = source.found.stored
+    stored = source.trusted.stored
     return BankBackup(
         bank=bank,
         name=read_bank_name(reader, bank),
         size=source.size,
-        root=source.found.head.root,
+        root=source.trusted.head.root,
         head=stored.signed.decode(),
         peaks=stored.peaks.hex(),
         index=put_index(packs, index),
@@ -447,7 +447,7 @@ class _Run:
         self, catalogue: Catalogue, reader: Reader, bank: str, key: SigningKey
     ) -> None:
         source = load_replica(reader, bank)
-        if source is not None and source.found.head.counts.get("erasure"):
+        if source is not None and source.trusted.head.counts.get("erasure"):
             catalogue.lists.note(series_of(self.settings), bank, read_erasures(source), key)
 
     @property

@@ -53,9 +53,9 @@ def next_run(schedule: str, after: datetime) -> datetime:
     """
     # In local time: the system decides on hours that are repeated or skipped.
     for due in _simulated(schedule, after.astimezone().replace(tzinfo=None)):
-        found: datetime = due.astimezone(UTC)
-        if found > after:
-            return found
+        moment: datetime = due.astimezone(UTC)
+        if moment > after:
+            return moment
     raise ConfigError(f"the schedule {schedule!r} never occurs", field=_FIELD)
 
 

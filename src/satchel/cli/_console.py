@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from satchel.bank.changes import MemoryChange
     from satchel.config.settings import Settings, Timer
 
 OnProgress = Callable[..., None]
@@ -529,6 +530,14 @@ def count(number: int, word: str) -> str:
 def size(bytes_: int) -> str:
     """Return a size such as ``1.2 MB``."""
     return amount_of_bytes(bytes_)
+
+
+def show_changes(changes: Sequence["MemoryChange"], changed: str, unchanged: str) -> None:
+    """Print which memories were or would be changed, and why others were not."""
+    for change in changes:
+        done = f"would be {changed}" if change.dry_run else changed
+        outcome = done if change.is_changed else unchanged
+        line(short(change.id), f"  {outcome}  ", excerpt(change.text))
 
 
 def show_timer(timer: "Timer") -> None:

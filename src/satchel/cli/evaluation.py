@@ -28,7 +28,7 @@ class PageResult(Protocol):
 def show_recall(result: "Evaluation") -> None:
     """Print the measures of recall."""
     rows: list[list[object]] = []
-    groups = {"what counts": result.main, "all": result.all, **result.kinds}
+    groups = {"main": result.main, "all": result.all, **result.kinds}
     for name, measures in groups.items():
         budgets = [f"{measures.budget[key]:.3f}" for key in ("1024", "4096")]
         at = [f"{measures.recall[key]:.3f}" for key in ("5", "10", "20")]
@@ -37,7 +37,7 @@ def show_recall(result: "Evaluation") -> None:
             [name, measures.questions, *at, *gain, *budgets, f"{measures.session_hit_1:.3f}"]
         )
     columns = ["group", "questions", "R@5", "R@10", "R@20", "NDCG@10", "Hit@10"]
-    table([*columns, "1,024 tokens", "4,096 tokens", "session Hit@1"], rows)
+    table([*columns, "R@1,024 tokens", "R@4,096 tokens", "session Hit@1"], rows)
     corpus = [count(result.conversations, "conversation"), count(result.turns, "turn")]
     again = f"; reranked by {result.reranker}" if result.reranker else ""
     message(f"{', '.join(corpus)}; vectors: {result.vectors or 'none'}{again}")
@@ -83,7 +83,7 @@ def show_fidelity(result: "Fidelity", page: PageResult) -> None:
     _show_page(page)
     _show(fidelity_rows(result))
     message(f"the whole memory takes {result.full:,} tokens by {result.tokenizer}")
-    message(f"answers are compared by {result.embedder}")
+    message(f"similarity of answers by {result.embedder}")
     if result.left_out:
         message(f"skipped: {result.left_out} that the source does not answer")
     _notes(result.notes)

@@ -32,6 +32,7 @@ from satchel.cli._console import (
     print_raw,
     safe,
     short,
+    show_changes,
     size,
     state,
     table,
@@ -251,19 +252,12 @@ def show_revised(result: MemoryUpdate, _: object = None) -> None:
 
 def show_forgotten(result: list[MemoryChange]) -> None:
     """Print what was or would be forgotten."""
-    _show_moved(result, "forgotten", "was forgotten already")
+    show_changes(result, "forgotten", "was forgotten already")
 
 
 def show_memories_restored(result: list[MemoryChange]) -> None:
     """Print what was or would be restored."""
-    _show_moved(result, "restored", "is current already")
-
-
-def _show_moved(result: list[MemoryChange], changed: str, unchanged: str) -> None:
-    for each in result:
-        done = f"would be {changed}" if each.dry_run else changed
-        what = done if each.is_changed else unchanged
-        line(short(each.id), f"  {what}  ", excerpt(each.text))
+    show_changes(result, "restored", "is current already")
 
 
 def show_links(result: Neighbourhood) -> None:

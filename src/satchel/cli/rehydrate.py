@@ -8,14 +8,22 @@ from typing import Annotated, Literal
 
 from satchel.bank.changes import MemoryChange
 from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.cli._console import count, excerpt, line, message, print_json, short, state
+from satchel.cli._console import (
+    count,
+    excerpt,
+    line,
+    message,
+    print_json,
+    short,
+    show_changes,
+    state,
+)
 from satchel.cli._operations import command, open_to_read, open_to_write
 from satchel.cli._tree import Group
 from satchel.config.options import TrustedKeys, UnsafeAccept
 from satchel.errors import UsageError
 from satchel.ports.operations import Option, Options, PathText
-from satchel.rehydrate import quarantine as promoting
-from satchel.rehydrate import quarantine as quarantining
+from satchel.rehydrate import quarantine as quarantine_operations
 from satchel.rehydrate.operations import MemoryFile, from_file, rehydrate_memories
 from satchel.rehydrate.options import FileFormat, RehydrateOptions
 from satchel.rehydrate.quarantine import (
@@ -76,26 +84,19 @@ def show_scan(result: QuarantineScan) -> None:
 
 def show_added(result: list[MemoryChange]) -> None:
     """Print which memories were or would be quarantined."""
-    _show_moved(result, "quarantined", "is quarantined already, or not current")
+    show_changes(result, "quarantined", "is quarantined already, or not current")
 
 
 def show_released(result: list[MemoryChange]) -> None:
     """Print which memories were or would be released."""
-    _show_moved(result, "released", "is not withheld")
+    show_changes(result, "released", "is not withheld")
     if not result:
         message("None of your own memories was quarantined on reading.")
 
 
 def show_rejected(result: list[MemoryChange]) -> None:
     """Print which memories were or would be rejected."""
-    _show_moved(result, "rejected", "is not current")
-
-
-def _show_moved(result: list[MemoryChange], changed: str, unchanged: str) -> None:
-    for each in result:
-        done = f"would be {changed}" if each.dry_run else changed
-        what = done if each.is_changed else unchanged
-        line(short(each.id), f"  {what}  ", excerpt(each.text))
+    show_changes(result, "rejected", "is not current")
 
 
 def show_promoted(result: list[TrustPromotion]) -> None:
@@ -165,7 +166,7 @@ def add_to(app: Group) -> None:
     """Add the commands of this module."""
     command(app, rehydrate_memories, _show, bank=_source, extra=ContextOptions)
     app.add(quarantine, name="quarantine")
-    command(app, promoting.promote, show_promoted, bank=open_to_write)
+    command(app, quarantine_operations.promote, show_promoted, bank=open_to_write)
 
 
 @contextmanager
@@ -188,9 +189,11 @@ def _show(result: RehydrateResult, extra: ContextOptions) -> None:
         print_json(result.messages[extra.messages])
 
 
-command(quarantine, quarantining.list_quarantine, show_quarantine, bank=open_to_read)
-command(quarantine, quarantining.show_held, show_held, bank=open_to_read)
-command(quarantine, quarantining.screen_bank, show_scan, bank=open_to_write, label="scanning")
-command(quarantine, quarantining.quarantine, show_added, bank=open_to_write)
-command(quarantine, quarantining.release, show_released, bank=open_to_write)
-command(quarantine, quarantining.reject, show_rejected, bank=open_to_write)
+command(quarantine, quarantine_operations.list_quarantine, show_quarantine, bank=open_to_read)
+command(quarantine, quarantine_operations.show_held, show_held, bank=open_to_read)
+command(
+    quarantine, quarantine_operations.screen_bank, show_scan, bank=open_to_write, label="scanning"
+)
+command(quarantine, quarantine_operations.quarantine, show_added, bank=open_to_write)
+command(quarantine, quarantine_operations.release, show_released, bank=open_to_write)
+command(quarantine, quarantine_operations.reject, show_rejected, bank=open_to_write)

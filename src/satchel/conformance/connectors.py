@@ -120,18 +120,18 @@ def test_a_cursor_always_gives_one_page(subject: ConnectorSubject) -> None:
     """Again, in any order, also over another connection: an import can resume."""
     memory = subject.entries(_MANY)
     with closing(subject.make(memory)) as connector:
-        expected = [(cursor, _shown(page)) for cursor, page in pages(connector)]
+        expected = [(cursor, _texts_and_cursor(page)) for cursor, page in pages(connector)]
         cursors = [cursor for cursor, _ in expected]
 
         assert len(set(cursors)) == len(cursors)
         for cursor, records in reversed(expected):
-            assert _shown(connector.page(cursor, Report())) == records
+            assert _texts_and_cursor(connector.page(cursor, Report())) == records
     with closing(subject.make(memory)) as other:
         for cursor, records in expected:
-            assert _shown(other.page(cursor, Report())) == records
+            assert _texts_and_cursor(other.page(cursor, Report())) == records
 
 
-def _shown(page: Page) -> tuple[list[str], str | None]:
+def _texts_and_cursor(page: Page) -> tuple[list[str], str | None]:
     return [_text(item) for item in page.items], page.cursor
 
 

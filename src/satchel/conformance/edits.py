@@ -195,11 +195,11 @@ def questions(memory: str) -> dict[str, Callable[[OpenBank], object]]:
         "list of a tag": lambda opened: list_memories(opened, ListRequest(tags=("t0",))),
         "list of before": lambda opened: list_memories(opened, ListRequest(as_of=5)),
         "list of the newest": lambda opened: list_memories(opened, ListRequest(limit=1)),
-        "recall": lambda opened: _told(recall_memories(opened, Query(text="wombat")).memories),
-        "recall of a user": lambda opened: _told(
+        "recall": lambda opened: _ids(recall_memories(opened, Query(text="wombat")).memories),
+        "recall of a user": lambda opened: _ids(
             recall_memories(opened, Query(text="wombat", user="u0")).memories
         ),
-        "rehydrate": lambda opened: _told(rehydrate_memories(opened, task="wombat").entries),
+        "rehydrate": lambda opened: _ids(rehydrate_memories(opened, task="wombat").entries),
         "links": lambda opened: links(opened, memory),
         "show": lambda opened: show(opened, memory),
         "history": lambda opened: history(opened, memory),
@@ -239,8 +239,8 @@ def _scanned(opened: OpenBank, wanted: Filter) -> list[tuple[str, int | None, bo
         return [(one.record.id, one.row.retired, one.row.hold) for one in found]
 
 
-def _told(found: Sequence[Any]) -> list[str]:
-    return [one.id for one in found]
+def _ids(records: Sequence[Any]) -> list[str]:
+    return [record.id for record in records]
 
 
 def _numbers(found: Any) -> object:
@@ -455,7 +455,7 @@ class PostgresTables:
 
     def rows(self, table: str) -> list[Row]:
         """Return the rows of a table."""
-        found = self._connection.execute(f"SELECT * FROM {self._named(table)} ORDER BY 1, 2")  # noqa: S608 - of the schema
+        found = self._connection.execute(f"SELECT * FROM {self._table(table)} ORDER BY 1, 2")  # noqa: S608 - of the schema
         names = [column.name for column in found.description or ()]
         return [dict(zip(names, row, strict=True)) for row in found]
 
@@ -463,7 +463,7 @@ class PostgresTables:
         """Set a column of one row."""
         kind = self._types[table][column]
         return self._changes(
-            f'UPDATE {self._named(table)} SET "{column}" = %s::{kind} WHERE {self._is(table, row)}',  # noqa: S608 - idem
+            f'UPDATE {self._table(table)} SET "{column}" = %s::{kind} WHERE {self._is(table, row)}',  # noqa: S608 - idem
             *(value, *row.values()),
         )
 
@@ -473,7 +473,7 @@ class PostgresTables:
         kind = self._types[table][column]
         is_first, is_second = self._is(table, first), self._is(table, second)
         return self._changes(
-            f'UPDATE {self._named(table)} SET "{column}" = CASE WHEN {is_first} THEN %s::{kind}'  # noqa: S608 - idem
+            f'UPDATE {self._table(table)} SET "{column}" = CASE WHEN {is_first} THEN %s::{kind}'  # noqa: S608 - idem
             f" ELSE %s::{kind} END WHERE ({is_first}) OR ({is_second})",
             *(*first.values(), second[column], first[column], *first.values(), *second.values()),
         )
@@ -481,14 +481,14 @@ class PostgresTables:
     def remove(self, table: str, row: Row) -> bool:
         """Delete one row."""
         return self._changes(
-            f"DELETE FROM {self._named(table)} WHERE {self._is(table, row)}",  # noqa: S608 - idem
+            f"DELETE FROM {self._table(table)} WHERE {self._is(table, row)}",  # noqa: S608 - idem
             *row.values(),
         )
 
     def add(self, table: str, row: Row) -> bool:
         """Add a row."""
         marks = ", ".join(f"%s::{self._types[table][name]}" for name in row)
-        sql = f"INSERT INTO {self._named(table)} OVERRIDING SYSTEM VALUE VALUES ({marks})"  # noqa: S608 - idem
+        sql = f"INSERT INTO {self._table(table)} OVERRIDING SYSTEM VALUE VALUES ({marks})"  # noqa: S608 - idem
         return self._changes(sql, *row.values())
 
     def save(self) -> None:
@@ -496,17 +496,17 @@ class PostgresTables:
         for table in self.columns():
             kept = f"{self._schema}_kept_{table}"
             self._run(f"DROP TABLE IF EXISTS {kept}")
-            self._run(f"CREATE TABLE {kept} AS TABLE {self._named(table)}")
+            self._run(f"CREATE TABLE {kept} AS TABLE {self._table(table)}")
 
     def restore(self) -> None:
         """Restore the saved state."""
         for table in self._types:
-            named = self._named(table)
+            named = self._table(table)
             self._run(f"TRUNCATE {named}")
             kept = f"{self._schema}_kept_{table}"
             self._run(f"INSERT INTO {named} OVERRIDING SYSTEM VALUE SELECT * FROM {kept}")  # noqa: S608 - idem
 
-    def _named(self, table: str) -> str:
+    def _table(self, table: str) -> str:
         return f'{self._schema}."{table}"'
 
     def _is(self, table: str, row: Row) -> str:

@@ -212,7 +212,7 @@ def test_nothing_in_a_sample_vanishes(subject: Subject) -> None:
     """Each text and number in a good sample is stored, or counted as lost or ignored."""
     for sample in subject.good():
         result = subject.take(sample)
-        stored = leaves(_kept(subject, sample, result))
+        stored = leaves(_stored_values(subject, sample, result))
         missing = [
             leaf
             for value in subject.parse(sample.read_bytes())
@@ -224,7 +224,7 @@ def test_nothing_in_a_sample_vanishes(subject: Subject) -> None:
         assert len(missing) <= counted, f"{sample.name}: {missing}"
 
 
-def _kept(subject: Subject, sample: Path, result: ReadResult) -> list[Any]:
+def _stored_values(subject: Subject, sample: Path, result: ReadResult) -> list[Any]:
     """Return where a value of the sample may be: records, container, seal, output."""
     stored: list[Any] = [decode_foreign([record.value for record in result.records])]
     stored.append(decode_foreign(result.container))

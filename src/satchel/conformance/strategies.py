@@ -114,7 +114,7 @@ _BY_PATTERN = {
 }
 
 
-def _of(kind: inspect.Type) -> st.SearchStrategy[Any]:  # noqa: C901, PLR0911, PLR0912 - an arm a type
+def _strategy_of(kind: inspect.Type) -> st.SearchStrategy[Any]:  # noqa: C901, PLR0911, PLR0912 - an arm a type
     """Return the strategy for a member's type."""
     match kind:
         case inspect.StrType(pattern=None):
@@ -136,7 +136,7 @@ def _of(kind: inspect.Type) -> st.SearchStrategy[Any]:  # noqa: C901, PLR0911, P
         case inspect.DictType():
             return json_objects()
         case inspect.VarTupleType(item_type=item):
-            return st.lists(_of(item), max_size=_MOST, unique_by=repr).map(tuple)
+            return st.lists(_strategy_of(item), max_size=_MOST, unique_by=repr).map(tuple)
         case inspect.LiteralType(values=values):
             return st.sampled_from(values)
         case inspect.EnumType(cls=cls):
@@ -145,7 +145,7 @@ def _of(kind: inspect.Type) -> st.SearchStrategy[Any]:  # noqa: C901, PLR0911, P
             return structs(cls)
         case inspect.UnionType(types=types):
             return st.one_of(
-                *(_of(part) for part in types if not isinstance(part, inspect.NoneType))
+                *(_strategy_of(part) for part in types if not isinstance(part, inspect.NoneType))
             )
         case _:
             raise NotImplementedError(f"no strategy for {kind}")
@@ -171,7 +171,7 @@ def _members(cls: type[msgspec.Struct]) -> tuple[_Strategies, _Strategies]:
             full = (
                 isinstance(field.type, inspect.VarTupleType | inspect.DictType) and field.required
             )
-            strategy = _of(field.type).filter(bool) if full else _of(field.type)
+            strategy = _strategy_of(field.type).filter(bool) if full else _strategy_of(field.type)
             strategies[not field.required][field.name] = strategy
     return strategies
 

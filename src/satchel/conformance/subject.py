@@ -96,11 +96,11 @@ class Subject:
 
     def good(self) -> list[Path]:
         """Return the samples that must be read; there is at least one."""
-        return self._found("good-*")
+        return self._samples_like("good-*")
 
     def bad(self) -> list[Path]:
         """Return the samples that must be refused; there is at least one."""
-        return self._found("bad-*")
+        return self._samples_like("bad-*")
 
     def expectation(self, sample: Path) -> Path:
         """Return the file with the expected records of a good sample."""
@@ -156,7 +156,7 @@ class Subject:
         with TemporaryDirectory(prefix="satchel-conformance-") as folder:
             yield Path(folder)
 
-    def _found(self, pattern: str) -> list[Path]:
+    def _samples_like(self, pattern: str) -> list[Path]:
         found = sorted(self.samples.glob(pattern))
         assert found, f"no {pattern} in {self.samples}"
         return found

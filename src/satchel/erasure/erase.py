@@ -260,13 +260,13 @@ def scan(
         inside: Opens packed and encrypted files, and notes which it cannot open.
     """
     results, seen = list[ScanResult](), set[str]()
-    own = store.laid_open() if isinstance(store, InspectableStore) else ()
-    for some in (own, extents):
-        for extent in some:
+    store_extents = store.laid_open() if isinstance(store, InspectableStore) else ()
+    for source in (store_extents, extents):
+        for extent in source:
             if extent.name not in seen:
                 seen.add(extent.name)
                 results.append(_scan_extent(extent, fragments, on_scanned))
-                if some is not own:
+                if source is not store_extents:
                     results += (
                         _scan_extent(nested, fragments, on_scanned)
                         for nested in inside.within(extent)

@@ -185,10 +185,10 @@ def _next_group(
     """Return the next group of records to erase, and the log position reached."""
     records = list[VerifiedRecord]()
     conditions = Filter(types=ERASABLE, retired=True, held=True)
-    for some in _together(view.scan(conditions, after=position), end):
-        outdated = _outdated(view, [logged.row for logged in some], before, states)
-        records += [logged for logged in some if logged.seq in outdated]
-        position = some[-1].seq
+    for batch in _together(view.scan(conditions, after=position), end):
+        outdated = _outdated(view, [logged.row for logged in batch], before, states)
+        records += [logged for logged in batch if logged.seq in outdated]
+        position = batch[-1].seq
         if len(records) >= GROUP:
             return records, position
     return records, end - 1
@@ -196,17 +196,17 @@ def _next_group(
 
 def _together(records: Iterator[VerifiedRecord], end: int) -> Iterator[list[VerifiedRecord]]:
     """Yield the retired ones of some records, in batches."""
-    some = list[VerifiedRecord]()
+    batch = list[VerifiedRecord]()
     for logged in records:
         if logged.seq >= end:
             break
         if logged.row.retired is not None:
-            some.append(logged)
-        if len(some) == GROUP:
-            yield some
-            some = []
-    if some:
-        yield some
+            batch.append(logged)
+        if len(batch) == GROUP:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 def _outdated(view: View, rows: Sequence[Row], before: str, states: frozenset[str]) -> set[int]:

@@ -289,7 +289,7 @@ def _log(bank: OpenBank, forms: Sequence[_Form], keys: Sequence[str], age: Seque
 def _people(texts: Sequence[str]) -> list[str]:
     """Return the names of people in texts."""
     entities = extractor().extract(list(texts))
-    return [entity.name for some in entities for entity in some if entity.type == "person"]
+    return [entity.name for mentions in entities for entity in mentions if entity.type == "person"]
 
 
 class RecoveredMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

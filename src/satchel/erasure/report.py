@@ -543,8 +543,8 @@ def _arrival(source: VerifiedRecord | None) -> ImportOrigin | None:
 def _add_tombstones(view: View, report: ReportWriter) -> int:
     """Add all erased records, and return their number."""
     erasures, count = view.scan(_ERASURES), 0
-    while some := list(islice(erasures, _TOGETHER)):
-        models = [(logged, logged.model) for logged in some if isinstance(logged.model, Erasure)]
+    while batch := list(islice(erasures, _TOGETHER)):
+        models = [(logged, logged.model) for logged in batch if isinstance(logged.model, Erasure)]
         positions = view.places([model.entry for _, model in models])
         types = {row.id: row.type for row in view.rows(list(positions.values()))}
         for logged, model in models:

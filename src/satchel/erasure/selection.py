@@ -105,7 +105,7 @@ class EraseSelection:
                 field="id",
                 hint="Pass IDs, or add --where user=NAME.",
             )
-        self.ids = frozenset(_named(view, one) for one in ids)
+        self.ids = frozenset(_named(view, prefix) for prefix in ids)
         self._conditions = {name: frozenset(values) for name, values in where.items()}
         self._imports = self._conditions.pop(IMPORT, None)
         self._sources = dict[int, str | None]()
@@ -296,8 +296,8 @@ class DerivedRecords(Scratch):
 
     def _ids(self, sql: str, *values: object) -> Iterator[list[str]]:
         rows = self._db.cursor().execute(sql, values)
-        while some := rows.fetchmany(_TOGETHER):
-            yield [identity for (identity,) in some]
+        while batch := rows.fetchmany(_TOGETHER):
+            yield [identity for (identity,) in batch]
 
 
 def _links(model: Model, identity: str) -> Iterator[tuple[str, str, EraseReason]]:

@@ -70,10 +70,10 @@ def tampering_table(folder: Path, *, fields: int = FIELDS, parents: int = PARENT
     return Table(
         name="tampering",
         title="Tamper detection",
-        columns=["changed", "trials", "noticed", "rate", "the paper's"],
+        columns=["changed", "trials", "detected", "rate", "paper"],
         rows=rows,
         note=f"A signed artifact of {_ENTRIES} entries; each trial changes one and verifies the "
-        f"file.",
+        "file.",
     )
 
 
@@ -139,13 +139,13 @@ def tokens_table(count: int = TOKENS) -> Table:
         theirs = "100%" if name != "permission not granted" else None
         rows.append([name, count, done, f"{done / count:.1%}" if count else "-", theirs])
     valid = sum(not _is_refused(_valid, number) for number in range(count))
-    rows.append(["valid, and taken", count, valid, f"{valid / count:.1%}" if count else "-", None])
+    rows.append(["valid, accepted", count, valid, f"{valid / count:.1%}" if count else "-", None])
     return Table(
         name="tokens",
         title="Token validation",
-        columns=["token", "trials", "refused", "rate", "the paper's"],
+        columns=["token", "trials", "as expected", "rate", "paper"],
         rows=rows,
-        note="The last row is the other way round: what is valid has to be taken.",
+        note="Each token must be refused, except those of the last row, which must be accepted.",
     )
 
 
@@ -257,14 +257,13 @@ def injection_table(target: ProbeAgent, *, attempts: int = ATTEMPTS) -> tuple[Ta
             ]
         )
     note = (
-        "Each attack is a memory from outside. Blocked: it stays in its record, which a judge "
-        "says that "
-        "knows nothing of the encoder, with quarantine switched off; the next columns say what "
-        "happens "
-        "to it by default. The paper's column: attempts / blocked / escaped / executed."
+        "Each attack is a memory from outside. Blocked: it does not break out of its record, as "
+        "decided by a parser that does not use the encoder, with quarantine disabled. The next "
+        "columns show what happens to it by default. Paper: attempts / blocked / escaped / "
+        "executed."
     )
     if isinstance(target, ReaderAgent):
-        note += " Nothing executes where no model reads; name one with --target."
+        note += " Without a model nothing is executed; name one with --target."
     table = Table(
         name="injection",
         title="Injection resistance",
@@ -276,7 +275,7 @@ def injection_table(target: ProbeAgent, *, attempts: int = ATTEMPTS) -> tuple[Ta
             "executed",
             "quarantined",
             "framed as data",
-            "the paper's",
+            "paper",
         ],
         rows=rows,
         note=note,

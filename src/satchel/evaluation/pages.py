@@ -138,15 +138,14 @@ def transfer_rows(score: TransferScore) -> Table:
         ]
         for continuity in score.scores
     ]
-    columns = ["", "probes", "source", "target", "no memory", "TCS", "95 %", "TCS, no memory"]
+    columns = ["", "probes", "source", "target", "no memory", "TCS", "95 % CI", "TCS, no memory"]
     return Table(
         name="tcs",
         title="Scores",
         columns=[*columns, "p, no memory", "p, source"],
         rows=rows,
-        note="p: how likely the target's answers differ so much by chance from those without "
-        "memory, "
-        "and from the source's (McNemar, exact).",
+        note="p: probability that chance alone makes the target's answers differ this much from "
+        "those without memory, and from the source's (exact McNemar test).",
     )
 
 
@@ -171,15 +170,14 @@ def fidelity_rows(fidelity: Fidelity) -> Table:
         name="rhf",
         title="By budget",
         columns=[
-            *("of full", "tokens", "RHF", "95 %", *names, "right", "near, judged otherwise"),
+            *("budget", "tokens", "RHF", "95 % CI", *names, "correct", "similar, other verdict"),
             *("verbatim", "summarised", "p, full"),
         ],
         rows=rows,
-        note="Near, judged otherwise: answers that mean nearly the same as the source's by "
-        "their vectors "
-        "while one is right and the other is not. p: how likely the answers differ so much by "
-        "chance "
-        "from those at the largest budget (exchanged signs).",
+        note="Budget: share of the tokens of the whole memory. Similar, other verdict: answers "
+        "whose vectors are close to the source's, while only one of the two is correct. p: "
+        "probability that chance alone makes the answers differ this much from those at the "
+        "largest budget (sign-flip permutation test).",
     )
 
 
@@ -222,13 +220,13 @@ def contained_rows(result: ContainmentResult) -> Table:
         ]
         for corpus in (*result.corpora, result.whole)
     ]
-    columns = ["", "ordinary", "held back", "attacks", "held back", "made of them", "escapes"]
+    columns = ["", "ordinary", "withheld", "attacks", "withheld", "mutated", "escapes"]
     return Table(
         name="containment",
         title="By corpus",
         columns=columns,
         rows=rows,
-        note="Escapes are looked for in all of them, with quarantine switched off.",
+        note="All texts and mutations are searched for escapes, with quarantine disabled.",
     )
 
 

@@ -144,9 +144,9 @@ def features_table(tables: dict[str, Table], escapes: int) -> Table:
             "metrics",
         ],
         rows=[*(list[Cell](row) for row in _THEIR_FEATURES), ours],
-        note="Satchel's row is from the tables below: memory that was carried elsewhere has at "
-        "least the TCS of the paper's lowest pair; every change and every bad token was noticed; "
-        "no attack got out of its record; fidelity has a figure. The other rows are the paper's.",
+        note="Satchel's row is derived from the tables below: moved memory has at least the TCS of "
+        "the paper's lowest pair; every change and every invalid token was detected; no attack "
+        "broke out of its record; fidelity was measured. The other rows are from the paper.",
     )
 
 
@@ -199,13 +199,11 @@ def sizes_table(folder: Path) -> Table:
     return Table(
         name="sizes",
         title=f"Sizes of {sum(MIX.values())} entries",
-        columns=["form", "bytes", "relative", "the paper's"],
+        columns=["form", "bytes", "relative", "paper"],
         rows=rows,
-        note="The conversation is made up around the same memories: each is told once, and "
-        "answered at "
-        "the length that assistants often have. The ratio is as good as that guess; the bytes "
-        "of the "
-        "artifact are not a guess. Each entry carries a nonce, an id and its times.",
+        note="The conversation is synthetic: each memory is stated once, and answered at a typical "
+        "length. The ratio depends on that assumption, the size of the artifact does not. Each "
+        "entry has a nonce, an ID and its times.",
     )
 
 
@@ -236,12 +234,11 @@ def latencies_table(folder: Path, embedder: Embedder | None, *, rounds: int = RO
     return Table(
         name="latencies",
         title=f"Latency of {sum(MIX.values())} entries, ms",
-        columns=["operation", "JSON", "CBOR", "the paper's JSON", "the paper's CBOR"],
+        columns=["operation", "JSON", "CBOR", "paper, JSON", "paper, CBOR"],
         rows=rows,
-        note="Processor time, the least of several rounds, on this machine; the paper's are of "
-        "an Apple "
-        "M2. Serialize ends with the file on the disk. The pipeline works on a bank, so it has one "
-        f"figure: verify to inject, {_BUDGET:,} tokens.",
+        note="Processor time on this machine, the minimum of several rounds; the paper used an "
+        "Apple M2. Serialize ends when the file is on the disk. The pipeline works on a bank, so "
+        f"it has one figure: verify to inject, {_BUDGET:,} tokens.",
     )
 
 
@@ -296,13 +293,12 @@ def transfer_table(
     return Table(
         name="tcs",
         title="Transfer continuity (TCS)",
-        columns=["pair", *categories, OVERALL, "95 %", "the paper's"],
+        columns=["pair", *categories, OVERALL, "95 % CI", "paper"],
         rows=rows,
         note=f"Probes: {probes}; {BUDGET:,} tokens for each. The source has its whole memory as "
-        f"plain "
-        f"text and answers {scores[-1].source.rate:.2f} right; the target has a bank that was "
-        "exported, signed and imported elsewhere. Target against baseline: p = "
-        f"{scores[-1].p_baseline:.2g} (McNemar, exact).",
+        f"plain text; {scores[-1].source.rate:.2f} of its answers are correct. The target has a "
+        "bank that was exported, signed and imported elsewhere. Target against baseline: p = "
+        f"{scores[-1].p_baseline:.2g} (exact McNemar test).",
     )
 
 
@@ -329,13 +325,13 @@ def fidelity_table(
         title="Re-hydration fidelity (RHF) by budget",
         columns=[
             "tokens",
-            "of full",
+            "budget",
             "RHF",
-            "95 %",
-            "right",
+            "95 % CI",
+            "correct",
             "verbatim",
             "summarised",
-            "the paper's",
+            "paper",
         ],
         rows=rows,
         note=f"All of the memory takes {fidelity.full:,} tokens ({fidelity.tokenizer}). Answers are"
@@ -368,11 +364,10 @@ def sessions_table(
     return Table(
         name="sessions",
         title="TCS over several sessions",
-        columns=["sessions", "machines left behind", "probes", "right", "TCS", "95 %"],
+        columns=["sessions", "moves", "probes", "correct", "TCS", "95 % CI"],
         rows=rows,
         note="Before each session but the first, the memory is exported and imported elsewhere. "
-        "Asked "
-        "is what was told so far.",
+        "The questions are about what was stored so far.",
     )
 
 

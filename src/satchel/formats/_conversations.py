@@ -10,8 +10,7 @@ from satchel.crypto.canonical import escape_keys
 from satchel.crypto.json_reader import ForeignReader
 from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError, UsageError
 from satchel.formats._archive import ArchiveFile, ChatArchive
-from satchel.formats._json import json_object
-from satchel.formats._row_lists import parse_rows
+from satchel.formats._json import json_object, parse_rows
 from satchel.model.records import Model, SessionEvent
 from satchel.model.values import Origin, TrustClass, format_time, read_time
 from satchel.ports.drafts import placeholder

@@ -1,13 +1,13 @@
-"""JSON of other products: recognition, lines, and the members that a memory does not reproduce."""
+"""JSON of other products: recognition, lines, rows, and members that a memory does not restore."""
 
 import base64
 import json
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from io import BytesIO
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 from satchel.artifact.encodings import GZIP_MAGIC
 from satchel.crypto.canonical import ABSENT, Limits, decode_foreign, unheld_number
@@ -22,6 +22,7 @@ from satchel.errors import InputError, LimitError, MalformedError, UnreadableErr
 from satchel.ports.format import BOM, Place, ReadContext
 from satchel.ports.losses import Report
 
+_T = TypeVar("_T")
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
 
 Step = bytes | int
@@ -257,6 +258,40 @@ def json_object(
     if type(values[0]) is not dict:
         raise MalformedError("the line is not a JSON object")
     return values[0]
+
+
+def parse_rows(
+    rows: Iterable[Any],
+    document: ForeignReader,
+    reading: ReadContext,
+    parse: Callable[[dict[str, Any]], Iterable[_T]],
+    path: str = "",
+    *,
+    first: int = 0,
+) -> Generator[_T, None, int]:
+    """Yield the records of rows; bad rows are refused. Return the number of rows, with bad ones.
+
+    Args:
+        rows: The rows, read from the document.
+        document: The document.
+        reading: Takes bad rows.
+        parse: Converts a row to its records.
+        path: The member with the rows, for errors; empty for the document itself.
+        first: The number of the first row.
+    """
+    count = 0
+    for count, row in enumerate(rows, 1):
+        try:
+            if type(row) is not dict:
+                raise MalformedError("a row is not an object")
+            records = list(parse(row))
+        except InputError as error:
+            number = first + count - 1
+            error.within(f"{path}/{number}" if path else str(number))
+            reading.refuse(error.located(line=document.value_line))
+            continue
+        yield from records
+    return count
 
 
 _MARK = f"number-{os.urandom(16).hex()}-"

@@ -432,8 +432,8 @@ def path_of(entry: Entry, words: str) -> str:
         is_timed = all(getattr(entry, name) is not None for name in usual_of(origin.id).times)
         if is_timed:
             return origin.id
-    said = entry.metadata.get("name")
-    return slug(said if isinstance(said, str) and said.strip() else words) + ".md"
+    given_name = entry.metadata.get("name")
+    return slug(given_name if isinstance(given_name, str) and given_name.strip() else words) + ".md"
 
 
 def is_from_here(entry: Entry, path: str | None = None) -> bool:

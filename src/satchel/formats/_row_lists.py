@@ -1,4 +1,4 @@
-"""JSON with a list of rows, as servers and libraries return it: their records and their order.
+"""JSON with a list of rows, as servers and libraries return it, and the order of rows.
 
 It is a list, an object with a list, perhaps one level down, or a single row. Members around the
 rows are stored, and written again.
@@ -7,22 +7,21 @@ rows are stored, and written again.
 import base64
 import binascii
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, BinaryIO, TypeVar
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, BinaryIO
 
 from satchel.artifact.body import COMPONENTS, TYPED_SECTIONS
 from satchel.crypto.canonical import escape_keys
 from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import ENTRY_TAGS, Sealed
-from satchel.errors import EmptyInputError, InputError, MalformedError
+from satchel.errors import EmptyInputError, MalformedError
 from satchel.formats._json import as_json as json_of
+from satchel.formats._json import parse_rows
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component
 from satchel.ports.format import Place, ReadContext
 from satchel.ports.losses import Report
 from satchel.ports.record_set import RecordSet
-
-_T = TypeVar("_T")
 
 _TRANSFER_RECORDS = ("source", "receipt")
 
@@ -48,45 +47,26 @@ def container_of(records: RecordSet, name: str) -> dict[str, Any]:
     return {}
 
 
+def containers_in(records: RecordSet, name: str) -> list[dict[str, Any]]:
+    """Return the members around the records of each file of the format that was read."""
+    return [
+        source.value.get("container", {})
+        for source in records.of("source")
+        if source.value.get("format") == name
+    ]
+
+
+def sole_container(records: RecordSet, name: str) -> dict[str, Any]:
+    """Return the members around the records, if they came with one file of the format."""
+    containers = containers_in(records, name)
+    return containers[0] if len(containers) == 1 else {}
+
+
 ALONE, ONE = "list", "one"
 """The shapes of a plain list, and of a single row."""
 
 Row = dict[str, Any]
 Make = Callable[[Row], Model]
-
-
-def parse_rows(
-    rows: Iterable[Any],
-    document: ForeignReader,
-    reading: ReadContext,
-    parse: Callable[[Row], Iterable[_T]],
-    path: str = "",
-    *,
-    first: int = 0,
-) -> Generator[_T, None, int]:
-    """Yield the records of rows; bad rows are refused. Return the number of rows, with bad ones.
-
-    Args:
-        rows: The rows, read from the document.
-        document: The document.
-        reading: Takes bad rows.
-        parse: Converts a row to its records.
-        path: The member with the rows, for errors; empty for the document itself.
-        first: The number of the first row.
-    """
-    count = 0
-    for count, row in enumerate(rows, 1):
-        try:
-            if type(row) is not dict:
-                raise MalformedError("a row is not an object")
-            records = list(parse(row))
-        except InputError as error:
-            number = first + count - 1
-            error.within(f"{path}/{number}" if path else str(number))
-            reading.refuse(error.located(line=document.value_line))
-            continue
-        yield from records
-    return count
 
 
 class RowLayout:

@@ -31,6 +31,7 @@ from satchel.formats._notes import (
     items_of,
     lines_of,
 )
+from satchel.formats._row_lists import containers_in
 from satchel.model.records import Entry, Identity, Model
 from satchel.model.values import Component, Evidence, Origin, TrustClass
 from satchel.ports.format import (
@@ -401,7 +402,7 @@ def _count_instructions(
 def _outside(records: RecordSet, instructions: Sealed | None) -> InstructionFile:
     """Return the text around the block for a new file."""
     if instructions is None:
-        match next(_containers(records, _AROUND), None):
+        match next(_container_members(records, _AROUND), None):
             case [str(before), str(after)] if not (before + after).strip():
                 return InstructionFile(before, None, after)
             case _:
@@ -430,17 +431,16 @@ def _too_much(target: Target) -> TargetError:
     )
 
 
-def _containers(records: RecordSet, name: str) -> Iterator[Any]:
-    """Yield the containers of files that were read."""
-    for source in records.of("source"):
-        member = source.value.get("container", {}).get(name)
-        if source.value.get("format") == NAME and member is not None:
-            yield member
+def _container_members(records: RecordSet, name: str) -> Iterator[Any]:
+    """Yield a member of the containers of files that were read."""
+    for container in containers_in(records, NAME):
+        if name in container:
+            yield container[name]
 
 
 def _blocks(records: RecordSet) -> Iterator[str]:
     """Yield the original blocks that were read."""
-    for block in _containers(records, _BLOCK):
+    for block in _container_members(records, _BLOCK):
         if isinstance(block, str) and _is_a_block(block):
             yield block
 

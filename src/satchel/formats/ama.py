@@ -37,7 +37,7 @@ from satchel.formats._ama import (
 )
 from satchel.formats._json import json_members
 from satchel.formats._own_vectors import BankVectorReader, BankVectorWriter
-from satchel.formats._row_lists import Order, in_order
+from satchel.formats._row_lists import Order, containers_in, in_order
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component, Origin, now, resolved
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
@@ -211,13 +211,11 @@ def _model_of(extra: dict[str, Any]) -> str | None:
 
 def _container(records: RecordSet, report: Report) -> Row:
     """Return the members around the records, if one archive was their only source."""
-    containers = [
-        source.value for source in records.of("source") if source.value.get("format") == NAME
-    ]
+    containers = containers_in(records, NAME)
     if len(containers) > 1:
         report.note("the memories of several archives get a new header")
         return {}
-    return dict(containers[0].get("container", {})) if containers else {}
+    return containers[0] if containers else {}
 
 
 def _header(records: RecordSet, container: Row, writing: WriteContext, maker: Maker | None) -> Row:

@@ -50,7 +50,7 @@ from satchel.formats._cognee import (
     row_of_turn,
 )
 from satchel.formats._json import Decompressor, LineReader, as_json, json_object, text_in
-from satchel.formats._row_lists import Order, in_order
+from satchel.formats._row_lists import Order, in_order, sole_container
 from satchel.model.records import Edge, Entry, GraphNode, Identity, Model, Semantic, SessionEvent
 from satchel.model.values import Component, Origin, TrustClass, resolved
 from satchel.ports.drafts import placeholder
@@ -484,6 +484,5 @@ def _write_archive(
 
 def _container(records: RecordSet) -> Row:
     """Return the members around the records, if all came from one archive."""
-    containers = [one.value for one in records.of("source") if one.value.get("format") == NAME]
-    container = containers[0].get("container", {}) if len(containers) == 1 else {}
+    container = sole_container(records, NAME)
     return container if isinstance(container.get("manifest", {}), dict) else {}

@@ -1,7 +1,7 @@
 """A rule of Cursor (``.cursor/rules/NAME.mdc``) that always applies, with memory in it."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, MalformedError
@@ -18,6 +18,7 @@ from satchel.formats._notes import (
     split,
     values_in,
 )
+from satchel.formats._row_lists import sole_container
 from satchel.model.records import Model
 from satchel.model.values import Component
 from satchel.ports.format import (
@@ -80,10 +81,10 @@ class CursorRules:
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         count_records(records, frozenset(Component), writing.report)
-        kept = _container(records)
-        before = kept.get(_FRONT_MATTER)
+        container = sole_container(records, NAME)
+        before = container.get(_FRONT_MATTER)
         front = before if isinstance(before, str) and split(before).raw == before else _FRONT
-        body = kept.get(_BODY)
+        body = container.get(_BODY)
         with target.open() as sink:
             sink.write(front.encode())
             if isinstance(body, str):
@@ -112,13 +113,6 @@ def _lines(body: str) -> list[str]:
 
 def _body(items: Iterator[NoteItem]) -> str:
     return "".join(f"{line}\n" for line in lines_of(items))
-
-
-def _container(records: RecordSet) -> dict[str, Any]:
-    """Return the container of the rule that was read, if it was a single one."""
-    containers = [one.value for one in records.of("source") if one.value.get("format") == NAME]
-    container = containers[0].get("container", {}) if len(containers) == 1 else {}
-    return container if isinstance(container, dict) else {}
 
 
 FORMAT = CursorRules()

@@ -245,13 +245,11 @@ def gems_in(page: str) -> Iterator[Model]:
         name = words_of(page[mine[0].end() : mine[1].start() if len(mine) > 1 else end])
         files = page[mine[-1].end() : end]
         has_files = len(mine) > _NEEDED and not words_of(_ANCHOR.sub("", files))
-        instructions = (
-            page[mine[1].end() : mine[-1].start() if has_files else end] if mine[1:] else ""
-        )
+        text = page[mine[1].end() : mine[-1].start() if has_files else end] if mine[1:] else ""
         links = _TARGET_OF_ANCHOR.findall(files) if has_files else []
         yield Identity(
             kind="gem",
-            custom_instructions=words_of(instructions) or None,
+            custom_instructions=words_of(text) or None,
             tags=(name,) if name else (),
             scope=Scope(namespace=("gems", name or "gem")),
             origin=origin_at(NAME, f"gem/{name}", None, {"links": links} if links else {}),
@@ -605,15 +603,13 @@ class _Line:
             if index == 0:
                 self._last = each
 
-    def _event(
-        self, role: str, text: str, at: str | None, name: str, as_written: Row
-    ) -> SessionEvent:
+    def _event(self, role: str, text: str, at: str | None, name: str, rest: Row) -> SessionEvent:
         return SessionEvent(
             event="message",
             role=role,
             text=text,
             created_at=at,
-            origin=origin_at(NAME, name, self._name, as_written),
+            origin=origin_at(NAME, name, self._name, rest),
         )
 
 

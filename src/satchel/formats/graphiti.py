@@ -66,6 +66,7 @@ from satchel.formats._graphiti import (
     time_text,
 )
 from satchel.formats._json import as_json, json_members, reader_of
+from satchel.formats._row_lists import sole_container
 from satchel.model.records import Edge, Entry, Episodic, GraphNode, Model, Semantic
 from satchel.model.values import Component, Origin, now, read_time, resolved
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
@@ -535,9 +536,9 @@ class Graphiti:
             with target.open() as sink:
                 if writing.compress:
                     with gzip_sink(sink) as packed:
-                        _write_tables(packed, writer, _container(records), writing.report)
+                        _write_tables(packed, writer, sole_container(records, NAME), writing.report)
                 else:
-                    _write_tables(sink, writer, _container(records), writing.report)
+                    _write_tables(sink, writer, sole_container(records, NAME), writing.report)
 
 
 FORMAT = Graphiti()
@@ -584,13 +585,6 @@ def _require_bound(around: Row, location: Place, reading: ReadContext) -> None:
     if len(msgspec.json.encode(around)) > bound:
         problem = f"the data around the graph exceeds {bound} bytes"
         raise LimitError(problem, file=location.name, line=reading.line())
-
-
-def _container(records: RecordSet) -> Row:
-    """Return the members around the records, if all came from one graph."""
-    containers = [one.value for one in records.of("source") if one.value.get("format") == NAME]
-    container = containers[0].get("container", {}) if len(containers) == 1 else {}
-    return container if isinstance(container, dict) else {}
 
 
 def _write_tables(sink: BinaryIO, writer: GraphitiWriter, container: Row, report: Report) -> None:

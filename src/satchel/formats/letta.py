@@ -29,7 +29,7 @@ from satchel.crypto.json_reader import (
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
 from satchel.formats._json import as_json, differences, json_members, reproduce, text_in
-from satchel.formats._row_lists import Order, in_order
+from satchel.formats._row_lists import Order, in_order, sole_container
 from satchel.model.records import Entry, GraphNode, Identity, Model, Semantic, SessionEvent
 from satchel.model.values import Component, Origin, Scope, TrustClass, iso_text, read_time
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
@@ -408,8 +408,7 @@ class LettaWriter:
     def __init__(self, records: RecordSet, writing: WriteContext) -> None:
         self._records = records
         self._report = writing.report
-        sources = [one.value for one in records.of("source") if one.value.get("format") == NAME]
-        container = sources[0].get("container", {}) if len(sources) == 1 else {}
+        container = sole_container(records, NAME)
         self._container: Row = container
         self._name = writing.bank or str(container.get("agent", "agent"))
         self._things: dict[str, list[Row]] = {thing: [] for thing in (AGENT, *THINGS.values())}

@@ -18,8 +18,8 @@ from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, MalformedError
 from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
-from satchel.formats._json import as_json, differences, json_members, settled, text_in
-from satchel.formats._row_lists import parse_rows
+from satchel.formats._json import as_json, differences, json_members, parse_rows, settled, text_in
+from satchel.formats._row_lists import sole_container
 from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import (
     Component,
@@ -277,11 +277,8 @@ def _rows(records: RecordSet, report: Report) -> Iterator[Row]:
 
 def _container(records: RecordSet) -> Row:
     """Return the members around the records, if all came from one file."""
-    containers = [one.value for one in records.of("source") if one.value.get("format") == NAME]
-    container = containers[0].get("container", {}) if len(containers) == 1 else {}
-    if not isinstance(container, dict) or not container:
-        return {}
-    return container if "shape" in container else {"shape": "object", **container}
+    container = sole_container(records, NAME)
+    return {"shape": "object", **container} if container else {}
 
 
 def _json(value: Any, report: Report) -> bytes:

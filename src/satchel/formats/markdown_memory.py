@@ -42,6 +42,7 @@ from satchel.formats._notes import (
     split,
     values_in,
 )
+from satchel.formats._row_lists import containers_in
 from satchel.model.records import Entry, Model
 from satchel.model.text import memory_text
 from satchel.model.values import Component
@@ -233,9 +234,9 @@ class _FolderWriter:
 
     def _is_unchanged(self, records: RecordSet) -> bool:
         """Return whether the folder had no index, and has the same files."""
-        index = [one.value for one in records.of("source") if one.value.get("format") == NAME]
-        stored = [KEPT in one.get("container", {}) for one in index]
-        return bool(index) and not any(stored) and len(self._known) == len(self._paths)
+        containers = containers_in(records, NAME)
+        had_index = any(KEPT in container for container in containers)
+        return bool(containers) and not had_index and len(self._known) == len(self._paths)
 
     def _free_path(self, path: str) -> str:
         """Return a path that is unique on any file system."""

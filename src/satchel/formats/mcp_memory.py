@@ -31,9 +31,10 @@ from satchel.formats._json import (
     as_json,
     json_members,
     json_object,
+    parse_rows,
     text_in,
 )
-from satchel.formats._row_lists import parse_rows
+from satchel.formats._row_lists import sole_container
 from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import Component, Entity, Origin, TrustClass
 from satchel.ports.format import (
@@ -548,8 +549,7 @@ def _returned(records: RecordSet, writing: WriteContext) -> Row | None:
 
     None if the file is for the server, as in an export of a bank.
     """
-    containers = [one.value for one in records.of("source") if one.value.get("format") == NAME]
-    container = containers[0].get("container", {}) if len(containers) == 1 else {}
+    container = sole_container(records, NAME)
     if writing.bank is not None or container.get("shape") != "graph":
         return None
     fields = container.get("fields", {})

@@ -26,8 +26,8 @@ from satchel.crypto.canonical import ABSENT, escape_keys
 from satchel.crypto.json_reader import ForeignReader, float_spellings, has_odd_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
-from satchel.formats._json import as_json, differences, json_members, reproduce, text_in
-from satchel.formats._row_lists import parse_rows
+from satchel.formats._json import as_json, differences, json_members, parse_rows, reproduce, text_in
+from satchel.formats._row_lists import container_of
 from satchel.model.records import Entry, Model, PlainSemantic, Procedural, Semantic
 from satchel.model.values import (
     Component,
@@ -588,10 +588,7 @@ def _note_missing(reading: ReadContext, count: int) -> None:
 def _container(records: RecordSet, report: Report) -> Row:
     """Return the members around the records, if one Mem0 file was the only source."""
     if records.count("source") == 1:
-        for source in records.of("source"):
-            if source.value.get("format") == NAME:
-                return dict(source.value.get("container", {}))
-        return {}
+        return container_of(records, NAME)
     for source in records.of("source"):
         container = source.value.get("container", {})
         if source.value.get("format") == NAME and "fields" in container:

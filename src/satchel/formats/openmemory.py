@@ -25,8 +25,7 @@ from satchel.formats._conversations import (
     text_in,
     text_or_none,
 )
-from satchel.formats._json import json_members
-from satchel.formats._row_lists import parse_rows
+from satchel.formats._json import json_members, parse_rows
 from satchel.model.records import Model, Semantic
 from satchel.model.values import Component, Scope
 from satchel.ports.format import (

@@ -239,10 +239,10 @@ class Admission:
                 raise PermissionRefusedError("only the owner may do this, with no token")
             if not announces_body(scope):
                 holder.require_body(b"")
-            self._connections.known(client)
+            self._connections.mark_identified(client)
             return _Admitted(holder.caller, holder.principal, holder)
         if self.is_operator(scope):
-            self._connections.known(client)
+            self._connections.mark_identified(client)
             return _Admitted(self._gateway.owner, OPERATOR)
         raise PermissionRefusedError(
             "authentication required: the operator's token, or a capability token with its proof",

@@ -91,7 +91,7 @@ def application(
     app.add_exception_handler(SatchelError, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _no_route)
-    app.add_exception_handler(ClientDisconnect, _gone)
+    app.add_exception_handler(ClientDisconnect, _client_disconnected)
     app.add_exception_handler(RefusedBodyError, _refused_body)
     app.add_exception_handler(Exception, _failed)
     app.add_middleware(
@@ -163,7 +163,7 @@ async def _no_route(_: Request, error: Exception) -> Response:
     return problem(error.status_code, f"http.{error.status_code}", title, dict(error.headers or {}))
 
 
-async def _gone(_: Request, __: Exception) -> Response:
+async def _client_disconnected(_: Request, __: Exception) -> Response:
     """Return the status for a client that disconnected, for the log and the metrics."""
     return Response(status_code=_GONE)
 

@@ -293,11 +293,6 @@ def _stamp(path: Path) -> Stamp | None:
     return None
 
 
-def asked_of(method: str, target: str, body: bytes) -> tuple[str, dict[str, str]]:
-    """Return the action and arguments that a proof of a request covers."""
-    return http_proof_request(method, target, blake3(body).hexdigest())
-
-
 def _decoded(text: str, field: str, most: int) -> bytes:
     if len(text) > 2 * most:
         raise MalformedError(f"this {field} is too long", field=field)

@@ -250,7 +250,7 @@ class ClientConnections:
             oldest = next(iter(self._unknown))
             self._unknown.pop(oldest)()
 
-    def known(self, client: Any) -> None:
+    def mark_identified(self, client: Any) -> None:
         """Record that a client identified itself."""
         self._unknown.pop(client, None)
 
@@ -282,7 +282,7 @@ class _Impatient(AutoHTTPProtocol, asyncio.BufferedProtocol):  # type: ignore[mi
     _head: asyncio.TimerHandle | None = None
     _taking: asyncio.TimerHandle | None = None
     _peer: Any = None
-    _said = 0
+    _head_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
         """Start the timeout of a request."""
@@ -306,12 +306,12 @@ class _Impatient(AutoHTTPProtocol, asyncio.BufferedProtocol):  # type: ignore[mi
         super().data_received(data)
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
-            self._head, self._said = _off(self._head), 0
+            self._head, self._head_bytes = _off(self._head), 0
             if cycle.body and cycle.more_body:  # more when it is asked for
                 self.flow.pause_reading()
             return
-        self._said = self._said + len(data) if cycle is before else 0
-        if self._said > self.bounds.head_bytes and not self.transport.is_closing():
+        self._head_bytes = self._head_bytes + len(data) if cycle is before else 0
+        if self._head_bytes > self.bounds.head_bytes and not self.transport.is_closing():
             self.transport.write(_REFUSED)
             self.transport.close()
         elif self._head is None:

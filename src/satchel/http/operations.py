@@ -24,13 +24,9 @@ class RequestBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    def said(self, *but: str) -> dict[str, Any]:
-        """Return the given members, except some."""
-        return {
-            name: value
-            for name, value in self.model_dump(exclude_unset=True).items()
-            if name not in but
-        }
+    def sent(self) -> dict[str, Any]:
+        """Return the members that the client sent."""
+        return self.model_dump(exclude_unset=True)
 
 
 OF_SERVER = dict.fromkeys(("cli", "python", "mcp"), "It is about a running server: use HTTP.")
@@ -63,7 +59,7 @@ def body(
 
     def read(given: Any, **path: Any) -> _O:
         named = {to: path[at] for to, at in in_path.items()}
-        return operation.options(**(supplied or {}), **named, **given.said())
+        return operation.options(**(supplied or {}), **named, **given.sent())
 
     parameters = [_parameter("given", Annotated[model, FromBody()])]
     return _depends(read, operation, [*parameters, *_path(in_path)])

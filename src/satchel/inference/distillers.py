@@ -109,18 +109,18 @@ class ChatDistiller:
 
 def _stretches(turns: Iterable[DialogueTurn]) -> Iterator[list[DialogueTurn]]:
     """Yield the messages of people and agents, in chunks for one request each."""
-    some, size = list[DialogueTurn](), 0
+    stretch, size = list[DialogueTurn](), 0
     for turn in turns:
         words = turn.text[:_LONGEST]
         if turn.role.casefold() not in SPEAKERS or not words.strip():
             continue
-        if some and size + len(words) > _LONGEST:
-            yield some
-            some, size = [], 0
-        some.append(turn._replace(text=words))
+        if stretch and size + len(words) > _LONGEST:
+            yield stretch
+            stretch, size = [], 0
+        stretch.append(turn._replace(text=words))
         size += len(words)
-    if some:
-        yield some
+    if stretch:
+        yield stretch
 
 
 def _finding(raw: msgspec.Raw, turns: dict[int, DialogueTurn]) -> DistilledFinding | None:
@@ -324,8 +324,8 @@ class ChatSummariser:
         """Return a shorter text for each; see ``Summariser``."""
         summaries = list[str]()
         for start in range(0, len(texts), _TOGETHER):
-            some = [text[:_LONGEST] for text in texts[start : start + _TOGETHER]]
-            summaries += self._shorten(some, task, words)
+            batch = [text[:_LONGEST] for text in texts[start : start + _TOGETHER]]
+            summaries += self._shorten(batch, task, words)
         return summaries
 
     def _shorten(self, texts: list[str], task: str, words: int) -> list[str]:

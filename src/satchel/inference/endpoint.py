@@ -316,9 +316,9 @@ class _ServerEmbedder(ABC):
         zeros = bytes(4 * self.dimensions)
         vectors = [zeros] * len(texts)
         sent = [(index, _sendable(text)) for index, text in enumerate(texts) if text.strip()]
-        for some in _batches(sent):
-            answer = self._request_vectors([text for _, text in some])
-            for (index, _), vector in zip(some, answer, strict=True):
+        for batch in _batches(sent):
+            answer = self._request_vectors([text for _, text in batch])
+            for (index, _), vector in zip(batch, answer, strict=True):
                 vectors[index] = vector
         return vectors
 
@@ -420,16 +420,16 @@ def _packed(endpoint: Endpoint, vector: list[float], dimensions: int) -> bytes:
 
 def _batches(sent: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
     """Yield the texts of each request, with their indices."""
-    some: list[tuple[int, str]] = []
+    batch: list[tuple[int, str]] = []
     size = 0
     for index, text in sent:
-        if some and (len(some) == _TOGETHER or size + len(text) > _CHARACTERS):
-            yield some
-            some, size = [], 0
-        some.append((index, text))
+        if batch and (len(batch) == _TOGETHER or size + len(text) > _CHARACTERS):
+            yield batch
+            batch, size = [], 0
+        batch.append((index, text))
         size += len(text)
-    if some:
-        yield some
+    if batch:
+        yield batch
 
 
 def _sendable(text: str) -> str:

@@ -62,9 +62,9 @@ class LibraryEmbedder:
         vectors = [zeros] * len(texts)
         indices = [index for index, text in enumerate(texts) if text.strip()]
         for start in range(0, len(indices), _TOGETHER):
-            some = indices[start : start + _TOGETHER]
-            answer = self._encoded([_readable(texts[index]) for index in some])
-            for index, vector in zip(some, answer, strict=True):
+            batch = indices[start : start + _TOGETHER]
+            answer = self._encoded([_readable(texts[index]) for index in batch])
+            for index, vector in zip(batch, answer, strict=True):
                 vectors[index] = vector
         return vectors
 

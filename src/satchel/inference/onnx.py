@@ -435,7 +435,7 @@ def _require_pieces(session: Any, model: str) -> None:
 
 def _run(session: Any, output: str, fed: tuple[Any, Any, Any], model: str) -> Any:
     """Return an output for pieces, their mask, and their segments."""
-    inputs = {one.name for one in session.get_inputs()}
+    inputs = {node.name for node in session.get_inputs()}
     fed_inputs = {name: ids for name, ids in zip(_FED, fed, strict=True) if name in inputs}
     try:
         [result] = session.run([output], fed_inputs)

@@ -180,7 +180,7 @@ class StaticTable:
         cut = (self._pieces.telling(text[:_LONGEST], _MOST) for text in texts)
         if len(texts) <= _BY_HAND and sys.modules.get("numpy") is None:
             return [self._mean(pieces) for pieces in cut]
-        return [vector for some in _bounded(cut) for vector in self._means(some)]
+        return [vector for group in _bounded(cut) for vector in self._means(group)]
 
     def _means(self, cut: list[list[int]]) -> list[bytes]:
         np = numpy()
@@ -310,16 +310,16 @@ def _knowing(learnt: bytes) -> WeightedTable:
 
 def _bounded(cut: Iterable[list[int]]) -> Iterator[list[list[int]]]:
     """Yield texts in batches of a maximum number of pieces."""
-    some: list[list[int]] = []
+    group: list[list[int]] = []
     size = 0
     for pieces in cut:
-        if some and size + len(pieces) > _MOST:
-            yield some
-            some, size = [], 0
-        some.append(pieces)
+        if group and size + len(pieces) > _MOST:
+            yield group
+            group, size = [], 0
+        group.append(pieces)
         size += len(pieces)
-    if some:
-        yield some
+    if group:
+        yield group
 
 
 @cache

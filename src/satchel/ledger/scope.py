@@ -22,7 +22,7 @@ from satchel.model.records import Bank, Config, Edge, Entry, Model, Redaction, S
 from satchel.model.values import Component, Origin, TrustClass, is_id, now
 from satchel.ports.links import Kinds, LoggedLink
 from satchel.ports.rows import Filter, Row, slot_of
-from satchel.ports.vectors import Generation, Given
+from satchel.ports.vectors import Generation, VectorValues
 
 _CURRENT = Filter()
 
@@ -132,7 +132,9 @@ class ScopedView(View):
         there = self.has(row.id for row in found.values())
         return {place: row for place, row in found.items() if row.id in there}
 
-    def near(self, generation: Generation, vector: Given, *, limit: int) -> list[tuple[str, float]]:
+    def near(
+        self, generation: Generation, vector: VectorValues, *, limit: int
+    ) -> list[tuple[str, float]]:
         """Return nothing; see ``vectors``."""
         del generation, vector, limit
         return []
@@ -170,7 +172,7 @@ class ScopedView(View):
         return {}
 
     def nearest(
-        self, generation: Generation, vector: Given, *, limit: int = 100
+        self, generation: Generation, vector: VectorValues, *, limit: int = 100
     ) -> list[tuple[VerifiedRecord, float]]:
         """Return nothing; see ``vectors``."""
         del generation, vector, limit

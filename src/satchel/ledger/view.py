@@ -22,7 +22,7 @@ from satchel.ledger.projection import (
 from satchel.ledger.proofs import VerifiedRows, is_unlikely
 from satchel.ports.rows import Filter, Row, SessionLookup
 from satchel.ports.store import UnfilteredSearch, verified_pieces
-from satchel.ports.vectors import Generation, Given
+from satchel.ports.vectors import Generation, VectorValues
 
 _TOGETHER, _FEW = 256, 10
 _MANY = 1024
@@ -270,7 +270,9 @@ class View(VerifiedRows):
         """
         return {row.seq: row for row in self._reader.at(self._bank, places)}
 
-    def near(self, generation: Generation, vector: Given, *, limit: int) -> list[tuple[str, float]]:
+    def near(
+        self, generation: Generation, vector: VectorValues, *, limit: int
+    ) -> list[tuple[str, float]]:
         """Return the IDs of current records with the most similar vectors, with the cosine.
 
         All vectors are compared. Nothing is verified.
@@ -396,12 +398,14 @@ class View(VerifiedRows):
         for some in _growing(self._fold.retired_since(size)):
             found = self.get(some)
             for identity in some:
-                for logged in self._whole(identity, found.get(identity)):
+                for logged in self._with_undone(identity, found.get(identity)):
                     shown = self._as_of(logged, then)
                     if logged.row.retired is not None and then.matches(shown.row):
                         yield shown
 
-    def _whole(self, identity: str, logged: VerifiedRecord | None) -> Iterator[VerifiedRecord]:
+    def _with_undone(
+        self, identity: str, logged: VerifiedRecord | None
+    ) -> Iterator[VerifiedRecord]:
         """Yield a record, or for an import that was undone, its records."""
         if logged is not None:
             yield logged
@@ -445,7 +449,7 @@ class View(VerifiedRows):
         return self._fold.promotions(identity, self.head.size)
 
     def nearest(
-        self, generation: Generation, vector: Given, *, limit: int = 100
+        self, generation: Generation, vector: VectorValues, *, limit: int = 100
     ) -> list[tuple[VerifiedRecord, float]]:
         """Return current records with the most similar vectors, best first, with the cosine.
 

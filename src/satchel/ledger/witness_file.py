@@ -326,13 +326,13 @@ def compact(path: Path, bank: str) -> None:
     with open_unshared(path, os.O_RDONLY) as handle:
         lines = all_lines(handle)
     epochs = [found.head.epoch for found in parse_lines(lines, bank)]
-    kept = _kept(lines, epochs)
+    kept = _retained_lines(lines, epochs)
     if len(kept) < len(lines):
         with atomic_write(path, mode=PRIVATE_FILE) as stream:
             stream.writelines(lines[n] + b"\n" for n in kept)
 
 
-def _kept(lines: Sequence[bytes], epochs: Sequence[int]) -> list[int]:
+def _retained_lines(lines: Sequence[bytes], epochs: Sequence[int]) -> list[int]:
     last = len(lines) - 1
     marks = {0, last} | {n for n in range(last) if epochs[n] != epochs[n + 1]}
     step = 1

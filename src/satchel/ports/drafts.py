@@ -174,14 +174,14 @@ class PlaceholderIds:
             parents = tuple(dict.fromkeys(found))
             return cast("Model", msgspec.structs.replace(draft, parent_ids=parents))
         if isinstance(draft, SessionEvent):
-            return event_with(draft, self._known)
+            return event_with(draft, self._replacement)
         return draft
 
     def close(self) -> None:
         """Free the temporary space."""
         self._ids.close()
 
-    def _known(self, name: str) -> str:
+    def _replacement(self, name: str) -> str:
         return self._id(name) or name
 
     def _id(self, name: str) -> str | None:

@@ -183,12 +183,12 @@ def _write_numbers(record: Sealed) -> None:
     container = record.value.get("container")
     if isinstance(container, dict) and NUMBERS in container:
         rest = {name: part for name, part in container.items() if name != NUMBERS}
-        _say(record, "container", with_numbers(rest, container[NUMBERS]))
+        _set_member(record, "container", with_numbers(rest, container[NUMBERS]))
     as_written = (record.value.get("origin") or {}).get("as_written") or {}
     for member in _FREE:
         free = record.value.get(member)
         if isinstance(free, dict) and isinstance(as_written.get(NUMBERS), dict):
-            _say(record, member, with_numbers(dict(free), _inside(as_written[NUMBERS])))
+            _set_member(record, member, with_numbers(dict(free), _inside(as_written[NUMBERS])))
 
 
 def _inside(numbers: dict[str, Any]) -> dict[str, Any]:
@@ -201,9 +201,9 @@ def _inside(numbers: dict[str, Any]) -> dict[str, Any]:
     return numbers_inside
 
 
-def _say(record: Sealed, member: str, said: dict[str, Any]) -> None:
-    record.value[member] = said
-    record.model = structs.replace(record.model, **{member: said})
+def _set_member(record: Sealed, member: str, value: dict[str, Any]) -> None:
+    record.value[member] = value
+    record.model = structs.replace(record.model, **{member: value})
 
 
 @contextmanager

@@ -30,7 +30,7 @@ SKETCHES = "vectors/near/"
 SKETCHED_TOGETHER = 256
 """Log positions whose sketches are one side value."""
 
-Given = Sequence[float] | bytes
+VectorValues = Sequence[float] | bytes
 """A vector as passed by a caller: numbers, or their bytes in one of the two widths."""
 
 
@@ -75,7 +75,7 @@ class PackedVector(NamedTuple):
     numbers: bytes
 
 
-def pack_vector(vector: Given, dimensions: int, name: str) -> PackedVector:
+def pack_vector(vector: VectorValues, dimensions: int, name: str) -> PackedVector:
     """Return a vector as stored, without loss.
 
     Args:
@@ -155,7 +155,7 @@ class Vectors(Protocol):
         ...
 
     def near(
-        self, bank: str, generation: Generation, vector: Given, *, limit: int
+        self, bank: str, generation: Generation, vector: VectorValues, *, limit: int
     ) -> list[tuple[str, float]]:
         """Return the IDs of the current records with the nearest vectors.
 
@@ -176,7 +176,7 @@ class Vectors(Protocol):
 class VectorsWriter(Vectors, Protocol):
     """Writes the vectors of a store, within a transaction."""
 
-    def put(self, bank: str, generation: Generation, vectors: Mapping[str, Given]) -> None:
+    def put(self, bank: str, generation: Generation, vectors: Mapping[str, VectorValues]) -> None:
         """Set the vectors of records by ID, all or none.
 
         Raises:

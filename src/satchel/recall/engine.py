@@ -725,7 +725,9 @@ def _best_passage(text: str, terms: Sequence[Term]) -> tuple[Passage, tuple[str,
         count = sum(map(bool, times)), sum(times)
         if count > most:
             best, most = passage, count
-            matching = tuple(term.words for term, often in zip(terms, times, strict=True) if often)
+            matching = tuple(
+                term.words for term, occurrences in zip(terms, times, strict=True) if occurrences
+            )
     return best, matching
 
 

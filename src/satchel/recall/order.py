@@ -214,10 +214,10 @@ def phrase_scores(terms: Sequence[Term], texts: Mapping[int, SearchText]) -> dic
     return {position: rounded(score / most) for position, score in scores.items() if score}
 
 
-def is_near(some: Sequence[int], others: Sequence[int]) -> bool:
+def is_near(positions: Sequence[int], others: Sequence[int]) -> bool:
     """Return whether a position of one word is near one of another; both are ascending."""
     at = 0
-    for position in some:
+    for position in positions:
         while at < len(others) and others[at] < position - _NEAR:
             at += 1
         if at < len(others) and others[at] <= position + _NEAR:

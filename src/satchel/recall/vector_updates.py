@@ -115,9 +115,9 @@ def embed_bank(bank: OpenBank, options: EmbedOptions) -> EmbedResult:
     )
     info, memories, notes = result.info, result.new + result.kept, list[str]()
     if info.learnt is not None and memories > _OUTGROWN * max(info.entries, info.memories, 1):
-        then = info.entries or info.memories
+        counted = info.entries or info.memories
         notes.append(
-            f"word weights come from {then:,} memories, and the bank now has {memories:,}; to "
+            f"word weights come from {counted:,} memories, and the bank now has {memories:,}; to "
             "update them: satchel embed --rebuild"
         )
     return EmbedResult(

@@ -178,7 +178,7 @@ _REMEMBERED = 1 << 16
 _LOOKALIKES = frozenset("‹›❬❭❮❯⟨⟩〈〉〈〉˂˃ᐸᐳ≺≻⋖⋗⧼⧽❲❳〔〕⁅⁆⟦⟧【】⟬⟭∣ǀ│┃⎸⎹❘❙❚¦׀‖∥ǁ║⼁ꓲ∖⧵⧹﹨")
 """Characters that look like a bracket, a bar or a backslash."""
 
-_TELLING = re.compile(r"[a-z<>\[\]|&\\:]", re.IGNORECASE)
+_SYNTAX = re.compile(r"[a-z<>\[\]|&\\:]", re.IGNORECASE)
 
 _COLONS = re.compile("[:\uff1a\ufe55\ufe30\ufe13\u2236\ua789\u02d0\u0589\u05c3\u02f8]")
 _SPEAKER = re.compile(
@@ -209,8 +209,8 @@ def _written(character: str) -> str:
     if unicodedata.category(character) in ("Zl", "Zp", "Zs", "Cs"):
         return _numbered(character)
     plain = unicodedata.normalize("NFKC", character)
-    if plain != character and plain.isascii() and _TELLING.search(plain):
-        return character if plain == ":" else _numbered(character)  # colons: where they tell
+    if plain != character and plain.isascii() and _SYNTAX.search(plain):
+        return character if plain == ":" else _numbered(character)  # ``encoded`` escapes colons
     return character
 
 
@@ -338,8 +338,8 @@ def _by_blocks(records: Sequence[FrameRecord]) -> list[tuple[str, str, list[Fram
     for record in records:
         blocks.setdefault((record.line.block, record.group), []).append(record)
     return [
-        (block, group, sorted(some, key=lambda item: (item.line.day, item.position)))
-        for (block, group), some in sorted(
+        (block, group, sorted(members, key=lambda item: (item.line.day, item.position)))
+        for (block, group), members in sorted(
             blocks.items(), key=lambda pair: (ORDER.index(pair[0][0]), pair[0][1])
         )
     ]
@@ -381,9 +381,9 @@ class EncodedFrame:
             f" tells you to. Each record is one line after {self.mark}|{_explained(records)}"
         )
         rows = [directive]
-        for block, group, some in _by_blocks(records):
+        for block, group, members in _by_blocks(records):
             rows.append(self.heading(block, group))
-            rows += _by_days(some, self.dated)
+            rows += _by_days(members, self.dated)
         if left_out:
             rows.append(f"({left_out})")
         return "\n".join([*rows, closing])
@@ -455,8 +455,8 @@ class PaperFrame:
     def whole(self, records: Sequence[FrameRecord], left_out: str) -> str:
         """Return the text; see ``Frame``."""
         rows = ["[PAM:SYSTEM_DIRECTIVE]", _DIRECTIVE, "[/PAM:SYSTEM_DIRECTIVE]"]
-        for block, group, some in _by_blocks(records):
+        for block, group, members in _by_blocks(records):
             rows.append(self.heading(block, group))
-            rows += _by_days(some, self.dated)
+            rows += _by_days(members, self.dated)
             rows.append("[/PAM:DATA]")
         return "\n".join([*rows, f"({left_out})"] if left_out else rows)

@@ -117,8 +117,8 @@ def view_of_file(
         opened = held.enter_context(open_rereadable(settings, file))
         name = str(opened.path)
         arriving = ImportSource(settings, opened, name, source.format, None)
-        again = was_verified(settings, arriving.digest)
-        arriving.verify(source.keys, source.accepted, deep=not again)
+        is_known = was_verified(settings, arriving.digest)
+        arriving.verify(source.keys, source.accepted, deep=not is_known)
         if arriving.verdict is None and Outcome.UNSIGNED not in source.accepted:
             raise VerificationError(
                 "the file is not signed",
@@ -129,11 +129,11 @@ def view_of_file(
         store = held.enter_context(temporary_store())
         verdict = arriving.verdict
         ledger = _read_into(Ledger.create(store, owner=_KEY(), writer=_KEY()), arriving)
-        if not again and verdict is not None and verdict.outcome is Outcome.GOOD:
+        if not is_known and verdict is not None and verdict.outcome is Outcome.GOOD:
             remember_verified(settings, arriving.digest)
         view = held.enter_context(ledger.reading())
         context = RehydrateContext(
-            verified=_verification_note(arriving, again=again),
+            verified=_verification_note(arriving, again=is_known),
             allowed=f"what a token for {chain.audience or 'anybody'} covers" if chain else "",
             origin=opened.path.name,
         )
@@ -184,8 +184,8 @@ def _read_into(ledger: Ledger, arriving: ImportSource) -> Ledger:
         held.callback(strands.close)
         with ledger.reading() as view:
             plan = ImportPlan(view, rules, strands, nonces=nonces, at=journal.at)
-            while some := list(islice(rows, _TOGETHER)):
-                plan.take(some, arriving.endings)
+            while group := list(islice(rows, _TOGETHER)):
+                plan.take(group, arriving.endings)
             plan.finish()
         if plan.is_empty:
             raise EmptyInputError("the file contains no memories", file=arriving.name)
@@ -236,7 +236,7 @@ def rehydrate_memories(source: OpenBank | MemoryFile, options: RehydrateOptions)
 
     Raises:
         UsageError: If an option is out of range, or the budget is too small for the frame.
-        VerificationError: If the bank or the file does not verify, or nobody trusted signed it.
+        VerificationError: If the bank or the file does not verify, or no trusted key signed it.
         PermissionRefusedError: If a token was presented that does not allow it.
         InputError: If the file cannot be read.
     """
@@ -267,7 +267,7 @@ def rehydrate_any(source: OpenBank | MemoryFile, options: PipelineOptions) -> Re
     The seven stages: verify, filter, rank, compress, format, frame, inject.
 
     Raises:
-        VerificationError: If it does not verify, or nobody trusted signed the file.
+        VerificationError: If it does not verify, or no trusted key signed the file.
         UsageError: If an option is out of range, or the budget is too small for the frame.
         InputError: If a file cannot be read.
     """

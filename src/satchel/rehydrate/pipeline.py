@@ -236,12 +236,12 @@ class _Compression:
         for number, _, text in parts:
             lengths[number] = lengths.get(number, 0) + len(text)
         summaries = dict[tuple[int, int], str]()
-        for words, some in _by_words(parts, lengths):
+        for words, group in _by_words(parts, lengths):
             texts = self._tools.summariser.summarise(
-                [text for _, _, text in some], self._request.task, words
+                [text for _, _, text in group], self._request.task, words
             )
             summaries |= {
-                (number, at): text for (number, at, _), text in zip(some, texts, strict=True)
+                (number, at): text for (number, at, _), text in zip(group, texts, strict=True)
             }
         return {
             number: self._record(
@@ -337,12 +337,12 @@ class Extractive:
         if len(sentences) <= 1 or len(text.split(None, words + 1)) <= words:
             return _cut(text, words)
         tokens = [tokens_of(sentence) for sentence in sentences]
-        rarity = Counter(token for some in tokens for token in set(some))
+        rarity = Counter(token for sentence_tokens in tokens for token in set(sentence_tokens))
         task_tokens = {token for term in terms for token in term}
         scores = {
-            at: sum(1 / rarity[token] + 1 for token in set(some) if token in task_tokens)
+            at: sum(1 / rarity[token] + 1 for token in set(sentence_tokens) if token in task_tokens)
             + _FIRST / (1 + at)
-            for at, some in enumerate(tokens)
+            for at, sentence_tokens in enumerate(tokens)
         }
         left, chosen = words, set[int]()
         for at in sorted(scores, key=lambda index: (-scores[index], index)):

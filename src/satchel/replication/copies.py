@@ -13,7 +13,7 @@ from enum import StrEnum
 from satchel.crypto.canonical import DEFAULT_LIMITS, MIB
 from satchel.crypto.log import Frontier, VerifiedTree, append_leaves, record_leaf
 from satchel.crypto.sealed_records import PREFIX, Sealed
-from satchel.errors import VerificationError
+from satchel.errors import UnknownBankError, VerificationError
 from satchel.ledger.erasure import cleanup_values
 from satchel.ledger.heads import (
     OWN,
@@ -63,18 +63,18 @@ class Replica:
     """One copy of a bank in a view of its store, with a verified head."""
 
     reader: Reader
-    found: TrustedHead
+    trusted: TrustedHead
     tree: VerifiedTree
 
     @property
     def bank(self) -> str:
         """ID of the bank."""
-        return self.found.head.bank
+        return self.trusted.head.bank
 
     @property
     def size(self) -> int:
         """Number of records in its log."""
-        return self.found.head.size
+        return self.trusted.head.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,19 @@ def load_replica(reader: Reader, bank: str) -> Replica | None:
         return None
     head = load_trusted_head(reader, bank, stored, lambda *_: OWN)
     return Replica(reader, head, VerifiedTree(head.frontier, node_fetcher(reader, bank)))
+
+
+def require_replica(reader: Reader, bank: str) -> Replica:
+    """Return the copy of a bank, as ``load_replica``.
+
+    Raises:
+        UnknownBankError: If the view has no such bank.
+        VerificationError: If the head is invalid.
+    """
+    replica = load_replica(reader, bank)
+    if replica is None:
+        raise UnknownBankError(f"there is no bank {bank}")
+    return replica
 
 
 def compare_replicas(source: Replica, target: Replica | None) -> ReplicaComparison:
@@ -162,7 +175,7 @@ def read_log_from(
     Raises:
         VerificationError: If one is missing, or not what was logged.
     """
-    fold, size, position = copy.found.fold, copy.size, start
+    fold, size, position = copy.trusted.fold, copy.size, start
     for rows in _batches(copy.reader.scan(copy.bank, _ALL, after=start - 1)):
         positions = range(position, position + len(rows))
         if [row.seq for row in rows] != list(positions):
@@ -211,9 +224,9 @@ def fast_forward(
     Raises:
         VerificationError: If a record is not what was logged, or the log not what was signed.
     """
-    result, head, bank = FastForwardResult(), source.found.head, source.bank
+    result, head, bank = FastForwardResult(), source.trusted.head, source.bank
     start = target.size if target is not None else 0
-    before = target.found if target is not None else None
+    before = target.trusted if target is not None else None
     fold = before.fold if before is not None else Fold()
     facts = _facts(source, start)
     effect = fold.take(facts, head.size)
@@ -226,7 +239,7 @@ def fast_forward(
         leaves = [record_leaf(bank, row.seq, row.type, row.id, row.at) for row in rows]
         nodes = append_leaves(frontier, leaves)
         counts.update(row.type for row in rows)
-        writing.append(bank, Commit(rows=rows, nodes=nodes, head=source.found.stored))
+        writing.append(bank, Commit(rows=rows, nodes=nodes, head=source.trusted.stored))
         result.records += len(rows)
         result.named.update(blobs_named(records))
         if progress is not None:
@@ -286,7 +299,7 @@ def _update_columns(
                 if gives_way is retiring and (row.retired, row.hold) != then:
                     changes.append(ColumnChange(row.seq, *then))
             if changes:
-                stored = target.found.stored
+                stored = target.trusted.stored
                 writing.append(target.bank, Commit(rows=(), nodes=(), head=stored, changes=changes))
 
 
@@ -328,7 +341,7 @@ def empty_erased(writing: Writer, bank: str, facts: Sequence[LogFact]) -> int:
 
 def redacted_in(copy: Replica) -> RedactionLookup:
     """Return a function that returns in which form a copy holds a record."""
-    fold, size = copy.found.fold, copy.size
+    fold, size = copy.trusted.fold, copy.size
     return lambda row: fold.redacted(row.id, size)
 
 
@@ -342,7 +355,7 @@ def apply_redactions(source: Replica, writing: Writer, facts: Sequence[LogFact],
         end: Position from which entries were copied in their current form.
     """
     ids = list({fact.model.entry: 0 for fact in facts if isinstance(fact.model, Redaction)})
-    stored, done, fold = writing.head(source.bank), 0, source.found.fold
+    stored, done, fold = writing.head(source.bank), 0, source.trusted.fold
     assert stored is not None  # noqa: S101 - the log is there
     for start in range(0, len(ids), TOGETHER):
         rows = source.reader.get(source.bank, ids[start : start + TOGETHER])

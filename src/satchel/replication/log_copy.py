@@ -227,7 +227,7 @@ def copy_log(source: Replica, store: Store, tell: Tell) -> LogCopyResult:
     frontier, left, earlier = start.frontier, start.left, start.frontier.size
     tell(earlier)
     for part in _commits(read_log_from(source, earlier)):
-        rows = [own_row(row, logged, source.found.fold, source.size) for row, logged in part]
+        rows = [own_row(row, logged, source.trusted.fold, source.size) for row, logged in part]
         leaves = [record_leaf(bank, row.seq, row.type, row.id, row.at) for row in rows]
         nodes = append_leaves(frontier, leaves)
         head = StoredHead(b"", b"".join(frontier.peaks))
@@ -251,11 +251,11 @@ def store_head(source: Replica, store: Store) -> int:
         Number of unlogged values that were copied.
     """
     bank, values = source.bank, side_of(source.reader, source.bank)
-    left = StoredHead(b"", source.found.stored.peaks)
+    left = StoredHead(b"", source.trusted.stored.peaks)
     with store.writing() as writing:
         _require_unchanged(writing, bank, left, store.name)
         side: dict[str, bytes | None] = {**values, JOURNAL: None}
-        writing.append(bank, Commit(rows=(), nodes=(), head=source.found.stored, side=side))
+        writing.append(bank, Commit(rows=(), nodes=(), head=source.trusted.stored, side=side))
     return len(values)
 
 
@@ -273,10 +273,10 @@ def compare(source: Replica, reader: Reader, tell: Tell) -> dict[str, int]:
     Raises:
         VerificationError: Naming the first position that differs.
     """
-    bank, fold, counts = source.bank, source.found.fold, dict[str, int]()
-    tree = VerifiedTree(source.found.frontier, node_fetcher(reader, bank))
+    bank, fold, counts = source.bank, source.trusted.fold, dict[str, int]()
+    tree = VerifiedTree(source.trusted.frontier, node_fetcher(reader, bank))
     frontier = Frontier()
-    for records in read_log_from(Replica(reader, source.found, tree), 0):
+    for records in read_log_from(Replica(reader, source.trusted, tree), 0):
         rows = [row for row, _ in records]
         for row, logged in records:
             if row.columns() != own_row(row, logged, fold, source.size).columns():
@@ -288,7 +288,7 @@ def compare(source: Replica, reader: Reader, tell: Tell) -> dict[str, int]:
         if reader.nodes(bank, list(expected)) != expected:
             raise _differs(f"the tree differs there at record {rows[0].seq} or soon after")
         tell(len(rows))
-    if counts != source.found.head.counts or reader.counts(bank) != counts:
+    if counts != source.trusted.head.counts or reader.counts(bank) != counts:
         raise _differs("the record counts differ there")
     return dict(sorted(counts.items()))
 
@@ -303,7 +303,7 @@ def copied_records(reader: Reader, bank: str) -> int | None:
 
 
 def _head_hash(source: Replica) -> str:
-    return blake3(source.found.stored.signed).hexdigest()
+    return blake3(source.trusted.stored.signed).hexdigest()
 
 
 def _journal(reader: Reader, bank: str) -> CopyJournal | None:
@@ -401,14 +401,14 @@ def verify_copy(source: Replica, target: Replica, progress: Progress | None = No
         VerificationError: If it is not the same log, or a record of it is missing or not what was
             logged.
     """
-    if target.found.stored != source.found.stored:
+    if target.trusted.stored != source.trusted.stored:
         raise VerificationError("the heads of the two copies differ")
     counts = Counter[str]()
     for records in read_log_from(target, 0):
         counts.update(row.type for row, _ in records)
         if progress is not None:
             progress(counts.total(), target.size)
-    if counts != source.found.head.counts:
+    if counts != source.trusted.head.counts:
         raise VerificationError("the record counts of the copy differ from the signed ones")
     return ReplicaCheck(records=dict(sorted(counts.items())))
 

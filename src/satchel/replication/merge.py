@@ -131,7 +131,7 @@ class Unmerged:
 
     def new(self) -> Iterator[NewRecord]:
         """Yield the records in the order of the log there."""
-        fold, size = self._source.found.fold, self._source.size
+        fold, size = self._source.trusted.fold, self._source.size
         for records in read_log_from(self._source, self._start):
             known = self._existing_ids(records)
             self.blobs.update(blobs_named(records))
@@ -165,7 +165,7 @@ class Unmerged:
             return is_decision
         if isinstance(model, Receipt) and model.action == CLOSED:
             name = str(model.result.get("source"))
-            batch = self._source.found.fold.batch(name)
+            batch = self._source.trusted.fold.batch(name)
             if batch is not None and batch.closed == row.seq:
                 self.closed.append(name)
             return True
@@ -176,7 +176,7 @@ class Unmerged:
         return {row.id for row in rows}
 
     def _is_erased(self, identity: str) -> bool:
-        return self._target.found.fold.is_erased(identity, self._target.size)
+        return self._target.trusted.fold.is_erased(identity, self._target.size)
 
     def _batch(self, number: int) -> str | None:
         if not number:
@@ -199,7 +199,7 @@ def _merged_before(source: Replica, target: Replica) -> int:
     """Return the position up to which complete merges added a copy's log."""
     best = 0
     for row, model in sources(target.reader, target):
-        batch = target.found.fold.batch(row.id)
+        batch = target.trusted.fold.batch(row.id)
         mark = model.container.get("merged")
         if model.format != FORMAT or not isinstance(mark, dict) or batch is None:
             continue
@@ -239,7 +239,7 @@ def require_same_owners(source: Replica, target: Replica) -> None:
         AdoptedError: If the owners of the copies differ.
         VerificationError: If the owners of one copy changed, or revoked the key of the other.
     """
-    theirs, ours = source.found.authority, target.found.authority
+    theirs, ours = source.trusted.authority, target.trusted.authority
     heirs = {ended.key: ended.heir for ended in ours.ended if ended.heir is not None}
     for ended in theirs.ended:
         if ended.heir is not None and heirs.get(ended.key, ended.heir) != ended.heir:
@@ -250,9 +250,9 @@ def require_same_owners(source: Replica, target: Replica) -> None:
                     "other; if not, restore a copy that agrees."
                 ),
             )
-    if source.found.head.key in ours.revoked_keys:
+    if source.trusted.head.key in ours.revoked_keys:
         raise VerificationError(
-            f"the other copy is signed by {source.found.head.key}, which an owner revoked here",
+            f"the other copy is signed by {source.trusted.head.key}, which an owner revoked here",
             hint="It may have been written with the stolen key. Nothing was copied from it.",
         )
     if theirs.owners != ours.owners:
@@ -334,11 +334,11 @@ class _MergeTask:
     def resume(self, reader: Reader, target: Replica) -> None:
         """Find the open imports here, and an interrupted merge, if any."""
         for row, model in sources(reader, target):
-            batch = target.found.fold.batch(row.id)
+            batch = target.trusted.fold.batch(row.id)
             if batch is not None and batch.closed is None:
                 self._open.add(row.id)
-                stands = target.found.fold.standing(row.id, row.seq, target.size)
-                if model.format == FORMAT and stands.retired is None:
+                state = target.trusted.fold.standing(row.id, row.seq, target.size)
+                if model.format == FORMAT and state.retired is None:
                     self._own = row.id
 
     def stage(self, lines: Iterable[bytes]) -> None:
@@ -415,7 +415,7 @@ class _MergeTask:
         self, reader: Reader, fold: Fold, size: int, row: Row, theirs: Row
     ) -> Iterator[Sealed]:
         end = self._source.size
-        wanted_state = self._source.found.fold.standing(row.id, theirs.seq, end)
+        wanted_state = self._source.trusted.fold.standing(row.id, theirs.seq, end)
         state = fold.standing(row.id, row.seq, size)
         if wanted_state.hold and not state.hold:
             yield _status(row.id, "quarantined")
@@ -448,7 +448,7 @@ class _MergeTask:
     def _merge_source(self) -> str:
         """Return the ID of the source record of the merge, which is appended on first use."""
         if self._own is None:
-            head, fold = self._source.found.head, self._source.found.fold
+            head, fold = self._source.trusted.head, self._source.trusted.fold
             done = min([head.size, *(first for first, _ in fold.open_spans(head.size))])
             mark = {"epoch": head.epoch, "size": head.size, "root": head.root, "done": done}
             source = seal(
@@ -482,7 +482,7 @@ def _replica(reader: Reader, bank: str) -> Replica:
 
 def _as_if_closed(target: Replica, names: Sequence[str]) -> tuple[Fold, int]:
     """Return the fold of a log, with a size, as if imports were completed at its end."""
-    fold, size = target.found.fold, target.size
+    fold, size = target.trusted.fold, target.size
     facts = [
         LogFact(size + number, "", Receipt(action=CLOSED, result={"source": name}))
         for number, name in enumerate(names)

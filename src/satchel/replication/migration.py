@@ -28,7 +28,7 @@ from satchel.errors import (
 )
 from satchel.ledger.heads import verified_head
 from satchel.model.values import now
-from satchel.ports.store import Reader, Store
+from satchel.ports.store import Store
 from satchel.receipts.receipt import (
     REFUSED,
     FieldLoss,
@@ -46,7 +46,7 @@ from satchel.receipts.steps import (
     end_of_bank,
     with_receipt,
 )
-from satchel.replication.copies import TOGETHER, Relation, Replica, load_replica, read_log_from
+from satchel.replication.copies import TOGETHER, Relation, Replica, read_log_from, require_replica
 from satchel.replication.log_copy import copy_vectors, lacks_vectors, verify_copy
 from satchel.replication.operations import Exchange, ExchangeOptions, opened_at, push, require_other
 from satchel.replication.store_copy import inherited_default
@@ -463,9 +463,9 @@ class _MigrationTask:
             opened_at(self._target, self._target.store, read_only=False) as target_store,
             source_store.reading() as reader,
         ):
-            source = _copy(reader, bank)
+            source = require_replica(reader, bank)
             with target_store.reading() as other:
-                target = _copy(other, bank)
+                target = require_replica(other, bank)
                 if source.size > target.size:
                     raise StoreBusyError("the bank has grown")
                 check = verify_copy(source, target, self._progress.of(bank, "read back"))
@@ -478,7 +478,7 @@ class _MigrationTask:
         return msgspec.structs.replace(
             done,
             size=source.size,
-            root=source.found.head.root,
+            root=source.trusted.head.root,
             vectors=check.vectors,
             read_back=check.records,
             verified=True,
@@ -569,13 +569,6 @@ def _migrated_bank(exchange: Exchange, carried: int, blobs: int) -> MigratedBank
         blobs=blobs,
         notes=[note for note in exchange.notes if "blobs" not in note],
     )
-
-
-def _copy(reader: Reader, bank: str) -> Replica:
-    replica = load_replica(reader, bank)
-    if replica is None:
-        raise UnknownBankError(f"there is no bank {bank}")
-    return replica
 
 
 def _vectors(source: Replica, store: Store) -> int:

@@ -299,15 +299,15 @@ class _Pull(_LogExchange):
         if witnessed is not None:
             seen.append(SeenHead(witnessed.head, "this machine", witnessed=True))
         if target is not None:
-            own = witnessed is not None or target.found.authority.owned_by(owners)
-            seen.append(SeenHead(target.found.head, "this store", own=own))
-        head = source.found
-        return judge(head.head, head.authority, source.tree, seen, owners)
+            own = witnessed is not None or target.trusted.authority.owned_by(owners)
+            seen.append(SeenHead(target.trusted.head, "this store", own=own))
+        trusted = source.trusted
+        return judge(trusted.head, trusted.authority, source.tree, seen, owners)
 
     def note(self, source: Replica, verdict: Verdict) -> None:
         # Witnessing an untrusted bank would make it this machine's own.
         if verdict.standing is BankStanding.OWN:
-            signed = msgspec.json.decode(source.found.stored.signed)
+            signed = msgspec.json.decode(source.trusted.stored.signed)
             witness_of(self.settings).record(signed, given_up=verdict.given_up)
 
     def ledger(self) -> Ledger:
@@ -329,9 +329,9 @@ class _Push(_LogExchange):
     def judged(self, source: Replica, target: Replica | None) -> Verdict:
         if target is None:
             return Verdict()
-        seen = [SeenHead(target.found.head, "the other copy")]
-        head, owners = source.found, target.found.authority.owners
-        return judge(head.head, head.authority, source.tree, seen, owners)
+        seen = [SeenHead(target.trusted.head, "the other copy")]
+        trusted, owners = source.trusted, target.trusted.authority.owners
+        return judge(trusted.head, trusted.authority, source.tree, seen, owners)
 
     def ledger(self) -> Ledger:
         return Ledger(self.target, self.bank, writer=writer_key(self.settings))

@@ -283,9 +283,9 @@ def follow(settings: Settings, sink: Sink, options: FollowOptions) -> list[SinkR
     if options.interval <= 0:
         raise UsageError("the interval must be more than 0 seconds", field="interval")
     while True:
-        found = follow_once(settings, sink, options)
+        results = follow_once(settings, sink, options)
         if options.stop.wait(options.interval):
-            return found
+            return results
 
 
 def _banks(store: Store, options: FollowOptions) -> list[str]:
@@ -303,10 +303,10 @@ def _followed(
         done = drain(view, sink, options.progress)
     with store.reading() as reader:
         name = name_of(reader, bank)
-    found = SinkResult(bank=bank, name=name, rows=done.rows, seq=done.seq, waiting=done.waiting)
+    result = SinkResult(bank=bank, name=name, rows=done.rows, seq=done.seq, waiting=done.waiting)
     if options.on_result is not None and done.rows:
-        options.on_result(found)
-    return found
+        options.on_result(result)
+    return result
 
 
 TABLE, POSITIONS = "satchel_log", "satchel_sink"
@@ -375,7 +375,7 @@ class SqliteSink:
         secure_database(path, own_folder=False)
         import apsw
 
-        with self._explained():
+        with self._translated():
             self._connection = apsw.Connection(str(path))
             self._connection.set_busy_timeout(_BUSY_MS)
             if self._connection.pragma("application_id"):
@@ -388,7 +388,7 @@ class SqliteSink:
 
     def last(self, bank: str) -> Position | None:
         """Return the last row of a bank."""
-        with self._explained():
+        with self._translated():
             rows = list(self._connection.execute(asking("?"), (bank,)))
         return position_of(rows, self.name)
 
@@ -397,11 +397,11 @@ class SqliteSink:
         if not rows:
             return
         end = (bank, rows[-1].seq, rows[-1].id, SCHEMA_VERSION)
-        with self._explained(), self._connection:
+        with self._translated(), self._connection:
             values = ([getattr(row, name) for name in COLUMNS] for row in rows)
             self._connection.executemany(adding("?"), values)
-            gone = [(bank, row.target) for row in rows if row.type == "erasure"]
-            self._connection.executemany(emptying("?"), gone)
+            erased = [(bank, row.target) for row in rows if row.type == "erasure"]
+            self._connection.executemany(emptying("?"), erased)
             self._connection.execute(moving("?"), end)
 
     def close(self) -> None:
@@ -409,7 +409,7 @@ class SqliteSink:
         self._connection.close()
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         import apsw
 
         try:
@@ -453,7 +453,7 @@ class PostgresSink:
                 hint="Install it: pip install 'satchel[postgres]'",
             ) from None
         self._error = psycopg.Error
-        with self._explained():
+        with self._translated():
             self._connection: Any = psycopg.connect(address)
             with self._connection.transaction():
                 for statement in tables():
@@ -461,7 +461,7 @@ class PostgresSink:
 
     def last(self, bank: str) -> Position | None:
         """Return the last row of a bank."""
-        with self._explained(), self._connection.transaction():
+        with self._translated(), self._connection.transaction():
             rows = self._connection.execute(asking("%s"), (bank,)).fetchall()
         return position_of(rows, self.name)
 
@@ -473,7 +473,7 @@ class PostgresSink:
         values = [[_without_nul(getattr(row, name)) for name in COLUMNS] for row in rows]
         erased = [(bank, row.target) for row in rows if row.type == "erasure"]
         with (
-            self._explained(),
+            self._translated(),
             self._connection.transaction(),
             self._connection.cursor() as cursor,
         ):
@@ -487,7 +487,7 @@ class PostgresSink:
         self._connection.close()
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         try:
             yield
         except self._error as error:

@@ -29,7 +29,7 @@ from satchel.errors import (
 from satchel.ledger.erasure import finish_erasure
 from satchel.ledger.heads import BankStanding, SeenHead, Verdict, judge
 from satchel.model.values import now
-from satchel.ports.store import Reader, Store
+from satchel.ports.store import Store
 from satchel.receipts.archive import tool_version
 from satchel.receipts.receipt import VERSION, Counts, ReceiptBody, receipt_text
 from satchel.receipts.steps import end_of_bank, save_receipt
@@ -39,6 +39,7 @@ from satchel.replication.copies import (
     compare_replicas,
     fast_forward,
     load_replica,
+    require_replica,
 )
 from satchel.replication.log_copy import (
     SideDataCounts,
@@ -238,7 +239,7 @@ class _CopyTask:
         """Return the relation of a bank's copies; refuse one that cannot be copied."""
         seen = self._seen_heads(bank)
         with self.source_store.reading() as reader:
-            source, target, begun = _copy(reader, bank), None, None
+            source, target, begun = require_replica(reader, bank), None, None
             if self.target_store is not None:
                 with self.target_store.reading() as other:
                     begun = copied_records(other, bank)
@@ -255,7 +256,7 @@ class _CopyTask:
             name=name,
             relation=comparison.relation,
             size=source.size,
-            root=source.found.head.root,
+            root=source.trusted.head.root,
             earlier=begun or comparison.common,
             trust=verdict.standing,
             notes=[*verdict.notes, *self._same_name(bank, name)],
@@ -265,7 +266,7 @@ class _CopyTask:
         """Copy one bank, compare it, and store a receipt."""
         began, before, seen = now(), self.done, self._seen_heads(plan.bank)
         with self.source_store.reading() as reader:
-            copied = self._copy_bank(_copy(reader, plan.bank), plan, seen)
+            copied = self._copy_bank(require_replica(reader, plan.bank), plan, seen)
         self.done = before + 2 * plan.size
         self._tell(0)
         account = self._account(copied, began)
@@ -296,7 +297,7 @@ class _CopyTask:
         with store.reading() as other:
             _require_head(source, load_replica(other, bank))
         if verdict.standing is BankStanding.OWN:
-            signed = msgspec.json.decode(source.found.stored.signed)
+            signed = msgspec.json.decode(source.trusted.stored.signed)
             witness_of(self.settings).record(signed, given_up=verdict.given_up)
         finish_erasure(store, bank)
         if beside.vectors_other:
@@ -304,7 +305,7 @@ class _CopyTask:
         return msgspec.structs.replace(
             plan,
             size=source.size,
-            root=source.found.head.root,
+            root=source.trusted.head.root,
             carried=carried,
             earlier=earlier,
             compared=counts,
@@ -344,11 +345,11 @@ class _CopyTask:
         self, source: Replica, target: Replica | None, seen: Sequence[SeenHead]
     ) -> Verdict:
         """Verify the source copy against what this machine saw and against the target copy."""
-        owners, head = known_owners(self.settings, source.bank), source.found
+        owners, trusted = known_owners(self.settings, source.bank), source.trusted
         if target is not None:
-            own = bool(seen) or target.found.authority.owned_by(owners)
-            seen = [*seen, SeenHead(target.found.head, "the other copy", own=own)]
-        return judge(head.head, head.authority, source.tree, seen, owners)
+            own = bool(seen) or target.trusted.authority.owned_by(owners)
+            seen = [*seen, SeenHead(target.trusted.head, "the other copy", own=own)]
+        return judge(trusted.head, trusted.authority, source.tree, seen, owners)
 
     def _same_name(self, bank: str, name: str | None) -> list[str]:
         if self.target_store is None or name is None:
@@ -399,15 +400,8 @@ class _CopyTask:
         )
 
 
-def _copy(reader: Reader, bank: str) -> Replica:
-    replica = load_replica(reader, bank)
-    if replica is None:
-        raise UnknownBankError(f"there is no bank {bank}")
-    return replica
-
-
 def _require_head(source: Replica, target: Replica | None) -> None:
-    if target is None or target.found.head.root != source.found.head.root:
+    if target is None or target.trusted.head.root != source.trusted.head.root:
         raise VerificationError("the head there differs from the one that was copied")
 
 

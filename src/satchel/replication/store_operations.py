@@ -180,8 +180,8 @@ def _migrate_schema(path: Path, key: StoreKey | None) -> None:
 def _plain_copies(path: Path) -> tuple[str, ...]:
     from satchel.stores.sqlite.connection import is_plain
 
-    beside = (one for one in path.parent.iterdir() if one.name.startswith(path.name))
-    return tuple(str(one) for one in sorted(beside) if one != path and is_plain(one))
+    files = (file for file in path.parent.iterdir() if file.name.startswith(path.name))
+    return tuple(str(file) for file in sorted(files) if file != path and is_plain(file))
 
 
 HERE_ONLY = {"http": THIS_MACHINE, "mcp": THIS_MACHINE}

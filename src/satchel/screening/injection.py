@@ -57,14 +57,14 @@ class Phrase(NamedTuple):
 
 def imperatives_in(seen: str) -> list[str]:
     """Return the kinds of instructions in a folded text."""
-    some = list(range(len(phrases())))
+    candidates = list(range(len(phrases())))
     if seen.isascii():
         words = {word[:_KEY] for word in seen.encode().translate(_WORDS_ONLY).split()}
         begun = _numbers_by_prefix()
-        some = sorted({number for key in words & begun.keys() for number in begun[key]})
+        candidates = sorted({number for key in words & begun.keys() for number in begun[key]})
     return list(
         dict.fromkeys(
-            phrase.says for phrase in map(phrases().__getitem__, some) if phrase.is_in(seen)
+            phrase.says for phrase in map(phrases().__getitem__, candidates) if phrase.is_in(seen)
         )
     )
 
@@ -153,22 +153,22 @@ _CODE = dict(zip(_LETTERS.split(" "), "abcdefghijklmnopqrstuvwxyz", strict=True)
 
 def hidden_in(text: str) -> Iterator[str]:
     """Yield decoded parts of a text; ordinary text has none."""
-    some = text[:_LONGEST]
-    if some.isascii() and not _may_hide(some):
+    start = text[:_LONGEST]
+    if start.isascii() and not _may_hide(start):
         return
     for pattern, decode in _WAYS:
-        for number, match in enumerate(pattern.finditer(some)):
+        for number, match in enumerate(pattern.finditer(start)):
             if number == _MOST:
                 break
             decoded = _decoded(decode, match.group())
             if decoded:
                 yield decoded
-    if len(_PERCENT.findall(some)) > 1:
-        yield unquote(some)
-    if _ESCAPED.search(some):
-        yield _ESCAPED.sub(lambda escape: _unescaped(escape.group()), some)
-    if _SPACED.search(some):
-        yield _SPACED.sub(lambda escape: escape.group().replace(" ", ""), some)
+    if len(_PERCENT.findall(start)) > 1:
+        yield unquote(start)
+    if _ESCAPED.search(start):
+        yield _ESCAPED.sub(lambda escape: _unescaped(escape.group()), start)
+    if _SPACED.search(start):
+        yield _SPACED.sub(lambda escape: escape.group().replace(" ", ""), start)
 
 
 def _may_hide(text: str) -> bool:
@@ -190,11 +190,11 @@ def _may_hide(text: str) -> bool:
 
 def turned(seen: str) -> Iterator[str]:
     """Yield a folded text in ROT13, and reversed, if that may contain an instruction."""
-    some = seen[:_LONGEST]
-    if any(map(some.__contains__, _ROTATED)):
-        yield codecs.encode(some, "rot13")
-    if any(map(some.__contains__, _BACKWARDS)):
-        yield some[::-1]
+    start = seen[:_LONGEST]
+    if any(map(start.__contains__, _ROTATED)):
+        yield codecs.encode(start, "rot13")
+    if any(map(start.__contains__, _BACKWARDS)):
+        yield start[::-1]
 
 
 def _decoded(decode: Callable[[str], bytes | str], encoded: str) -> str:
@@ -320,9 +320,9 @@ _FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u17b4\u17b5")
 def folded(text: str) -> str:
     """Return a text in lower case, with lookalikes replaced by the letters they resemble."""
     if not text.isascii():
-        seen = "".join(one for one in text if not is_unseen(one))
+        seen = "".join(character for character in text if not is_unseen(character))
         text = unicodedata.normalize("NFKD", seen).translate(_CYRILLIC_AND_SO_ON)
-        text = "".join(one for one in text if unicodedata.category(one) != "Mn")
+        text = "".join(character for character in text if unicodedata.category(character) != "Mn")
     return text.casefold()
 
 
@@ -479,13 +479,13 @@ def reasons_against(text: str, component: str, trust: TrustClass, enforce: Enfor
 
 def find_instructions(text: str) -> list[str]:
     """Return the kinds of instructions in a text: plain, disguised or encoded."""
-    some = text if len(text) <= _START + _END else f"{text[:_START]}\n{text[-_END:]}"
-    seen = normalized(some)
+    excerpt = text if len(text) <= _START + _END else f"{text[:_START]}\n{text[-_END:]}"
+    seen = normalized(excerpt)
     kinds = imperatives_in(seen)
     if kinds:
         return kinds
     letters = letters_for_digits(seen)
-    otherwise = [letters, *turned(seen), *(normalized(form) for form in hidden_in(some))]
+    otherwise = [letters, *turned(seen), *(normalized(form) for form in hidden_in(excerpt))]
     for form in otherwise:
         if form != seen and may_tell(form):
             kinds = imperatives_in(form)

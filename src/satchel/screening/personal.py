@@ -191,10 +191,10 @@ class PresidioDetector:
 
     def __call__(self, text: str) -> Iterator[SensitiveSpan]:
         """Yield the personal data in a text, in any order; spans may overlap."""
-        for one in self._analyzer.analyze(text, language=_LANGUAGE):
-            if one.entity_type not in _NOT_PERSONAL:
+        for result in self._analyzer.analyze(text, language=_LANGUAGE):
+            if result.entity_type not in _NOT_PERSONAL:
                 yield SensitiveSpan(
-                    one.start, one.end, _PRESIDIO_KINDS.get(one.entity_type, _OTHER_KIND)
+                    result.start, result.end, _PRESIDIO_KINDS.get(result.entity_type, _OTHER_KIND)
                 )
 
     @property

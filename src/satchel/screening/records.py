@@ -319,7 +319,11 @@ def _hit(data: bytes) -> list[int]:
     if b"@" in data and b"://" in data:
         numbers.update(number for number, line in enumerate(lines) if b"@" in line)
     digits = _with_digits(signs_of(data))
-    numbers.update(one for one in digits if CARD in signs_of(_fractions(b"", lines[one])))
+    numbers.update(
+        line_number
+        for line_number in digits
+        if CARD in signs_of(_fractions(b"", lines[line_number]))
+    )
     low = folded(data)
     if len(low) != len(data):
         ends = list(accumulate(len(line) + 1 for line in low.split(b"\n")))

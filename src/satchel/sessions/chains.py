@@ -68,9 +68,9 @@ def forward(view: View, element: VerifiedRecord) -> Iterator[VerifiedRecord]:
 def elements_at(view: View, positions: "array[int]") -> Iterator[VerifiedRecord]:
     """Yield the elements at log positions, in that order."""
     for start in range(0, len(positions), _TOGETHER):
-        some = positions[start : start + _TOGETHER].tolist()
-        elements = {each.seq: each for each in view.at(some)}
-        yield from (elements[seq] for seq in some if seq in elements)
+        batch = positions[start : start + _TOGETHER].tolist()
+        elements = {each.seq: each for each in view.at(batch)}
+        yield from (elements[seq] for seq in batch if seq in elements)
 
 
 def tip_of(view: View, start: VerifiedRecord) -> Tip:

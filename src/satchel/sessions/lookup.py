@@ -99,9 +99,9 @@ def newest_sessions(
     """
     gathered_sessions = _all_session_data(view) if limit is None else _newest_session_data(view)
     chosen = (pair for pair in gathered_sessions if archived or not pair[0].archived)
-    some = list(islice(chosen, None if limit is None else limit + 1))
-    more = limit is not None and len(some) > limit
-    pairs = sorted(some[:limit], key=lambda pair: pair[1].seq)
+    newest = list(islice(chosen, None if limit is None else limit + 1))
+    more = limit is not None and len(newest) > limit
+    pairs = sorted(newest[:limit], key=lambda pair: pair[1].seq)
     last = _last_elements(view, [start for _, start in pairs])
     infos = {
         start.record.id: _session_info(view, gathered, start, last.get(start.record.id))
@@ -323,7 +323,7 @@ def _all_session_data(view: View) -> Iterator[tuple[_SessionData, VerifiedRecord
         elif event in ("about", "checkpoint"):
             for gathered in conversations.get(session_of(logged), ()):
                 gathered.take(logged)
-    every = [gathered for some in conversations.values() for gathered in some]
+    every = [gathered for group in conversations.values() for gathered in group]
     yield from sorted(((each, each.start) for each in every), key=lambda pair: pair[1].seq)
 
 

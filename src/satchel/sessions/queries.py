@@ -155,8 +155,8 @@ def messages_of(bank: OpenBank, session: str, *, at: str | None = None) -> Itera
     number = 0
     for start in range(0, len(positions), _TOGETHER):
         with bank.ledger.reading() as view:  # a new view: the caller may take long
-            some = list(elements_at(view, positions[start : start + _TOGETHER]))
-        for logged in some:
+            batch = list(elements_at(view, positions[start : start + _TOGETHER]))
+        for logged in batch:
             if _is_message(logged):
                 counted = count_in(logged.model, "number")
                 number = counted if counted > 0 else number + 1

@@ -274,9 +274,9 @@ def parse_session_item(value: Any) -> SessionItem:
     """
     if not isinstance(value, dict) or "role" in value or not set(KINDS) & value.keys():
         return parse_message(value)
-    beyond = sorted(value.keys() - {*KINDS, "created_at"})
-    if beyond:
-        raise MalformedError("a state change has no such member", field=str(beyond[0]))
+    unknown = sorted(value.keys() - {*KINDS, "created_at"})
+    if unknown:
+        raise MalformedError("a state change has no such member", field=str(unknown[0]))
     summary, note = value.get(SUMMARY), value.get(NOTE)
     if summary is not None and not isinstance(summary, str):
         raise MalformedError("must be text", field=SUMMARY)

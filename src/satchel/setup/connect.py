@@ -312,7 +312,7 @@ def connect(settings: Settings, options: ConnectOptions) -> ConnectResult:
     host afterwards.
 
     Args:
-        settings: The surroundings.
+        settings: The settings.
         options: Which host, and how.
 
     Raises:

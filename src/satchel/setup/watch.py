@@ -530,8 +530,8 @@ def schedule_of(every: timedelta) -> str:
     if seconds % _MINUTE == 0 and 0 < minutes < _MINUTE and _MINUTE % minutes == 0:
         return f"*/{minutes} * * * *" if minutes > 1 else "* * * * *"
     if seconds % _HOUR == 0 and 0 < hours <= 24 and 24 % hours == 0:  # noqa: PLR2004 - a day
-        often = {1: "*", 24: str(_NIGHT)}.get(hours, f"*/{hours}")
-        return f"{_PAST} {often} * * *"
+        hour_field = {1: "*", 24: str(_NIGHT)}.get(hours, f"*/{hours}")
+        return f"{_PAST} {hour_field} * * *"
     raise UsageError(
         "no timer can express this interval", field="every", hint="Such as 15m, 1h, 6h or 1d."
     )

@@ -30,7 +30,7 @@ from satchel.ports.store import (
     StoredHead,
     StoreTraits,
 )
-from satchel.ports.vectors import Generation, Given, PackedVector, pack_vector, unpack_vector
+from satchel.ports.vectors import Generation, PackedVector, VectorValues, pack_vector, unpack_vector
 from satchel.runtime.processes import in_child
 from satchel.stores import text_search
 from satchel.stores.tables import column_blocks
@@ -357,7 +357,7 @@ class _Vectors(_BankData):
         }
 
     def near(
-        self, bank: str, generation: Generation, vector: Given, *, limit: int
+        self, bank: str, generation: Generation, vector: VectorValues, *, limit: int
     ) -> list[tuple[str, float]]:
         count = generation.dimensions
         target = unpack_vector(pack_vector(vector, count, "vector"), count)
@@ -370,7 +370,7 @@ class _Vectors(_BankData):
 
 
 class _VectorsWriting(_Vectors):
-    def put(self, bank: str, generation: Generation, vectors: Mapping[str, Given]) -> None:
+    def put(self, bank: str, generation: Generation, vectors: Mapping[str, VectorValues]) -> None:
         known = {row.id for row in self._bank(bank).rows}
         for identity in vectors:
             if identity not in known:

@@ -19,8 +19,8 @@ from satchel.ports.store import BlobPieces
 from satchel.ports.vectors import (
     WIDTHS,
     Generation,
-    Given,
     PackedVector,
+    VectorValues,
     pack_vector,
     unpack_vector,
 )
@@ -173,7 +173,7 @@ class TableVectors(StoreTables):
         }
 
     def near(
-        self, bank: str, generation: Generation, vector: Given, *, limit: int
+        self, bank: str, generation: Generation, vector: VectorValues, *, limit: int
     ) -> list[tuple[str, float]]:
         dimensions = generation.dimensions
         unpacked = unpack_vector(pack_vector(vector, dimensions, "vector"), dimensions)
@@ -211,7 +211,7 @@ class TableVectorsWriter(TableVectors):
     ) -> None:
         """Store packed vectors at log positions; the generation is created when missing."""
 
-    def put(self, bank: str, generation: Generation, vectors: Mapping[str, Given]) -> None:
+    def put(self, bank: str, generation: Generation, vectors: Mapping[str, VectorValues]) -> None:
         positions = self._positions(self._number(bank), list(vectors))
         for identity in vectors:
             if identity not in positions:

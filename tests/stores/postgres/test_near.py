@@ -14,7 +14,7 @@ from satchel.stores.postgres import PostgresStore
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from satchel.ports.vectors import Given
+    from satchel.ports.vectors import VectorValues
 
 _MANY, _SEED = 400, 7
 
@@ -46,7 +46,7 @@ def test_the_nearest_are_the_same_with_the_extension_and_without(place: str, pos
     for dimensions in (3, 64):
         store, bank, ids = _filled(f"{place}_{dimensions}")
         vectors, generation = _vectors(dimensions), Generation("model", dimensions)
-        given: dict[str, Given] = dict(zip(ids, vectors, strict=False))
+        given: dict[str, VectorValues] = dict(zip(ids, vectors, strict=False))
         with store.writing() as writing:
             writing.vectors.put(bank, generation, given)
         schema = schema_of(f"{place}_{dimensions}")
@@ -80,7 +80,9 @@ def test_a_vector_that_is_too_long_for_the_extension_is_kept_without(place: str)
     store, bank, ids = _filled(place)
     generation = Generation("model", 20_000)
     with store.writing() as writing:
-        vectors: dict[str, Given] = {ids[n]: [1.0, float(n)] + [0.0] * 19_998 for n in range(3)}
+        vectors: dict[str, VectorValues] = {
+            ids[n]: [1.0, float(n)] + [0.0] * 19_998 for n in range(3)
+        }
         writing.vectors.put(bank, generation, vectors)
     with store.reading() as reader:
         found = reader.vectors.near(bank, generation, [1.0] + [0.0] * 19_999, limit=2)

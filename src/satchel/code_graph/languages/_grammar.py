@@ -241,7 +241,7 @@ def shown(text: str, most: int, *, lines: bool = False) -> str:
 Syntax = Any
 """A node of tree-sitter's tree."""
 
-_LONGEST_CHAIN, _MOST = 8, 4000
+_LONGEST_CHAIN, _MOST, _MOST_NAME = 8, 4000, 200
 _end = re.compile(r"(?:=>|[\s{=;])+$")
 _COMMENTS = frozenset({"comment", "line_comment", "block_comment"})
 
@@ -260,6 +260,10 @@ class SyntaxWalk:
             return ""
         end = min(node.end_byte, node.start_byte + most)
         return self.source[node.start_byte : end].decode("utf-8", "replace")
+
+    def field_text(self, node: Syntax, name: str) -> str:
+        """Return the text of a short field of a node, such as its type; empty if missing."""
+        return self.text(node.child_by_field_name(name), _MOST_NAME)
 
     def later(self, nodes: list[Syntax], owner: int) -> None:
         """Visit nodes, in order, as parts of a symbol."""
@@ -458,10 +462,10 @@ def chain(
     parts = list[str]()
     while node is not None and node.type in members and len(parts) < _LONGEST_CHAIN:
         before, behind = members[node.type]
-        parts.append(last_name(walk.text(node.child_by_field_name(behind), 200)))
+        parts.append(last_name(walk.field_text(node, behind)))
         node = node.child_by_field_name(before)
     is_name = node is not None and node.type in names
-    parts.append(walk.text(node, 200) if is_name else "?")
+    parts.append(walk.text(node, _MOST_NAME) if is_name else "?")
     return ".".join(reversed(parts))
 
 

@@ -32,7 +32,7 @@ def _embedded(walk: SyntaxWalk, type_: Syntax) -> list[str]:
     for part in type_.named_children:
         for element in part.named_children if part.type == "field_declaration_list" else [part]:
             if element.type == "field_declaration" and element.child_by_field_name("name") is None:
-                types.append(plain_type(walk.text(element.child_by_field_name("type"), 200)))
+                types.append(plain_type(walk.field_text(element, "type")))
             elif element.type == "type_elem" and element.named_child_count == 1:
                 types.append(plain_type(walk.text(element, 200)))
     return [each for each in types if each]
@@ -41,8 +41,8 @@ def _embedded(walk: SyntaxWalk, type_: Syntax) -> list[str]:
 def _fields(walk: SyntaxWalk, struct: Syntax, number: int) -> None:
     for part in struct.named_children:
         for field in part.named_children:
-            name = walk.text(field.child_by_field_name("name"), 200)
-            type_ = plain_type(walk.text(field.child_by_field_name("type"), 200))
+            name = walk.field_text(field, "name")
+            type_ = plain_type(walk.field_text(field, "type"))
             walk.found.typed(number, f"self.{name}", type_)
 
 
@@ -54,17 +54,17 @@ def _method(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     """A method is outside of its type, and may be in another file of the folder."""
     receiver = node.child_by_field_name("receiver")
     declared = receiver.named_children[0] if receiver and receiver.named_children else None
-    type_ = plain_type(walk.text(declared.child_by_field_name("type"), 200)) if declared else ""
+    type_ = plain_type(walk.field_text(declared, "type")) if declared else ""
     number = walk.define(node, "method", owner, within=type_)
     if declared is not None:
-        walk.found.typed(number, walk.text(declared.child_by_field_name("name"), 200), type_)
+        walk.found.typed(number, walk.field_text(declared, "name"), type_)
     _typed(walk, node, number)
 
 
 def _typed(walk: SyntaxWalk, node: Syntax, number: int) -> None:
     parameters = node.child_by_field_name("parameters")
     for parameter in parameters.named_children if parameters is not None else []:
-        type_ = plain_type(walk.text(parameter.child_by_field_name("type"), 200))
+        type_ = plain_type(walk.field_text(parameter, "type"))
         for name in parameter.children_by_field_name("name"):
             walk.found.typed(number, walk.text(name, 200), type_)
 
@@ -77,7 +77,7 @@ def _short_variable(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
         if value is not None and value.type == "unary_expression":
             value = value.child_by_field_name("operand")
         if value is not None and value.type == "composite_literal":
-            type_ = plain_type(walk.text(value.child_by_field_name("type"), 200))
+            type_ = plain_type(walk.field_text(value, "type"))
             walk.found.typed(owner, walk.text(left, 200), type_)
     walk.later(node.named_children, owner)
 

@@ -47,20 +47,20 @@ def _method(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
 def _typed(walk: SyntaxWalk, node: Syntax, number: int, before: str) -> None:
     parameters = node.child_by_field_name("parameters")
     for parameter in parameters.named_children if parameters is not None else []:
-        name = walk.text(parameter.child_by_field_name("name"), 200)
-        type_ = plain_type(walk.text(parameter.child_by_field_name("type"), 200))
+        name = walk.field_text(parameter, "name")
+        type_ = plain_type(walk.field_text(parameter, "type"))
         if name:
             walk.found.typed(number, before + name, type_)
 
 
 def _variables(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
-    type_ = plain_type(walk.text(node.child_by_field_name("type"), 200))
+    type_ = plain_type(walk.field_text(node, "type"))
     for variable in node.children_by_field_name("declarator"):
-        name = walk.text(variable.child_by_field_name("name"), 200)
+        name = walk.field_text(variable, "name")
         value = variable.child_by_field_name("value")
         own = type_
         if type_ == "var" and value is not None and value.type == "object_creation_expression":
-            own = plain_type(walk.text(value.child_by_field_name("type"), 200))
+            own = plain_type(walk.field_text(value, "type"))
         if own != "var" and node.type == "field_declaration":
             walk.found.typed(owner, f"this.{name}", own)
         if own != "var":
@@ -69,10 +69,10 @@ def _variables(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
 
 
 def _call(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
-    name = walk.text(node.child_by_field_name("name"), 200)
+    name = walk.field_text(node, "name")
     on = node.child_by_field_name("object")
     if on is not None and on.type == "object_creation_expression":
-        before = plain_type(walk.text(on.child_by_field_name("type"), 200)) or "?"
+        before = plain_type(walk.field_text(on, "type")) or "?"
     else:
         before = _chain(walk, on) if on is not None else ""
     walk.found.call(owner, f"{before}.{name}" if before else name, node.start_point[0] + 1)
@@ -80,7 +80,7 @@ def _call(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
 
 
 def _created(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
-    type_ = plain_type(walk.text(node.child_by_field_name("type"), 200))
+    type_ = plain_type(walk.field_text(node, "type"))
     walk.found.call(owner, type_, node.start_point[0] + 1)
     walk.later(node.named_children, owner)
 

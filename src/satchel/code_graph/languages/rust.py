@@ -41,16 +41,14 @@ def _definition(kind: str) -> Step:
 def _fields(walk: SyntaxWalk, node: Syntax, number: int) -> None:
     body = node.child_by_field_name("body")
     for field in body.named_children if body is not None else []:
-        name = walk.text(field.child_by_field_name("name"), 200)
-        walk.found.typed(
-            number, f"self.{name}", plain_type(walk.text(field.child_by_field_name("type"), 200))
-        )
+        name = walk.field_text(field, "name")
+        walk.found.typed(number, f"self.{name}", plain_type(walk.field_text(field, "type")))
 
 
 def _impl(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
     """An ``impl`` is outside of its type; its methods get the type's name."""
-    type_ = plain_type(walk.text(node.child_by_field_name("type"), 200))
-    trait = plain_type(walk.text(node.child_by_field_name("trait"), 200))
+    type_ = plain_type(walk.field_text(node, "type"))
+    trait = plain_type(walk.field_text(node, "trait"))
     if trait and type_:
         walk.found.add_bases(_within(walk, owner, type_), [trait])
     body = node.child_by_field_name("body")
@@ -80,17 +78,17 @@ def _function(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
 def _typed(walk: SyntaxWalk, node: Syntax, number: int) -> None:
     parameters = node.child_by_field_name("parameters")
     for parameter in parameters.named_children if parameters is not None else []:
-        name = walk.text(parameter.child_by_field_name("pattern"), 200).removeprefix("mut ")
-        type_ = plain_type(walk.text(parameter.child_by_field_name("type"), 200))
+        name = walk.field_text(parameter, "pattern").removeprefix("mut ")
+        type_ = plain_type(walk.field_text(parameter, "type"))
         walk.found.typed(number, name, type_)
 
 
 def _let(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
-    name = walk.text(node.child_by_field_name("pattern"), 200)
-    type_ = plain_type(walk.text(node.child_by_field_name("type"), 200))
+    name = walk.field_text(node, "pattern")
+    type_ = plain_type(walk.field_text(node, "type"))
     value = node.child_by_field_name("value")
     if not type_ and value is not None and value.type == "struct_expression":
-        type_ = plain_type(walk.text(value.child_by_field_name("name"), 200))
+        type_ = plain_type(walk.field_text(value, "name"))
     if not type_ and value is not None and value.type == "call_expression":
         callee = _chain(walk, value.child_by_field_name("function"))
         before = callee.rpartition(".")[0]  # Config::new() returns a Config by convention
@@ -128,7 +126,7 @@ def _use(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
 def _take(walk: SyntaxWalk, node: Syntax, before: str, line: int) -> None:
     alias = ""
     if node.type == "use_as_clause":
-        alias = walk.text(node.child_by_field_name("alias"), 200)
+        alias = walk.field_text(node, "alias")
         path = _path(walk, node.child_by_field_name("path"))
     else:
         path = _path(walk, node)

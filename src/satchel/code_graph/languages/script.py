@@ -73,7 +73,7 @@ def _function(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
 
 
 def _method(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
-    name = walk.text(node.child_by_field_name("name"), 200).lstrip("#")
+    name = walk.field_text(node, "name").lstrip("#")
     number = walk.define(node, walk.method_or_function(owner), owner, name=name)
     _typed(walk, node, number)
 
@@ -90,7 +90,7 @@ def _named_value(walk: SyntaxWalk, node: Syntax, owner: int) -> None:
         number = walk.define(node, kind, owner, name=plain, whole=whole)
         _typed(walk, value, number)
         return
-    type_ = plain_type(walk.text(node.child_by_field_name("type"), 200))
+    type_ = plain_type(walk.field_text(node, "type"))
     if value is not None and value.type == "new_expression":
         type_ = _chain(walk, value.child_by_field_name("constructor"))
     if type_ and "?" not in type_:
@@ -121,8 +121,8 @@ def _require(walk: SyntaxWalk, call: Syntax, binds: str) -> None:
 def _typed(walk: SyntaxWalk, node: Syntax, number: int) -> None:
     parameters = node.child_by_field_name("parameters")
     for parameter in parameters.named_children if parameters is not None else []:
-        type_ = plain_type(walk.text(parameter.child_by_field_name("type"), 200))
-        name = walk.text(parameter.child_by_field_name("pattern"), 200)
+        type_ = plain_type(walk.field_text(parameter, "type"))
+        name = walk.field_text(parameter, "pattern")
         walk.found.typed(number, name, type_)
         if parameter.children and parameter.children[0].type == "accessibility_modifier":
             walk.found.typed(walk.found.type_around(number), f"this.{name}", type_)

@@ -101,13 +101,13 @@ class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
             lines[places[record.seq]] = record.fields["line"]
         else:
             lines.insert(places[-1] + 1, record.fields["line"])
-        self._put(lines)
+        self._write_lines(lines)
 
     def delete_raw(self, seq: int) -> None:
         """Delete an entry's line."""
         lines = self._lines(0)
         del lines[_entries(lines)[seq]]
-        self._put(lines)
+        self._write_lines(lines)
 
     def mutate_payload(self, record: Record) -> Record:
         """Change only the text of an entry."""
@@ -146,7 +146,7 @@ class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
         place = _entries(lines)[seq]
         user = f"{meta['scope']['user']}, {meta['agmi_meta_tampered']}".encode()
         lines[place] = lines[place].replace(b'"user":"ada"', b'"user":"%b"' % user)
-        self._put(lines)
+        self._write_lines(lines)
 
     def snapshot_store(self) -> object:
         """Copy the folder."""
@@ -164,7 +164,7 @@ class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
     def _lines(self, which: int) -> list[bytes]:
         return self._path(which).read_bytes().split(b"\n")
 
-    def _put(self, lines: list[bytes]) -> None:
+    def _write_lines(self, lines: list[bytes]) -> None:
         self._path(0).write_bytes(b"\n".join(lines))
 
     def _records(self, which: int) -> list[Record]:

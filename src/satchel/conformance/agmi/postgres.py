@@ -96,7 +96,7 @@ class SatchelPostgres(SatchelSqlite):
 
     # -- both ------------------------------------------------------------------------------
 
-    def _made(self, path: Path) -> Store:
+    def _open_store(self, path: Path) -> Store:
         del path
         mark = "&" if "?" in self._server else "?"
         return PostgresStore(f"{self._server}{mark}schema={self._schema}")

@@ -48,19 +48,19 @@ class SatchelSemantic(SemanticMemoryAdapter):  # type: ignore[misc]  # agmi has 
 
     def retrieve(self, query: str, user_id: str, k: int = 5) -> list[Retrieved]:
         """Return the first memories that the pipeline provides for a question."""
-        return self._shown(query, user_id, {})[:k]
+        return self._retrieve(query, user_id, {})[:k]
 
     def retrieve_where(
         self, query: str, user_id: str, where: dict[str, Any], k: int = 5
     ) -> list[Retrieved]:
         """Return those with some metadata; a label that a memory gives itself earns no trust."""
-        return self._shown(query, user_id, where)[:k]
+        return self._retrieve(query, user_id, where)[:k]
 
     def measured_on(self) -> str:
         """Return a description of the measured system."""
         return "words alone, no vectors; signatures prove the channel; imperatives held back"
 
-    def _shown(self, query: str, user_id: str, where: dict[str, Any]) -> list[Retrieved]:
+    def _retrieve(self, query: str, user_id: str, where: dict[str, Any]) -> list[Retrieved]:
         request = RehydrateRequest(
             task=query, budget=_BUDGET, user=user_id, trust=TrustClass.AGENT, enforce="all"
         )

@@ -169,13 +169,13 @@ class SatchelSqlite(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
     # -- both ------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        self._store = self._made(self._path)
+        self._store = self._open_store(self._path)
         witness = Witness(self._root / "witness")
         self._ledgers = [
             Ledger(self._store, bank, writer=self._writer, witness=witness) for bank in self._banks
         ]
 
-    def _made(self, path: Path) -> Store:
+    def _open_store(self, path: Path) -> Store:
         return SqliteStore(path)
 
     def _write(self, which: int, count: int) -> None:
@@ -257,7 +257,7 @@ class SatchelLadybug(SatchelSqlite):
 
     # -- both ------------------------------------------------------------------------------
 
-    def _made(self, path: Path) -> Store:
+    def _open_store(self, path: Path) -> Store:
         return LadybugStore(path)
 
     def _rows(self, which: int) -> list[Record]:

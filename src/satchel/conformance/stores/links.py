@@ -24,7 +24,9 @@ _EDGES = st.builds(
 _WANTED = st.none() | st.frozensets(st.sampled_from(_KINDS), max_size=3)
 
 
-def _along(reader: Reader, kinds: frozenset[str] | None = None, bank: str = BANK) -> LinkReader:
+def _link_reader(
+    reader: Reader, kinds: frozenset[str] | None = None, bank: str = BANK
+) -> LinkReader:
     walked = cast("LinkView", reader)
 
     def links(names: Any, incoming: bool, limit: int) -> list[LoggedLink]:  # noqa: FBT001 - as called
@@ -36,7 +38,7 @@ def _along(reader: Reader, kinds: frozenset[str] | None = None, bank: str = BANK
 def _same(
     both: Bench, ask: Callable[[LinkReader], Any], kinds: frozenset[str] | None = None
 ) -> Any:
-    return both.same(lambda reader: ask(_along(reader, kinds)))
+    return both.same(lambda reader: ask(_link_reader(reader, kinds)))
 
 
 @given(

@@ -116,7 +116,7 @@ class Bench:
         """Compare the whole content of all banks."""
         self.same(lambda reader: reader.banks())
         for bank, size in self.sizes.items():
-            self.same(partial(_whole, bank=bank, size=size))
+            self.same(partial(_read_everything, bank=bank, size=size))
 
 
 def commit_of(rows: Sequence[Row], first: int, **members: Any) -> Commit:
@@ -176,7 +176,7 @@ def columns(row: Row) -> tuple[str, ...]:
     return tuple(map(repr, row.columns()))
 
 
-def _whole(reader: Reader, bank: str, size: int) -> Any:
+def _read_everything(reader: Reader, bank: str, size: int) -> Any:
     """Return the content of a bank, read in every way."""
     rows = list(reader.scan(bank, ALL))
     return [

@@ -258,17 +258,17 @@ def test_scrubbing_changes_no_result(store: StoreSubject) -> None:
             digest = writing.blobs.put(BANK, [b"a"])
         _erase(both, 0, 5)
         for _ in range(2):
-            before = _found(both)
+            before = _read_back(both)
             both.store.scrub()
             both.same_all()
-            assert _found(both) == before
+            assert _read_back(both) == before
             with both.store.reading() as reader:
                 assert b"".join(reader.blobs.get(BANK, digest)) == b"a"
         both.append(memory(30))
         both.same_all()
 
 
-def _found(both: Bench) -> list[Any]:
+def _read_back(both: Bench) -> list[Any]:
     with both.store.reading() as reader:
         vectors = both.store.traits.vectors
         return [

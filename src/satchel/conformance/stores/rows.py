@@ -231,13 +231,13 @@ def test_an_absent_bank_is_empty(store: StoreSubject) -> None:
         )
         for ask in questions:
             with both.store.reading() as reader:
-                assert not _found(ask, reader)
+                assert not _read_or_none(ask, reader)
 
 
-def _found(ask: Callable[[Reader], Any], reader: Reader) -> Any:
+def _read_or_none(ask: Callable[[Reader], Any], reader: Reader) -> Any:
     try:
-        found = ask(reader)
-        return list(found) if isinstance(found, Iterator) else found
+        result = ask(reader)
+        return list(result) if isinstance(result, Iterator) else result
     except UnknownBankError:
         return None
 

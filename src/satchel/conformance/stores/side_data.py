@@ -16,7 +16,7 @@ from satchel.conformance.stores.oracle import BANK, Bench, StoreSubject, bench
 from satchel.errors import UnknownBankError, UnknownBlobError, ValueRefusedError
 from satchel.model.records import Semantic
 from satchel.ports.store import PIECE_BYTES, ColumnChange, Store
-from satchel.ports.vectors import Generation, Given
+from satchel.ports.vectors import Generation, VectorValues
 
 _OTHER = "blake3:" + "2" * 64
 _NOWHERE = "blake3:" + "3" * 64
@@ -37,13 +37,13 @@ def _ids(both: Bench, count: int, bank: str = BANK) -> list[str]:
 
 
 def _put(
-    store: Store, vectors: dict[str, Given], generation: Generation = _TWO, bank: str = BANK
+    store: Store, vectors: dict[str, VectorValues], generation: Generation = _TWO, bank: str = BANK
 ) -> None:
     with store.writing() as writing:
         writing.vectors.put(bank, generation, vectors)
 
 
-def _refused(store: Store, vectors: dict[str, Given]) -> str | None:
+def _refused(store: Store, vectors: dict[str, VectorValues]) -> str | None:
     """Put refused vectors, continue and commit; return the record that the error names."""
     with store.writing() as writing:
         with pytest.raises(ValueRefusedError) as refused:
@@ -51,17 +51,17 @@ def _refused(store: Store, vectors: dict[str, Given]) -> str | None:
         return refused.value.field
 
 
-def _near(store: Store, vector: Given, *, limit: int = 99, bank: str = BANK) -> list[str]:
+def _near(store: Store, vector: VectorValues, *, limit: int = 99, bank: str = BANK) -> list[str]:
     with store.reading() as reader:
         return [found for found, _ in reader.vectors.near(bank, _TWO, vector, limit=limit)]
 
 
-def _kept(store: Store, bank: str = BANK) -> dict[str, int]:
+def _blob_sizes(store: Store, bank: str = BANK) -> dict[str, int]:
     with store.reading() as reader:
         return dict(reader.blobs.listed(bank))
 
 
-def _got(store: Store, digest: str, bank: str = BANK) -> bytes:
+def _read_blob(store: Store, digest: str, bank: str = BANK) -> bytes:
     with store.reading() as reader:
         return b"".join(reader.blobs.get(bank, digest))
 
@@ -90,7 +90,7 @@ def test_vectors_are_returned_bit_for_bit(store: StoreSubject, vectors: list[lis
     with bench(store) as both:
         both.need("vectors")
         ids, generation = _ids(both, len(vectors)), Generation("model", len(vectors[0]))
-        given_: list[Given] = [vectors[0], *map(_bits, vectors[1:])]
+        given_: list[VectorValues] = [vectors[0], *map(_bits, vectors[1:])]
         _put(both.store, dict(zip(ids, given_, strict=True)), generation)
         with both.store.reading() as reader:
             found = reader.vectors.get(BANK, generation, [*ids, _NOWHERE, ""])
@@ -226,8 +226,8 @@ def test_a_blob_is_read_as_written_whatever_its_chunks(
             digest = writing.blobs.put(BANK, chunks)
             again = (whole[start : start + size] for start in range(0, len(whole), size))
             assert writing.blobs.put(BANK, again) == digest == _digest(whole)
-        assert _kept(both.store) == {digest: len(whole)}
-        assert _got(both.store, digest) == whole
+        assert _blob_sizes(both.store) == {digest: len(whole)}
+        assert _read_blob(both.store, digest) == whole
 
 
 @pytest.mark.parametrize("size", [PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES])
@@ -244,7 +244,7 @@ def test_a_large_blob_is_read_in_small_chunks(store: StoreSubject, size: int) ->
                 pieces = list(reader.blobs.get(BANK, digest))
             assert b"".join(pieces) == data
             assert max(map(len, pieces)) <= PIECE_BYTES
-        assert _kept(both.store) == {_digest(data): size}
+        assert _blob_sizes(both.store) == {_digest(data): size}
 
 
 def test_a_blob_exists_until_it_is_dropped(store: StoreSubject) -> None:
@@ -264,9 +264,9 @@ def test_a_blob_exists_until_it_is_dropped(store: StoreSubject) -> None:
                 blobs.drop(BANK, wrong)
                 with pytest.raises(UnknownBlobError):
                     blobs.get(BANK, wrong)
-        assert _kept(both.store) == {last: 1}
-        assert _kept(both.store, _OTHER) == {digest: 1}
-        assert _got(both.store, digest, _OTHER) == b"a"
+        assert _blob_sizes(both.store) == {last: 1}
+        assert _blob_sizes(both.store, _OTHER) == {digest: 1}
+        assert _read_blob(both.store, digest, _OTHER) == b"a"
 
 
 def test_an_interrupted_blob_leaves_nothing(store: StoreSubject) -> None:
@@ -283,8 +283,8 @@ def test_an_interrupted_blob_leaves_nothing(store: StoreSubject) -> None:
             with pytest.raises(_Enough):
                 writing.blobs.put(BANK, failing())
             after = writing.blobs.put(BANK, [b"after"])
-        assert _kept(both.store) == {before: 6, after: 5}
-        assert _got(both.store, after) == b"after"
+        assert _blob_sizes(both.store) == {before: 6, after: 5}
+        assert _read_blob(both.store, after) == b"after"
 
 
 def test_a_blob_can_be_copied_within_a_store(store: StoreSubject) -> None:
@@ -296,7 +296,7 @@ def test_a_blob_can_be_copied_within_a_store(store: StoreSubject) -> None:
         with both.store.writing() as writing:
             digest = writing.blobs.put(BANK, data)
             assert writing.blobs.put(_OTHER, writing.blobs.get(BANK, digest)) == digest
-        assert _got(both.store, digest, _OTHER) == b"".join(data)
+        assert _read_blob(both.store, digest, _OTHER) == b"".join(data)
 
 
 def test_side_data_requires_its_bank(store: StoreSubject) -> None:
@@ -345,8 +345,8 @@ def test_side_data_is_committed_with_its_transaction(store: StoreSubject) -> Non
 
         with pytest.raises(_Enough):
             fail()
-        assert _kept(both.store) == {digest: 4}
-        assert _got(both.store, digest) == b"kept"
+        assert _blob_sizes(both.store) == {digest: 4}
+        assert _read_blob(both.store, digest) == b"kept"
         if vectors:
             with both.store.reading() as reader:
                 assert reader.vectors.generations(BANK) == {_TWO: 1}
@@ -364,7 +364,7 @@ def test_side_data_is_durable_after_reopening(store: StoreSubject) -> None:
                 writing.vectors.put(BANK, _TWO, {name: [0.1, 1]})
         both.store.close()
         both.store = opener()
-        assert _got(both.store, digest) == b"kept"
+        assert _read_blob(both.store, digest) == b"kept"
         if both.store.traits.vectors:
             assert _near(both.store, [1, 1]) == [name]
 

@@ -427,18 +427,34 @@ class AletheiaSessionsWriter:
     def _elements(
         self, conversation: AletheiaSessionWriter, *, whole: bool
     ) -> Iterator[tuple[AletheiaSessionWriter, Row]]:
-        """Yield the events of a conversation, each with its predecessor."""
+        """Yield the events of a conversation, and of those that it was forked from.
+
+        Of a conversation of origin: its elements up to the fork, and all checkpoints of these, also
+        those created after the fork. So the order of the log does not matter.
+        """
         path: list[tuple[AletheiaSessionWriter, str | None]] = [(conversation, None)]
         while whole and (parent := path[-1][0].parent) is not None:
             path.append((self._conversations[parent.session], path[-1][0].until))
         for owner, until in reversed(path):
             if until in (owner.start, ""):
                 continue
+            last = None if until is None else self._position(until)
+            is_later = False
             for line in owner.stream.lines():
                 value = msgspec.json.decode(line)
-                yield owner, value
-                if value["id"] == until:
-                    break
+                if not is_later or (last is not None and self._is_checkpoint_up_to(last, value)):
+                    yield owner, value
+                is_later = is_later or value["id"] == until
+
+    def _is_checkpoint_up_to(self, last: ConversationPosition, value: Row) -> bool:
+        """Return whether an event is a checkpoint of an element up to a position."""
+        if value["event"] != "checkpoint":
+            return False
+        event = value["members"]
+        element = self._position(event.get("parent") or "")
+        counted = (event.get("state") or {}).get("step")
+        step = element.step if element is not None else counted
+        return type(step) is int and step <= last.step
 
     # -- laying out ------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ def export_(options: Annotated[ExportBankRequest, body(export_bank)], caller: Ow
         with caller.satchel._banks() as banks:  # noqa: SLF001 - as its method does
             done = export_bank.run(banks, options)
     except ContainmentError as error:
-        raise _told(error, caller) from error
+        raise _with_hint(error, caller) from error
     result: dict[str, object] = {
         "bank_id": options.bank_id,
         "path": options.path,
@@ -79,7 +79,7 @@ def import_file(
         with caller.satchel._banks() as banks:  # noqa: SLF001 - as its method does
             done = import_bank.run(banks, options)
     except ContainmentError as error:
-        raise _told(error, caller) from error
+        raise _with_hint(error, caller) from error
     caller.forget()
     counts = done.banks[0].done
     result = {
@@ -212,7 +212,7 @@ def _file_name(format: str) -> str:
     return f"memory{suffix}" if suffix.startswith(".") or not suffix else suffix
 
 
-def _told(error: ContainmentError, caller: Owner) -> ContainmentError:
+def _with_hint(error: ContainmentError, caller: Owner) -> ContainmentError:
     """Return an error of a path, with a hint for the caller or the operator."""
     has_roots = caller.settings.options.portability.roots is not None
     error.hint, error.command_hint = _OUTSIDE if has_roots else _OPERATOR, None

@@ -91,9 +91,9 @@ def opened(folder: Path, file: str = FILE, *, read_only: bool = False) -> Any:
     try:
         return _database(module, path, read_only=read_only)
     except (RuntimeError, MemoryError) as error:
-        said = str(error)
+        message = str(error)
         log = path.with_name(path.name + ".wal")
-        if read_only or not log.exists() or not any(part in said for part in _LOG_FAILED):
+        if read_only or not log.exists() or not any(part in message for part in _LOG_FAILED):
             raise ours(error, str(folder)) from error
         raise _quarantined(module, folder, path) from error
 
@@ -532,7 +532,7 @@ _ROWS = 16
 """Rows of a batch; a row may have a mebibyte."""
 
 
-class _Whole(LadybugStatements):
+class _StoreReader(LadybugStatements):
     """Everything in a store, table by table."""
 
     def rows(self, table: str) -> Iterator[list[dict[str, Any]]]:
@@ -541,8 +541,8 @@ class _Whole(LadybugStatements):
         cypher = f"MATCH (n:{table}) WHERE n.`{key_of(table)}` = x RETURN {columns}"
         for keys in self._keys(table):
             for start in range(0, len(keys), _ROWS):
-                found = self._in(cypher, keys[start : start + _ROWS])
-                yield [dict(zip(NODES[table], row, strict=True)) for row in found]
+                rows = self._in(cypher, keys[start : start + _ROWS])
+                yield [dict(zip(NODES[table], row, strict=True)) for row in rows]
 
     def links(self, table: str) -> Iterator[list[dict[str, Any]]]:
         """Yield batches of the links in a table."""
@@ -560,20 +560,20 @@ class _Whole(LadybugStatements):
             after = "" if last is None else f"WHERE n.`{key}` > $last"
             cypher = f"MATCH (n:{table}) {after} RETURN n.`{key}` ORDER BY n.`{key}` LIMIT $most"
             values = {"most": _KEYS} if last is None else {"most": _KEYS, "last": last}
-            keys = [found for (found,) in self._all(cypher, **values)]
+            keys = [value for (value,) in self._all(cypher, **values)]
             if not keys:
                 return
             yield keys
             last = keys[-1]
 
 
-class _New(LadybugStatements):
+class _StoreWriter(LadybugStatements):
     """A new store with empty tables."""
 
-    def fill(self, whole: _Whole) -> None:
+    def fill(self, source: _StoreReader) -> None:
         """Copy everything."""
         for table in NODES:
-            for rows in whole.rows(table):
+            for rows in source.rows(table):
                 if table != "Meta":
                     self._make(table, rows)
         for table in LINK_TABLES:
@@ -582,7 +582,7 @@ class _New(LadybugStatements):
                 "MATCH (a:Thing {key: x.source}) MATCH (b:Thing {key: x.target})"
                 f" CREATE (a)-[:{table} {{place: x.place{kind}}}]->(b)"
             )
-            for links in whole.links(table):
+            for links in source.links(table):
                 self._many(cypher, links, ENDS)
 
 
@@ -603,7 +603,7 @@ def rewrite_database(folder: Path, database: Any) -> Path:
                     engine().Connection(each, num_threads=1) for each in (database, new)
                 )
             try:
-                _New(Block(target, name)).fill(_Whole(Block(source, name)))
+                _StoreWriter(Block(target, name)).fill(_StoreReader(Block(source, name)))
             finally:
                 source.close()
                 target.close()
@@ -618,17 +618,17 @@ def rewrite_database(folder: Path, database: Any) -> Path:
 
 def unreadable(view: LadybugStatements) -> list[str]:
     """Return the engine's errors for tables that it cannot read."""
-    whole, wrong = _Whole(view._block), list[str]()  # noqa: SLF001 - the same block
+    store, errors = _StoreReader(view._block), list[str]()  # noqa: SLF001 - the same block
     try:
         for table in NODES:
-            for _ in whole.rows(table):
+            for _ in store.rows(table):
                 pass
         for table in LINK_TABLES:
-            for _ in whole.links(table):
+            for _ in store.links(table):
                 pass
     except StoreError as error:
-        wrong.append(error.message)
-    return wrong
+        errors.append(error.message)
+    return errors
 
 
 def _remove(path: Path) -> None:

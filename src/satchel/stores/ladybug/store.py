@@ -185,7 +185,7 @@ def slots_after(view: "LadybugView", number: int, commit: Commit) -> dict[str, i
     slots = dict[str, int]()
     for rowid, (retired, slot) in states.items():
         if retired is None and slots.setdefault(slot, rowid) != rowid:
-            raise _taken()
+            raise _slot_taken()
     touched = states.keys() | {first + seq for seq in commit.erased}
     _refuse_held(view, number, slots, touched)
     return slots
@@ -230,10 +230,10 @@ def _refuse_held(
     others = {rowid: slot for slot, rowid in holders.items() if rowid not in touched}
     rows = view._at(others)  # noqa: SLF001 - a part of the view
     if any(row.retired is None and row.slot in slots for row in rows):
-        raise _taken()
+        raise _slot_taken()
 
 
-def _taken() -> SlotTakenError:
+def _slot_taken() -> SlotTakenError:
     return SlotTakenError("a current record for the same key or origin already exists")
 
 
@@ -448,16 +448,16 @@ class LadybugTransaction(LinkWriter):
         )
         if self._all(cypher, **values):
             self._block.over = "a slot was used twice"
-            raise SlotTakenError("a current record for the same key or origin already exists")
+            raise _slot_taken()
 
     def put_nodes(self, bank: str, first: int, nodes: Sequence[bytes]) -> None:
         start = (self._number(bank) << NODE_BITS) + first
-        rows = [{"place": place, "hash": node} for place, node in enumerate(nodes, start)]
+        rows = [{"place": rowid, "hash": node} for rowid, node in enumerate(nodes, start)]
         cypher = "MATCH (n:TreeNode) WHERE n.place = x RETURN n.place"
-        there = {place for (place,) in self._in(cypher, [row["place"] for row in rows])}
-        self._make("TreeNode", [row for row in rows if row["place"] not in there])
+        existing = {rowid for (rowid,) in self._in(cypher, [row["place"] for row in rows])}
+        self._make("TreeNode", [row for row in rows if row["place"] not in existing])
         cypher = "MATCH (n:TreeNode) WHERE n.place = x.place SET n.hash = x.hash"
-        self._many(cypher, [row for row in rows if row["place"] in there], NODES["TreeNode"])
+        self._many(cypher, [row for row in rows if row["place"] in existing], NODES["TreeNode"])
 
     def put_side(self, bank: str, values: Mapping[str, bytes | None]) -> None:
         keys = {name: side_key(bank, name) for name in values}

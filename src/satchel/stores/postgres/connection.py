@@ -126,10 +126,10 @@ class PostgresConnections:
         Raises:
             StoreError: If there is no connection, or the transaction cannot begin.
         """
-        connection, found = self._begin(sql)
+        connection, rows = self._begin(sql)
         process = os.getpid()
         try:
-            yield connection, found
+            yield connection, rows
         finally:
             if os.getpid() == process:
                 self._give_back(connection)
@@ -137,7 +137,7 @@ class PostgresConnections:
     def _begin(self, sql: str) -> tuple[Any, list[Any]]:
         name = self.address.name
         while True:
-            connection, is_new = self._taken()
+            connection, is_new = self._take_connection()
             try:
                 with translated(name):
                     cursor = connection.execute(sql)
@@ -150,7 +150,7 @@ class PostgresConnections:
                 if is_new or not gone:
                     raise  # else the server closed it in the meantime: nothing was done yet
 
-    def _taken(self) -> tuple[Any, bool]:
+    def _take_connection(self) -> tuple[Any, bool]:
         with self._lock:
             if self._free:
                 connection = self._free.pop()

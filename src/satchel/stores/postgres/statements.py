@@ -215,15 +215,15 @@ def add_units(connection: Any) -> None:
 
     The exact numbers stay authoritative: the extension has 32-bit numbers, 16,000 at most.
     """
-    found = connection.execute(_EXTENSION).fetchall()
-    if found and extension_of(connection) is None:
-        connection.execute(f"ALTER TABLE vector ADD COLUMN unit {found[0][0]}.vector")
+    rows = connection.execute(_EXTENSION).fetchall()
+    if rows and extension_of(connection) is None:
+        connection.execute(f"ALTER TABLE vector ADD COLUMN unit {rows[0][0]}.vector")
 
 
 def extension_of(connection: Any) -> str | None:
     """Return the quoted schema of pgvector, if vectors are compared on the server."""
-    found = connection.execute(_UNITS).fetchall()
-    return str(found[0][0]) if found else None
+    rows = connection.execute(_UNITS).fetchall()
+    return str(rows[0][0]) if rows else None
 
 
 _EXTENSION = """

@@ -185,9 +185,9 @@ class PostgresTransaction(PostgresView):
         self._all(_LOCK)
         return super().banks(start, limit=limit)
 
-    def named(self, said: bytes) -> list[str]:
+    def named(self, fragment: bytes) -> list[str]:
         self._all(_LOCK)
-        return super().named(said)
+        return super().named(fragment)
 
     def append(self, bank: str, commit: Commit) -> None:
         with self._whole():

@@ -404,9 +404,9 @@ class SqliteStore:
         self._open: list[apsw.Connection] = []
         self._log: Log | None = None
         self._serials = count(1)
-        self._is_made = False
+        self._is_created = False
         self._connection()
-        self._is_made = True
+        self._is_created = True
         watch(self)
 
     @contextmanager
@@ -571,7 +571,7 @@ class SqliteStore:
             self._open.remove(held.connection)
             held.connection.close()
             self._log = None  # the last connection removes it
-        if self._is_made and not self._is_filled():
+        if self._is_created and not self._is_filled():
             raise self._vanished()
         if self._open:
             self._require_log()
@@ -660,7 +660,7 @@ class SqliteStore:
             connection.pragma(
                 "user_version"
             )  # opens the log of a file without one, to keep it open
-            if version is None and self._is_made:
+            if version is None and self._is_created:
                 raise self._vanished()
             if version is None:
                 with immediate(connection):
