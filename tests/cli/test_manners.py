@@ -148,6 +148,7 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "encrypt": [mem0, sealed.with_name("other.age"), "--recipient", RECIPIENT],
         "decrypt": [sealed.with_name("sealed.age"), sealed.with_name("plain.pam")],
         "key create": ["second"],
+        "key import": [str(sealed.with_name("default.key.json"))],
         "key trust": [did, "--name", "ada"],
         "key revoke": ["spare"],
         "key retire": ["spare"],
@@ -338,6 +339,9 @@ def arranged(
         assert satchel("redact", there[THERE], *sealing).status == 0
     if words == ("store", "decrypt"):
         assert satchel("store", "encrypt", "--encrypt-to", RECIPIENT).status == 0
+    if words == ("key", "import"):
+        secret = ("--secret", "--output", str(sealed.with_name("default.key.json")))
+        assert satchel("key", "export", "default", *secret).status == 0
     if words[0] == "job":
         there[JOB] = killed(mem0, "here")
     if words[0] == "token":
@@ -401,6 +405,7 @@ WRITES = {
     "job cancel",
     "job resume",
     "key create",
+    "key import",
     "key identity create",
     "key import",
     "key retire",

@@ -61,12 +61,11 @@ from satchel.transfer.folders import input_to_read, output_for
 from satchel.transfer.outputs import (
     OutputJob,
     OutputVerification,
-    account_of_output,
     chosen_format,
     is_own,
     refuse_other,
     sidecar_outlet,
-    with_receipt,
+    with_output,
     with_report,
     write_output,
 )
@@ -315,15 +314,7 @@ def _converted(
             check_input=lambda: _require_unchanged(file, before),
         )
     signed_by = options.key.did if options.key and writer.info.traits.sealed and not keep else None
-    account = account_of_output(job, written.end, written.check, signed_by=signed_by)
-    return msgspec.structs.replace(
-        with_receipt(with_report(result, job), job, account),
-        output_digest=written.end.digest,
-        output_bytes=written.end.bytes,
-        sidecar=account.sidecar.name if account.sidecar else None,
-        signed_by=signed_by,
-        read_back=written.verdict,
-    )
+    return with_output(result, job, written, signed_by=signed_by)
 
 
 def _require_unchanged(source: OpenFile, before: str) -> None:

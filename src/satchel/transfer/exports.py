@@ -69,6 +69,7 @@ from satchel.transfer.outputs import (
     refuse_other,
     require_no_loss,
     sidecar_outlet,
+    with_output,
     with_receipt,
     with_report,
     write_output,
@@ -596,16 +597,8 @@ def export_part(bank: OpenBank, outlet: Outlet, options: ExportOptions, part: Ex
         written = write_output(job, records, writing, judging, overwrite=options.overwrite)
         _note_vectors(vectors, writing, name)
     signed_by = options.key.did if options.key and sealed else None
-    account = account_of_output(job, written.end, written.check, signed_by=signed_by)
     bank.tell("on_export", counts={"memories": counts.entries, "lost": report.total})
-    return msgspec.structs.replace(
-        with_receipt(with_report(result, job), job, account, stores=options.keeps_receipt),
-        output_digest=written.end.digest,
-        output_bytes=written.end.bytes,
-        sidecar=account.sidecar.name if account.sidecar else None,
-        signed_by=signed_by,
-        read_back=written.verdict,
-    )
+    return with_output(result, job, written, signed_by=signed_by, stores=options.keeps_receipt)
 
 
 def _refuse(bank: OpenBank, outlet: Outlet, writer: Format, options: ExportOptions) -> None:

@@ -688,3 +688,31 @@ def write_output(
         records=sum(check.records.values()),
     )
     return OutputResult(end, check, verdict)
+
+
+def with_output(
+    result: ResultT,
+    job: OutputJob,
+    written: OutputResult,
+    *,
+    signed_by: str | None,
+    stores: bool = True,
+) -> ResultT:
+    """Return the result of a written transfer, after its receipt was signed and stored.
+
+    Args:
+        result: The result before anything was written.
+        job: The transfer.
+        written: The output.
+        signed_by: Key that signed the output.
+        stores: As for ``with_receipt``.
+    """
+    account = account_of_output(job, written.end, written.check, signed_by=signed_by)
+    return msgspec.structs.replace(
+        with_receipt(with_report(result, job), job, account, stores=stores),
+        output_digest=written.end.digest,
+        output_bytes=written.end.bytes,
+        sidecar=account.sidecar.name if account.sidecar else None,
+        signed_by=signed_by,
+        read_back=written.verdict,
+    )
