@@ -24,7 +24,6 @@ from transfer_kit import append, new_bank
 from satchel.bank.connections import configured_store
 from satchel.cli._parser import INDEX, MORE, PANELS, index, made_index
 from satchel.config.settings import load_settings
-from satchel.crypto.key_files import KeyRing
 from satchel.crypto.keys import SigningKey
 from satchel.ledger.ledger import Ledger
 
@@ -40,18 +39,8 @@ COMMANDS = [tuple(words.split()) for words, record in index().items() if not rec
 
 def test_the_commands_are_those_that_were_promised() -> None:
     """A command that disappears takes its tests with it; not unnoticed."""
-    verbs = [
-        "create",
-        "list",
-        "export",
-        "import",
-        "rotate",
-        "hand-over",
-        "trust",
-        "retire",
-        "revoke",
-    ]
-    keys = {f"key {verb}" for verb in verbs}
+    verbs = {"create", "list", "export", "import", "rotate", "trust", "retire", "revoke"}
+    keys = {f"key {verb}" for verb in verbs | {"hand-over"}}
     others = {
         "export",
         "diff",
@@ -261,7 +250,6 @@ def working(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "agent show": ["syn"],
         "agent export": ["syn", "--output", sealed.with_name("syn.agent.json")],
         "agent import": [WHOLE_AGENT, "--name", "other", "--no-embed"],
-        "key import": [sealed.with_name("elsewhere") / "other.key"],
         "bank config show": ["here"],
         "bank config set": ["here", "recall_limit=3"],
         "bank config export": ["here", sealed.with_name("here.json")],
@@ -325,7 +313,6 @@ def arranged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> list[str]:
     """Make what a command needs, and return it with arguments with which it succeeds."""
-    KeyRing(sealed.with_name("elsewhere")).create("other")
     sealed.with_name("bank.config.json").write_text('{"_satchel_bank_config": 1}')
     sealed.with_name("questions.json").write_text(QUESTIONS)
     sealed.with_name("corpus.jsonl").write_text('{"text": "tea is green"}\n')
@@ -407,7 +394,6 @@ WRITES = {
     "key create",
     "key import",
     "key identity create",
-    "key import",
     "key retire",
     "key revoke",
     "key rotate",
