@@ -23,7 +23,7 @@ from satchel.artifact.encodings import (
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.ports.links import LoggedLink, walk
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 from satchel.ports.store import Store
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.memory import InMemoryStore

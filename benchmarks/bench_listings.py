@@ -22,8 +22,7 @@ from satchel.bank.banks import create_bank
 from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.token_operations import issue_token
-from satchel.cli._parser import index
-from satchel.cli.main import GARBAGE_AFTER, run
+from satchel.cli.main import GARBAGE_AFTER, index, run
 from satchel.config.files import to_toml
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.sealed_records import Sealed, seal

@@ -16,11 +16,11 @@ from docs import interfaces, python_reference
 from satchel import errors
 from satchel.artifact.body import ORDER, TYPED_SECTIONS
 from satchel.artifact.verification import STEPS, Outcome
-from satchel.cli._parser import INDEX, index, made_index
+from satchel.cli.main import INDEX, index, made_index
 from satchel.config.settings import sections
 from satchel.config.tables import BankSettings, ConfigTables, HookSettings, HookTable
 from satchel.crypto.canonical import Limits
-from satchel.ports.registry import formats
+from satchel.ports.format import formats
 from satchel.ports.store import StoreTraits
 from satchel.screening.secrets import KINDS
 

@@ -10,8 +10,8 @@ import satchel
 from satchel.api.bank import Bank, BankOwners, Code, Quarantine, Sessions, Tokens
 from satchel.api.machine import Agents, Backups, Keys
 from satchel.api.operations import Deferred
-from satchel.cli._parser import tree
 from satchel.cli._tree import Command, Group
+from satchel.cli.main import tree
 from satchel.http.app import routers
 from satchel.mcp.server import server
 from satchel.ports.operations import INTERFACES, Field, Operation, operations

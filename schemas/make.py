@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from satchel.artifact.body import COMPONENTS, RECORD_SECTIONS, RESERVED
-from satchel.artifact.statement import Statement
+from satchel.artifact.body import COMPONENTS, RECORD_SECTIONS, RESERVED, Statement
 from satchel.bank.open_bank import BankConfig
 from satchel.config.settings import ConfigContents
 from satchel.crypto.canonical import Limits

@@ -35,7 +35,7 @@ from satchel.errors import (
     UnknownBankError,
     UsageError,
 )
-from satchel.ledger.erasure import FINGERPRINTS
+from satchel.ledger.transaction import FINGERPRINTS
 from satchel.model.records import Semantic
 from satchel.ports.rows import Filter
 from satchel.transfer.import_results import ConflictPolicy, ImportOptions

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from receiver_kit import NEVER, Receiver
 
-from satchel.backup.health import check_backups
+from satchel.backup.destinations import check_backups
 from satchel.backup.run import BackupRun, run_backup
 from satchel.config.settings import Settings, load_settings
 

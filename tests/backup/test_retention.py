@@ -13,7 +13,7 @@ from backup_kit import added, catalogued, own_bank
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.backup.health import read_status
+from satchel.backup.destinations import read_status
 from satchel.backup.prune import MOST_UNVERIFIED, Candidate, RetentionPolicy, select_expired
 from satchel.backup.run import BackupRun
 from satchel.backup.schedule import keep_schedule, next_run, schedule_for

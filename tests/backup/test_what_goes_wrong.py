@@ -17,8 +17,7 @@ from backup_kit import (
     told,
 )
 
-from satchel.backup.destinations import backup_lock
-from satchel.backup.health import check_backups
+from satchel.backup.destinations import backup_lock, check_backups
 from satchel.backup.inventory import verify_backups
 from satchel.backup.prune import prune_backups
 from satchel.backup.run import run_backup

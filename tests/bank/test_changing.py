@@ -7,7 +7,7 @@ from bank_kit import keep, texts, types
 
 from satchel.bank.changes import MemoryEdit, correct, forget, remember, restore, update
 from satchel.bank.listings import ListRequest, list_memories
-from satchel.bank.memory_input import find_memory
+from satchel.bank.memory import find_memory
 from satchel.bank.open_bank import OpenBank
 from satchel.crypto.sealed_records import seal
 from satchel.errors import (

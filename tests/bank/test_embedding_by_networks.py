@@ -13,8 +13,8 @@ from satchel.errors import ConfigError
 from satchel.evaluation.recall import evaluate_recall
 from satchel.inference import onnx
 from satchel.inference.onnx import Network, WordPieces
-from satchel.recall.fusion import DEFAULT_WEIGHTS, weights_of
 from satchel.recall.models import embedder_of
+from satchel.recall.order import DEFAULT_WEIGHTS, weights_of
 from satchel.recall.query import Query
 from satchel.recall.search import recall_memories
 from satchel.recall.vector_index import current_generation

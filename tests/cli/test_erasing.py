@@ -16,9 +16,8 @@ from satchel.crypto.sealed_records import Sealed, seal
 from satchel.erasure import prune as pruning
 from satchel.erasure.prune import moment_of, prune
 from satchel.errors import UsageError
-from satchel.ledger.erasure import is_unfinished
 from satchel.ledger.repair import DAMAGED
-from satchel.ledger.transaction import closing_receipt
+from satchel.ledger.transaction import closing_receipt, is_unfinished
 from satchel.model.records import (
     Edge,
     Episodic,

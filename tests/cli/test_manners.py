@@ -22,7 +22,7 @@ from ledger_kit import WRITER, memories
 from transfer_kit import append, new_bank
 
 from satchel.bank.connections import configured_store
-from satchel.cli._parser import INDEX, MORE, PANELS, index, made_index
+from satchel.cli.main import INDEX, MORE, PANELS, index, made_index
 from satchel.config.settings import load_settings
 from satchel.crypto.keys import SigningKey
 from satchel.ledger.ledger import Ledger
@@ -686,7 +686,7 @@ def test_help_and_usage_errors_import_no_command(line: str) -> None:
     )
     loaded = set(done.stderr.split())
     assert not {name for name in loaded if name.startswith(("satchel.bank", "satchel.stores"))}
-    assert loaded.isdisjoint({"msgspec", "rich", "apsw", "satchel.ports.registry"})
+    assert loaded.isdisjoint({"msgspec", "rich", "apsw", "satchel.ports.format"})
 
 
 def completed(line: str) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from canary_kit import OTHER, OWN, Canaries, filled, store_bytes
 
 import satchel as package
-from satchel.cli import _parser
+from satchel.cli import main
 from satchel.cli._console import state
 
 if TYPE_CHECKING:
@@ -217,10 +217,10 @@ def test_attack_a_shell_completes_nothing_of_the_owners_to_a_holder(
 ) -> None:
     """Completion lists names of banks, keys and destinations, for whoever owns them."""
     assert satchel("config", "show", "--json").status == 0
-    assert OTHER in _parser.values_of("bank")
-    assert "holder" in _parser.values_of("key")
+    assert OTHER in main.values_of("bank")
+    assert "holder" in main.values_of("key")
     monkeypatch.setenv("SATCHEL_TOKEN", str(canaries.tokens["elsewhere"]))
     assert satchel("config", "show", "--json").status == 0
     assert state.settings.token is not None
     for kind in ("bank", "key", "destination"):
-        assert _parser.values_of(kind) == []
+        assert main.values_of(kind) == []

@@ -183,7 +183,7 @@ def test_nothing_is_imported_that_recalling_does_not_need() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     modules = json.loads(done.stderr)
-    heavy = {"rich", "pydantic", "cbor2", "satchel.ports.registry"}
+    heavy = {"rich", "pydantic", "cbor2", "satchel.ports.format"}
     assert heavy.isdisjoint(modules)
     assert "satchel.recall.engine" in modules
 

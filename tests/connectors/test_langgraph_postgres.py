@@ -24,8 +24,8 @@ from satchel.errors import MalformedError, StoreError, UnreadableError, UsageErr
 from satchel.model.records import Entry, Semantic
 from satchel.model.values import Scope
 from satchel.ports.format import ConnectorOptions
-from satchel.ports.losses import Report
-from satchel.transfer.live_products import LANGGRAPH_POSTGRES, connector_for
+from satchel.ports.record_set import Report
+from satchel.transfer.folders import LANGGRAPH_POSTGRES, connector_for
 
 _PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "langgraph_work.py"
 

@@ -21,8 +21,8 @@ from satchel.errors import InputError, PathRefusedError, UnreadableError
 from satchel.model.records import Entry, Identity, Procedural, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.format import ConnectorOptions, Page
-from satchel.ports.losses import Report
-from satchel.transfer.live_products import LETTA_MEMFS, connector_for
+from satchel.ports.record_set import Report
+from satchel.transfer.folders import LETTA_MEMFS, connector_for
 
 _PERSONA = "---\ndescription: Who I am\nread_only: true\n---\nI am Rosa's helper.\n"
 _TEA = "---\ndescription: What Rosa drinks\nlimit: 5000\n---\n\nGreen tea."

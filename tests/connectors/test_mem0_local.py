@@ -32,7 +32,7 @@ from satchel.errors import (
 from satchel.formats.mem0 import HISTORY, row_of
 from satchel.model.records import Entry, Procedural, Semantic
 from satchel.model.values import Origin, Scope
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 
 _TS = {
     "data": "likes tea",

@@ -19,9 +19,9 @@ from satchel.errors import UnreadableError, UsageError
 from satchel.model.records import Entry, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.format import ConnectorOptions
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 from satchel.ports.vectors import text_mark
-from satchel.transfer.live_products import MEM0_LOCAL, QDRANT_LOCAL, connector_for
+from satchel.transfer.folders import MEM0_LOCAL, QDRANT_LOCAL, connector_for
 
 _PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "qdrant_work.py"
 

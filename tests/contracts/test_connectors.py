@@ -15,7 +15,7 @@ from satchel.errors import MalformedError, SatchelError
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component
 from satchel.ports.format import Info, Page, Traits, WriteResult
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 
 
 class InMemory:

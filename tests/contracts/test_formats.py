@@ -14,7 +14,7 @@ from notes_kit import files_in, lines_in
 from satchel.conformance.formats import *  # noqa: F403
 from satchel.conformance.formats import Subject
 from satchel.conformance.subject import parsed
-from satchel.ports.registry import formats
+from satchel.ports.format import formats
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats"
 _PROJECT = Path(__file__).parents[2] / "pyproject.toml"

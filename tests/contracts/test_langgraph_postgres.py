@@ -15,7 +15,7 @@ from satchel.connectors.langgraph_postgres import LangGraphAddress, LangGraphPos
 from satchel.crypto.sealed_records import seal
 from satchel.model.records import Entry
 from satchel.ports.format import ConnectorOptions
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 
 
 @pytest.fixture(scope="module")

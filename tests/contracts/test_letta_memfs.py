@@ -14,7 +14,7 @@ from satchel.connectors.letta_memfs import LettaMemfs, MemfsAddress
 from satchel.crypto.sealed_records import seal
 from satchel.model.records import Entry
 from satchel.ports.format import ConnectorOptions
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from satchel.connectors.qdrant_local import QdrantAddress, QdrantLocal
 from satchel.crypto.sealed_records import seal
 from satchel.model.records import Entry
 from satchel.ports.format import ConnectorOptions
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 
 
 @pytest.fixture(scope="session")

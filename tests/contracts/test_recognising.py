@@ -7,8 +7,7 @@ import pytest
 from satchel.conformance.subject import Subject, sealed
 from satchel.model.records import Identity, Semantic
 from satchel.model.values import Component, Scope
-from satchel.ports.format import Place
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, formats
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats"
 WRITABLE = [name for name in formats if formats[name].info.traits.writes]

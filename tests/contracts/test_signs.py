@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.errors import InputError
-from satchel.ports.format import HEAD_BYTES, Place
-from satchel.ports.registry import formats
+from satchel.ports.format import HEAD_BYTES, Place, formats
 
 DATA = Path(__file__).parent.parent / "data"
 FILES = sorted(
@@ -103,7 +102,7 @@ def test_a_json_file_of_mem0_imports_few_formats() -> None:
     path = DATA / "formats" / "mem0" / "good-get-all.json"
     program = (
         "import json, sys; from pathlib import Path; from satchel.ports.format import Place;"
-        "from satchel.ports.registry import formats;"
+        "from satchel.ports.format import formats;"
         f"name = formats.recognise(Place(Path({str(path)!r})));"
         "own = [each for each in formats if f'satchel.formats.{each}' in sys.modules];"
         "print(json.dumps([name, own]))"

@@ -12,9 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sealing_kit import TIME, entry, line, sealed_file, sections, signers
 
-from satchel.artifact.body import COMPONENTS, ORDER, BodyBuilder, RootHash, check_name, rank
+from satchel.artifact.body import (
+    COMPONENTS,
+    ORDER,
+    BodyBuilder,
+    FileScope,
+    RootHash,
+    SourceAgent,
+    build,
+    check_name,
+    parse,
+    rank,
+)
 from satchel.artifact.encodings import PREAMBLE, Encoding, open_artifact
-from satchel.artifact.statement import FileScope, SourceAgent, build, parse
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
 from satchel.artifact.verifier import VerificationRequest, verify_artifact
 from satchel.crypto.canonical import DEFAULT_LIMITS, Limits, canonical

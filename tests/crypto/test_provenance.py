@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from satchel.artifact.provenance import IdIndex, IdReport, Lineage, Role
+from satchel.artifact.verification import IdIndex, IdReport, Lineage, Role
 from satchel.crypto.sealed_records import digest
 
 Row = tuple[int, Role, int]

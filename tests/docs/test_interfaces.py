@@ -7,7 +7,7 @@ from http_kit import serving
 
 import satchel
 from docs.interfaces import CLASSES, offered
-from satchel.cli._parser import index
+from satchel.cli.main import index
 from satchel.files import MemoryStore
 from satchel.mcp.server import server
 

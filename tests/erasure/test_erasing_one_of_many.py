@@ -24,8 +24,8 @@ from satchel.erasure import selection
 from satchel.erasure.erase import erase
 from satchel.erasure.selection import EraseOptions
 from satchel.files.bank_files import opened_files
-from satchel.ledger.erasure import is_unfinished
 from satchel.ledger.examination import examine
+from satchel.ledger.transaction import is_unfinished
 from satchel.model.records import Semantic, SessionEvent
 from satchel.model.values import Scope
 from satchel.ports.rows import Filter

@@ -12,8 +12,7 @@ from satchel.crypto.canonical import decode_foreign
 from satchel.errors import LimitError, MalformedError
 from satchel.model.records import Edge, FileVersion, GraphNode, Model, Semantic, SessionEvent
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, formats
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "aletheia"
 SUBJECT = Subject("aletheia", formats["aletheia"], SAMPLES)

@@ -27,8 +27,7 @@ from satchel.errors import EmptyInputError, InputError, LimitError, MalformedErr
 from satchel.formats._ama import exact_line_of, line_of
 from satchel.model.records import Edge, Entry, Episodic, Procedural, Semantic
 from satchel.model.values import Entity, Evidence, Origin, TrustClass
-from satchel.ports.format import Place, ReadContext
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, formats
 
 MODEL = "text-embedding-3-small"
 

@@ -15,8 +15,7 @@ from satchel.conformance.subject import Subject, record_set
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, MalformedError, UsageError
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
 
 DATABASE, FLAT = formats["amplihack_db"], formats["amplihack_flat"]
 SAMPLES = Path(__file__).parent.parent / "data" / "formats"

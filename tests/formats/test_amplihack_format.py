@@ -21,12 +21,11 @@ from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.model.records import Edge, Episodic, Model, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
 
 if TYPE_CHECKING:
     from satchel.crypto.sealed_records import Sealed
-    from satchel.ports.losses import Report
+    from satchel.ports.record_set import Report
 
 AMPLIHACK = formats["amplihack"]
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "amplihack"

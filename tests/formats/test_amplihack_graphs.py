@@ -9,8 +9,7 @@ import pytest
 from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.formats.amplihack_graph import FORMAT
 from satchel.model.records import Edge, Episodic, Semantic
-from satchel.ports.format import Place, ReadContext
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, formats
 
 DATA = Path(__file__).parents[1] / "data" / "graphs"
 OLD = ("kuzu-39", "ladybug-40", "ladybug-41")

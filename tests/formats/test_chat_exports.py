@@ -27,8 +27,7 @@ from satchel.errors import (
 from satchel.formats._conversations import moment_of, paragraphs
 from satchel.formats.chatgpt import facts_in
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, formats
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats"
 _THEN = 1_772_355_600.0

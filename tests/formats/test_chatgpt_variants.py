@@ -11,8 +11,7 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, UnknownFormatError
 from satchel.formats._conversations import moment_of
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, formats
 
 _THEN = 1_772_355_600.0
 _ISO = "2026-03-01T09:00:00.000000Z"

@@ -22,9 +22,8 @@ from satchel.errors import InputError, MalformedError, UsageError
 from satchel.formats._points import payload_of
 from satchel.model.records import Entry, Episodic, Semantic
 from satchel.model.values import Scope
-from satchel.ports.format import Place, ReadContext, Target, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.record_set import Report
 
 _FOLDER = Path(__file__).parent.parent / "data" / "chroma-folder"
 _PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "chroma_work.py"

@@ -10,8 +10,7 @@ import pytest
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, PathRefusedError
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, formats
 
 _THEN = "2026-03-01T09:00:00.000000Z"
 

@@ -8,8 +8,7 @@ import pytest
 
 from satchel.errors import MalformedError
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, formats
 
 _THEN = "2026-03-01T09:00:00.125Z"
 

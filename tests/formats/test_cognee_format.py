@@ -25,9 +25,8 @@ from satchel.formats.cognee import FORMAT
 from satchel.model.records import Episodic, Identity, Model, Semantic, SessionEvent
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.record_set import Report
 from satchel.transfer.folders import input_to_read
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "cognee"

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from satchel.errors import InputError, UnknownFormatError
 from satchel.formats.gemini import moment_in, words_of
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, formats
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "gemini"
 

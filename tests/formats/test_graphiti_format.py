@@ -21,9 +21,8 @@ from satchel.formats.graphiti import FORMAT
 from satchel.model.records import Edge, Entry, Episodic, Model, Semantic
 from satchel.model.values import Entity, Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.record_set import Report
 
 _TESTS = Path(__file__).parent.parent
 _SAMPLES = _TESTS / "data" / "formats" / "graphiti"

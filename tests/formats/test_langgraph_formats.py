@@ -26,9 +26,8 @@ from satchel.formats.langgraph_checkpoints import unpacked
 from satchel.model.records import Entry, Episodic, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.record_set import Report
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats"
 _STORE = _SAMPLES / "langgraph" / "good-store.db"

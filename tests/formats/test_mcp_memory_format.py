@@ -19,9 +19,8 @@ from satchel.formats.mcp_memory import FORMAT
 from satchel.model.records import Entry, Semantic
 from satchel.model.values import Entity, Origin
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.record_set import Report
 
 
 def _read(path: Path, *, skip_bad: bool = False) -> tuple[list[dict[str, Any]], Report]:

@@ -18,9 +18,8 @@ from satchel.formats import mem0
 from satchel.model.records import Entry, PlainSemantic, Procedural, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.record_set import Report
 
 _MEM0 = formats["mem0"]
 _PEER = Path(__file__).parent.parent.parent / "benchmarks" / "peers" / "mem0_get_all.py"

@@ -29,9 +29,8 @@ from satchel.formats.agents_md import parted
 from satchel.model.records import Entry, Episodic, Identity, Procedural, Semantic
 from satchel.model.values import Component, Origin
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.record_set import Report
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats"
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, formats
 
 _SAMPLE = Path(__file__).parent.parent / "data" / "formats" / "openmemory" / "good-memories.json"
 

@@ -36,10 +36,8 @@ from satchel.model.records import (
     Working,
 )
 from satchel.model.values import Entity, Origin, Scope, TrustClass
-from satchel.ports.format import Place, ReadContext, Target, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.record_set import RecordSet, Report
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "pam_sdk"
 AT = "2026-01-02T03:04:05+00:00"

@@ -9,8 +9,7 @@ from import_kit import bring
 
 from satchel.model.records import Semantic, SessionEvent
 from satchel.model.text import attachments_in, spoken_text, words_of
-from satchel.ports.format import Place, ReadContext
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, formats
 
 _IMAGE = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://file_1", "width": 2}
 _SPOKEN = {

@@ -11,8 +11,7 @@ from import_kit import bring
 from satchel.api.store import Satchel
 from satchel.connectors._qdrant import QdrantFolder
 from satchel.errors import UnknownFormatError
-from satchel.ports.format import Place
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, formats
 
 
 def _export(bank: str, output: str | Path, **options: Any) -> Any:

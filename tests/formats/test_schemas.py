@@ -22,8 +22,7 @@ from satchel.crypto.sealed_records import seal
 from satchel.crypto.token_chain import signed_list
 from satchel.crypto.tokens import Tags, entries_clause
 from satchel.model.records import RECORD_CLASSES, Model
-from satchel.ports.format import Target, WriteContext
-from satchel.ports.registry import formats
+from satchel.ports.format import Target, WriteContext, formats
 from satchel.screening.redaction import Redactor
 
 _SCHEMAS = Path(__file__).parent.parent.parent / "schemas"

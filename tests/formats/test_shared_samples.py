@@ -14,8 +14,7 @@ from satchel.config.settings import load_settings
 from satchel.errors import EmptyInputError, InputError, MalformedError, UnknownFormatError
 from satchel.errors import SatchelError as Refusal
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, formats
 from satchel.transfer.folders import input_to_read
 
 pytestmark = pytest.mark.shared

@@ -27,7 +27,7 @@ from satchel.http.gateway import PROOF, TOKEN
 from satchel.mcp.principal import ToolCaller
 from satchel.mcp.tools import CoreTools
 from satchel.model.values import now
-from satchel.recall.operations import RecallOptions
+from satchel.recall.search import RecallOptions
 
 TEA, SAFE = "Ada drinks tea", "the safe is behind the stove"
 DRINKS = Tags(any_of=("drinks",))

@@ -27,10 +27,9 @@ from satchel.model.records import (
     Working,
 )
 from satchel.model.values import Component, Entity, Evidence, Origin, Scope, TrustClass, is_id
-from satchel.ports.registry import formats
+from satchel.ports.format import formats
 from satchel.ports.rows import Filter
-from satchel.receipts.receipt import FieldLoss, ReceiptBody
-from satchel.receipts.tally import CARRIED
+from satchel.receipts.receipt import CARRIED, FieldLoss, ReceiptBody
 from satchel.transfer.export_records import Export, ExportOptions
 from satchel.transfer.exports import export
 from satchel.transfer.import_results import ImportOptions, ImportSummary

@@ -12,7 +12,7 @@ from satchel.connectors._qdrant import QdrantFolder, _key, pickled, point
 from satchel.connectors.mem0_local import Mem0Local
 from satchel.model.records import Entry
 from satchel.ports.format import ConnectorOptions, Page, PastVersion
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 
 SAMPLE = Path(__file__).parent.parent / "data" / "mem0-local"
 """Made by mem0ai 2.2.1: 22 memories of three users, some changed, two deleted."""

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from satchel.artifact.body import RECORD_SECTIONS, Body, BodyBuilder
+from satchel.artifact.body import RECORD_SECTIONS, Body, BodyBuilder, build
 from satchel.artifact.encodings import Encoding, sign_statement, write_artifact
-from satchel.artifact.statement import build
 from satchel.crypto.canonical import DEFAULT_LIMITS, canonical
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.log import Head, audit_path, record_leaf, root_of, sign_head

@@ -15,8 +15,7 @@ from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Source
 from satchel.model.values import now
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, formats
 
 
 def imported(ledger: Ledger, path: Path, name: str = "mem0", group: int = 1000) -> str:

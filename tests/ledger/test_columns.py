@@ -30,7 +30,7 @@ from satchel.rehydrate.operations import rehydrate_memories
 from satchel.rehydrate.quarantine import quarantine
 from satchel.sessions.drafts import new_session
 from satchel.sessions.queries import list_sessions
-from satchel.stores.tables import column_blocks
+from satchel.stores.vectors import column_blocks
 
 _MANY = 300
 """More than a block of rows."""

@@ -23,7 +23,7 @@ from satchel.ports.vectors import Generation
 from satchel.rehydrate.quarantine import quarantine
 from satchel.sessions.branches import create_checkpoint
 from satchel.sessions.record import NewSession, begin
-from satchel.stores.tables import SEQ_MASK
+from satchel.stores.vectors import SEQ_MASK
 
 _QUICK = ("record", "link")
 REMEMBERING = [(1, columns._LARGE), (256, columns._LARGE), (256, 0)]

@@ -11,11 +11,10 @@ from ledger_kit import OWNER, WRITER, created, listed, memories, opened
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ErasureRefusedError, SatchelError, UsageError, VerificationError
 from satchel.ledger.decisions import Decider
-from satchel.ledger.erasure import finish_erasure, is_unfinished
 from satchel.ledger.examination import Flaw, examine
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.repair import DAMAGED, repair
-from satchel.ledger.transaction import closing_receipt
+from satchel.ledger.transaction import closing_receipt, finish_erasure, is_unfinished
 from satchel.ledger.witness import Witness
 from satchel.model.records import (
     Edge,

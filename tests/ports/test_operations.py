@@ -15,8 +15,8 @@ from fastapi.testclient import TestClient
 from satchel.api.operations import method
 from satchel.cli._console import state
 from satchel.cli._operations import command
-from satchel.cli._parser import leaf
 from satchel.cli._tree import Command, Group, specifications
+from satchel.cli.main import leaf
 from satchel.errors import UsageError
 from satchel.http.operations import body, query
 from satchel.ports import absent_options

@@ -7,7 +7,7 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Semantic, Source, Status
 from satchel.model.values import Origin, TrustClass
-from satchel.recall.trust import FROM_HIGH_TO_LOW, is_trusted, lower
+from satchel.recall.order import FROM_HIGH_TO_LOW, is_trusted, lower
 
 AT = "2026-05-01T00:00:00.000000Z"
 CLASSES = [*FROM_HIGH_TO_LOW, None]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.model.values import is_canonical_time
-from satchel.recall.time_expressions import asks_when, names_time, parse_time_range, times_named
+from satchel.recall.texts import asks_when, names_time, parse_time_range, times_named
 from satchel.stores.text_search import tokens_of
 
 NOW = "2026-06-03T12:00:00.000000Z"  # a Wednesday

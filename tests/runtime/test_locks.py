@@ -20,9 +20,9 @@ import pytest
 from descriptors_kit import descriptors
 
 from satchel.errors import LockedError, PathRefusedError, SatchelError, TargetError, UsageError
-from satchel.runtime import locks
+from satchel.runtime import processes as locks
 from satchel.runtime.files import ModeRepair
-from satchel.runtime.locks import LockHolder, ProcessLock
+from satchel.runtime.processes import LockHolder, ProcessLock
 
 HOST = os.uname().nodename
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from satchel.stores.words import (
+from satchel.stores.text_search import (
     DENIED,
     LONGEST_PHRASE,
     LONGEST_WORD,

@@ -7,7 +7,7 @@ from random import Random
 import apsw
 import pytest
 
-from satchel.stores.words import index_text, query
+from satchel.stores.text_search import index_text, query
 
 TABLE = (
     "CREATE VIRTUAL TABLE words USING fts5(text, detail=full, content='', contentless_delete=1, "

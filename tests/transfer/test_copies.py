@@ -31,10 +31,9 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.ledger.decisions import Decider
-from satchel.ledger.erasure import finish_erasure
 from satchel.ledger.examination import examine
 from satchel.ledger.ledger import Ledger
-from satchel.ledger.transaction import closing_receipt
+from satchel.ledger.transaction import closing_receipt, finish_erasure
 from satchel.model.records import Erasure, FileVersion, Semantic, Source, Status
 from satchel.model.values import Origin, now
 from satchel.ports.rows import Filter

@@ -44,8 +44,7 @@ from satchel.model.records import (
     Working,
 )
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
 from satchel.receipts import comparison
 from satchel.receipts.receipt import FieldLoss, ReceiptBody
 from satchel.runtime.files import file_digest

@@ -28,7 +28,7 @@ from satchel.formats.mem0 import row_of
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Episodic, Receipt, Semantic
 from satchel.model.values import Scope
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 from satchel.ports.rows import Filter
 from satchel.receipts.archive import find_receipts, recent_receipts
 from satchel.receipts.comparison import GONE, Differences

@@ -40,7 +40,7 @@ from satchel.model.values import now
 from satchel.ports.rows import RowState
 from satchel.ports.store import Commit, StoredHead, Writer
 from satchel.receipts.archive import find_receipt
-from satchel.replication import log_copy
+from satchel.replication import copies
 from satchel.replication.copies import Relation
 from satchel.replication.operations import ExchangeOptions, pull, push
 from satchel.replication.store_copy import CopyOptions, StoreCopy, copy_store
@@ -179,8 +179,8 @@ def test_a_copy_killed_at_any_commit_is_resumed(
     here: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between any two commits: nothing half is shown, and all arrives in the end."""
-    monkeypatch.setattr(log_copy, "ROWS_IN_COMMIT", 40)
-    monkeypatch.setattr(log_copy, "_NUMBERS_IN_COMMIT", 50)
+    monkeypatch.setattr(copies, "ROWS_IN_COMMIT", 40)
+    monkeypatch.setattr(copies, "_NUMBERS_IN_COMMIT", 50)
     expected, resumed = told(here.store), 0
     with killed_at(monkeypatch, str(tmp_path / "whole.db"), -1) as commits:
         copied(here, str(tmp_path / "whole.db"))
@@ -199,7 +199,7 @@ def test_a_copy_killed_at_any_commit_is_resumed(
 
 def _half(here: Settings, target: Path, monkeypatch: pytest.MonkeyPatch, number: int = 4) -> str:
     """Leave a copy of the first bank that is not complete, and return the bank's id."""
-    monkeypatch.setattr(log_copy, "ROWS_IN_COMMIT", 50)
+    monkeypatch.setattr(copies, "ROWS_IN_COMMIT", 50)
     with killed_at(monkeypatch, str(target), number), pytest.raises(Killed):
         copied(here, str(target), banks=("assistant",))
     with closing(open_store(str(target), read_only=True)) as store, store.reading() as reader:
@@ -266,7 +266,7 @@ def test_imported_memories_changed_since_get_no_head(
         elif what == "a node":
             writing.put_nodes(bank, 20, [b"\0" * 32])
         else:
-            writing.put_side(bank, {log_copy.JOURNAL: b"{"})
+            writing.put_side(bank, {copies.JOURNAL: b"{"})
     with pytest.raises(VerificationError):
         copied(here, str(target))
     with closing(open_store(str(target), read_only=True)) as store, store.reading() as reader:
@@ -278,7 +278,7 @@ def test_two_that_copy_to_one_place_do_not_mix_their_rows(
     here: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one who finds that somebody else went on stops; what is there is whole all the same."""
-    monkeypatch.setattr(log_copy, "ROWS_IN_COMMIT", 50)
+    monkeypatch.setattr(copies, "ROWS_IN_COMMIT", 50)
     target, other = str(tmp_path / "there.db"), list[StoreCopy]()
 
     def meanwhile(done: int, _: int) -> None:

@@ -15,19 +15,23 @@ from typing import Any, NamedTuple
 import msgspec
 
 from satchel.bank.banks import create_bank_in
-from satchel.bank.connections import configured_store, has_store, open_ledger, witness_of
+from satchel.bank.connections import (
+    configured_store,
+    has_store,
+    open_ledger,
+    require_owner,
+    witness_of,
+)
 from satchel.bank.open_bank import bank_exists, banks_called, find_bank, is_partial_copy, name_of
-from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import BankExistsError, SlotTakenError, UnknownBankError, UsageError
 from satchel.ledger import decisions
-from satchel.ledger.erasure import ERASABLE, blob_digests_in
 from satchel.ledger.heads import BankStanding
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import MOST_IN_GROUP, VerifiedRecord
-from satchel.ledger.transaction import closing_receipt
+from satchel.ledger.transaction import ERASABLE, blob_digests_in, closing_receipt
 from satchel.ledger.view import View
 from satchel.model.records import Source, State, Status
 from satchel.model.values import TrustClass, now, resolved

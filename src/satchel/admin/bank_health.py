@@ -10,18 +10,18 @@ from satchel.bank.connections import (
     known_owners,
     missing_banks,
     open_ledger,
+    require_owner,
     shown_address,
     witness_of,
 )
 from satchel.bank.memory import UNTRUSTED
 from satchel.bank.open_bank import OpenBank, name_of
-from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.errors import SatchelError
-from satchel.ledger.erasure import is_unfinished
 from satchel.ledger.examination import Examination, Progress, examine
 from satchel.ledger.heads import BankStanding
 from satchel.ledger.repair import repair
+from satchel.ledger.transaction import is_unfinished
 from satchel.ledger.view import View
 from satchel.model.records import FileVersion
 from satchel.model.values import now

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from satchel.bank.connections import require_owner
 from satchel.bank.open_bank import (
     CONFIG_MARK,
     CONFIG_VERSION,
@@ -26,7 +27,6 @@ from satchel.bank.open_bank import (
     profile_of,
     set_members,
 )
-from satchel.bank.owner_rights import require_owner
 from satchel.config.files import nearest
 from satchel.config.options import (
     NOT_FOR_MODELS,

@@ -6,9 +6,8 @@ from typing import Any
 
 import msgspec
 
-from satchel.bank.connections import configured_store, has_store
+from satchel.bank.connections import configured_store, has_store, require_owner
 from satchel.bank.open_bank import find_bank
-from satchel.bank.owner_rights import require_owner
 from satchel.config.files import activate, is_yaml, read_file, with_table
 from satchel.config.settings import Settings
 from satchel.config.tables import AgentSettings

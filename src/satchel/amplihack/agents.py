@@ -22,10 +22,10 @@ from satchel.bank.connections import (
     holds_anything,
     open_store,
     require_not_lost,
+    require_owner,
     shown_address,
 )
 from satchel.bank.open_bank import OpenBank, banks_called, open_bank_in
-from satchel.bank.owner_rights import require_owner
 from satchel.config import store_selection
 from satchel.config.settings import Settings
 from satchel.config.store_selection import BackendChoice, address_of, own_path, own_stores
@@ -39,8 +39,8 @@ from satchel.errors import (
 )
 from satchel.model.values import agent_name
 from satchel.ports.store import RawCopyStore, Store
-from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder, secure_database, secure_files
+from satchel.runtime.processes import ProcessLock
 
 OwnerKey = Callable[[], SigningKey]
 _PATIENCE = 60.0

@@ -10,15 +10,14 @@ from typing import Any, NamedTuple
 from blake3 import blake3
 
 from satchel.crypto.sealed_records import PREFIX
-from satchel.ledger.erasure import DERIVED
 from satchel.ledger.projection import VerifiedRecord
+from satchel.ledger.transaction import DERIVED
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Model, Semantic, Status
 from satchel.model.values import now
 from satchel.ports.rows import Filter
 from satchel.recall.near_duplicates import NEGATIONS
-from satchel.stores.text_search import tokens_of
-from satchel.stores.words import DENIED, STOP_WORDS
+from satchel.stores.text_search import DENIED, STOP_WORDS, tokens_of
 
 INDEX = "temporal_index"
 """Member of a fact's metadata with its position in the order of events, from 1."""

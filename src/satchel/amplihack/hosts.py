@@ -28,8 +28,8 @@ from satchel.amplihack.sessions import (
     store_learnings,
     turns,
 )
+from satchel.bank.connections import require_owner
 from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.bank.owner_rights import require_owner
 from satchel.config.options import PathPermission, file_to_read
 from satchel.config.settings import Settings
 from satchel.errors import LimitError, MalformedError, UnknownBankError, UsageError

@@ -22,10 +22,15 @@ from satchel.amplihack.sessions import (
     of_sessions,
     store_learnings,
 )
-from satchel.bank.connections import empty_store, has_store, open_configured, store_exists
+from satchel.bank.connections import (
+    empty_store,
+    has_store,
+    open_configured,
+    require_owner,
+    store_exists,
+)
 from satchel.bank.machine_keys import signing_key
 from satchel.bank.open_bank import OpenBank, name_of, open_bank_in
-from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings, load_settings
 from satchel.config.store_selection import BackendChoice, agents_in, backend_from, backend_of
 from satchel.crypto.sealed_records import seal

@@ -21,9 +21,13 @@ from msgspec import structs
 from satchel.amplihack.agents import bank_named, hierarchical, is_foreign
 from satchel.amplihack.facts import SIMILAR_TO, SimilarityLink, similar_links
 from satchel.amplihack.hierarchy import link_stored
-from satchel.bank.connections import configured_store, holds_anything, require_not_lost
+from satchel.bank.connections import (
+    configured_store,
+    holds_anything,
+    require_not_lost,
+    require_owner,
+)
 from satchel.bank.open_bank import find_by_prefix, open_bank
-from satchel.bank.owner_rights import require_owner
 from satchel.config import store_selection
 from satchel.config.options import (
     OWN,
@@ -48,9 +52,8 @@ from satchel.ledger.columns import LINKS
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Entry
 from satchel.model.values import agent_name
-from satchel.ports.format import HEAD_BYTES, Place, ReadContext
-from satchel.ports.losses import Loss, RefusedRecord
-from satchel.ports.registry import formats
+from satchel.ports.format import HEAD_BYTES, Place, ReadContext, formats
+from satchel.ports.record_set import Loss, RefusedRecord
 from satchel.receipts.receipt import receipt_text
 from satchel.receipts.steps import join_receipt_bodies, save_receipt
 from satchel.runtime.files import PRIVATE_FILE, PRIVATE_FOLDER, OpenFile, target_error

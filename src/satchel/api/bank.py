@@ -334,7 +334,7 @@ if TYPE_CHECKING:
     from satchel.crypto.keys import SigningKey
     from satchel.ports.operations import Operation
     from satchel.recall import duplicates as twins
-    from satchel.recall import operations as recalls
+    from satchel.recall import search as recalls
     from satchel.recall import vector_updates as embedding
     from satchel.runtime.files import OpenFile
     from satchel.runtime.output import Outlet
@@ -344,7 +344,7 @@ if TYPE_CHECKING:
     from satchel.transfer.providers import LiveBank
 else:
     logs = lazy("satchel.bank.listings")
-    recalls = lazy("satchel.recall.operations")
+    recalls = lazy("satchel.recall.search")
     undoing = lazy("satchel.agents.imports")
     twins = lazy("satchel.recall.duplicates")
     embedding = lazy("satchel.recall.vector_updates")

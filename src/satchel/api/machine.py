@@ -6,9 +6,8 @@ from pathlib import Path
 
 from satchel.agents import operations
 from satchel.api.operations import method
-from satchel.backup.destinations import backup_setup
+from satchel.backup.destinations import backup_setup, backup_status
 from satchel.backup.drill import drill_backup
-from satchel.backup.health import backup_status
 from satchel.backup.inventory import list_backups, verify_backups
 from satchel.backup.prune import prune_backups
 from satchel.backup.restore import restore_backup

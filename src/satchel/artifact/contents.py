@@ -28,8 +28,14 @@ from satchel.artifact.body import (
     lines_of,
 )
 from satchel.artifact.encodings import Artifact
-from satchel.artifact.provenance import IdIndex, IdReport, Lineage, Role
-from satchel.artifact.verification import Outcome, VerificationFinding
+from satchel.artifact.verification import (
+    IdIndex,
+    IdReport,
+    Lineage,
+    Outcome,
+    Role,
+    VerificationFinding,
+)
 from satchel.crypto import keys
 from satchel.crypto.canonical import Limits, check_record, decode_canonical
 from satchel.crypto.keys import (

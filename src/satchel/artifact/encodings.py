@@ -22,11 +22,15 @@ from satchel.artifact.body import (
     BodyBuilder,
     BodyTotals,
     ByteSink,
+    FileScope,
+    SourceAgent,
     Span,
+    Statement,
+    build,
     check_name,
+    parse,
     rank,
 )
-from satchel.artifact.statement import FileScope, SourceAgent, Statement, build, parse
 from satchel.crypto.canonical import (
     DEFAULT_LIMITS,
     Limits,

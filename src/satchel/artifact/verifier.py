@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from satchel.artifact.body import Progress
+from satchel.artifact.body import Progress, statement_digest
 from satchel.artifact.contents import BankKeys, BodyContents
 from satchel.artifact.encodings import Artifact, SdkFileError, open_artifact
 from satchel.artifact.pam_sdk.verifier import verify_sdk_file
-from satchel.artifact.provenance import IdReport, Lineage
-from satchel.artifact.statement import statement_digest
 from satchel.artifact.verification import (
     STEPS,
     ChainLink,
+    IdReport,
+    Lineage,
     Outcome,
     Signer,
     TrustPolicy,

@@ -34,10 +34,10 @@ from satchel.errors import (
 )
 from satchel.ledger.authority import Authority, apply_configs, founding_authority
 from satchel.ledger.decisions import Decider
-from satchel.ledger.erasure import ERASABLE, finish_erasure
 from satchel.ledger.heads import contains, verified_head
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import FOLDED, Fold, LogFact
+from satchel.ledger.transaction import ERASABLE, finish_erasure
 from satchel.ledger.witness import Witness
 from satchel.model.records import Erasure, Model, Status
 from satchel.model.values import now

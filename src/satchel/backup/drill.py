@@ -20,19 +20,27 @@ from satchel.backup.assembly import erased_since, make_bank, reapply_erasures, r
 from satchel.backup.catalogue import Catalogue, StoredBackup
 from satchel.backup.contents import files_of, read_agent_contents
 from satchel.backup.destinations import (
+    backup_end,
     chosen_backup,
+    nonzero_counts,
     open_catalogue,
+    receipt_body,
     require_trusted,
     source_destination,
+    store_receipts,
 )
-from satchel.backup.health import backup_end, nonzero_counts, receipt_body, store_receipts
 from satchel.backup.manifests import AgentBackup, BankBackup
 from satchel.backup.options import DrillOptions
-from satchel.bank.connections import configured_store, known_owners, store_exists, temporary_store
+from satchel.bank.connections import (
+    configured_store,
+    known_owners,
+    require_owner,
+    store_exists,
+    temporary_store,
+)
 from satchel.bank.keys import Owners
 from satchel.bank.machine_keys import signers_of
 from satchel.bank.open_bank import OpenBank, bank_exists, open_bank_in
-from satchel.bank.owner_rights import require_owner
 from satchel.config.hooks import NO_HOOKS
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from satchel.backup.catalogue import ErasedRecord, read_erasures
-from satchel.backup.destinations import destinations, open_catalogue, series_of
-from satchel.backup.health import known_destinations
+from satchel.backup.destinations import destinations, known_destinations, open_catalogue, series_of
 from satchel.backup.prune import count_erased
 from satchel.bank.connections import writer_key
 from satchel.bank.open_bank import OpenBank

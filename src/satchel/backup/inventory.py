@@ -15,8 +15,7 @@ from satchel.backup.destinations import (
 )
 from satchel.backup.options import BackupListOptions, BackupVerifyOptions
 from satchel.backup.prune import count_erased
-from satchel.bank.connections import writer_key
-from satchel.bank.owner_rights import require_owner
+from satchel.bank.connections import require_owner, writer_key
 from satchel.config.options import NOT_FOR_MODELS, OnProgress
 from satchel.config.settings import Settings
 from satchel.errors import EmptyInputError, VerificationError, shown_address

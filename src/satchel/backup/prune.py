@@ -11,8 +11,7 @@ from satchel.backup.catalogue import Catalogue, ErasedRecord, StoredBackup, held
 from satchel.backup.destinations import backup_lock, destinations, open_catalogue, series_of
 from satchel.backup.manifests import refs_of
 from satchel.backup.options import PruneOptions
-from satchel.bank.connections import configured_store, store_exists
-from satchel.bank.owner_rights import require_owner
+from satchel.bank.connections import configured_store, require_owner, store_exists
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
 from satchel.errors import SatchelError, UsageError, VerificationError, shown_address

@@ -23,13 +23,16 @@ from satchel.backup.assembly import (
 from satchel.backup.catalogue import Catalogue, StoredBackup
 from satchel.backup.contents import put_files, require_free
 from satchel.backup.destinations import (
+    backup_end,
     chosen_backup,
     is_trusted_signer,
+    nonzero_counts,
     open_catalogue,
+    receipt_body,
     require_trusted,
     source_destination,
+    store_receipts,
 )
-from satchel.backup.health import backup_end, nonzero_counts, receipt_body, store_receipts
 from satchel.backup.manifests import BEFORE_RESTORE, AgentBackup, BankBackup
 from satchel.backup.options import BackupOptions, RestoreOptions
 from satchel.backup.restore_targets import (
@@ -42,11 +45,16 @@ from satchel.backup.restore_targets import (
     restore_bank,
 )
 from satchel.backup.run import run_backup
-from satchel.bank.connections import is_same, local_path, store_exists, temporary_store
+from satchel.bank.connections import (
+    is_same,
+    local_path,
+    require_owner,
+    store_exists,
+    temporary_store,
+)
 from satchel.bank.keys import Owners
 from satchel.bank.machine_keys import signers_of
 from satchel.bank.open_bank import default_bank, inherit_default_bank, name_of
-from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
 from satchel.errors import (

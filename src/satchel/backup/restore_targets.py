@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from satchel.backup.agents import RestoredAgent
-from satchel.backup.health import nonzero_counts, receipt_body
+from satchel.backup.destinations import nonzero_counts, receipt_body
 from satchel.backup.manifests import BankBackup
 from satchel.backup.options import RestoreOptions
 from satchel.bank.banks import create_bank_in
@@ -41,10 +41,10 @@ from satchel.errors import (
     shown_address,
 )
 from satchel.ledger.decisions import KeyDecider
-from satchel.ledger.erasure import blob_digests_in, finish_erasure
 from satchel.ledger.heads import BankStanding, SeenHead, Verdict, judge
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import VerifiedRecord
+from satchel.ledger.transaction import blob_digests_in, finish_erasure
 from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
 from satchel.model.records import Status
@@ -54,16 +54,14 @@ from satchel.receipts.receipt import ReceiptBody, TransferEnd, combine_counts, r
 from satchel.replication.copies import (
     Relation,
     Replica,
-    compare_replicas,
-    fast_forward,
-    load_replica,
-)
-from satchel.replication.log_copy import (
     SideDataCounts,
     compare,
+    compare_replicas,
     copied_records,
     copy_log,
     copy_side_data,
+    fast_forward,
+    load_replica,
     side_of,
     store_head,
 )

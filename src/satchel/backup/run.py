@@ -23,8 +23,14 @@ from satchel.backup.contents import (
     take_files,
     verify_contents,
 )
-from satchel.backup.destinations import backup_lock, destinations, open_catalogue, series_of
-from satchel.backup.health import failed, succeeded
+from satchel.backup.destinations import (
+    backup_lock,
+    destinations,
+    failed,
+    open_catalogue,
+    series_of,
+    succeeded,
+)
 from satchel.backup.manifests import (
     AgentBackup,
     BackupBlob,
@@ -42,10 +48,10 @@ from satchel.bank.connections import (
     configured_store,
     has_store,
     open_ledger,
+    require_owner,
     writer_key,
 )
 from satchel.bank.open_bank import find_bank
-from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
@@ -64,8 +70,7 @@ from satchel.model.values import format_time, now
 from satchel.ports.operations import operation, texts
 from satchel.ports.store import Reader, Store, verified_pieces
 from satchel.receipts.archive import tool_version
-from satchel.replication.copies import Replica, load_replica
-from satchel.replication.log_copy import blobs_of, side_of
+from satchel.replication.copies import Replica, blobs_of, load_replica, side_of
 
 _SIDE_TOGETHER = 1 << 20
 

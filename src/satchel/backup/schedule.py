@@ -11,11 +11,10 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from satchel.backup.destinations import destinations
-from satchel.backup.health import read_status
+from satchel.backup.destinations import destinations, read_status
 from satchel.backup.options import BackupOptions
 from satchel.backup.run import BackupRun, DestinationResult, run_backup
-from satchel.bank.owner_rights import require_owner
+from satchel.bank.connections import require_owner
 from satchel.config.settings import Settings, Timer, invocation, secret_variables
 from satchel.errors import ConfigError, MissingExtraError, SatchelError, shown_address
 from satchel.ports.operations import Option, Options, operation

@@ -14,6 +14,7 @@ from satchel.bank.connections import (
     missing_banks,
     open_ledger,
     require_not_missing,
+    require_owner,
     store_exists,
     witness_of,
     writer_key,
@@ -27,7 +28,6 @@ from satchel.bank.open_bank import (
     own_store_of,
     set_default_bank,
 )
-from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
 from satchel.errors import BankExistsError, SatchelError, UsageError

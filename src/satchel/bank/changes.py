@@ -11,15 +11,20 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from satchel.bank.memory import CORRECTION, CURRENT, PROVIDER, Memory, shown, stored
-from satchel.bank.memory_input import (
+from satchel.bank.memory import (
+    CORRECTION,
+    CURRENT,
     GIVEN,
+    PROVIDER,
+    Memory,
     MemoryFields,
     current_memory,
     find_memory,
     newest_of,
     not_current,
     sealed_of,
+    shown,
+    stored,
     unique_tags,
     versions_of,
 )

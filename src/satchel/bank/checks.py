@@ -21,7 +21,7 @@ from satchel.crypto.encryption import IDENTITY_SUFFIX
 from satchel.crypto.encryption import VARIABLE as IDENTITY_VARIABLE
 from satchel.crypto.key_files import SUFFIX as KEY_SUFFIX
 from satchel.errors import SatchelError
-from satchel.ports.registry import formats
+from satchel.ports.format import formats
 from satchel.runtime.private_files import exposure
 from satchel.stores.sqlite.connection import KEY_ENDING, has_ciphers, looks_encrypted
 

@@ -7,8 +7,17 @@ from typing import Any, overload
 import msgspec
 
 from satchel.bank.changes import differing
-from satchel.bank.memory import CORRECTION, Memory, fields_of, memory_of, notes_of, with_retracted
-from satchel.bank.memory_input import find_memory, find_record, versions_of
+from satchel.bank.memory import (
+    CORRECTION,
+    Memory,
+    fields_of,
+    find_memory,
+    find_record,
+    memory_of,
+    notes_of,
+    versions_of,
+    with_retracted,
+)
 from satchel.bank.open_bank import OpenBank
 from satchel.errors import UsageError
 from satchel.ledger.columns import LINKS

@@ -12,8 +12,7 @@ from typing import Protocol
 
 from blake3 import blake3
 
-from satchel.bank.connections import configured_store, local_path, shown_address
-from satchel.bank.owner_rights import require_owner
+from satchel.bank.connections import configured_store, local_path, require_owner, shown_address
 from satchel.config.settings import Settings
 from satchel.errors import SatchelError, StoreError, UsageError
 from satchel.ports.store import Store

@@ -11,9 +11,9 @@ from blake3 import blake3
 
 from satchel.crypto.sealed_records import seal
 from satchel.errors import UsageError
-from satchel.ledger.erasure import FINGERPRINTS
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import LogImport
+from satchel.ledger.transaction import FINGERPRINTS
 from satchel.ledger.view import View
 from satchel.model.records import Status
 from satchel.model.values import now, resolved

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from satchel.bank import keys, machine_keys
+from satchel.bank.connections import require_owner
 from satchel.bank.keys import (
     BankKeyResult,
     KeyEndResult,
@@ -20,7 +21,6 @@ from satchel.bank.keys import (
     write_proposal,
 )
 from satchel.bank.machine_keys import IdentityLine, KeyLine, signer_of, signers_of, signing_key
-from satchel.bank.owner_rights import require_owner
 from satchel.config.options import (
     NOT_FOR_MODELS,
     PROMPT,

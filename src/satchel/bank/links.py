@@ -11,8 +11,15 @@ from typing import Literal
 
 import msgspec
 
-from satchel.bank.memory import CURRENT, Memory, has_expired, memory_of, notes_of, state_of
-from satchel.bank.memory_input import find_record
+from satchel.bank.memory import (
+    CURRENT,
+    Memory,
+    find_record,
+    has_expired,
+    memory_of,
+    notes_of,
+    state_of,
+)
 from satchel.bank.open_bank import OpenBank
 from satchel.errors import UnknownMemoryError, UsageError
 from satchel.ledger.columns import LINKS

@@ -8,6 +8,7 @@ from typing import Annotated, overload
 
 import msgspec
 
+from satchel.bank.connections import require_owner
 from satchel.bank.memory import (
     Memory,
     gist_of,
@@ -16,12 +17,11 @@ from satchel.bank.memory import (
     memory_of,
     moment_of,
     notes_of,
+    parse_moment,
     state_of,
     with_retracted,
 )
-from satchel.bank.memory_input import parse_moment
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.owner_rights import require_owner
 from satchel.crypto.canonical import canonical
 from satchel.crypto.keys import PayloadType, SignatureCheck, check, parse_signatures, signed_part
 from satchel.crypto.sealed_records import Sealed

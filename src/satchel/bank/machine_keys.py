@@ -11,7 +11,7 @@ from typing import BinaryIO
 import msgspec
 from msgspec.structs import replace
 
-from satchel.bank.owner_rights import require_owner
+from satchel.bank.connections import require_owner
 from satchel.config.options import CoSigningOptions, SigningOptions
 from satchel.config.settings import Settings
 from satchel.crypto.canonical import canonical

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from satchel.bank.connections import require_owner
 from satchel.bank.machine_keys import read_public_key, signer_of, stated_key
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.owner_rights import require_owner
 from satchel.bank.permissions import holder_key, read_chain
 from satchel.bank.tokens import (
     HOLDER,
@@ -294,7 +294,7 @@ def _scope(
 
 
 def _memory_ids(view: View, references: Sequence[str]) -> list[str]:
-    from satchel.bank.memory_input import find_memory
+    from satchel.bank.memory import find_memory
 
     return [find_memory(view, each, "entries").record.id for each in references]
 

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from satchel.errors import SatchelError, UnreadableError, UsageError
-from satchel.runtime.lock_waits import watched
+from satchel.runtime.processes import watched
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -186,7 +186,7 @@ def _proposed(path: str, *, as_json: bool) -> AbstractContextManager[None]:
 
 
 def _output(path: str) -> AbstractContextManager[Path]:
-    from satchel.cli._streams import output_file
+    from satchel.cli._options import output_file
 
     return output_file(Path(path))
 

@@ -16,12 +16,11 @@ from satchel.admin.bank_operations import AcceptedBank, AdmittedWriter, ResumedB
 from satchel.admin.settings import BankConfigReport
 from satchel.bank import banks as actions
 from satchel.bank import key_operations
-from satchel.bank.connections import configured_store, shown_address
+from satchel.bank.connections import configured_store, require_owner, shown_address
 from satchel.bank.key_operations import OwnedBank
 from satchel.bank.keys import OwnerList, ProposedAction
 from satchel.bank.listings import LogPage, log
 from satchel.bank.open_bank import OpenBank, find_bank, open_bank
-from satchel.bank.owner_rights import require_owner
 from satchel.cli._console import (
     activity,
     count,
@@ -34,8 +33,7 @@ from satchel.cli._console import (
     table,
 )
 from satchel.cli._operations import command, open_to_read
-from satchel.cli._options import owner_key, show_proposals
-from satchel.cli._streams import NAME
+from satchel.cli._options import NAME, owner_key, show_proposals
 from satchel.cli._tree import Group
 from satchel.cli.imports import show_imports
 from satchel.config.options import BankName

@@ -11,14 +11,15 @@ from satchel.cli._console import count, line, message, print_facts, safe, size, 
 from satchel.cli._operations import command
 from satchel.cli._options import (
     Encryption,
+    output_file,
     owner_key,
     read_passphrase,
     report_receipt,
     report_refused,
     show_losses,
     show_plan,
+    stdin_as_file,
 )
-from satchel.cli._streams import output_file, stdin_as_file
 from satchel.cli._tree import Group
 from satchel.errors import UsageError
 from satchel.runtime.files import OpenFile

@@ -88,7 +88,7 @@ def print_completion(_: Settings, options: CompletionOptions) -> Completion:
     import click
     from click.shell_completion import get_completion_class
 
-    from satchel.cli._parser import COMPLETION
+    from satchel.cli.main import COMPLETION
 
     kind = get_completion_class(options.shell)
     if kind is None:

@@ -11,7 +11,7 @@ import click
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.cli._console import activity, count, line, message, short, size, state
 from satchel.cli._operations import command, open_to_read, open_to_write
-from satchel.cli._streams import NAME
+from satchel.cli._options import NAME
 from satchel.cli._tree import Group
 from satchel.erasure.erase import ErasureResult, erase
 from satchel.erasure.prune import MemoryPruneResult, prune_memories

@@ -9,14 +9,15 @@ from satchel.cli._console import count, line, message, print_facts, safe, size, 
 from satchel.cli._operations import command, open_to_read
 from satchel.cli._options import (
     Encryption,
+    output_file,
     owner_key,
+    path_or_address,
     read_passphrase,
     report_receipt,
     report_secrets,
     show_losses,
     show_plan,
 )
-from satchel.cli._streams import output_file, path_or_address
 from satchel.cli._tree import Group
 from satchel.config.options import OWN
 from satchel.errors import UsageError

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from satchel.cli._console import count, line, message, print_raw, size, state, table
 from satchel.cli._operations import command
-from satchel.cli._streams import output_file
+from satchel.cli._options import output_file
 from satchel.cli._tree import Group
 from satchel.config.options import file_to_read
 from satchel.errors import LimitError, UsageError

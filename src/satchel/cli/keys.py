@@ -19,8 +19,7 @@ from satchel.cli._console import (
     table,
 )
 from satchel.cli._operations import command
-from satchel.cli._options import key_export_command, owner_key, report_proposal
-from satchel.cli._streams import NAME
+from satchel.cli._options import NAME, key_export_command, owner_key, report_proposal
 from satchel.cli._tree import Group
 from satchel.crypto.key_files import TrustedKey
 from satchel.crypto.keys import SigningKey

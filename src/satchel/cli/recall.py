@@ -9,8 +9,8 @@ from satchel.cli._operations import command
 from satchel.cli._tree import Group
 from satchel.files.catch_up import is_behind
 from satchel.recall import search as actions
-from satchel.recall.operations import RecallOptions, recall_in
 from satchel.recall.query import SearchPlan
+from satchel.recall.search import RecallOptions, recall_in
 from satchel.recall.vector_updates import open_bank_for_query
 
 _SHOWN_DIGITS = len("blake3:") + 8

@@ -4,7 +4,7 @@ from typing import Any
 
 from satchel.cli._console import count, line, message, print_json, short
 from satchel.cli._operations import command, open_to_read, open_to_write
-from satchel.cli._streams import NAME
+from satchel.cli._options import NAME
 from satchel.cli._tree import Group
 from satchel.erasure.redaction import RecoveredMemory, RedactionResult, recover, redact
 

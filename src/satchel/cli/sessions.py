@@ -24,8 +24,7 @@ from satchel.cli._console import (
     table,
 )
 from satchel.cli._operations import command, open_to_read, open_to_write
-from satchel.cli._options import owner_key, report_secrets
-from satchel.cli._streams import stdin_as_file
+from satchel.cli._options import owner_key, report_secrets, stdin_as_file
 from satchel.cli._tree import Group
 from satchel.config.options import file_to_read
 from satchel.errors import UsageError

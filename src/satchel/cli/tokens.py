@@ -8,7 +8,7 @@ from satchel.bank import token_operations, tokens
 from satchel.bank.tokens import TokenChain, TokenVerdict
 from satchel.cli._console import line, message, print_facts, print_text, short, table
 from satchel.cli._operations import command, open_to_read, open_to_write
-from satchel.cli._streams import NAME
+from satchel.cli._options import NAME
 from satchel.cli._tree import Group
 from satchel.ports.operations import Option, Options, PathText
 from satchel.runtime.files import open_input

@@ -9,8 +9,8 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from satchel.bank.connections import require_owner
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.owner_rights import require_owner
 from satchel.code_graph import index
 from satchel.code_graph.facts import KINDS, CodeNode, CodeSource
 from satchel.code_graph.folders import SourceFolder

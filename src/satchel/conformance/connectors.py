@@ -20,7 +20,7 @@ from satchel.errors import SatchelError
 from satchel.model.records import RECORD_CLASSES, Entry, Model
 from satchel.model.values import Component
 from satchel.ports.format import Connector, Page, WriteResult
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 
 __all__ = ["ConnectorSubject"]  # and every promise: see the end
 

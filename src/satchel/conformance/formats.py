@@ -30,10 +30,8 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, TargetError, UnknownFormatError
 from satchel.model.records import RECORD_CLASSES
 from satchel.model.values import Component, read_time
-from satchel.ports.format import Place, ReadContext, Target
-from satchel.ports.losses import Report
-from satchel.ports.record_set import open_record_set
-from satchel.ports.registry import formats
+from satchel.ports.format import Place, ReadContext, Target, formats
+from satchel.ports.record_set import Report, open_record_set
 
 SMALL = Limits(line_bytes=2**16, entry_bytes=2**16, document_bytes=2**20)
 _HUGE = 3 * 2**20

@@ -19,8 +19,7 @@ from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
 from satchel.model.records import Model, Source
 from satchel.ports.drafts import read_records
 from satchel.ports.format import Format, Place, ReadContext, Target, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet, open_record_set
+from satchel.ports.record_set import RecordSet, Report, open_record_set
 
 KEY = SigningKey.from_seed(bytes(range(32)))
 """Signs the sealed files of the suite; it is public, so never trust it."""

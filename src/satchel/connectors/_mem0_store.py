@@ -12,7 +12,7 @@ from satchel.crypto.canonical import decode_foreign, encode_foreign, escape_keys
 from satchel.errors import UnreadableError, UsageError
 from satchel.formats.mem0 import NAME, Row
 from satchel.model.records import Entry
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 
 SCHEME = "mem0:"
 

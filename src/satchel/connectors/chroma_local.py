@@ -21,7 +21,7 @@ from satchel.formats.chroma import FILE, entries_in
 from satchel.formats.chroma import FORMAT as CHROMA
 from satchel.model.records import Model
 from satchel.ports.format import ConnectorOptions, Info, Page, Place, ReadContext, WriteResult
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 
 _KIND = Kind(
     "chroma:",

@@ -32,7 +32,7 @@ from satchel.formats._row_lists import as_json
 from satchel.model.records import Entry
 from satchel.model.values import Component, iso_text, read_time
 from satchel.ports.format import ConnectorOptions, Info, Page, ReadContext, Traits, WriteResult
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 from satchel.stores.postgres import connection
 from satchel.stores.postgres.statements import DRIVER, translated
 

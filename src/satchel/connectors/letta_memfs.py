@@ -30,7 +30,7 @@ from satchel.ports.format import (
     Traits,
     WriteResult,
 )
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 from satchel.runtime.contained_folder import ContainedFolder, parts_of
 
 DESCRIPTION = "description"

@@ -51,7 +51,7 @@ from satchel.ports.format import (
     Traits,
     WriteResult,
 )
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 from satchel.runtime.foreign_databases import Database, SortedRows
 
 _COLUMNS = (

@@ -23,7 +23,7 @@ from satchel.formats._points import KINDS, VECTOR, entry_of, row_of
 from satchel.model.records import Entry
 from satchel.model.values import Component
 from satchel.ports.format import ConnectorOptions, Info, Page, ReadContext, Traits, WriteResult
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 
 _SPARSE = Global(POINTS, "SparseVector")
 _PARTS = ("indices", "values")

@@ -16,9 +16,8 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from satchel.backup.erasures import BackupErasureTarget
-from satchel.bank.connections import writer_key
+from satchel.bank.connections import require_owner, writer_key
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.crypto.encryption import in_environment
 from satchel.crypto.sealed_records import Sealed, seal
@@ -27,8 +26,8 @@ from satchel.erasure.selection import DerivedRecords, EraseOptions, EraseReason,
 from satchel.errors import MemoryStoreError, SatchelError, StoreBusyError
 from satchel.files import MemoryStore
 from satchel.files.bank_files import namespace_of, opened_files
-from satchel.ledger.erasure import ERASABLE, finish_erasure, is_unfinished
 from satchel.ledger.projection import VerifiedRecord
+from satchel.ledger.transaction import ERASABLE, finish_erasure, is_unfinished
 from satchel.ledger.view import View
 from satchel.model.records import Erasure, FileVersion, Status
 from satchel.model.values import now

@@ -7,16 +7,15 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from satchel.backup.erasures import list_erased
-from satchel.bank.connections import writer_key
+from satchel.bank.connections import require_owner, writer_key
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.crypto.sealed_records import seal
 from satchel.erasure.selection import PruneMemoryOptions
 from satchel.errors import UsageError
-from satchel.ledger.erasure import ERASABLE, UNFINISHED, finish_erasure
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.repair import DAMAGED
+from satchel.ledger.transaction import ERASABLE, UNFINISHED, finish_erasure
 from satchel.ledger.view import View
 from satchel.model.records import Erasure
 from satchel.model.values import format_time, now, read_time

@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from satchel.bank.connections import writer_key
+from satchel.bank.connections import require_owner, writer_key
 from satchel.bank.machine_keys import lock_for, signer_of
-from satchel.bank.memory_input import find_memory, versions_of
+from satchel.bank.memory import find_memory, versions_of
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.owner_rights import require_owner
 from satchel.bank.token_operations import audience_of
 from satchel.config.options import NOT_FOR_MODELS, SECRETS, file_to_write
 from satchel.crypto.canonical import canonical_checked
@@ -38,8 +37,8 @@ from satchel.errors import (
     VerificationError,
 )
 from satchel.inference.models import detector_of, extractor
-from satchel.ledger.erasure import SEALED, finish_erasure
 from satchel.ledger.projection import VerifiedRecord
+from satchel.ledger.transaction import SEALED, finish_erasure
 from satchel.ledger.view import View
 from satchel.model.records import Entry, Redaction
 from satchel.model.values import Component, JsonObject, now

@@ -16,8 +16,8 @@ from unicodedata import category
 import msgspec
 from msgspec.structs import replace
 
+from satchel.bank.connections import require_owner
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.owner_rights import require_owner
 from satchel.config.options import (
     NOT_FOR_MODELS,
     OnProgress,

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from satchel.bank.memory import key_of
 from satchel.config.options import SERVER, DryRun, OnProgress, SigningOptions, Texts
 from satchel.errors import UnknownMemoryError, UsageError
-from satchel.ledger.erasure import ERASABLE
 from satchel.ledger.projection import VerifiedRecord
+from satchel.ledger.transaction import ERASABLE
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Entry, FileVersion, Model, Semantic, SessionEvent, Source
 from satchel.model.values import is_id

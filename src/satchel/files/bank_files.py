@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from satchel.bank.changes import superseding
-from satchel.bank.connections import configured_store, has_store
+from satchel.bank.connections import configured_store, has_store, require_owner
 from satchel.bank.open_bank import (
     OpenBank,
     chosen_bank,
@@ -18,7 +18,6 @@ from satchel.bank.open_bank import (
     open_bank,
     open_bank_in,
 )
-from satchel.bank.owner_rights import require_owner
 from satchel.config.options import require_uncontained
 from satchel.config.settings import Settings
 from satchel.crypto.sealed_records import Sealed, seal

@@ -10,9 +10,8 @@ from importlib import import_module
 from typing import Any
 
 from satchel.errors import AccessDenied, ConcurrencyError, MemoryStoreError, MissingExtraError
-from satchel.files.memory_store import MemoryStore
+from satchel.files.memory_store import MemoryStore, call_in_thread
 from satchel.files.paths import check_path
-from satchel.files.sync_async import call_in_thread
 from satchel.files.transaction import TransformChange, decoded_text, encoded_text
 
 MOUNT = "/memories"

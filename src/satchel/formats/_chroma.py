@@ -23,7 +23,7 @@ from satchel.formats._points import TEXTS, covered_by, fields_of, losses_of, pay
 from satchel.model.records import Entry, Semantic
 from satchel.model.values import Origin, TrustClass, read_time
 from satchel.ports.drafts import TEXT_MEMBER
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 from satchel.ports.vectors import text_mark
 from satchel.runtime.foreign_databases import Database
 from satchel.runtime.scratch import ScratchMap

@@ -15,7 +15,7 @@ from satchel.model.records import Model, SessionEvent
 from satchel.model.values import Origin, TrustClass, format_time, read_time
 from satchel.ports.drafts import placeholder
 from satchel.ports.format import BOM, Place, ReadContext
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 
 Row = dict[str, Any]
 

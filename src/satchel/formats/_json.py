@@ -20,7 +20,7 @@ from satchel.crypto.json_reader import (
 )
 from satchel.errors import InputError, LimitError, MalformedError, UnreadableError
 from satchel.ports.format import BOM, Place, ReadContext
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 
 _T = TypeVar("_T")
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)

@@ -22,8 +22,7 @@ from satchel.model.records import Entry, Semantic
 from satchel.model.values import Origin, Scope, TrustClass, iso_text, read_time
 from satchel.ports.drafts import TEXT_MEMBER
 from satchel.ports.format import ReadContext
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 from satchel.runtime.foreign_databases import Database
 from satchel.runtime.scratch import ScratchMap
 

@@ -20,8 +20,7 @@ from satchel.model.records import ENTRY_CLASSES, TIMES, Entry
 from satchel.model.text import memory_text
 from satchel.model.values import Component, Origin, TrustClass, read_time
 from satchel.ports.format import BOM
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 from satchel.runtime.contained_folder import parts_of
 from satchel.runtime.scratch import ScratchMap
 

@@ -15,7 +15,7 @@ from satchel.errors import MalformedError
 from satchel.model.records import Entry, Semantic
 from satchel.model.values import Origin, Scope, TrustClass
 from satchel.ports.drafts import TEXT_MEMBER
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 from satchel.ports.vectors import text_mark
 
 OWNERS = {"user_id": "user", "agent_id": "agent", "run_id": "run", "app_id": "app"}

@@ -20,8 +20,7 @@ from satchel.formats._json import parse_rows
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component
 from satchel.ports.format import Place, ReadContext
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 
 _TRANSFER_RECORDS = ("source", "receipt")
 

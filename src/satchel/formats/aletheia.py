@@ -27,8 +27,7 @@ from satchel.formats._own_vectors import BankVectorWriter
 from satchel.model.records import Model, Source
 from satchel.model.values import Component, is_agent_name, now
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 
 _DIGITS = frozenset(b"0123456789")
 _NOBODY = "agent"

@@ -41,8 +41,7 @@ from satchel.formats._row_lists import Order, containers_in, in_order
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component, Origin, now, resolved
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 from satchel.ports.vectors import Maker
 
 _WRITER = "satchel"

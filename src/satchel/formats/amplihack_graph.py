@@ -30,8 +30,7 @@ from satchel.formats._graph_files import (
 from satchel.model.records import Model
 from satchel.model.values import Component
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 
 _NODES = (FACTS, EPISODES)
 _KINDS = {array_of(kind): kind for kind in EDGES}

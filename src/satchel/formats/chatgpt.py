@@ -49,8 +49,7 @@ from satchel.ports.format import (
     Traits,
     WriteContext,
 )
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 
 NAME = "chatgpt"
 

@@ -30,8 +30,7 @@ from satchel.ports.format import (
     Traits,
     WriteContext,
 )
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 from satchel.runtime.scratch import ScratchMap
 
 _NAME = "chroma_get"

@@ -51,8 +51,7 @@ from satchel.ports.format import (
     Traits,
     WriteContext,
 )
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 from satchel.runtime.contained_folder import parts_of
 
 _MOST_ATTACHED = 1 << 17

@@ -27,8 +27,7 @@ from satchel.formats._notes import (
 from satchel.model.records import ENTRY_CLASSES, Entry, Model
 from satchel.model.values import Component, read_time
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 from satchel.runtime.scratch import ScratchMap, SpoolStreams
 
 NAME = "claude_text"

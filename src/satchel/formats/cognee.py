@@ -55,8 +55,7 @@ from satchel.model.records import Edge, Entry, GraphNode, Identity, Model, Seman
 from satchel.model.values import Component, Origin, TrustClass, resolved
 from satchel.ports.drafts import placeholder
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 from satchel.runtime.scratch import ScratchMap, Spool, SpoolStream, SpoolStreams
 
 SUBJECT, OBJECT = "subject", "object"

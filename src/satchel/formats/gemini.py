@@ -53,8 +53,7 @@ from satchel.ports.format import (
     Traits,
     WriteContext,
 )
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 from satchel.runtime.scratch import ScratchMap
 
 CARD = b'<div class="outer-cell'

@@ -70,8 +70,7 @@ from satchel.formats._row_lists import sole_container
 from satchel.model.records import Edge, Entry, Episodic, GraphNode, Model, Semantic
 from satchel.model.values import Component, Origin, now, read_time, resolved
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 from satchel.runtime.scratch import ScratchMap, Spool, SpoolStreams
 
 _TIMES = ("created_at", "valid_at", "invalid_at", "expired_at", "reference_time")

@@ -14,8 +14,7 @@ from satchel.formats._row_lists import ALONE, RowLayout, container_of, count_oth
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 
 _NAME = "langgraph_items"
 _LISTING = RowLayout("items", sign="namespace")

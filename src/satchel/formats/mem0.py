@@ -41,8 +41,7 @@ from satchel.model.values import (
     to_datetime,
 )
 from satchel.ports.format import BOM, Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 
 NAME = "mem0"
 """The format, and the provider in the origin of its entries."""

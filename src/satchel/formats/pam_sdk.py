@@ -37,8 +37,7 @@ from satchel.errors import MalformedError, SatchelError
 from satchel.model.records import Entry, Model, Source
 from satchel.model.values import Component, now
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 
 _HEADER = ("pam_version", "schema_version", "created_at", "source_agent")
 _CARRIED_ENVELOPE = (*_HEADER, "capability_tokens", "metadata")

@@ -15,8 +15,7 @@ from satchel.formats._row_lists import RowLayout, container_of, count_others, in
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 from satchel.runtime.scratch import ScratchMap
 
 _NAME = "qdrant_points"

@@ -37,10 +37,10 @@ from satchel.ledger.authority import (
     succession_record,
     threshold_record,
 )
-from satchel.ledger.erasure import finish_erasure
 from satchel.ledger.examination import examine
 from satchel.ledger.heads import SeenHead, TrustedHead, judge
 from satchel.ledger.ledger import Clock, Ledger
+from satchel.ledger.transaction import finish_erasure
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_file import AcceptedRollback
 from satchel.model.records import Config, Erasure, Status

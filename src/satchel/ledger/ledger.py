@@ -23,7 +23,6 @@ from satchel.crypto.sealed_records import PREFIX, Sealed, seal
 from satchel.errors import ChangedError, ReadOnlyStoreError, SatchelError, StoreDamagedError
 from satchel.ledger.authority import Authority, admission_record, apply_configs, founding_authority
 from satchel.ledger.columns import VerifiedColumns
-from satchel.ledger.erasure import erasure_effect, merge_side_values, redact_rows
 from satchel.ledger.examination import Progress, audit
 from satchel.ledger.heads import (
     OWN,
@@ -45,9 +44,12 @@ from satchel.ledger.transaction import (
     StoredDigest,
     Ticket,
     UnnamedImport,
+    erasure_effect,
     group_receipt,
+    merge_side_values,
     pending_from_rows,
     read_only_error,
+    redact_rows,
     reopen_records,
     require_appendable,
     require_precondition,

@@ -32,7 +32,7 @@ from satchel.bank.operations import (
 from satchel.errors import SatchelError
 from satchel.mcp.principal import ToolCaller, current_caller
 from satchel.ports.operations import Field, Operation, declared, texts
-from satchel.recall.operations import RecallOptions, recall_in
+from satchel.recall.search import RecallOptions, recall_in
 
 if TYPE_CHECKING:
     from satchel.bank.changes import MemoryUpdate, RememberResult

@@ -24,12 +24,27 @@ from satchel.model.values import now as present
 from satchel.ports.inference import Reranker
 from satchel.ports.links import LoggedLink
 from satchel.ports.rows import Filter, Row
-from satchel.recall.fusion import AROUND, LINKED, WORDS, Scores, Signals
-from satchel.recall.order import ParsedQuery, SignalRanking
+from satchel.recall.order import (
+    AROUND,
+    LINKED,
+    WORDS,
+    ParsedQuery,
+    Scores,
+    SignalRanking,
+    Signals,
+    effective_trust,
+    is_trusted,
+    lower,
+)
 from satchel.recall.query import FileHit, Passage, Query, RecallResult, SearchHit, SearchPlan
-from satchel.recall.texts import LONGEST, SearchTerms, forget_erased, search_text
-from satchel.recall.time_expressions import TimeRange, parse_time_range
-from satchel.recall.trust import effective_trust, is_trusted, lower
+from satchel.recall.texts import (
+    LONGEST,
+    SearchTerms,
+    TimeRange,
+    forget_erased,
+    parse_time_range,
+    search_text,
+)
 from satchel.recall.vector_index import Embedders, SemanticQuery
 from satchel.stores.text_search import Term, relevance, terms_of, tokens_of
 

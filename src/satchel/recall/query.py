@@ -11,7 +11,7 @@ from satchel.ledger.projection import VerifiedRecord
 from satchel.model.records import Entry, FileVersion
 from satchel.model.values import Component, TrustClass, is_canonical_time
 from satchel.ports.rows import Filter
-from satchel.recall.fusion import Signals
+from satchel.recall.order import Signals
 
 DEFAULT_LIMIT, DEFAULT_LIMIT_IN_BUDGET = 10, 100
 """Default number of memories; with a budget, the budget limits them."""

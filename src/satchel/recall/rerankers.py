@@ -26,9 +26,8 @@ from satchel.errors import InferenceError, SatchelError
 from satchel.inference.models import LEXICAL
 from satchel.inference.static_table import StaticVocabulary
 from satchel.ports.inference import Reranker
-from satchel.recall.fusion import BRIEF, LEAST_RARITY, SHORT
-from satchel.recall.fusion import round_score as rounded
-from satchel.recall.order import is_near
+from satchel.recall.order import BRIEF, LEAST_RARITY, SHORT, is_near
+from satchel.recall.order import round_score as rounded
 from satchel.stores.text_search import CorpusTotals, Term, bm25, terms_of, tokens_of
 
 _LONGEST = 1 << 13

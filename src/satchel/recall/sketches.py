@@ -31,7 +31,7 @@ from satchel.ledger.view import View
 from satchel.model.values import resolved
 from satchel.ports.store import Reader, Writer
 from satchel.ports.vectors import SKETCHED_TOGETHER, SKETCHES, WIDTHS, Generation, sketch_prefix
-from satchel.recall.fusion import PLACES, round_score
+from satchel.recall.order import PLACES, round_score
 from satchel.runtime.arrays import numpy
 
 MOST_NUMBERS = 512

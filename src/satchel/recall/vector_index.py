@@ -28,7 +28,7 @@ from satchel.ports.rows import Filter, Row, entry_texts
 from satchel.ports.store import Reader, Store, Writer
 from satchel.ports.vectors import SKETCHED_TOGETHER, Generation
 from satchel.recall import sketches
-from satchel.recall.fusion import SignalWeights, round_score, weights_of
+from satchel.recall.order import SignalWeights, round_score, weights_of
 from satchel.recall.sketches import QuantizedQuery, VectorSketches
 
 CURRENT = Filter(types=frozenset(map(str, Component)))

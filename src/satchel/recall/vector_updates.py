@@ -10,8 +10,8 @@ from typing import Annotated
 
 import msgspec
 
+from satchel.bank.connections import require_owner
 from satchel.bank.open_bank import OpenBank, open_bank
-from satchel.bank.owner_rights import require_owner
 from satchel.config.options import OnProgress
 from satchel.config.settings import Settings
 from satchel.errors import SatchelError

@@ -9,9 +9,14 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from satchel.bank.connections import configured_store, has_store, store_exists, writer_key
+from satchel.bank.connections import (
+    configured_store,
+    has_store,
+    require_owner,
+    store_exists,
+    writer_key,
+)
 from satchel.bank.open_bank import open_bank, open_bank_in
-from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS, file_to_write
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey

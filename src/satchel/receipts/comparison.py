@@ -46,10 +46,9 @@ from satchel.ports.format import (
     WriteContext,
     pages,
 )
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 from satchel.ports.vectors import VectorChecksum
-from satchel.receipts.tally import CARRIED, Tally, Trim, lines_of, unchanged
+from satchel.receipts.receipt import CARRIED, Tally, Trim, lines_of, unchanged
 from satchel.runtime.scratch import Scratch
 
 _TOGETHER = 500

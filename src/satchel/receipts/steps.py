@@ -16,7 +16,7 @@ from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
 from satchel.errors import shown_address
 from satchel.model.values import now
-from satchel.ports.losses import Loss
+from satchel.ports.record_set import Loss
 from satchel.receipts.archive import save_receipts, signer, tool_version
 from satchel.receipts.receipt import (
     REFUSED,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from satchel.bank.listings import ListRequest, choose_memories
-from satchel.bank.memory_input import find_memory, versions_of
+from satchel.bank.memory import find_memory, versions_of
 from satchel.bank.open_bank import OpenBank
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
@@ -18,8 +18,8 @@ from satchel.model.values import TrustClass
 from satchel.ports.inference import Tokenizer
 from satchel.recall.engine import recall
 from satchel.recall.models import query_embedders, reranker_of
-from satchel.recall.operations import RecallOptions, query_of
-from satchel.recall.trust import effective_trust
+from satchel.recall.order import effective_trust
+from satchel.recall.search import RecallOptions, query_of
 from satchel.rehydrate.frames import (
     EncodedFrame,
     LinePiece,

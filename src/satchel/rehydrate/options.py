@@ -9,9 +9,8 @@ from satchel.config.tables import RehydrateSettings
 from satchel.errors import UsageError
 from satchel.ports.inference import Summariser, Tokenizer
 from satchel.ports.operations import Absent, Option, Options, texts
-from satchel.recall.operations import Trust
 from satchel.recall.query import COMPONENTS
-from satchel.recall.search import trust_from
+from satchel.recall.search import Trust, trust_from
 from satchel.rehydrate.frames import profile_of
 from satchel.rehydrate.request import (
     Framing,

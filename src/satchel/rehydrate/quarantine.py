@@ -10,10 +10,9 @@ from typing import Any
 import msgspec
 
 from satchel.bank.changes import MOST_TRIES, MemoryChange, change_states
-from satchel.bank.memory import Memory, memory_of, notes_of
-from satchel.bank.memory_input import find_memory, find_record
+from satchel.bank.connections import require_owner
+from satchel.bank.memory import Memory, find_memory, find_record, memory_of, notes_of
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.owner_rights import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, UnknownMemoryError, UsageError
@@ -24,8 +23,8 @@ from satchel.model.text import entry_statements
 from satchel.model.values import Component, TrustClass, now
 from satchel.ports.operations import operation, texts
 from satchel.ports.rows import Filter
+from satchel.recall.order import effective_trust, is_trusted
 from satchel.recall.search import trust_from
-from satchel.recall.trust import effective_trust, is_trusted
 from satchel.rehydrate.options import (
     PromoteOptions,
     QuarantineListOptions,

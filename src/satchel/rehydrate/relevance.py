@@ -18,10 +18,9 @@ from satchel.model.text import memory_text
 from satchel.model.values import Component, TrustClass
 from satchel.ports.rows import Filter
 from satchel.recall.engine import recall
-from satchel.recall.fusion import Signals
+from satchel.recall.order import Signals, effective_trust, is_trusted
 from satchel.recall.query import MOST, Query, RecallResult
 from satchel.recall.texts import is_stuffed
-from satchel.recall.trust import effective_trust, is_trusted
 from satchel.rehydrate.request import (
     DAY,
     PipelineStage,

@@ -12,9 +12,14 @@ from pathlib import Path
 import msgspec
 
 from satchel.bank.banks import note_default_bank
-from satchel.bank.connections import configured_store, has_store, local_path, open_ledger
+from satchel.bank.connections import (
+    configured_store,
+    has_store,
+    local_path,
+    open_ledger,
+    require_owner,
+)
 from satchel.bank.open_bank import OpenBank, chosen_bank, find_bank, name_of, open_bank_in
-from satchel.bank.owner_rights import require_owner
 from satchel.config.files import STORES, activate
 from satchel.config.settings import Settings, load_settings
 from satchel.errors import (
@@ -46,8 +51,16 @@ from satchel.receipts.steps import (
     end_of_bank,
     with_receipt,
 )
-from satchel.replication.copies import TOGETHER, Relation, Replica, read_log_from, require_replica
-from satchel.replication.log_copy import copy_vectors, lacks_vectors, verify_copy
+from satchel.replication.copies import (
+    TOGETHER,
+    Relation,
+    Replica,
+    copy_vectors,
+    lacks_vectors,
+    read_log_from,
+    require_replica,
+    verify_copy,
+)
 from satchel.replication.operations import Exchange, ExchangeOptions, opened_at, push, require_other
 from satchel.replication.store_copy import inherited_default
 from satchel.transfer.export_records import Export, ExportOptions

@@ -20,17 +20,17 @@ from satchel.bank.connections import (
     known_owners,
     open_ledger,
     open_store,
+    require_owner,
     store_exists,
     witness_of,
     writer_key,
 )
 from satchel.bank.open_bank import chosen_bank, find_bank, name_of
-from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.errors import StoreBusyError, UnknownBankError, UsageError, shown_address
-from satchel.ledger.erasure import finish_erasure
 from satchel.ledger.heads import BankStanding, SeenHead, Verdict, judge
 from satchel.ledger.ledger import Ledger
+from satchel.ledger.transaction import finish_erasure
 from satchel.ports.store import Reader, Store
 from satchel.replication.copies import (
     FastForwardResult,

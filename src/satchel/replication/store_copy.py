@@ -13,9 +13,15 @@ from dataclasses import dataclass, field
 import msgspec
 
 from satchel.bank.banks import note_default_bank
-from satchel.bank.connections import is_same, known_owners, local_path, store_exists, witness_of
+from satchel.bank.connections import (
+    is_same,
+    known_owners,
+    local_path,
+    require_owner,
+    store_exists,
+    witness_of,
+)
 from satchel.bank.open_bank import BankNames, default_bank, find_bank, inherit_default_bank, name_of
-from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.errors import (
     EmptyInputError,
@@ -26,8 +32,8 @@ from satchel.errors import (
     VerificationError,
     shown_address,
 )
-from satchel.ledger.erasure import finish_erasure
 from satchel.ledger.heads import BankStanding, SeenHead, Verdict, judge
+from satchel.ledger.transaction import finish_erasure
 from satchel.model.values import now
 from satchel.ports.store import Store
 from satchel.receipts.archive import tool_version
@@ -36,17 +42,15 @@ from satchel.receipts.steps import end_of_bank, save_receipt
 from satchel.replication.copies import (
     Relation,
     Replica,
-    compare_replicas,
-    fast_forward,
-    load_replica,
-    require_replica,
-)
-from satchel.replication.log_copy import (
     SideDataCounts,
     compare,
+    compare_replicas,
     copied_records,
     copy_log,
     copy_side_data,
+    fast_forward,
+    load_replica,
+    require_replica,
     side_of,
     store_head,
     verify_side_data,

@@ -3,8 +3,8 @@
 import msgspec
 
 from satchel.bank.changes import MOST_TRIES
+from satchel.bank.connections import require_owner
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.owner_rights import require_owner
 from satchel.config.options import FEW_FOR_MODELS
 from satchel.errors import ChangedError, UsageError
 from satchel.ledger.projection import Precondition

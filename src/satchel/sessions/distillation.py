@@ -6,10 +6,9 @@ from collections.abc import Iterator
 import msgspec
 
 from satchel.bank.changes import contents
-from satchel.bank.connections import writer_key
+from satchel.bank.connections import require_owner, writer_key
 from satchel.bank.memory import PROVIDER
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.owner_rights import require_owner
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, EmptyInputError, ValueRefusedError
 from satchel.inference.models import distiller_of

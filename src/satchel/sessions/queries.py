@@ -5,8 +5,8 @@ from itertools import islice
 
 import msgspec
 
+from satchel.bank.connections import require_owner
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.owner_rights import require_owner
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.values import Component

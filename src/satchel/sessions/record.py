@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from satchel.bank.changes import MOST_TRIES
+from satchel.bank.connections import require_owner
 from satchel.bank.jobs import revert_import
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.owner_rights import require_owner
 from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import (

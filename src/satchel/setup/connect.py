@@ -22,9 +22,8 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from satchel.bank.connections import configured_store, has_store
+from satchel.bank.connections import configured_store, has_store, require_owner
 from satchel.bank.open_bank import bank_exists, default_bank
-from satchel.bank.owner_rights import require_owner
 from satchel.config.files import with_table
 from satchel.config.settings import Settings, invocation
 from satchel.errors import ContainmentError, LimitError, MalformedError, UsageError

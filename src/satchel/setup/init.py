@@ -6,15 +6,14 @@ from contextlib import contextmanager
 import msgspec
 
 from satchel.bank.banks import create_bank
-from satchel.bank.connections import configured_store, has_store, shown_address
+from satchel.bank.connections import configured_store, has_store, require_owner, shown_address
 from satchel.bank.open_bank import OpenBank, default_bank, find_bank, name_of, open_bank_in
-from satchel.bank.owner_rights import require_owner
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
 from satchel.errors import UnknownBankError, UsageError
 from satchel.ports.store import Store
-from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder
+from satchel.runtime.processes import ProcessLock
 
 FIRST_BANK = "default"
 """Default name of the first bank."""

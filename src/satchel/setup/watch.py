@@ -23,10 +23,9 @@ from blake3 import blake3
 
 from satchel.backup.schedule import Clock, Kind, SystemClock, Unit, timer_for
 from satchel.bank.checks import Check, State
-from satchel.bank.connections import configured_store, has_store, shown_address
+from satchel.bank.connections import configured_store, has_store, require_owner, shown_address
 from satchel.bank.machine_keys import signer_of
 from satchel.bank.open_bank import find_bank
-from satchel.bank.owner_rights import require_owner
 from satchel.config.options import OWN, DryRun, SigningOptions, require_uncontained
 from satchel.config.settings import Settings, Timer, invocation, secret_variables
 from satchel.errors import (
@@ -40,11 +39,11 @@ from satchel.errors import (
 )
 from satchel.model.values import now, resolved
 from satchel.ports import absent_options
-from satchel.ports.losses import Loss
 from satchel.ports.operations import Absent, Option, PathText, operation, texts
+from satchel.ports.record_set import Loss
 from satchel.runtime.files import PRIVATE_FILE, OpenFile, atomic_write, open_input
-from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder
+from satchel.runtime.processes import ProcessLock
 from satchel.setup.hosts import KEPT, Host
 from satchel.transfer.import_results import ConflictPolicy, ImportOptions, ImportSummary, Owners
 from satchel.transfer.imports import cancel_job, import_file, list_jobs

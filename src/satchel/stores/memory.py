@@ -33,9 +33,8 @@ from satchel.ports.store import (
 from satchel.ports.vectors import Generation, PackedVector, VectorValues, pack_vector, unpack_vector
 from satchel.runtime.processes import in_child
 from satchel.stores import text_search
-from satchel.stores.tables import column_blocks
 from satchel.stores.text_search import FEW, Spread, is_searched, searches, thread_of
-from satchel.stores.vectors import nearest
+from satchel.stores.vectors import column_blocks, nearest
 
 
 def sweep(rows: list[Row], changes: Iterable[RangeChange]) -> None:

@@ -27,9 +27,8 @@ from satchel.ledger.view import View
 from satchel.model.records import AnyRecord, Entry, Model, Status
 from satchel.model.values import JsonObject, resolved
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext
+from satchel.ports.format import Place, ReadContext, formats
 from satchel.ports.operations import Option, Options, operation
-from satchel.ports.registry import formats
 from satchel.ports.rows import Filter, slot_of
 from satchel.runtime.files import OpenFile
 from satchel.runtime.scratch import Scratch

@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from satchel.artifact.body import Progress
+from satchel.artifact.body import Progress, SourceAgent
 from satchel.artifact.encodings import ArtifactBuilder, Header
-from satchel.artifact.statement import SourceAgent
 from satchel.artifact.verification import Outcome, Verification
 from satchel.bank.machine_keys import lock_for, signer_of
 from satchel.config.options import (
@@ -40,20 +39,20 @@ from satchel.errors import EmptyInputError, UnreadableError, UsageError
 from satchel.model.records import Source
 from satchel.model.values import TrustClass, now
 from satchel.ports.drafts import read_with_drafts
-from satchel.ports.format import Format, Place, ReadContext, WriteContext
-from satchel.ports.losses import Loss, RefusedRecord, Report
+from satchel.ports.format import Format, Place, ReadContext, WriteContext, formats
 from satchel.ports.operations import Option, PathText, operation, texts
-from satchel.ports.record_set import RecordSet, open_record_set
-from satchel.ports.registry import formats
+from satchel.ports.record_set import Loss, RecordSet, RefusedRecord, Report, open_record_set
 from satchel.receipts.archive import refuse_copy, require_whole
 from satchel.receipts.receipt import (
+    CARRIED,
     EmptyTexts,
     ReceiptBody,
+    RecordCounter,
     TransferEnd,
     TransferPlan,
+    by_type,
     receipt_text,
 )
-from satchel.receipts.tally import CARRIED, RecordCounter, by_type
 from satchel.runtime.files import OpenFile, file_digest
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.transfer.dry_run import plan_output

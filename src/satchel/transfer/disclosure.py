@@ -13,9 +13,9 @@ from typing import Annotated
 
 import msgspec
 
-from satchel.artifact.statement import FileScope, SourceAgent
+from satchel.artifact.body import FileScope, SourceAgent
 from satchel.bank.machine_keys import lock_for, signer_of
-from satchel.bank.memory_input import find_memory
+from satchel.bank.memory import find_memory
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import (
     NOT_FOR_MODELS,

@@ -13,21 +13,23 @@ import msgspec
 
 from satchel.model.values import Scope, resolved
 from satchel.ports.format import Target, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 from satchel.receipts.archive import tool_version
 from satchel.receipts.receipt import (
+    CARRIED,
     VERSION,
+    RecordCounter,
     TargetPlan,
     Tenant,
     TransferEnd,
     TransferPlan,
+    by_type,
+    lines_of,
     lost_in,
     notes_in,
     receipt_text,
     refusals_in,
 )
-from satchel.receipts.tally import CARRIED, RecordCounter, by_type, lines_of
 from satchel.runtime.files import OpenFile
 from satchel.runtime.scratch import temporary_space
 from satchel.transfer.import_plan import Owner, owner_of

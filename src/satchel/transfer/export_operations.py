@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 from msgspec import structs
 
-from satchel.artifact.statement import SourceAgent
+from satchel.artifact.body import SourceAgent
 from satchel.bank.jobs import ProgressStep, step_callback
 from satchel.bank.machine_keys import lock_for, signer_of
-from satchel.bank.memory_input import parse_moment
+from satchel.bank.memory import parse_moment
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.options import (
     NO_FILES_FOR_MODELS,
@@ -38,9 +38,8 @@ from satchel.config.options import (
 from satchel.config.settings import Settings
 from satchel.crypto import keys
 from satchel.errors import SatchelError, UsageError
-from satchel.ports.format import Place
+from satchel.ports.format import Place, formats
 from satchel.ports.operations import Option, PathText, operation, texts, values_of
-from satchel.ports.registry import formats
 from satchel.runtime.output import Outlet
 from satchel.transfer.export_records import (
     Export,
@@ -50,8 +49,8 @@ from satchel.transfer.export_records import (
     selection,
 )
 from satchel.transfer.export_records import Progress as OnProgress
+from satchel.transfer.folders import connector_for
 from satchel.transfer.import_results import Owners
-from satchel.transfer.live_products import connector_for
 from satchel.transfer.outputs import chosen_format
 from satchel.transfer.providers import LiveBank, export_from
 

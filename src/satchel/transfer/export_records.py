@@ -15,8 +15,8 @@ from typing import Any, Protocol, cast
 import msgspec
 from msgspec import structs
 
+from satchel.artifact.body import FileScope, SourceAgent
 from satchel.artifact.encodings import ArtifactBuilder
-from satchel.artifact.statement import FileScope, SourceAgent
 from satchel.crypto.encryption import NOBODY, Lock
 from satchel.crypto.keys import ENDING, SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
@@ -26,12 +26,12 @@ from satchel.ledger.view import View
 from satchel.model.records import Config, Edge, Entry, FileVersion, Redaction, Status
 from satchel.model.values import Component, is_id, now, read_time
 from satchel.ports.format import Format
-from satchel.ports.losses import Loss, Report
+from satchel.ports.record_set import Loss, Report
 from satchel.ports.rows import Filter
 from satchel.receipts.receipt import ReceiptBody, TransferPlan
 from satchel.runtime.scratch import Scratch, Spool
 from satchel.screening.records import SecretScreener
-from satchel.transfer.live_products import connector_for
+from satchel.transfer.folders import connector_for
 from satchel.transfer.outputs import chosen_format
 
 _TOGETHER = 256

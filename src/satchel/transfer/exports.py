@@ -9,12 +9,10 @@ from pathlib import Path
 import msgspec
 from blake3 import blake3
 
-from satchel.artifact.body import TYPED_SECTIONS
+from satchel.artifact.body import TYPED_SECTIONS, FileScope
 from satchel.artifact.encodings import ArtifactBuilder, Header
-from satchel.artifact.statement import FileScope
 from satchel.bank.connections import again_if_disturbed
-from satchel.bank.memory import UNTRUSTED
-from satchel.bank.memory_input import current_memory, versions_of
+from satchel.bank.memory import UNTRUSTED, current_memory, versions_of
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import file_to_write, require_uncontained
 from satchel.config.settings import Settings
@@ -35,14 +33,12 @@ from satchel.ports.format import (
     WriteContext,
     WriteResult,
 )
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 from satchel.ports.vectors import Maker, VectorChecksum
 from satchel.recall.vector_index import GenerationInfo, current_generation
 from satchel.receipts.archive import refuse_copy
 from satchel.receipts.comparison import DeliveredRecords
-from satchel.receipts.receipt import TargetPlan, TransferEnd, receipt_text
-from satchel.receipts.tally import RecordCounter
+from satchel.receipts.receipt import RecordCounter, TargetPlan, TransferEnd, receipt_text
 from satchel.runtime.output import Outlet, refuse_existing
 from satchel.screening.records import SecretScreener
 from satchel.transfer.dry_run import plan_output, plan_transfer
@@ -57,8 +53,7 @@ from satchel.transfer.export_records import (
     head_members,
     scope_of,
 )
-from satchel.transfer.folders import output_for
-from satchel.transfer.live_products import connector_for, display_address, opened_connector
+from satchel.transfer.folders import connector_for, display_address, opened_connector, output_for
 from satchel.transfer.outputs import (
     OutputJob,
     OutputVerification,

@@ -21,7 +21,7 @@ from satchel.ledger.transaction import LogTransaction
 from satchel.model.records import Redaction, Source, Status
 from satchel.model.values import now
 from satchel.ports.rows import Row
-from satchel.receipts.tally import Tally
+from satchel.receipts.receipt import Tally
 from satchel.runtime.scratch import ScratchMap
 from satchel.transfer.import_plan import ImportPlan
 from satchel.transfer.import_results import ConflictPolicy

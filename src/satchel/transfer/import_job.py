@@ -49,6 +49,8 @@ from satchel.receipts.receipt import (
     VERSION,
     NearDuplicate,
     ReceiptBody,
+    RecordCounter,
+    Tally,
     TargetPlan,
     Tenant,
     TransferEnd,
@@ -60,10 +62,7 @@ from satchel.receipts.receipt import (
     receipt_text,
     refusals_in,
 )
-from satchel.receipts.tally import RecordCounter, Tally
-from satchel.runtime.lock_waits import is_watched
-from satchel.runtime.locks import ProcessLock
-from satchel.runtime.processes import UnfinishedError
+from satchel.runtime.processes import ProcessLock, UnfinishedError, is_watched
 from satchel.runtime.scratch import SpoolStreams
 from satchel.transfer.import_batches import ImportBatch, StreamedImport, logged_part, put_back
 from satchel.transfer.import_plan import ImportPlan, OneOwner, TenantRouter, is_vacant, maps_from

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from satchel.artifact.body import Progress as OnBytes
 from satchel.artifact.verification import Outcome
+from satchel.bank.connections import require_owner
 from satchel.bank.jobs import Job, step_callback
 from satchel.bank.open_bank import OpenBank
-from satchel.bank.owner_rights import require_owner
 from satchel.config.options import (
     NO_FILES_FOR_MODELS,
     NOT_FOR_MODELS,
@@ -41,10 +41,9 @@ from satchel.receipts.archive import BY_ID
 from satchel.runtime.files import OpenFile
 from satchel.transfer import imports
 from satchel.transfer.export_operations import StoreBanks, require_bank_name
-from satchel.transfer.folders import input_to_read
+from satchel.transfer.folders import connector_for, input_to_read
 from satchel.transfer.import_results import ConflictPolicy, ImportOptions, ImportSummary
 from satchel.transfer.imports import ImportLine, JobCancelResult
-from satchel.transfer.live_products import connector_for
 from satchel.transfer.providers import import_into
 from satchel.transfer.verification import From
 

@@ -24,19 +24,16 @@ from satchel.inference.models import extractor
 from satchel.model.records import Entry, Model, Source
 from satchel.model.values import Entity, TrustClass, now, resolved
 from satchel.ports.drafts import read_with_drafts
-from satchel.ports.format import Format, Place, ReadContext
-from satchel.ports.losses import Report
-from satchel.ports.record_set import open_record_set
-from satchel.ports.registry import formats
+from satchel.ports.format import Format, Place, ReadContext, formats
+from satchel.ports.record_set import Report, open_record_set
 from satchel.ports.rows import Row, entry_texts, unplaced_row
 from satchel.receipts.receipt import EmptyTexts, TransferEnd, receipt_text
 from satchel.runtime.files import OpenFile, file_digest
 from satchel.runtime.processes import UnfinishedError, may_fork, run_in_fork
 from satchel.screening.records import SecretScreener
-from satchel.transfer.folders import input_to_read
+from satchel.transfer.folders import ListedSource, ListReading, input_to_read
 from satchel.transfer.import_plan import BANK
 from satchel.transfer.import_stage import SourceEnd, SourceVectors
-from satchel.transfer.live_products import ListedSource, ListReading
 from satchel.transfer.sidecars import SidecarFormat
 from satchel.transfer.verification import NEVER, VerifyOptions, refusal, require_trust, verify
 

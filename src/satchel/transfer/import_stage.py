@@ -13,7 +13,7 @@ from blake3 import blake3
 from satchel.bank.jobs import side_name
 from satchel.crypto.canonical import fingerprint
 from satchel.crypto.sealed_records import Nonces, Sealed, as_model, seal
-from satchel.ledger.erasure import FINGERPRINTS
+from satchel.ledger.transaction import FINGERPRINTS
 from satchel.ledger.view import View
 from satchel.model.records import SessionEvent, State, Status
 from satchel.model.values import Component, resolved

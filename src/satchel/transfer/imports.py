@@ -11,7 +11,7 @@ import msgspec
 
 from satchel.artifact.body import Progress
 from satchel.artifact.verification import Outcome
-from satchel.bank.connections import configured_store, has_store
+from satchel.bank.connections import configured_store, has_store, require_owner
 from satchel.bank.jobs import (
     ImportJournal,
     Job,
@@ -30,7 +30,6 @@ from satchel.bank.open_bank import (
     open_bank,
     open_bank_in,
 )
-from satchel.bank.owner_rights import require_owner
 from satchel.config.options import require_uncontained
 from satchel.config.settings import Settings
 from satchel.errors import (
@@ -48,6 +47,7 @@ from satchel.recall.duplicates import NearDuplicateMode
 from satchel.receipts.archive import refuse_copy, save_receipts
 from satchel.receipts.receipt import unaccepted
 from satchel.runtime.files import OpenFile
+from satchel.transfer.folders import connector_for, display_address, list_source
 from satchel.transfer.import_job import (
     ImportJob,
     import_lock,
@@ -64,7 +64,6 @@ from satchel.transfer.import_results import (
     Owners,
 )
 from satchel.transfer.import_source import ImportSource, open_rereadable
-from satchel.transfer.live_products import connector_for, display_address, list_source
 from satchel.transfer.outputs import open_sidecar as found_beside
 from satchel.transfer.outputs import was_written_with_one
 

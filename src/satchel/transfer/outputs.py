@@ -27,10 +27,8 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.model.values import now
-from satchel.ports.format import Format, Place, ReadContext, Target, WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
-from satchel.ports.registry import formats
+from satchel.ports.format import Format, Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.record_set import RecordSet, Report
 from satchel.receipts.archive import folder_of, save_receipts, signer, tool_version
 from satchel.receipts.comparison import (
     DeliveredRecords,
@@ -40,9 +38,12 @@ from satchel.receipts.comparison import (
     read_again,
 )
 from satchel.receipts.receipt import (
+    CARRIED,
     VERSION,
     ReceiptBody,
+    Tally,
     TransferEnd,
+    by_type,
     combine_counts,
     is_accepted,
     lost_in,
@@ -51,14 +52,9 @@ from satchel.receipts.receipt import (
     receipt_text,
     receipts_in,
     refusals_in,
-    unaccepted,
-)
-from satchel.receipts.tally import (
-    CARRIED,
-    Tally,
-    by_type,
     tallied,
     trim_of,
+    unaccepted,
     unchanged,
 )
 from satchel.runtime.files import OpenFile, file_digest

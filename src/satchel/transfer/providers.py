@@ -12,13 +12,12 @@ from pathlib import Path
 
 from msgspec import structs
 
-from satchel.bank.connections import configured_store
+from satchel.bank.connections import configured_store, require_owner
 from satchel.bank.open_bank import OpenBank, open_bank, open_bank_in
-from satchel.bank.owner_rights import require_owner
 from satchel.config.files import STORES, Provider
 from satchel.config.settings import Settings, StoreSettings
 from satchel.errors import ConfigError, UsageError
-from satchel.ports.registry import installed_connectors
+from satchel.ports.format import installed_connectors
 from satchel.receipts.receipt import TransferEnd, receipt_text
 from satchel.receipts.steps import join_receipt_bodies, joined_plan, save_receipt
 from satchel.runtime.files import OpenFile

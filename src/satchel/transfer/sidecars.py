@@ -37,7 +37,7 @@ from satchel.receipts.comparison import (
     identify_record,
     print_of,
 )
-from satchel.receipts.tally import CARRIED, lines_of
+from satchel.receipts.receipt import CARRIED, lines_of
 from satchel.runtime.files import InputPath, open_input
 from satchel.runtime.scratch import ScratchMap, Spool
 

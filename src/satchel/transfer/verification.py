@@ -27,10 +27,9 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, MalformedError, TargetError, VerificationError
 from satchel.model.records import Entry, Model
 from satchel.model.values import now
-from satchel.ports.format import Format, Place, ReadContext
-from satchel.ports.losses import Loss
+from satchel.ports.format import Format, Place, ReadContext, formats
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
-from satchel.ports.registry import formats
+from satchel.ports.record_set import Loss
 from satchel.runtime.files import OpenFile
 from satchel.runtime.output import Outlet
 from satchel.screening.records import screened

@@ -9,6 +9,7 @@ import io
 from pathlib import Path
 from typing import Any
 
+from satchel.artifact.body import SourceAgent
 from satchel.artifact.encodings import (
     ArtifactBuilder,
     Encoding,
@@ -16,7 +17,6 @@ from satchel.artifact.encodings import (
     sign_statement,
     write_artifact,
 )
-from satchel.artifact.statement import SourceAgent
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, digest, seal, seeded_nonces
 from satchel.model.records import (

@@ -45,8 +45,7 @@ from satchel.formats._own_vectors import BankVectorWriter
 from satchel.formats._row_lists import in_order
 from satchel.model.records import Edge, Entry, FileVersion, SessionEvent
 from satchel.model.values import Component, read_time, resolved
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 from satchel.runtime.scratch import ScratchMap, SpoolStream, SpoolStreams
 
 

@@ -36,7 +36,7 @@ from satchel.formats._json import reader_of
 from satchel.model.records import Edge, Episodic, Model, Semantic
 from satchel.model.values import Scope, resolved
 from satchel.ports.format import Place, ReadContext
-from satchel.ports.losses import Report
+from satchel.ports.record_set import Report
 from satchel.runtime.scratch import ScratchMap, SpoolStreams
 
 _BATCH = 128

@@ -40,8 +40,7 @@ from satchel.formats._amplihack.rows import (
 from satchel.model.records import Edge, Entry, Episodic, Semantic
 from satchel.model.values import Scope, iso_text, now
 from satchel.ports.format import WriteContext
-from satchel.ports.losses import Report
-from satchel.ports.record_set import RecordSet
+from satchel.ports.record_set import RecordSet, Report
 from satchel.runtime.scratch import ScratchMap, SpoolStream, SpoolStreams
 
 _TABLES = {"semantic": FACTS, "episodic": EPISODES}

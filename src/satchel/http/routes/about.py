@@ -12,8 +12,7 @@ from fastapi.responses import PlainTextResponse
 from starlette.exceptions import HTTPException
 
 from satchel.bank.checks import versions
-from satchel.bank.connections import is_encrypted, shown_address
-from satchel.bank.owner_rights import require_owner
+from satchel.bank.connections import is_encrypted, require_owner, shown_address
 from satchel.config.settings import Settings, Value, sections
 from satchel.errors import SatchelError, shown_host, shown_place, shown_text
 from satchel.http.admission import Owner, Served, routes

@@ -5,9 +5,13 @@ from typing import Annotated
 import msgspec
 from fastapi import Response
 
-from satchel.backup.destinations import SetupOptions, backup_setup
+from satchel.backup.destinations import (
+    BackupStatusOptions,
+    SetupOptions,
+    backup_setup,
+    backup_status,
+)
 from satchel.backup.drill import drill_backup
-from satchel.backup.health import BackupStatusOptions, backup_status
 from satchel.backup.inventory import list_backups, verify_backups
 from satchel.backup.options import (
     BackupListOptions,

@@ -17,7 +17,7 @@ from satchel.http.admission import AnyCaller, BodyKind, Owner, Served, routes, t
 from satchel.http.answers import answer
 from satchel.http.operations import add_job, add_route, body, first_on_bank, query, serves
 from satchel.recall.duplicates import duplicates
-from satchel.recall.operations import recall_in
+from satchel.recall.search import recall_in
 from satchel.recall.vector_updates import EmbedOptions, embed_bank
 from satchel.rehydrate import operations as rehydrate_operations
 from satchel.rehydrate import quarantine

@@ -17,7 +17,7 @@ from satchel.http.answers import ARTIFACTS, BYTES, JSON, answer, media_type, rec
 from satchel.http.gateway import Caller, Gateway
 from satchel.http.jobs import ReportProgress, retry_while_locked
 from satchel.http.operations import body, gives_file, query, takes_file
-from satchel.ports.registry import formats
+from satchel.ports.format import formats
 from satchel.runtime.files import OpenFile
 from satchel.runtime.output import Outlet
 from satchel.runtime.scratch import PrivateFolder

@@ -21,7 +21,8 @@ from satchel.stores.ladybug.statements import (
     writable,
 )
 from satchel.stores.ladybug.vectors import LadybugBlobs, LadybugVectors
-from satchel.stores.tables import (
+from satchel.stores.text_search import is_searched, thread_of
+from satchel.stores.vectors import (
     COLUMNS,
     NODE_BITS,
     PIECE_BITS,
@@ -31,7 +32,6 @@ from satchel.stores.tables import (
     id_bounds,
     words_of,
 )
-from satchel.stores.text_search import is_searched, thread_of
 
 KIND_OF = {table: kind for kind, table in LINKS.items()}
 """The type of links by table, for the core types."""

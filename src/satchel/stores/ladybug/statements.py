@@ -22,7 +22,7 @@ from satchel.errors import (
     StoreFullError,
     UnknownBankError,
 )
-from satchel.stores.tables import NODE_BITS, StoreTables, damaged_store
+from satchel.stores.vectors import NODE_BITS, StoreTables, damaged_store
 
 VERSION = 1
 """The version of the tables; a newer store is refused."""

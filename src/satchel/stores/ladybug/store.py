@@ -38,8 +38,8 @@ from satchel.stores.ladybug.statements import (
     thing_key,
 )
 from satchel.stores.ladybug.vectors import LadybugBlobsWriter, LadybugVectorsWriter
-from satchel.stores.tables import NODE_BITS, PIECE_BITS, SEQ_BITS, SEQ_MASK, links_of, words_of
 from satchel.stores.text_search import thread_of
+from satchel.stores.vectors import NODE_BITS, PIECE_BITS, SEQ_BITS, SEQ_MASK, links_of, words_of
 
 _ANY = "|".join(LINK_TABLES)
 

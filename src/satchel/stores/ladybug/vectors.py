@@ -6,8 +6,10 @@ from satchel.model.values import is_id
 from satchel.ports.store import PIECE_BYTES, BlobPieces
 from satchel.ports.vectors import Generation
 from satchel.stores.ladybug.statements import NODES, LadybugStatements, thing_key, writable
-from satchel.stores.tables import PIECE_BITS, SEQ_BITS, SEQ_MASK
 from satchel.stores.vectors import (
+    PIECE_BITS,
+    SEQ_BITS,
+    SEQ_MASK,
     StoredVector,
     TableBlobs,
     TableVectors,

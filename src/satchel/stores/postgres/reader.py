@@ -20,7 +20,7 @@ from satchel.stores.postgres.statements import (
 )
 from satchel.stores.postgres.vectors import PostgresBlobs, PostgresVectors
 from satchel.stores.postgres.words import SELECT, SELECT_SMALL, PostgresWords, clauses, row_of
-from satchel.stores.tables import ID_PREFIX, column_blocks, id_bounds, raw_id, raw_slot
+from satchel.stores.vectors import ID_PREFIX, column_blocks, id_bounds, raw_id, raw_slot
 
 _NAMED = "SELECT id FROM bank WHERE head <> '' AND ({found}) ORDER BY id"
 _SAYING = "SELECT bank FROM record WHERE {naming} AND {said} AND position(%s IN body) > 0"

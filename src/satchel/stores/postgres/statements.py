@@ -30,7 +30,7 @@ from satchel.errors import (
     UnknownBankError,
 )
 from satchel.ports.rows import CONFIG, NAME
-from satchel.stores.tables import StoreTables, damaged_store
+from satchel.stores.vectors import StoreTables, damaged_store
 
 APPLICATION = "satchel"
 VERSION = 1

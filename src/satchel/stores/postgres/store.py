@@ -45,8 +45,8 @@ from satchel.stores.postgres.statements import (
 )
 from satchel.stores.postgres.vectors import PostgresBlobsWriter, PostgresVectorsWriter
 from satchel.stores.postgres.words import RECORD_TYPES, WORD_TYPES, values_of
-from satchel.stores.tables import words_of
 from satchel.stores.text_search import thread_of
+from satchel.stores.vectors import words_of
 
 _ERRORS = DRIVER.errors
 

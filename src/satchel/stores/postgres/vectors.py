@@ -12,14 +12,15 @@ from typing import Any
 from satchel.ports.store import PIECE_BYTES, BlobPieces
 from satchel.ports.vectors import Generation, PackedVector, unpack_vector
 from satchel.stores.postgres.statements import MOST_AT_ONCE, PostgresStatements, translated
-from satchel.stores.tables import ID_PREFIX, raw_id
 from satchel.stores.vectors import (
+    ID_PREFIX,
     StoredVector,
     TableBlobs,
     TableBlobsWriter,
     TableVectors,
     TableVectorsWriter,
     nearest,
+    raw_id,
     unit_of,
 )
 

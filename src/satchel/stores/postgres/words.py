@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from satchel.ports.rows import Filter, Row
 from satchel.stores import text_search
 from satchel.stores.postgres.statements import PostgresStatements, raw_text, same
-from satchel.stores.tables import COLUMNS, ID_PREFIX, raw_id, raw_slot, words_of
 from satchel.stores.text_search import is_searched, thread_of
+from satchel.stores.vectors import COLUMNS, ID_PREFIX, raw_id, raw_slot, words_of
 
 LARGE = 1 << 14
 """Bytes of a record that is fetched alone."""

@@ -31,8 +31,8 @@ from satchel.errors import (
 from satchel.model.values import now
 from satchel.ports.store import Progress
 from satchel.runtime.files import leftover_files, target_error, writing_by_name
-from satchel.runtime.lock_waits import BusyHandler
 from satchel.runtime.private_files import COMPANIONS, database_files, secure_database
+from satchel.runtime.processes import BusyHandler
 from satchel.stores.sqlite.statements import (
     VERSION,
     damaged,

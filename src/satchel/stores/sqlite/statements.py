@@ -26,7 +26,7 @@ from satchel.errors import (
 )
 from satchel.ports.rows import CONFIG, NAME
 from satchel.ports.store import StoredHead
-from satchel.stores.tables import NODE_BITS, SEQ_BITS, SEQ_MASK, StoreTables, damaged_store
+from satchel.stores.vectors import NODE_BITS, SEQ_BITS, SEQ_MASK, StoreTables, damaged_store
 
 APPLICATION_ID = 0x53415443
 """Marks the file as ours (``SATC``)."""

@@ -57,7 +57,7 @@ from satchel.stores.sqlite.connection import (
     watch,
 )
 from satchel.stores.sqlite.encryption import copied_key, laid_open, require_key
-from satchel.stores.sqlite.reader import Spreads, SqliteView
+from satchel.stores.sqlite.reader import Spreads, SqliteBlobsWriter, SqliteVectorsWriter, SqliteView
 from satchel.stores.sqlite.statements import (
     SLOT_INDEX,
     VERSION,
@@ -68,9 +68,9 @@ from satchel.stores.sqlite.statements import (
     stored_version,
     translated,
 )
-from satchel.stores.sqlite.vectors import SqliteBlobsWriter, SqliteVectorsWriter
 from satchel.stores.sqlite.word_index import WordIndexes
-from satchel.stores.tables import (
+from satchel.stores.text_search import is_searched, thread_of
+from satchel.stores.vectors import (
     NODE_BITS,
     SEQ_BITS,
     SEQ_MASK,
@@ -79,7 +79,6 @@ from satchel.stores.tables import (
     raw_slot,
     words_of,
 )
-from satchel.stores.text_search import is_searched, thread_of
 
 _INSERT = "INSERT INTO record VALUES (" + ", ".join("?" * 18) + ")"  # noqa: S608 - our own names
 _WAS = {

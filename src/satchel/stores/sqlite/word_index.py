@@ -14,7 +14,7 @@ from operator import mul
 from blake3 import blake3
 from nacl.bindings import randombytes
 
-from satchel.stores.tables import SEQ_BITS
+from satchel.stores.vectors import SEQ_BITS
 
 VOCABULARY = """
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.words_listed USING fts5vocab(main, words, instance)"""

@@ -12,7 +12,7 @@ from satchel.conformance.subject import Subject
 from satchel.formats._notes import NoteItem, lines_of
 from satchel.formats.agents_md import block_of
 from satchel.model.values import Component
-from satchel.ports.registry import formats
+from satchel.ports.format import formats
 
 HERE = Path(__file__).parent
 

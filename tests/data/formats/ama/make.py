@@ -12,7 +12,7 @@ from typing import Any
 from satchel.conformance.subject import Subject, sealed
 from satchel.model.records import Episodic, Identity, Procedural, Semantic, Working
 from satchel.model.values import Entity, Evidence, Origin, Scope, TrustClass
-from satchel.ports.registry import formats
+from satchel.ports.format import formats
 
 HERE = Path(__file__).parent
 SUBJECT = Subject("ama", formats["ama"], HERE)

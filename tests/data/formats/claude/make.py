@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from satchel.conformance.subject import Subject
-from satchel.ports.registry import formats
+from satchel.ports.format import formats
 
 HERE = Path(__file__).parent
 THEN = "2026-03-01T09:00:00.000000Z"

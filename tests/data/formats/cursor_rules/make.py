@@ -11,7 +11,7 @@ from notes_kit import files_in
 from satchel.conformance.subject import Subject
 from satchel.formats._notes import NoteItem, lines_of
 from satchel.model.values import Component
-from satchel.ports.registry import formats
+from satchel.ports.format import formats
 
 HERE = Path(__file__).parent
 

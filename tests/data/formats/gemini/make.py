@@ -12,7 +12,7 @@ from typing import Any
 from chats_kit import activities_in
 
 from satchel.conformance.subject import Subject
-from satchel.ports.registry import formats
+from satchel.ports.format import formats
 
 HERE = Path(__file__).parent
 STYLE = "body{font-family:sans-serif}" * 300

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from satchel.conformance.subject import Subject
-from satchel.ports.registry import formats
+from satchel.ports.format import formats
 
 HERE = Path(__file__).parent
 CONFIG = {"embedding_endpoint_type": "openai", "embedding_model": "m", "embedding_dim": 2}

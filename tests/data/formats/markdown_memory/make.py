@@ -13,7 +13,7 @@ from pathlib import Path
 from notes_kit import files_in
 
 from satchel.conformance.subject import Subject
-from satchel.ports.registry import formats
+from satchel.ports.format import formats
 
 HERE = Path(__file__).parent
 
