@@ -19,7 +19,7 @@ from satchel.amplihack.sessions import SessionLearning
 from satchel.bank.open_bank import open_bank_in
 from satchel.config.settings import load_settings
 from satchel.errors import UsageError
-from satchel.inference.tokenizers import PER_MEMORY, estimated_tokens
+from satchel.model.text import PER_MEMORY, estimated_tokens
 from satchel.ports.store import Store
 
 

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from recall_kit import Remembering
 
 from satchel.errors import UsageError, VerificationError
-from satchel.inference.tokenizers import estimated_tokens
 from satchel.model.records import (
     Entry,
     Episodic,
@@ -23,7 +22,7 @@ from satchel.model.records import (
     Status,
     Working,
 )
-from satchel.model.text import memory_text
+from satchel.model.text import estimated_tokens, memory_text
 from satchel.model.values import Origin, Scope
 from satchel.recall import engine
 from satchel.recall.query import Query

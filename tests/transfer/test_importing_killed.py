@@ -19,13 +19,13 @@ from import_kit import (
 )
 
 from satchel.bank.banks import list_banks
-from satchel.bank.jobs import ProgressStep
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
 from satchel.errors import ConflictError, StoreDamagedError
 from satchel.model.records import Entry, Semantic
 from satchel.model.values import Origin, Scope
+from satchel.ports.operations import ProgressStep
 from satchel.ports.store import Commit
 from satchel.stores.sqlite.store import SqliteTransaction
 from satchel.transfer import import_stage

@@ -10,8 +10,8 @@ from msgspec import to_builtins
 
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
-from satchel.inference.tokenizers import estimated_tokens
 from satchel.model.records import Semantic
+from satchel.model.text import estimated_tokens
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.receipts.page import plan_page
 from satchel.receipts.receipt import TransferPlan

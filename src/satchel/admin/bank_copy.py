@@ -19,9 +19,9 @@ from satchel.bank.connections import (
     configured_store,
     has_store,
     open_ledger,
-    require_owner,
     witness_of,
 )
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import bank_exists, banks_called, find_bank, is_partial_copy, name_of
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey

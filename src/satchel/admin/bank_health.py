@@ -10,10 +10,10 @@ from satchel.bank.connections import (
     known_owners,
     missing_banks,
     open_ledger,
-    require_owner,
     shown_address,
     witness_of,
 )
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.memory import UNTRUSTED
 from satchel.bank.open_bank import OpenBank, name_of
 from satchel.config.settings import Settings

@@ -12,7 +12,8 @@ from satchel.admin.bank_health import check_banks, repair_banks
 from satchel.amplihack.agents import check_agents
 from satchel.backup.destinations import check_backups
 from satchel.bank.checks import Check, diagnose
-from satchel.bank.connections import configured_store, require_owner, store_exists
+from satchel.bank.connections import configured_store, store_exists
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import find_bank, open_bank_in
 from satchel.config.options import OnProgress
 from satchel.config.settings import Settings, Value

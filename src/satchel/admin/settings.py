@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from satchel.bank.connections import require_owner
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import (
     CONFIG_MARK,
     CONFIG_VERSION,

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from satchel.bank.connections import configured_store, has_store, require_owner
+from satchel.bank.connections import configured_store, has_store
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import find_bank
 from satchel.config.files import activate, is_yaml, read_file, with_table
 from satchel.config.settings import Settings

@@ -12,7 +12,8 @@ import msgspec
 from satchel.agents.agents import Agent, agent_called
 from satchel.agents.workspace import SkippedFile, Workspace, WorkspaceFile, WorkspaceRules
 from satchel.artifact.body import FileScope
-from satchel.bank.connections import again_if_disturbed, require_owner
+from satchel.bank.connections import again_if_disturbed
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.files import without_nulls
 from satchel.config.options import file_to_write

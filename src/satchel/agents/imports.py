@@ -17,7 +17,8 @@ import msgspec
 from satchel.agents.agents import Agent, agent_config, agent_of, table_of, write_agent_config
 from satchel.agents.export import FORMAT, SEALED
 from satchel.agents.staged_files import PlacementResult, Staging, take_back
-from satchel.bank.connections import configured_store, has_store, require_owner
+from satchel.bank.connections import configured_store, has_store
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import OpenBank, banks_called, open_bank, open_bank_in
 from satchel.config.files import without_nulls
 from satchel.config.options import NOT_FOR_MODELS, OnProgress

@@ -13,7 +13,6 @@ from satchel.agents.export import AgentExportOptions, AgentExportResult, agent_f
 from satchel.agents.imports import AgentImportOptions, AgentImportResult, OnAgent
 from satchel.agents.workspace import MIB, WorkspaceRules
 from satchel.artifact.verification import Outcome
-from satchel.bank.jobs import ProgressStep, step_callback
 from satchel.bank.machine_keys import signer_of
 from satchel.config.options import (
     THIS_MACHINE,
@@ -30,7 +29,15 @@ from satchel.config.options import (
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey as Key
 from satchel.model.values import now
-from satchel.ports.operations import Option, Options, PathText, operation, texts
+from satchel.ports.operations import (
+    Option,
+    Options,
+    PathText,
+    ProgressStep,
+    operation,
+    step_callback,
+    texts,
+)
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.transfer.export_records import ExportOptions, is_signed
 from satchel.transfer.import_results import ImportOptions

@@ -22,9 +22,9 @@ from satchel.bank.connections import (
     holds_anything,
     open_store,
     require_not_lost,
-    require_owner,
     shown_address,
 )
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import OpenBank, banks_called, open_bank_in
 from satchel.config import store_selection
 from satchel.config.settings import Settings

@@ -10,9 +10,8 @@ import msgspec
 
 from satchel.amplihack.agents import hierarchical, opened_agent
 from satchel.amplihack.facts import INDEX, NO_LINKS, SIMILAR_TO, Linker, similar_links
-from satchel.bank.connections import require_owner
 from satchel.bank.lifetime import Lifetime
-from satchel.bank.machine_keys import signing_key
+from satchel.bank.machine_keys import require_owner, signing_key
 from satchel.bank.memory import find_memory, parse_moment, unique_tags
 from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import load_settings

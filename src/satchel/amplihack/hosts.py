@@ -28,15 +28,14 @@ from satchel.amplihack.sessions import (
     store_learnings,
     turns,
 )
-from satchel.bank.connections import require_owner
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.options import PathPermission, file_to_read
 from satchel.config.settings import Settings
 from satchel.errors import LimitError, MalformedError, UnknownBankError, UsageError
-from satchel.inference.tokenizers import PER_MEMORY, estimated_tokens
 from satchel.ledger.view import View
 from satchel.model.records import Entry
-from satchel.model.text import entry_statements
+from satchel.model.text import PER_MEMORY, entry_statements, estimated_tokens
 from satchel.model.values import agent_name, now, resolved
 from satchel.recall.engine import recall
 from satchel.recall.query import Query, SearchHit

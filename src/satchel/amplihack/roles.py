@@ -26,10 +26,9 @@ from satchel.bank.connections import (
     empty_store,
     has_store,
     open_configured,
-    require_owner,
     store_exists,
 )
-from satchel.bank.machine_keys import signing_key
+from satchel.bank.machine_keys import require_owner, signing_key
 from satchel.bank.open_bank import OpenBank, name_of, open_bank_in
 from satchel.config.settings import Settings, load_settings
 from satchel.config.store_selection import BackendChoice, agents_in, backend_from, backend_of

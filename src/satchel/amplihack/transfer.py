@@ -21,12 +21,8 @@ from msgspec import structs
 from satchel.amplihack.agents import bank_named, hierarchical, is_foreign
 from satchel.amplihack.facts import SIMILAR_TO, SimilarityLink, similar_links
 from satchel.amplihack.hierarchy import link_stored
-from satchel.bank.connections import (
-    configured_store,
-    holds_anything,
-    require_not_lost,
-    require_owner,
-)
+from satchel.bank.connections import configured_store, holds_anything, require_not_lost
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import find_by_prefix, open_bank
 from satchel.config import store_selection
 from satchel.config.options import (

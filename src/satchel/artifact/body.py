@@ -1,4 +1,4 @@
-"""The body: sections of canonical records, one per line; the same in all encodings.
+"""The statement, the signed header of an artifact, and its body: sections of canonical records.
 
 A body is always a range of a seekable file. Encodings without lines are transcribed into a
 temporary file, so that hashing, verifying and converting are written once.

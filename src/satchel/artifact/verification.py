@@ -1,4 +1,4 @@
-"""The result of verifying a file."""
+"""The result of verifying a file, and its provenance: unique IDs, existing parents, no cycles."""
 
 import json
 import struct

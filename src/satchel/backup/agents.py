@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 from blake3 import blake3
 
-from satchel.agents.agents import Agent, agent_called, agent_of, table_of, write_agent_config
+from satchel.agents.agents import Agent, agent_of, table_of, write_agent_config
 from satchel.agents.staged_files import Staging
 from satchel.agents.workspace import Workspace, WorkspaceRules
 from satchel.backup.contents import AgentContents, files_of, read_agent_contents, write_agent
@@ -233,26 +233,6 @@ _EXPECTED = frozenset({"ignored", "memory itself or its backups"})
 
 _MOST_AGENTS_NAMED = 3
 _SIDES = ("", "-wal", "-shm", "-journal", ".key", ".key.next")
-
-
-def selected_agents(settings: Settings, banks: Sequence[str], agents: Sequence[str]) -> list[Agent]:
-    """Return the agents to back up: the named ones, otherwise all active ones.
-
-    Args:
-        settings: Settings of the machine.
-        banks: Named banks: if only banks are named, there are no agents.
-        agents: IDs of named agents.
-
-    Raises:
-        UnknownAgentError: If one is not configured.
-        ConfigError: If the folder of one is not an absolute path.
-    """
-    if agents:
-        return [agent_called(settings, agent) for agent in dict.fromkeys(agents)]
-    if banks:
-        return []
-    configured = (agent_called(settings, agent) for agent in sorted(settings.options.agents))
-    return [agent for agent in configured if not agent.archived]
 
 
 def take_agents(

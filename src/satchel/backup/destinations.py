@@ -1,4 +1,4 @@
-"""Destinations of backups: configuration, series, trust and locks."""
+"""Destinations of backups: configuration, series, trust, locks, and the status of their backups."""
 
 import json
 from collections import Counter
@@ -12,12 +12,13 @@ from typing import Annotated, Literal
 import msgspec
 from blake3 import blake3
 
+from satchel.agents.agents import Agent, agent_called
 from satchel.backup.catalogue import Catalogue, StoredBackup
 from satchel.backup.manifests import BEFORE_RESTORE, BankBackup
 from satchel.backup.storage import PackEncryption, open_storage
 from satchel.bank.checks import Check
-from satchel.bank.connections import require_owner, writer_key, written_place
-from satchel.bank.machine_keys import create_identity, list_identities, lock_for
+from satchel.bank.connections import writer_key, written_place
+from satchel.bank.machine_keys import create_identity, list_identities, lock_for, require_owner
 from satchel.config.files import is_yaml, read_file
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
@@ -31,9 +32,9 @@ from satchel.errors import (
     VerificationError,
     shown_address,
 )
-from satchel.model.values import now, read_time, resolved
+from satchel.model.values import now, read_time, resolved, tool_version
 from satchel.ports.operations import Option, Options, operation
-from satchel.receipts.archive import save_receipts, signer, tool_version
+from satchel.receipts.archive import save_receipts, signer
 from satchel.receipts.receipt import (
     VERSION,
     ReceiptBody,
@@ -556,3 +557,23 @@ def store_receipts(
 def nonzero_counts(**counts: int) -> dict[str, int]:
     """Return the counts other than 0, by name."""
     return dict(+Counter(counts))
+
+
+def selected_agents(settings: Settings, banks: Sequence[str], agents: Sequence[str]) -> list[Agent]:
+    """Return the agents to back up: the named ones, otherwise all active ones.
+
+    Args:
+        settings: Settings of the machine.
+        banks: Named banks: if only banks are named, there are no agents.
+        agents: IDs of named agents.
+
+    Raises:
+        UnknownAgentError: If one is not configured.
+        ConfigError: If the folder of one is not an absolute path.
+    """
+    if agents:
+        return [agent_called(settings, agent) for agent in dict.fromkeys(agents)]
+    if banks:
+        return []
+    configured = (agent_called(settings, agent) for agent in sorted(settings.options.agents))
+    return [agent for agent in configured if not agent.archived]

@@ -34,12 +34,11 @@ from satchel.backup.options import DrillOptions
 from satchel.bank.connections import (
     configured_store,
     known_owners,
-    require_owner,
     store_exists,
     temporary_store,
 )
 from satchel.bank.keys import Owners
-from satchel.bank.machine_keys import signers_of
+from satchel.bank.machine_keys import require_owner, signers_of
 from satchel.bank.open_bank import OpenBank, bank_exists, open_bank_in
 from satchel.config.hooks import NO_HOOKS
 from satchel.config.options import NOT_FOR_MODELS

@@ -15,7 +15,8 @@ from satchel.backup.destinations import (
 )
 from satchel.backup.options import BackupListOptions, BackupVerifyOptions
 from satchel.backup.prune import count_erased
-from satchel.bank.connections import require_owner, writer_key
+from satchel.bank.connections import writer_key
+from satchel.bank.machine_keys import require_owner
 from satchel.config.options import NOT_FOR_MODELS, OnProgress
 from satchel.config.settings import Settings
 from satchel.errors import EmptyInputError, VerificationError, shown_address

@@ -6,12 +6,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from satchel.backup.agents import selected_agents
 from satchel.backup.catalogue import Catalogue, ErasedRecord, StoredBackup, held_records
-from satchel.backup.destinations import backup_lock, destinations, open_catalogue, series_of
+from satchel.backup.destinations import (
+    backup_lock,
+    destinations,
+    open_catalogue,
+    selected_agents,
+    series_of,
+)
 from satchel.backup.manifests import refs_of
 from satchel.backup.options import PruneOptions
-from satchel.bank.connections import configured_store, require_owner, store_exists
+from satchel.bank.connections import configured_store, store_exists
+from satchel.bank.machine_keys import require_owner
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
 from satchel.errors import SatchelError, UsageError, VerificationError, shown_address

@@ -48,12 +48,11 @@ from satchel.backup.run import run_backup
 from satchel.bank.connections import (
     is_same,
     local_path,
-    require_owner,
     store_exists,
     temporary_store,
 )
 from satchel.bank.keys import Owners
-from satchel.bank.machine_keys import signers_of
+from satchel.bank.machine_keys import require_owner, signers_of
 from satchel.bank.open_bank import default_bank, inherit_default_bank, name_of
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings

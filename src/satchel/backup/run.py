@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from satchel.agents.agents import agent_called
-from satchel.backup.agents import selected_agents, take_agents
+from satchel.backup.agents import take_agents
 from satchel.backup.catalogue import Catalogue, StoredBackup, new_id, read_erasures
 from satchel.backup.contents import (
     PreviousBackup,
@@ -28,6 +28,7 @@ from satchel.backup.destinations import (
     destinations,
     failed,
     open_catalogue,
+    selected_agents,
     series_of,
     succeeded,
 )
@@ -48,9 +49,9 @@ from satchel.bank.connections import (
     configured_store,
     has_store,
     open_ledger,
-    require_owner,
     writer_key,
 )
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import find_bank
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.config.settings import Settings
@@ -66,10 +67,9 @@ from satchel.errors import (
 from satchel.files.bank_files import namespace_of
 from satchel.files.paths import folder_of
 from satchel.ledger.heads import read_bank_name
-from satchel.model.values import format_time, now
+from satchel.model.values import format_time, now, tool_version
 from satchel.ports.operations import operation, texts
 from satchel.ports.store import Reader, Store, verified_pieces
-from satchel.receipts.archive import tool_version
 from satchel.replication.copies import Replica, blobs_of, load_replica, side_of
 
 _SIDE_TOGETHER = 1 << 20

@@ -14,7 +14,7 @@ import msgspec
 from satchel.backup.destinations import destinations, read_status
 from satchel.backup.options import BackupOptions
 from satchel.backup.run import BackupRun, DestinationResult, run_backup
-from satchel.bank.connections import require_owner
+from satchel.bank.machine_keys import require_owner
 from satchel.config.settings import Settings, Timer, invocation, secret_variables
 from satchel.errors import ConfigError, MissingExtraError, SatchelError, shown_address
 from satchel.ports.operations import Option, Options, operation

@@ -14,12 +14,12 @@ from satchel.bank.connections import (
     missing_banks,
     open_ledger,
     require_not_missing,
-    require_owner,
     store_exists,
     witness_of,
     writer_key,
 )
 from satchel.bank.keys import Owners, decider
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import (
     banks_called,
     default_bank,

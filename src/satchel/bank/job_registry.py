@@ -12,7 +12,8 @@ from typing import Protocol
 
 from blake3 import blake3
 
-from satchel.bank.connections import configured_store, local_path, require_owner, shown_address
+from satchel.bank.connections import configured_store, local_path, shown_address
+from satchel.bank.machine_keys import require_owner
 from satchel.config.settings import Settings
 from satchel.errors import SatchelError, StoreError, UsageError
 from satchel.ports.store import Store

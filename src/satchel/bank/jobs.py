@@ -1,25 +1,19 @@
 """Imports that are running or were interrupted, how to revert one, and progress callbacks."""
 
-import inspect
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal
 
 import msgspec
 from blake3 import blake3
 
 from satchel.crypto.sealed_records import seal
-from satchel.errors import UsageError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import LogImport
 from satchel.ledger.transaction import FINGERPRINTS
 from satchel.ledger.view import View
 from satchel.model.records import Status
 from satchel.model.values import now, resolved
-
-if TYPE_CHECKING:
-    import asyncio
 
 SIDE = "import/"
 """Prefix of the side values of journals; the ID of the source record follows."""
@@ -146,83 +140,6 @@ def jobs_of(
         for name, journal in first.items()
     ]
     return sorted(jobs, key=lambda job: (job.at, job.id))
-
-
-class ProgressStep(NamedTuple):
-    """Progress of a transfer."""
-
-    done: int
-    """Records that are done."""
-
-    total: int
-    """All records."""
-
-    record: str | None
-    """ID of the last record that is done, if there is one."""
-
-
-OnStep = Callable[[ProgressStep], None]
-"""Called after each step; an exception ends the work."""
-
-
-OnRecord = Callable[[int, int, str | None], Any]
-"""Called with the records done, all records, and the ID of the last one; may be ``async``.
-
-An exception ends the transfer and is raised by the call, with a note about what remains.
-"""
-
-AWAITING: ContextVar["asyncio.AbstractEventLoop | None"] = ContextVar("AWAITING", default=None)
-"""Event loop that awaits the call in this thread; None if none does."""
-
-
-def step_callback(callback: OnRecord | None) -> OnStep | None:
-    """Return a function that calls a caller's progress callback, synchronous or ``async``.
-
-    Raises:
-        UsageError: On a step, if the callback is ``async`` and no event loop can run it.
-    """
-    if callback is None:
-        return None
-
-    def on_step(step: ProgressStep) -> None:
-        loop = AWAITING.get()
-        if loop is not None:  # run in the loop that awaits the call, in its thread
-            import asyncio
-
-            asyncio.run_coroutine_threadsafe(_call(callback, step), loop).result()
-            return
-        result = callback(*step)
-        if inspect.isawaitable(result):
-            _run(result)
-
-    return on_step
-
-
-async def _call(callback: OnRecord, step: ProgressStep) -> None:
-    result = callback(*step)
-    if inspect.isawaitable(result):
-        await result
-
-
-def _run(awaitable: Awaitable[Any]) -> None:
-    """Run the awaitable of an ``async`` callback in an event loop of its own."""
-    import asyncio
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        asyncio.run(_wait_for(awaitable))
-        return
-    if inspect.iscoroutine(awaitable):
-        awaitable.close()
-    raise UsageError(
-        "an async callback cannot run while the event loop waits for this call",
-        hint="Use satchel.aio, or a plain callback.",
-    )
-
-
-async def _wait_for(awaitable: Awaitable[Any]) -> None:
-    await awaitable
 
 
 _REPORT_AFTER = 500

@@ -9,7 +9,6 @@ import msgspec
 from msgspec.structs import replace
 
 from satchel.bank import keys, machine_keys
-from satchel.bank.connections import require_owner
 from satchel.bank.keys import (
     BankKeyResult,
     KeyEndResult,
@@ -20,7 +19,14 @@ from satchel.bank.keys import (
     ProposedAction,
     write_proposal,
 )
-from satchel.bank.machine_keys import IdentityLine, KeyLine, signer_of, signers_of, signing_key
+from satchel.bank.machine_keys import (
+    IdentityLine,
+    KeyLine,
+    require_owner,
+    signer_of,
+    signers_of,
+    signing_key,
+)
 from satchel.config.options import (
     NOT_FOR_MODELS,
     PROMPT,

@@ -14,11 +14,10 @@ from satchel.bank.connections import (
     configured_store,
     has_store,
     open_ledger,
-    require_owner,
     witness_of,
     writer_key,
 )
-from satchel.bank.machine_keys import named_key, signing_key
+from satchel.bank.machine_keys import named_key, require_owner, signing_key
 from satchel.bank.open_bank import name_of
 from satchel.config.settings import Settings
 from satchel.crypto.canonical import canonical, canonical_checked, decode_canonical

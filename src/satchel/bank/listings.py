@@ -8,7 +8,7 @@ from typing import Annotated, overload
 
 import msgspec
 
-from satchel.bank.connections import require_owner
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.memory import (
     Memory,
     gist_of,

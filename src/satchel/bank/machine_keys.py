@@ -1,4 +1,7 @@
-"""Keys of this machine: signing keys, trust in the keys of others, and encryption identities."""
+"""Keys of this machine: signing keys, trust in the keys of others, and encryption identities.
+
+Also which actions only the owner of the machine may do.
+"""
 
 import binascii
 import os
@@ -11,7 +14,6 @@ from typing import BinaryIO
 import msgspec
 from msgspec.structs import replace
 
-from satchel.bank.connections import require_owner
 from satchel.config.options import CoSigningOptions, SigningOptions
 from satchel.config.settings import Settings
 from satchel.crypto.canonical import canonical
@@ -40,6 +42,7 @@ from satchel.errors import (
     EmptyInputError,
     LimitError,
     MalformedError,
+    PermissionRefusedError,
     SigningKeyError,
     TargetExistsError,
     UsageError,
@@ -548,3 +551,59 @@ def _identity_line(path: Path) -> IdentityLine:
         protected=identity.wrapped is not None,
         created_at=identity.created_at,
     )
+
+
+OWNERS = frozenset(
+    {
+        "init",
+        "import",
+        "undo",
+        "jobs",
+        "quarantine",
+        "promote",
+        "embed",
+        "prune",
+        "erase",
+        "recover",
+        "everything",
+        "pull",
+        "push",
+        "migrate",
+        "store",
+        "agent",
+        "amplihack",
+        "code",
+        "sessions",
+        "files",
+        "evaluate",
+        "provider",
+        "sink",
+        "backup",
+        "banks",
+        "bank settings",
+        "receipts",
+        "keys",
+        "tokens",
+        "doctor",
+        "serve",
+        "connect",
+        "watch",
+        "log",
+    }
+)
+"""Actions on a bank, a store or a machine as a whole."""
+
+
+def require_owner(settings: Settings, action: str) -> None:
+    """Refuse an owner's action if a token was presented.
+
+    Raises:
+        PermissionRefusedError: If a token was presented.
+    """
+    if action not in OWNERS:
+        raise ValueError(f"not an owner action: {action}")
+    if settings.token is not None:
+        raise PermissionRefusedError(
+            f"only the owner may do this, with no token: {action}",
+            hint="As the owner, drop --token and unset SATCHEL_TOKEN.",
+        )

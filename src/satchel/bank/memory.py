@@ -1,4 +1,4 @@
-"""A memory as interfaces show it: its fields, its state, and its retracted ancestors."""
+"""A memory as interfaces accept and show it: fields, state, and retracted ancestors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

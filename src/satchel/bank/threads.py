@@ -6,7 +6,7 @@ from functools import partial, update_wrapper
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from satchel.bank.jobs import AWAITING
+from satchel.ports.operations import AWAITING
 
 _P = ParamSpec("_P")
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from satchel.bank.connections import require_owner
-from satchel.bank.machine_keys import read_public_key, signer_of, stated_key
+from satchel.bank.machine_keys import read_public_key, require_owner, signer_of, stated_key
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.permissions import holder_key, read_chain
 from satchel.bank.tokens import (

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from satchel.bank.connections import configured_store, has_store, known_owners, require_owner
+from satchel.bank.connections import configured_store, has_store, known_owners
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.memory import find_memory
 from satchel.bank.open_bank import OpenBank, bank_exists, open_bank_in
 from satchel.bank.permissions import read_chain, revoked_keys

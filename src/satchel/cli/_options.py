@@ -1,4 +1,4 @@
-"""Options, keys of owners and reports that several commands share."""
+"""Options, keys of owners, standard input and output, and reports that several commands share."""
 
 import os
 import shlex

@@ -3,7 +3,7 @@
 A command is a function whose parameters are annotated with ``Argument`` or ``CommandOption``, or is
 made from an operation (``_operations``). The parser needs only its specification, plain data that
 ``commands.json`` has for all commands. So help, completion and usage errors import no command, and
-a command imports no other (``_parser``).
+a command imports no other (``main``).
 """
 
 import inspect

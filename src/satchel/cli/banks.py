@@ -16,10 +16,11 @@ from satchel.admin.bank_operations import AcceptedBank, AdmittedWriter, ResumedB
 from satchel.admin.settings import BankConfigReport
 from satchel.bank import banks as actions
 from satchel.bank import key_operations
-from satchel.bank.connections import configured_store, require_owner, shown_address
+from satchel.bank.connections import configured_store, shown_address
 from satchel.bank.key_operations import OwnedBank
 from satchel.bank.keys import OwnerList, ProposedAction
 from satchel.bank.listings import LogPage, log
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import OpenBank, find_bank, open_bank
 from satchel.cli._console import (
     activity,

@@ -1,4 +1,9 @@
-"""Entry point of the command line: runs a command, prints errors, exits."""
+"""Entry point of the command line: parses the arguments, runs the command, prints errors, exits.
+
+Help, usage errors and completion need only ``commands.json``, which is generated from the
+declarations of all commands (``python -m docs.generate``). They import no command; a command
+imports only its own module.
+"""
 
 import gc
 import json

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from satchel.bank.connections import require_owner
+from satchel.bank.machine_keys import require_owner
 from satchel.cli._console import line, message
 from satchel.cli._operations import command
 from satchel.cli._tree import Group

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from satchel.bank.connections import require_owner
+from satchel.bank.machine_keys import require_owner
 from satchel.cli._console import line, message, print_json, state
 from satchel.cli._operations import command
 from satchel.cli._tree import Group

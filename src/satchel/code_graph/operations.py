@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from satchel.bank.connections import require_owner
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import OpenBank
 from satchel.code_graph import index
 from satchel.code_graph.facts import KINDS, CodeNode, CodeSource

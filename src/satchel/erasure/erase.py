@@ -16,7 +16,8 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from satchel.backup.erasures import BackupErasureTarget
-from satchel.bank.connections import require_owner, writer_key
+from satchel.bank.connections import writer_key
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.crypto.encryption import in_environment
@@ -30,7 +31,7 @@ from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.transaction import ERASABLE, finish_erasure, is_unfinished
 from satchel.ledger.view import View
 from satchel.model.records import Erasure, FileVersion, Status
-from satchel.model.values import now
+from satchel.model.values import now, tool_version
 from satchel.ports.operations import PathText, operation, texts
 from satchel.ports.rows import Filter
 from satchel.ports.store import Extent, InspectableStore, Store, below
@@ -39,7 +40,6 @@ from satchel.receipts.archive import (
     refuse_copy,
     save_receipts,
     signer,
-    tool_version,
 )
 from satchel.receipts.receipt import (
     VERSION,

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from satchel.backup.erasures import list_erased
-from satchel.bank.connections import require_owner, writer_key
+from satchel.bank.connections import writer_key
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import NOT_FOR_MODELS
 from satchel.crypto.sealed_records import seal

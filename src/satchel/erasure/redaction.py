@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from satchel.bank.connections import require_owner, writer_key
-from satchel.bank.machine_keys import lock_for, signer_of
+from satchel.bank.connections import writer_key
+from satchel.bank.machine_keys import lock_for, require_owner, signer_of
 from satchel.bank.memory import find_memory, versions_of
 from satchel.bank.open_bank import OpenBank
 from satchel.bank.token_operations import audience_of

@@ -16,7 +16,7 @@ from unicodedata import category
 import msgspec
 from msgspec.structs import replace
 
-from satchel.bank.connections import require_owner
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import (
     NOT_FOR_MODELS,

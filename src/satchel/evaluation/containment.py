@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from satchel.bank.connections import require_owner
+from satchel.bank.machine_keys import require_owner
 from satchel.config.settings import Settings
 from satchel.errors import EmptyInputError, LimitError, MalformedError, UsageError
 from satchel.evaluation.carriers import DatedMemory, Owner

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from satchel.bank.connections import require_owner
+from satchel.bank.machine_keys import require_owner
 from satchel.config.settings import Settings
 from satchel.errors import UsageError
 from satchel.evaluation.agents import AgentQuestion, ProbeAgent, ReaderAgent, terms_of

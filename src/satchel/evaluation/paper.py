@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from satchel.artifact.encodings import Encoding
-from satchel.bank.connections import require_owner
+from satchel.bank.machine_keys import require_owner
 from satchel.config.settings import Settings
 from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.crypto.keys import SigningKey

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from satchel.bank.connections import require_owner, temporary_store
+from satchel.bank.connections import temporary_store
+from satchel.bank.machine_keys import require_owner
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal

@@ -9,7 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from satchel.bank.changes import superseding
-from satchel.bank.connections import configured_store, has_store, require_owner
+from satchel.bank.connections import configured_store, has_store
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import (
     OpenBank,
     chosen_bank,

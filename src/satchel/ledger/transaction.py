@@ -1,4 +1,4 @@
-"""Appends in one transaction of a store, read back before the commit."""
+"""Appends in one transaction of a store, read back before the commit; what erasures remove."""
 
 import re
 from collections import Counter

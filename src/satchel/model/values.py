@@ -12,6 +12,7 @@ from collections import deque
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -350,3 +351,11 @@ def agent_name(text: str) -> str:
             hint="1 to 64 letters, digits, _ and -, the first a letter or a digit.",
         )
     return text
+
+
+def tool_version() -> str:
+    """Return the name and version of this program, for receipts."""
+    try:
+        return f"satchel {version('satchel')}"
+    except PackageNotFoundError:
+        return "satchel"

@@ -1,4 +1,4 @@
-"""Formats and connectors: what memory is read from and written to.
+"""Formats, their registry, and connectors: what memory is read from and written to.
 
 A format reads and writes a file or a folder, not only a stream of bytes; a connector
 lists the records of a live product page by page, and writes to it in batches.

@@ -18,19 +18,22 @@ without an ``Option`` belongs to no interface: what runs the operation supplies 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, update_wrapper
 from os import PathLike, fspath
 from types import NoneType, UnionType
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
     Concatenate,
     Generic,
     Literal,
+    NamedTuple,
     ParamSpec,
     TypeVar,
     Union,
@@ -44,6 +47,9 @@ from msgspec import UNSET, UnsetType
 
 from satchel.errors import UsageError
 from satchel.ports import absent_options
+
+if TYPE_CHECKING:
+    import asyncio
 
 _C = TypeVar("_C")
 _D = TypeVar("_D")
@@ -478,3 +484,81 @@ def texts(value: PathText | Sequence[PathText] | None) -> tuple[str, ...]:
 def path_text(value: PathText | None) -> str | None:
     """Return a path as text."""
     return None if value is None else fspath(value)
+
+
+class ProgressStep(NamedTuple):
+    """Progress of a transfer."""
+
+    done: int
+    """Records that are done."""
+
+    total: int
+    """All records."""
+
+    record: str | None
+    """ID of the last record that is done, if there is one."""
+
+
+OnStep = Callable[[ProgressStep], None]
+"""Called after each step; an exception ends the work."""
+
+
+OnRecord = Callable[[int, int, str | None], Any]
+"""Called with the records done, all records, and the ID of the last one; may be ``async``.
+
+An exception ends the transfer and is raised by the call, with a note about what remains.
+"""
+
+
+AWAITING: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("AWAITING", default=None)
+"""Event loop that awaits the call in this thread; None if none does."""
+
+
+def step_callback(callback: OnRecord | None) -> OnStep | None:
+    """Return a function that calls a caller's progress callback, synchronous or ``async``.
+
+    Raises:
+        UsageError: On a step, if the callback is ``async`` and no event loop can run it.
+    """
+    if callback is None:
+        return None
+
+    def on_step(step: ProgressStep) -> None:
+        loop = AWAITING.get()
+        if loop is not None:  # run in the loop that awaits the call, in its thread
+            import asyncio
+
+            asyncio.run_coroutine_threadsafe(_call_and_wait(callback, step), loop).result()
+            return
+        result = callback(*step)
+        if inspect.isawaitable(result):
+            _run_awaitable(result)
+
+    return on_step
+
+
+async def _call_and_wait(callback: OnRecord, step: ProgressStep) -> None:
+    result = callback(*step)
+    if inspect.isawaitable(result):
+        await result
+
+
+def _run_awaitable(awaitable: Awaitable[Any]) -> None:
+    """Run the awaitable of an ``async`` callback in an event loop of its own."""
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(_wait_for(awaitable))
+        return
+    if inspect.iscoroutine(awaitable):
+        awaitable.close()
+    raise UsageError(
+        "an async callback cannot run while the event loop waits for this call",
+        hint="Use satchel.aio, or a plain callback.",
+    )
+
+
+async def _wait_for(awaitable: Awaitable[Any]) -> None:
+    await awaitable

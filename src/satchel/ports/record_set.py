@@ -1,4 +1,4 @@
-"""A set of sealed records that can be read more than once, for writers."""
+"""Sets of sealed records that writers read more than once, and counts of what is lost."""
 
 from collections import Counter
 from collections.abc import Iterator

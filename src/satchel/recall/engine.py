@@ -14,11 +14,10 @@ from math import isfinite
 from msgspec import structs
 
 from satchel.errors import InferenceError, SatchelError, StoreError, UsageError
-from satchel.inference.tokenizers import PER_MEMORY, estimated_tokens
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Entry, Episodic, FileVersion, Model, Semantic
-from satchel.model.text import memory_text
+from satchel.model.text import PER_MEMORY, estimated_tokens, memory_text
 from satchel.model.values import Component, TrustClass, is_id
 from satchel.model.values import now as present
 from satchel.ports.inference import Reranker
@@ -346,7 +345,7 @@ def recall(
 ) -> RecallResult:
     """Return the memories of a bank that match words and filters, best first.
 
-    These steps exclude memories, in this order; ranking (``fusion``, ``order``) excludes none:
+    These steps exclude memories, in this order; ranking (``order``) excludes none:
 
     1. Nomination (``Pool.fill``): by words, by meaning, and by links of the best; a filter
        nominates nothing. Columns (type, owner, time: ``Query.column_filter``) restrict it.

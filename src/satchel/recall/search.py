@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, overload
 import msgspec
 from msgspec import structs
 
-from satchel.bank.connections import require_owner
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.memory import Memory, ScoreParts, memory_of, parse_moment
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import FEW_FOR_MODELS, ScopeOptions, Time
 from satchel.config.tables import BankSettings
 from satchel.errors import StoreError, UsageError
 from satchel.files.catch_up import log_pending_changes
-from satchel.inference.tokenizers import estimated_tokens
 from satchel.ledger.view import View
-from satchel.model.text import memory_text
+from satchel.model.text import estimated_tokens, memory_text
 from satchel.model.values import TrustClass, read_time
 from satchel.ports.code_context import HEADS, CodeAttachment, CodeContext
 from satchel.ports.operations import Option, operation, texts

@@ -1,4 +1,4 @@
-"""Texts of memories, prepared for comparison with queries and cached in the process.
+"""Texts of memories and queries: their words and times, prepared for comparison and cached.
 
 Parsing and tokenizing the same few hundred memories for every query took half of the time of a
 recall. A cached text depends only on the bytes of a record and is found by their digest, so it is

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from satchel.bank.connections import require_owner
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.options import OnProgress
 from satchel.config.settings import Settings

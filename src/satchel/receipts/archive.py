@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,10 +11,10 @@ import msgspec
 from satchel.bank.connections import (
     configured_store,
     has_store,
-    require_owner,
     store_exists,
     writer_key,
 )
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import open_bank, open_bank_in
 from satchel.config.options import NOT_FOR_MODELS, file_to_write
 from satchel.config.settings import Settings
@@ -39,14 +38,6 @@ from satchel.runtime.output import Outlet, refuse_existing
 from satchel.runtime.private_files import private_folder
 
 _DIGITS = 12
-
-
-def tool_version() -> str:
-    """Return the name and version of this program, for receipts."""
-    try:
-        return f"satchel {version('satchel')}"
-    except PackageNotFoundError:
-        return "satchel"
 
 
 def folder_of(settings: Settings) -> Path:

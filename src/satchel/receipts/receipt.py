@@ -1,4 +1,4 @@
-"""Receipts and plans of transfers: their bodies, the signed records, files of receipts."""
+"""Receipts and plans of transfers: counts, bodies, the signed records, files of receipts."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,8 +22,8 @@ from satchel.crypto.keys import (
 )
 from satchel.crypto.sealed_records import Sealed, decode_record, open_shape, seal
 from satchel.errors import InputError, LimitError, MalformedError
-from satchel.inference.tokenizers import estimated_tokens
 from satchel.model.records import Count, Entry, Model, Receipt
+from satchel.model.text import estimated_tokens
 from satchel.model.values import Component, Origin, resolved
 from satchel.ports.drafts import OF_ROWS, is_empty
 from satchel.ports.format import Format, SelectiveFormat, WriteContext

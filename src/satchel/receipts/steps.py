@@ -15,9 +15,9 @@ from satchel.config.files import Activation
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
 from satchel.errors import shown_address
-from satchel.model.values import now
+from satchel.model.values import now, tool_version
 from satchel.ports.record_set import Loss
-from satchel.receipts.archive import save_receipts, signer, tool_version
+from satchel.receipts.archive import save_receipts, signer
 from satchel.receipts.receipt import (
     REFUSED,
     VERSION,

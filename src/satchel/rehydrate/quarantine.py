@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from satchel.bank.changes import MOST_TRIES, MemoryChange, change_states
-from satchel.bank.connections import require_owner
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.memory import Memory, find_memory, find_record, memory_of, notes_of
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import NOT_FOR_MODELS

@@ -1,4 +1,4 @@
-"""Two copies of one bank: their relation, and copying the rest of a log from one to the other.
+"""Two copies of one bank: their relation, and copying a log and its side data between them.
 
 The trees show that one log is a prefix of the other. The rest is then copied unchanged, with
 positions, times and head, in one transaction; each record is verified before it is stored. Diverged
@@ -771,58 +771,3 @@ def _differs(message: str) -> VerificationError:
 
 
 """Called with the number of records done and the total."""
-
-
-@dataclass(slots=True)
-class ReplicaCheck:
-    """Result of reading a copy back."""
-
-    records: dict[str, int] = field(default_factory=dict)
-    """Number of records of each type."""
-
-    vectors: int = 0
-
-
-def verify_copy(source: Replica, target: Replica, progress: Progress | None = None) -> ReplicaCheck:
-    """Read and verify all records of a copy, and compare it with another.
-
-    Raises:
-        VerificationError: If it is not the same log, or a record of it is missing or not what was
-            logged.
-    """
-    if target.trusted.stored != source.trusted.stored:
-        raise VerificationError("the heads of the two copies differ")
-    counts = Counter[str]()
-    for records in read_log_from(target, 0):
-        counts.update(row.type for row, _ in records)
-        if progress is not None:
-            progress(counts.total(), target.size)
-    if counts != source.trusted.head.counts:
-        raise VerificationError("the record counts of the copy differ from the signed ones")
-    return ReplicaCheck(records=dict(sorted(counts.items())))
-
-
-def copy_vectors(source: Reader, store: Store, bank: str, ids: list[str]) -> int:
-    """Copy the vectors of records, with their generations.
-
-    Args:
-        source: A view of the source store.
-        store: The target store; existing vectors are replaced.
-        bank: The bank, which is in both.
-        ids: IDs of the records, in batches.
-    """
-    number = 0
-    for generation in source.vectors.generations(bank):
-        vectors = source.vectors.get(bank, generation, ids)
-        if vectors:
-            with store.writing() as writing:
-                writing.vectors.put(bank, generation, vectors)
-            number += len(vectors)
-    return number
-
-
-def lacks_vectors(source: Reader, target: Reader, bank: str) -> bool:
-    """Return whether one copy has vectors that the other lacks."""
-    existing = target.vectors.generations(bank)
-    own = source.vectors.generations(bank)
-    return any(existing.get(generation, 0) < number for generation, number in own.items())

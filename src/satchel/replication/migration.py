@@ -3,10 +3,11 @@
 import json
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -17,8 +18,8 @@ from satchel.bank.connections import (
     has_store,
     local_path,
     open_ledger,
-    require_owner,
 )
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import OpenBank, chosen_bank, find_bank, name_of, open_bank_in
 from satchel.config.files import STORES, activate
 from satchel.config.settings import Settings, load_settings
@@ -33,7 +34,7 @@ from satchel.errors import (
 )
 from satchel.ledger.heads import verified_head
 from satchel.model.values import now
-from satchel.ports.store import Store
+from satchel.ports.store import Progress, Reader, Store
 from satchel.receipts.receipt import (
     REFUSED,
     FieldLoss,
@@ -55,11 +56,8 @@ from satchel.replication.copies import (
     TOGETHER,
     Relation,
     Replica,
-    copy_vectors,
-    lacks_vectors,
     read_log_from,
     require_replica,
-    verify_copy,
 )
 from satchel.replication.operations import Exchange, ExchangeOptions, opened_at, push, require_other
 from satchel.replication.store_copy import inherited_default
@@ -666,3 +664,58 @@ def _settings(
         env = {**env, **{f"SATCHEL_{name}": value for name, value in provider.items()}}
         store = None
     return load_settings(home=home, config=config, store=store, environment=env)
+
+
+@dataclass(slots=True)
+class ReplicaCheck:
+    """Result of reading a copy back."""
+
+    records: dict[str, int] = field(default_factory=dict)
+    """Number of records of each type."""
+
+    vectors: int = 0
+
+
+def verify_copy(source: Replica, target: Replica, progress: Progress | None = None) -> ReplicaCheck:
+    """Read and verify all records of a copy, and compare it with another.
+
+    Raises:
+        VerificationError: If it is not the same log, or a record of it is missing or not what was
+            logged.
+    """
+    if target.trusted.stored != source.trusted.stored:
+        raise VerificationError("the heads of the two copies differ")
+    counts = Counter[str]()
+    for records in read_log_from(target, 0):
+        counts.update(row.type for row, _ in records)
+        if progress is not None:
+            progress(counts.total(), target.size)
+    if counts != source.trusted.head.counts:
+        raise VerificationError("the record counts of the copy differ from the signed ones")
+    return ReplicaCheck(records=dict(sorted(counts.items())))
+
+
+def copy_vectors(source: Reader, store: Store, bank: str, ids: list[str]) -> int:
+    """Copy the vectors of records, with their generations.
+
+    Args:
+        source: A view of the source store.
+        store: The target store; existing vectors are replaced.
+        bank: The bank, which is in both.
+        ids: IDs of the records, in batches.
+    """
+    number = 0
+    for generation in source.vectors.generations(bank):
+        vectors = source.vectors.get(bank, generation, ids)
+        if vectors:
+            with store.writing() as writing:
+                writing.vectors.put(bank, generation, vectors)
+            number += len(vectors)
+    return number
+
+
+def lacks_vectors(source: Reader, target: Reader, bank: str) -> bool:
+    """Return whether one copy has vectors that the other lacks."""
+    existing = target.vectors.generations(bank)
+    own = source.vectors.generations(bank)
+    return any(existing.get(generation, 0) < number for generation, number in own.items())

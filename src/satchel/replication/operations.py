@@ -20,11 +20,11 @@ from satchel.bank.connections import (
     known_owners,
     open_ledger,
     open_store,
-    require_owner,
     store_exists,
     witness_of,
     writer_key,
 )
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import chosen_bank, find_bank, name_of
 from satchel.config.settings import Settings
 from satchel.errors import StoreBusyError, UnknownBankError, UsageError, shown_address

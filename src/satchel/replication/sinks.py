@@ -13,7 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from satchel.bank.connections import configured_store, has_store, require_owner
+from satchel.bank.connections import configured_store, has_store
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import find_bank, name_of, open_bank_in
 from satchel.config.settings import Settings
 from satchel.errors import (

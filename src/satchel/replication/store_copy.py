@@ -17,10 +17,10 @@ from satchel.bank.connections import (
     is_same,
     known_owners,
     local_path,
-    require_owner,
     store_exists,
     witness_of,
 )
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import BankNames, default_bank, find_bank, inherit_default_bank, name_of
 from satchel.config.settings import Settings
 from satchel.errors import (
@@ -34,9 +34,8 @@ from satchel.errors import (
 )
 from satchel.ledger.heads import BankStanding, SeenHead, Verdict, judge
 from satchel.ledger.transaction import finish_erasure
-from satchel.model.values import now
+from satchel.model.values import now, tool_version
 from satchel.ports.store import Store
-from satchel.receipts.archive import tool_version
 from satchel.receipts.receipt import VERSION, Counts, ReceiptBody, receipt_text
 from satchel.receipts.steps import end_of_bank, save_receipt
 from satchel.replication.copies import (

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import structs
 
-from satchel.bank.connections import local_path, require_owner, split_address
-from satchel.bank.machine_keys import lock_for, signing_key
+from satchel.bank.connections import local_path, split_address
+from satchel.bank.machine_keys import lock_for, require_owner, signing_key
 from satchel.config.options import BAR, THIS_MACHINE, AcceptLoss, DryRun, EncryptTo, Texts
 from satchel.config.settings import Settings, load_settings
 from satchel.crypto.encryption import Lock, StoreKey, new_store_key

@@ -1,4 +1,4 @@
-"""Processes: work in a forked process beside this one, and cleanup after a fork.
+"""Processes: work in a forked one, cleanup after a fork, file locks, and waits for them.
 
 A process is forked only while this one has a single thread, since a fork copies locks that other
 threads may hold. Work that the other process fails at, or does not finish because it was killed, is
@@ -355,7 +355,7 @@ class ProcessLock:
             shared: Share it with others; otherwise exclusively. A holder of the exclusive lock may
                 also acquire it shared.
             wait: Seconds to wait; ``math.inf`` for no limit. A watched wait is longer; see
-                ``lock_waits``.
+                ``Wait``.
 
         Raises:
             LockedError: If another process holds it; names the process and says what to do.

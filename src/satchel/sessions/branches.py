@@ -3,7 +3,7 @@
 import msgspec
 
 from satchel.bank.changes import MOST_TRIES
-from satchel.bank.connections import require_owner
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import FEW_FOR_MODELS
 from satchel.errors import ChangedError, UsageError

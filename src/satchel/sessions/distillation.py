@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import msgspec
 
 from satchel.bank.changes import contents
-from satchel.bank.connections import require_owner, writer_key
+from satchel.bank.connections import writer_key
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.memory import PROVIDER
 from satchel.bank.open_bank import OpenBank
 from satchel.crypto.sealed_records import Sealed, seal

@@ -5,7 +5,7 @@ from itertools import islice
 
 import msgspec
 
-from satchel.bank.connections import require_owner
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import OpenBank
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from satchel.bank.changes import MOST_TRIES
-from satchel.bank.connections import require_owner
 from satchel.bank.jobs import revert_import
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import OpenBank
 from satchel.crypto.canonical import Limits
 from satchel.crypto.sealed_records import Sealed, seal

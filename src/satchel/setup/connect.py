@@ -22,7 +22,8 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from satchel.bank.connections import configured_store, has_store, require_owner
+from satchel.bank.connections import configured_store, has_store
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import bank_exists, default_bank
 from satchel.config.files import with_table
 from satchel.config.settings import Settings, invocation

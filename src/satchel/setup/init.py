@@ -6,7 +6,8 @@ from contextlib import contextmanager
 import msgspec
 
 from satchel.bank.banks import create_bank
-from satchel.bank.connections import configured_store, has_store, require_owner, shown_address
+from satchel.bank.connections import configured_store, has_store, shown_address
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import OpenBank, default_bank, find_bank, name_of, open_bank_in
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey

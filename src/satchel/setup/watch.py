@@ -23,8 +23,8 @@ from blake3 import blake3
 
 from satchel.backup.schedule import Clock, Kind, SystemClock, Unit, timer_for
 from satchel.bank.checks import Check, State
-from satchel.bank.connections import configured_store, has_store, require_owner, shown_address
-from satchel.bank.machine_keys import signer_of
+from satchel.bank.connections import configured_store, has_store, shown_address
+from satchel.bank.machine_keys import require_owner, signer_of
 from satchel.bank.open_bank import find_bank
 from satchel.config.options import OWN, DryRun, SigningOptions, require_uncontained
 from satchel.config.settings import Settings, Timer, invocation, secret_variables

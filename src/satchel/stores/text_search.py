@@ -1,4 +1,4 @@
-"""Word search without an index, with the matches and scores of SQLite's full-text index.
+"""Words of texts, and word search without an index, with the scores of SQLite's full-text index.
 
 For stores without an index of their own, and to explain results. Also which terms of a query a
 search needs.

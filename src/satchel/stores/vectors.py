@@ -1,4 +1,4 @@
-"""Vectors and blobs in tables: what is the same for every engine, and the nearest vectors.
+"""Records, vectors and blobs in tables: what every engine shares, and the nearest vectors.
 
 The nearest vectors are computed in one pass over all of them, with numpy where it is installed:
 the same cosines with and without, but for their last digits. A cosine depends on its own vector

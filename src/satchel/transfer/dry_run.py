@@ -11,10 +11,9 @@ from typing import BinaryIO, Self, cast
 
 import msgspec
 
-from satchel.model.values import Scope, resolved
+from satchel.model.values import Scope, resolved, tool_version
 from satchel.ports.format import Target, WriteContext
 from satchel.ports.record_set import RecordSet, Report
-from satchel.receipts.archive import tool_version
 from satchel.receipts.receipt import (
     CARRIED,
     VERSION,

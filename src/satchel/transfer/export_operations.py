@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 from msgspec import structs
 
 from satchel.artifact.body import SourceAgent
-from satchel.bank.jobs import ProgressStep, step_callback
 from satchel.bank.machine_keys import lock_for, signer_of
 from satchel.bank.memory import parse_moment
 from satchel.bank.open_bank import OpenBank, open_bank
@@ -39,7 +38,15 @@ from satchel.config.settings import Settings
 from satchel.crypto import keys
 from satchel.errors import SatchelError, UsageError
 from satchel.ports.format import Place, formats
-from satchel.ports.operations import Option, PathText, operation, texts, values_of
+from satchel.ports.operations import (
+    Option,
+    PathText,
+    ProgressStep,
+    operation,
+    step_callback,
+    texts,
+    values_of,
+)
 from satchel.runtime.output import Outlet
 from satchel.transfer.export_records import (
     Export,

@@ -1,7 +1,7 @@
-"""A folder as an input: an unpacked export.
+"""Inputs and outputs that are no single file: folders, and live products by name.
 
-It is packed into a private temporary file, so that readers have one file that they can read more
-than once, unaffected by changes in the folder during the run.
+A folder, for example an unpacked export, is packed into a private temporary file, so that readers
+have one file that they can read more than once, unaffected by changes in the folder during the run.
 """
 
 import os

@@ -15,7 +15,6 @@ from satchel.bank.banks import bank_in_making, create_bank_in
 from satchel.bank.connections import configured_store, has_store, local_path
 from satchel.bank.jobs import (
     ImportJournal,
-    ProgressStep,
     job_id,
     journals,
     new_journal,
@@ -37,14 +36,15 @@ from satchel.errors import (
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import CLOSED
 from satchel.ledger.transaction import LogTransaction
-from satchel.model.values import now
+from satchel.model.values import now, tool_version
+from satchel.ports.operations import ProgressStep
 from satchel.ports.rows import Row
 from satchel.ports.store import Store
 from satchel.recall.duplicates import CHANGES_PLAN, DuplicateFinder, NearDuplicateMode
 from satchel.recall.models import embedder_of
 from satchel.recall.near_duplicates import names_of
 from satchel.recall.vector_updates import STEP, embed_bank, keep_up, reuse_vectors
-from satchel.receipts.archive import require_whole, signer, tool_version
+from satchel.receipts.archive import require_whole, signer
 from satchel.receipts.receipt import (
     VERSION,
     NearDuplicate,

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from satchel.artifact.body import Progress as OnBytes
 from satchel.artifact.verification import Outcome
-from satchel.bank.connections import require_owner
-from satchel.bank.jobs import Job, step_callback
+from satchel.bank.jobs import Job
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import (
     NO_FILES_FOR_MODELS,
@@ -35,7 +35,16 @@ from satchel.config.options import (
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
 from satchel.errors import ReadOnlyStoreError, shown_address
-from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts, values_of
+from satchel.ports.operations import (
+    Absent,
+    Option,
+    Options,
+    PathText,
+    operation,
+    step_callback,
+    texts,
+    values_of,
+)
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.receipts.archive import BY_ID
 from satchel.runtime.files import OpenFile

@@ -10,8 +10,8 @@ import msgspec
 
 from satchel.artifact.body import Progress
 from satchel.artifact.verification import Outcome
-from satchel.bank.jobs import OnStep
 from satchel.crypto.keys import SigningKey
+from satchel.ports.operations import OnStep
 from satchel.ports.record_set import Loss, RefusedRecord
 from satchel.recall.duplicates import NearDuplicateMode, NearPair
 from satchel.recall.vector_updates import EmbedResult, VectorReuse

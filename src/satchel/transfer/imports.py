@@ -11,17 +11,17 @@ import msgspec
 
 from satchel.artifact.body import Progress
 from satchel.artifact.verification import Outcome
-from satchel.bank.connections import configured_store, has_store, require_owner
+from satchel.bank.connections import configured_store, has_store
 from satchel.bank.jobs import (
     ImportJournal,
     Job,
     JobPart,
-    OnStep,
     job_id,
     jobs_of,
     journals,
     revert_import,
 )
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import (
     OpenBank,
     chosen_bank,
@@ -42,6 +42,7 @@ from satchel.errors import (
 )
 from satchel.ledger.projection import LogImport
 from satchel.ports.format import ConnectorOptions
+from satchel.ports.operations import OnStep
 from satchel.ports.store import Store
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.receipts.archive import refuse_copy, save_receipts

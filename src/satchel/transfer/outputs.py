@@ -26,10 +26,10 @@ from satchel.errors import (
     TargetExistsError,
     UsageError,
 )
-from satchel.model.values import now
+from satchel.model.values import now, tool_version
 from satchel.ports.format import Format, Place, ReadContext, Target, WriteContext, formats
 from satchel.ports.record_set import RecordSet, Report
-from satchel.receipts.archive import folder_of, save_receipts, signer, tool_version
+from satchel.receipts.archive import folder_of, save_receipts, signer
 from satchel.receipts.comparison import (
     DeliveredRecords,
     Differences,

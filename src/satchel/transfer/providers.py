@@ -12,7 +12,8 @@ from pathlib import Path
 
 from msgspec import structs
 
-from satchel.bank.connections import configured_store, require_owner
+from satchel.bank.connections import configured_store
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import OpenBank, open_bank, open_bank_in
 from satchel.config.files import STORES, Provider
 from satchel.config.settings import Settings, StoreSettings

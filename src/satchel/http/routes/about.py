@@ -12,7 +12,8 @@ from fastapi.responses import PlainTextResponse
 from starlette.exceptions import HTTPException
 
 from satchel.bank.checks import versions
-from satchel.bank.connections import is_encrypted, require_owner, shown_address
+from satchel.bank.connections import is_encrypted, shown_address
+from satchel.bank.machine_keys import require_owner
 from satchel.config.settings import Settings, Value, sections
 from satchel.errors import SatchelError, shown_host, shown_place, shown_text
 from satchel.http.admission import Owner, Served, routes

@@ -17,8 +17,9 @@ from satchel.admin.bank_operations import (
 )
 from satchel.admin.settings import set_config, show_config
 from satchel.api.operations import run_on
-from satchel.bank.connections import configured_store, require_owner
+from satchel.bank.connections import configured_store
 from satchel.bank.key_operations import OwnedBank, list_owners
+from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import find_bank
 from satchel.bank.token_operations import (
     audience_from_elsewhere,

@@ -1,4 +1,4 @@
-"""Views: reading rows, links and words."""
+"""Views: reading rows, links, words, vectors and blobs."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
