@@ -67,7 +67,7 @@ def test_class_names_are_nouns_of_the_field() -> None:
     assert [name for name in LAYOUT.classes() if IDIOM.fullmatch(name)] == []
 
 
-def test_variables_say_what_they_hold() -> None:
+def test_variables_have_specific_names() -> None:
     """No ``found``, ``one`` or ``there`` that is used beyond three lines."""
     assert [f"{path}:{line} {name}" for path, line, name in LAYOUT.vague_variables()] == []
 
