@@ -24,7 +24,7 @@ import sys
 from pathlib import Path
 from satchel.ports.format import ReadContext as Reading
 from satchel.ports.format import Place
-from satchel.ports.registry import formats
+from satchel.ports.format import formats
 from satchel.ports.drafts import read_records as taken
 
 found = taken(formats["amplihack"], Place(Path(sys.argv[1])), Reading())

@@ -35,7 +35,7 @@ FILES_OF = {
     "recall": 54,
     "import": 102,
     "export": 68,
-    "backup run": 48,
+    "backup run": 49,
     "file write": 55,
 }
 """Most files that the six commands of ``python -m benchmarks.trace`` may run (decision 140)."""

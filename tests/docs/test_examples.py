@@ -39,7 +39,7 @@ NURSERY = """
 import atexit, gc, json, os, sys, threading, traceback
 from importlib import import_module
 from satchel.cli.main import main
-from satchel.cli._parser import MODULES
+from satchel.cli.main import MODULES
 
 def born(words, folder, environment, out, err):
     os.environ.clear()

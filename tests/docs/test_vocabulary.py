@@ -66,7 +66,7 @@ ALLOWED = {
     "inference/entities.py": "word lists of natural language",
     "inference/distillers.py": "cues of natural language, and a prompt",
     "recall/near_duplicates.py": "word lists of natural language",
-    "stores/words.py": "word lists of natural language",
+    "stores/text_search.py": "word lists of natural language",
     "stores/postgres/statements.py": "comments of SQL, which the database keeps",
     "formats": "patterns and texts of other products",
 }

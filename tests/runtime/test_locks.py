@@ -20,16 +20,16 @@ import pytest
 from descriptors_kit import descriptors
 
 from satchel.errors import LockedError, PathRefusedError, SatchelError, TargetError, UsageError
-from satchel.runtime import processes as locks
+from satchel.runtime import locks
 from satchel.runtime.files import ModeRepair
-from satchel.runtime.processes import LockHolder, ProcessLock
+from satchel.runtime.locks import LockHolder, ProcessLock
 
 HOST = os.uname().nodename
 
 HOLD = """
 import sys
 from pathlib import Path
-from satchel.runtime.locks import ProcessLock
+from satchel.runtime.locks import (ProcessLock)
 
 lock = ProcessLock(Path(sys.argv[1]), purpose="a test")
 with getattr(lock, sys.argv[2])():
@@ -169,7 +169,7 @@ def test_a_holder_that_is_killed_leaves_no_lock(path: Path) -> None:
 _FORKING = """
 import os, subprocess, sys
 from pathlib import Path
-from satchel.runtime.locks import ProcessLock
+from satchel.runtime.locks import (ProcessLock)
 
 lock = ProcessLock(Path(sys.argv[1]))
 lock.acquire()
@@ -199,7 +199,7 @@ def test_a_killed_holders_children_do_not_keep_the_lock(path: Path, how: str) ->
 _CHILD = """
 import os, sys
 from pathlib import Path
-from satchel.runtime.locks import ProcessLock
+from satchel.runtime.locks import (ProcessLock)
 from satchel.errors import LockedError
 
 path = Path(sys.argv[1])
@@ -249,7 +249,7 @@ def test_a_child_neither_holds_nor_frees_what_its_parent_holds(path: Path) -> No
 _BUSY = """
 import os, sys, threading
 from pathlib import Path
-from satchel.runtime.locks import ProcessLock
+from satchel.runtime.locks import (ProcessLock)
 from satchel.errors import LockedError
 
 path = Path(sys.argv[1])
@@ -288,7 +288,7 @@ def test_a_fork_in_the_middle_of_locking_neither_hangs_nor_leaks(path: Path) -> 
 _COUNT = """
 import sys
 from pathlib import Path
-from satchel.runtime.locks import ProcessLock
+from satchel.runtime.locks import (ProcessLock)
 
 lock, counter = ProcessLock(Path(sys.argv[1])), Path(sys.argv[2])
 for _ in range(50):

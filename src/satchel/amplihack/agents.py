@@ -39,8 +39,8 @@ from satchel.errors import (
 )
 from satchel.model.values import agent_name
 from satchel.ports.store import RawCopyStore, Store
+from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder, secure_database, secure_files
-from satchel.runtime.processes import ProcessLock
 
 OwnerKey = Callable[[], SigningKey]
 _PATIENCE = 60.0

@@ -44,8 +44,8 @@ from satchel.receipts.receipt import (
     receipt_text,
 )
 from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
+from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder
-from satchel.runtime.processes import ProcessLock
 
 _DIGITS = 16
 _LEAST_DIGITS = 4

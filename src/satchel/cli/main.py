@@ -98,10 +98,6 @@ def _drop_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-if __name__ == "__main__":
-    main()
-
-
 COMPLETION = "_SATCHEL_COMPLETE"
 """Variable with which a shell requests completions."""
 
@@ -627,3 +623,7 @@ _LISTED: dict[str, Callable[[], Iterable[str]]] = {
 
 _OWNERS = {"bank", "key", "destination"}
 """Kinds that the holder of a token may not list."""
+
+
+if __name__ == "__main__":
+    main()

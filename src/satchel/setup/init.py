@@ -13,8 +13,8 @@ from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
 from satchel.errors import UnknownBankError, UsageError
 from satchel.ports.store import Store
+from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder
-from satchel.runtime.processes import ProcessLock
 
 FIRST_BANK = "default"
 """Default name of the first bank."""

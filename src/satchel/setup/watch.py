@@ -42,8 +42,8 @@ from satchel.ports import absent_options
 from satchel.ports.operations import Absent, Option, PathText, operation, texts
 from satchel.ports.record_set import Loss
 from satchel.runtime.files import PRIVATE_FILE, OpenFile, atomic_write, open_input
+from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder
-from satchel.runtime.processes import ProcessLock
 from satchel.setup.hosts import KEPT, Host
 from satchel.transfer.import_results import ConflictPolicy, ImportOptions, ImportSummary, Owners
 from satchel.transfer.imports import cancel_job, import_file, list_jobs

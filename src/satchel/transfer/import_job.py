@@ -62,7 +62,8 @@ from satchel.receipts.receipt import (
     receipt_text,
     refusals_in,
 )
-from satchel.runtime.processes import ProcessLock, UnfinishedError, is_watched
+from satchel.runtime.locks import ProcessLock
+from satchel.runtime.processes import UnfinishedError, is_watched
 from satchel.runtime.scratch import SpoolStreams
 from satchel.transfer.import_batches import ImportBatch, StreamedImport, logged_part, put_back
 from satchel.transfer.import_plan import ImportPlan, OneOwner, TenantRouter, is_vacant, maps_from

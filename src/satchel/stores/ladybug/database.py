@@ -25,8 +25,9 @@ from satchel.errors import (
     StoreVersionError,
 )
 from satchel.runtime.files import PRIVATE_FILE, atomic_write
+from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import open_private, private_folder
-from satchel.runtime.processes import ProcessLock, in_child
+from satchel.runtime.processes import in_child
 from satchel.stores.ladybug.statements import (
     EDGE,
     ENDS,
