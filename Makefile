@@ -11,7 +11,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 demo: .venv/.runtime           ## the main job on a sample export
 	$(BIN)python examples/demo.py
 
-check: .venv/.dev lint types layers docs site test demo   ## everything CI runs
+check: .venv/.dev lint types layers docs test demo   ## everything CI runs; a test builds the site
 	@echo "check: all passed"
 
 prove: .venv/.dev              ## kills, faults, peers, ratios (more than an hour)
@@ -60,8 +60,8 @@ IN_MEMORY := unshare -m sh -c 'mount -t tmpfs -o mode=755 tmpfs "$$TMPDIR" && ex
 CAN := $(shell awk '/MemAvailable/ {exit $$2 < 4000000}' /proc/meminfo 2>/dev/null && \
 	TMPDIR=/mnt $(IN_MEMORY) true 2>/dev/null && echo yes)
 
-# Concurrent test processes. With three, two cores have work while a test waits: make check WORKERS=3
-WORKERS ?= 2
+# Concurrent test processes: with three, two cores have work while a test waits.
+WORKERS ?= 3
 
 test: .venv/.dev
 	export TMPDIR=$$(mktemp -d) && trap 'rm -rf "$$TMPDIR"' EXIT && \
