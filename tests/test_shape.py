@@ -102,7 +102,8 @@ def test_an_operation_is_read_in_few_files(tmp_path: Path) -> None:
         name: len({file for file, _ in functions}) for name, functions in traced(tmp_path).items()
     }
 
-    assert {name: count for name, count in files.items() if count > FILES_OF[name]} == {}
+    slow = 1  # a run that waits or takes over a second calls a file more
+    assert {name: count for name, count in files.items() if count > FILES_OF[name] + slow} == {}
 
 
 def test_a_file_is_as_long_as_its_subject_and_no_longer() -> None:
