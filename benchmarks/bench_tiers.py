@@ -71,7 +71,7 @@ def test_links_cost_4_times_the_rows_at_most_and_no_more_in_a_larger_bank() -> N
     for group in GROUPS:
         best = {True: float("inf"), False: float("inf")}
         later = float("inf")
-        for turn in range(3):
+        for turn in range(5):
             for links in (False, True):
                 with _bank(f"{group} {turn} {links}") as bank:
                     took = _store(bank, MANY, group, links=links)
