@@ -4,11 +4,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from satchel.crypto.canonical import escape_keys
 from satchel.crypto.json_reader import ForeignReader
-from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError, UsageError
+from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
 from satchel.formats._archive import ArchiveFile, ChatArchive
 from satchel.formats._json import json_object, parse_rows
 from satchel.model.records import Model, SessionEvent
@@ -233,19 +233,6 @@ def require_some(records: Iterable[Model], location: Place) -> Iterator[Model]:
         yield record
     if not some:
         raise EmptyInputError("the export contains no memories", file=location.name)
-
-
-def read_only(title: str) -> NoReturn:
-    """Refuse to write a format that only its product writes.
-
-    Raises:
-        UsageError: Always.
-    """
-    raise UsageError(
-        f"{title} is read-only: no product imports it",
-        field="format",
-        hint="Write another format; `satchel formats` lists them.",
-    )
 
 
 _BLANK = re.compile(r"\n[ \t]*(?:\n[ \t]*)*\n")

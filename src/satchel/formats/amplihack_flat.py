@@ -10,13 +10,12 @@ from typing import Any, ClassVar
 
 from satchel.crypto.canonical import encode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.errors import EmptyInputError, InputError, MalformedError, UsageError
+from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.formats._amplihack.rows import NAME, Row, require_id, time_of
 from satchel.formats._database import MAGIC, columns_of, open_database_copy, other_tables, parsed
 from satchel.model.records import Entry, Episodic, Model, Semantic, SessionEvent
 from satchel.model.values import Component, Origin, Scope, TrustClass, iso_text
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.record_set import RecordSet
+from satchel.ports.format import Info, Place, ReadContext, ReadOnlyFormat, Signs, Traits
 
 _MEMORIES, _SESSIONS, _AGENTS = "memory_entries", "sessions", "session_agents"
 _TEXTS = (
@@ -37,7 +36,7 @@ _MOST_IMPORTANT = 10
 _MAPPED = frozenset({"id", "session_id", "agent_id", "memory_type", "content"})
 
 
-class AmplihackFlat:
+class AmplihackFlat(ReadOnlyFormat):
     """The format."""
 
     info: ClassVar[Info] = Info(
@@ -77,14 +76,6 @@ class AmplihackFlat:
                 raise EmptyInputError("the database contains no memories", file=location.name)
             for name in other_tables(database, frozenset(_NEEDED)):
                 reading.report.lost("table", "not an amplihack table", example=name[:80])
-
-    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
-        del records, target, writing
-        raise UsageError(
-            "amplihack's flat memory is read-only",
-            field="format",
-            hint="To write hierarchical memory: amplihack or amplihack_db.",
-        )
 
 
 def _statements(columns: dict[str, list[str]]) -> Iterator[tuple[str, str, list[str]]]:

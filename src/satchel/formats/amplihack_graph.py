@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import ClassVar
 
 from satchel.crypto.sealed_records import Sealed
-from satchel.errors import EmptyInputError, UsageError
+from satchel.errors import EmptyInputError
 from satchel.formats._amplihack.reader import (
     MOST_AGENTS,
     AmplihackAgents,
@@ -29,15 +29,15 @@ from satchel.formats._graph_files import (
 )
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.record_set import RecordSet, Report
+from satchel.ports.format import Info, Place, ReadContext, ReadOnlyFormat, Signs, Traits
+from satchel.ports.record_set import Report
 
 _NODES = (FACTS, EPISODES)
 _KINDS = {array_of(kind): kind for kind in EDGES}
 _TABLE_OF = {array: table for table, array in TABLES.items()}
 
 
-class AmplihackGraph:
+class AmplihackGraph(ReadOnlyFormat):
     """The format."""
 
     info: ClassVar[Info] = Info(
@@ -75,14 +75,6 @@ class AmplihackGraph:
             if not collector.nodes:
                 raise EmptyInputError("the graph contains no memories", file=location.name)
             yield from collector.rest()
-
-    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
-        del records, target, writing
-        raise UsageError(
-            "amplihack's graphs are read-only",
-            field="format",
-            hint="To write JSON or an SQLite database: amplihack or amplihack_db.",
-        )
 
 
 def _agents(location: Place, reading: ReadContext) -> list[str]:

@@ -28,7 +28,6 @@ from satchel.formats._conversations import (
     list_in,
     moment_of,
     origin_at,
-    read_only,
     require_some,
     rest_of,
     row_in,
@@ -39,17 +38,8 @@ from satchel.formats._json import json_members, says_nothing
 from satchel.model.records import Identity, Model, Semantic, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.values import Component, Evidence, read_time
-from satchel.ports.format import (
-    HEAD_BYTES,
-    Info,
-    Place,
-    ReadContext,
-    Signs,
-    Target,
-    Traits,
-    WriteContext,
-)
-from satchel.ports.record_set import RecordSet, Report
+from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, ReadOnlyFormat, Signs, Traits
+from satchel.ports.record_set import Report
 
 NAME = "chatgpt"
 
@@ -432,7 +422,7 @@ _OF_CLAUDE = frozenset({b"chat_messages", b"uuid"})
 _CONVERSATION_HEAD = ((b"title",), (b"create_time",), (b"update_time",))
 
 
-class ChatGPT:
+class ChatGPT(ReadOnlyFormat):
     """The format."""
 
     info: ClassVar[Info] = Info(
@@ -468,10 +458,6 @@ class ChatGPT:
             by_file = {file.path: _parser_of(archive, file, rows) for file in archive.files}
             yield from require_some(from_files(archive, reading, location, by_file), location)
         yield from rows.rest()
-
-    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
-        del records, target, writing
-        read_only("a ChatGPT export")
 
 
 def _parser_of(archive: ChatArchive, file: ArchiveFile, rows: ChatGPTRecords) -> RowParser | None:

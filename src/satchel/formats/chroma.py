@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from satchel.crypto.canonical import encode_foreign
 from satchel.crypto.sealed_records import Sealed
-from satchel.errors import EmptyInputError, MalformedError, UsageError
+from satchel.errors import EmptyInputError, MalformedError
 from satchel.formats._chroma import (
     URI,
     VECTOR,
@@ -24,8 +24,7 @@ from satchel.formats._chroma import (
 from satchel.formats._database import MAGIC, open_database_copy, tables_of
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.record_set import RecordSet
+from satchel.ports.format import Info, Place, ReadContext, ReadOnlyFormat, Signs, Traits
 from satchel.runtime.foreign_databases import Database
 
 FILE = "chroma.sqlite3"
@@ -36,7 +35,7 @@ _MOST_DETAILED = 1000
 _SIGNS = frozenset({"embeddings_queue", "embedding_metadata", "collections", "segments"})
 
 
-class Chroma:
+class Chroma(ReadOnlyFormat):
     """The format."""
 
     info: ClassVar[Info] = Info(
@@ -69,14 +68,6 @@ class Chroma:
                     yield entry
             if count == 0 and not reading.report.left_out:
                 raise EmptyInputError("it contains no memories", file=location.name)
-
-    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
-        del records, target, writing
-        raise UsageError(
-            "Chroma's own database is read-only",
-            field="format",
-            hint="To write what a collection accepts: --to chroma_get.",
-        )
 
 
 def _database(location: Place) -> Place:

@@ -29,7 +29,6 @@ from satchel.formats._conversations import (
     moment_of,
     origin_at,
     paragraphs,
-    read_only,
     require_some,
     rest_of,
     row_in,
@@ -41,17 +40,8 @@ from satchel.formats._json import Step, json_members, says_nothing
 from satchel.model.records import FileVersion, GraphNode, Identity, Model, Semantic, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.values import Component, Evidence, Origin, Scope
-from satchel.ports.format import (
-    HEAD_BYTES,
-    Info,
-    Place,
-    ReadContext,
-    Signs,
-    Target,
-    Traits,
-    WriteContext,
-)
-from satchel.ports.record_set import RecordSet, Report
+from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, ReadOnlyFormat, Signs, Traits
+from satchel.ports.record_set import Report
 from satchel.runtime.contained_folder import parts_of
 
 _MOST_ATTACHED = 1 << 17
@@ -410,7 +400,7 @@ _FILE_KINDS = re.compile(
 )
 
 
-class Claude:
+class Claude(ReadOnlyFormat):
     """The format."""
 
     info: ClassVar[Info] = Info(
@@ -453,10 +443,6 @@ class Claude:
                 kinds = {path: kind or "conversation" for path, kind in kinds.items()}
             by_file = {path: makes.get(kind) for path, kind in kinds.items()}
             yield from require_some(from_files(archive, reading, location, by_file), location)
-
-    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
-        del records, target, writing
-        read_only("a Claude export")
 
 
 def _kind_of(archive: ChatArchive, file: ArchiveFile) -> str:

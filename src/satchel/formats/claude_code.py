@@ -20,7 +20,6 @@ from satchel.formats._conversations import (
     from_transcripts,
     moment_of,
     origin_at,
-    read_only,
     require_some,
     rest_of,
     row_in,
@@ -32,8 +31,8 @@ from satchel.formats._note_folders import memories_in
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.record_set import RecordSet, Report
+from satchel.ports.format import Info, Place, ReadContext, ReadOnlyFormat, Signs, Traits
+from satchel.ports.record_set import Report
 
 NAME = "claude_code"
 
@@ -164,7 +163,7 @@ _SIGNS = (
 _MEMORY = re.compile(r"(?:[^/]+/)*?memory/(?=.*\.md$)")
 
 
-class ClaudeCode:
+class ClaudeCode(ReadOnlyFormat):
     """The format."""
 
     info: ClassVar[Info] = Info(
@@ -199,10 +198,6 @@ class ClaudeCode:
                 conversations, reading, location, lambda file: Transcript(file, reading.report)
             )
             yield from require_some(chain[Model](memories, turns), location)
-
-    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
-        del records, target, writing
-        read_only("a Claude Code transcript")
 
 
 def _split(archive: ChatArchive) -> tuple[dict[str, ChatArchive], ChatArchive]:

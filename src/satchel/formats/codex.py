@@ -24,7 +24,6 @@ from satchel.formats._conversations import (
     from_transcripts,
     moment_of,
     origin_at,
-    read_only,
     require_some,
     rest_of,
     row_in,
@@ -34,17 +33,8 @@ from satchel.formats._conversations import (
 from satchel.formats._json import json_members
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
-from satchel.ports.format import (
-    HEAD_BYTES,
-    Info,
-    Place,
-    ReadContext,
-    Signs,
-    Target,
-    Traits,
-    WriteContext,
-)
-from satchel.ports.record_set import RecordSet, Report
+from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, ReadOnlyFormat, Signs, Traits
+from satchel.ports.record_set import Report
 
 NAME = "codex"
 
@@ -324,7 +314,7 @@ _SIGNS = (
 )
 
 
-class Codex:
+class Codex(ReadOnlyFormat):
     """The format."""
 
     info: ClassVar[Info] = Info(
@@ -357,10 +347,6 @@ class Codex:
         if names.found:
             kind = f"names in {_INDEX} of missing files"
             reading.report.ignore(kind, count=len(names.found))
-
-    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
-        del records, target, writing
-        read_only("a Codex rollout")
 
 
 def _is_in(archive: ChatArchive, file: ArchiveFile) -> bool:

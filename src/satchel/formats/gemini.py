@@ -34,7 +34,6 @@ from satchel.formats._conversations import (
     list_in,
     moment_of,
     origin_at,
-    read_only,
     require_some,
     rest_of,
     row_in,
@@ -43,17 +42,8 @@ from satchel.formats._conversations import (
 from satchel.formats._json import json_members
 from satchel.model.records import Identity, Model, SessionEvent
 from satchel.model.values import Component, Scope, resolved
-from satchel.ports.format import (
-    HEAD_BYTES,
-    Info,
-    Place,
-    ReadContext,
-    Signs,
-    Target,
-    Traits,
-    WriteContext,
-)
-from satchel.ports.record_set import RecordSet, Report
+from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, ReadOnlyFormat, Signs, Traits
+from satchel.ports.record_set import Report
 from satchel.runtime.scratch import ScratchMap
 
 CARD = b'<div class="outer-cell'
@@ -668,7 +658,7 @@ _STYLE = 1 << 20
 """Number of bytes of a page that recognition reads, since it begins with its style."""
 
 
-class Gemini:
+class Gemini(ReadOnlyFormat):
     """The format."""
 
     info: ClassVar[Info] = Info(
@@ -713,10 +703,6 @@ class Gemini:
             others = {path for path, kind in kinds.items() if not kind and not _is_ours(path)}
             read = from_files(archive, reading, location, by_file, other_products=others)
             yield from require_some(chain(read, activities.events(), activities.rest()), location)
-
-    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
-        del records, target, writing
-        read_only("a Gemini export")
 
 
 def _is_ours(path: str) -> bool:

@@ -14,7 +14,7 @@ from blake3 import blake3
 
 from satchel.crypto.canonical import encode_foreign, encode_sorted
 from satchel.crypto.sealed_records import Sealed
-from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError, UsageError
+from satchel.errors import EmptyInputError, InputError, LimitError, MalformedError
 from satchel.formats._database import (
     MAGIC,
     columns_of,
@@ -28,8 +28,7 @@ from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.values import Component, Origin, TrustClass, read_time
 from satchel.ports.drafts import placeholder
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.record_set import RecordSet
+from satchel.ports.format import Info, Place, ReadContext, ReadOnlyFormat, Signs, Traits
 from satchel.runtime.foreign_databases import Database
 
 _OBJECTS = range(6)
@@ -436,7 +435,7 @@ _BOOKKEEPING = ("channel_versions", "versions_seen", "updated_channels", "pendin
 _KNOWN = frozenset({_CHECKPOINTS, _WRITES}) | TABLES
 
 
-class LangGraphCheckpoints:
+class LangGraphCheckpoints(ReadOnlyFormat):
     """The format."""
 
     info: ClassVar[Info] = Info(
@@ -467,14 +466,6 @@ class LangGraphCheckpoints:
             _report_other_tables(database, reading)
             if count == 0 and not reading.report.left_out:
                 raise EmptyInputError("the file contains no checkpoints", file=location.name)
-
-    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
-        del records, target, writing
-        raise UsageError(
-            "LangGraph checkpoints are read-only",
-            field="format",
-            hint="To write memories into a LangGraph store: --format langgraph.",
-        )
 
 
 def _events(database: Database, file: str, reading: ReadContext) -> Iterator[Model]:

@@ -20,7 +20,6 @@ from satchel.formats._conversations import (
     Row,
     moment_of,
     origin_at,
-    read_only,
     rest_of,
     text_in,
     text_or_none,
@@ -28,17 +27,7 @@ from satchel.formats._conversations import (
 from satchel.formats._json import json_members, parse_rows
 from satchel.model.records import Model, Semantic
 from satchel.model.values import Component, Scope
-from satchel.ports.format import (
-    HEAD_BYTES,
-    Info,
-    Place,
-    ReadContext,
-    Signs,
-    Target,
-    Traits,
-    WriteContext,
-)
-from satchel.ports.record_set import RecordSet
+from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, ReadOnlyFormat, Signs, Traits
 
 _NAME = "openmemory"
 _MEMORIES, _LINKS, _CATEGORIES, _APPS = "memories", "memory_categories", "categories", "apps"
@@ -49,7 +38,7 @@ _TIMES = ("created_at", "updated_at")
 _DELETED, _COMPRESSED_COPY = "deleted", "memories.jsonl.gz"
 
 
-class OpenMemory:
+class OpenMemory(ReadOnlyFormat):
     """The format."""
 
     info: ClassVar[Info] = Info(
@@ -85,10 +74,6 @@ class OpenMemory:
                     yield entry
         if not some and not reading.report.total:
             raise EmptyInputError("the backup contains no memories", file=location.name)
-
-    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
-        del records, target, writing
-        read_only("an OpenMemory backup")
 
 
 class _Tables:

@@ -29,6 +29,7 @@ from satchel.errors import (
     MalformedError,
     UnknownFormatError,
     UnreadableError,
+    UsageError,
 )
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component
@@ -391,6 +392,25 @@ class Format(Protocol):
             TargetError: If the target cannot be written.
         """
         ...
+
+
+class ReadOnlyFormat:
+    """Base of formats that no product imports, so that they are only read."""
+
+    info: ClassVar[Info]
+
+    def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
+        """Refuse to write.
+
+        Raises:
+            UsageError: Always.
+        """
+        del records, target, writing
+        raise UsageError(
+            f"this format is read-only: {self.info.title}",
+            field="format",
+            hint="Choose another format: satchel formats.",
+        )
 
 
 @runtime_checkable
