@@ -1,6 +1,6 @@
 """List and verify backups."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -20,7 +20,7 @@ from satchel.bank.machine_keys import require_owner
 from satchel.config.options import NOT_FOR_MODELS, OnProgress
 from satchel.config.settings import Settings
 from satchel.errors import EmptyInputError, VerificationError, shown_address
-from satchel.ports.operations import operation, texts
+from satchel.ports.operations import ItemList, operation, texts
 
 UNOPENED = (
     "encrypted pieces were verified by hash only; to verify the signed log in them, pass an "
@@ -69,21 +69,17 @@ class BackupLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Number of packs that could only be verified by the hash of their encrypted bytes."""
 
 
-class BackupList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BackupList(
+    ItemList[BackupLine], msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
+):
     """All backups of some destinations, oldest first."""
 
     backups: list[BackupLine]
     problems: list[str] = []
     """Names of invalid backups."""
 
-    def __iter__(self) -> Iterator[BackupLine]:
-        return iter(self.backups)
-
-    def __len__(self) -> int:
-        return len(self.backups)
-
-    def __getitem__(self, index: int) -> BackupLine:
-        return self.backups[index]
+    def _items(self) -> list[BackupLine]:
+        return self.backups
 
 
 class VerifiedBackup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

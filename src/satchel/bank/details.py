@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from heapq import nlargest
-from typing import Any, overload
+from typing import Any
 
 import msgspec
 
@@ -25,6 +25,7 @@ from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Entry, Status
 from satchel.model.values import JsonObject, now
+from satchel.ports.operations import ItemList
 from satchel.ports.rows import RETIRING, Filter
 
 _TOGETHER = 256
@@ -93,7 +94,9 @@ class MemoryVersion(Memory, frozen=True, kw_only=True, omit_defaults=True):
     events: list[VersionEvent] = msgspec.field(default_factory=list)
 
 
-class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class History(
+    ItemList[MemoryVersion], msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
+):
     """The versions of a memory, oldest first."""
 
     versions: list[MemoryVersion]
@@ -103,20 +106,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     notes: list[str] = []
     """Losses of the bank that were accepted, and whether it is untrusted."""
 
-    def __iter__(self) -> Iterator[MemoryVersion]:
-        return iter(self.versions)
-
-    def __len__(self) -> int:
-        return len(self.versions)
-
-    @overload
-    def __getitem__(self, index: int) -> MemoryVersion: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[MemoryVersion]: ...
-
-    def __getitem__(self, index: int | slice) -> MemoryVersion | list[MemoryVersion]:
-        return self.versions[index]
+    def _items(self) -> list[MemoryVersion]:
+        return self.versions
 
     def __repr__(self) -> str:
         return f"History(versions={self.versions!r})"

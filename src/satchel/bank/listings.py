@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
-from typing import Annotated, overload
+from typing import Annotated
 
 import msgspec
 
@@ -30,7 +30,7 @@ from satchel.ledger.projection import Likely, VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Entry
 from satchel.model.values import Component, now
-from satchel.ports.operations import Option, Options, operation
+from satchel.ports.operations import ItemList, Option, Options, operation
 from satchel.ports.rows import PENDING, Filter, Row
 
 MOST = 10_000
@@ -82,7 +82,7 @@ class ListRequest(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 50
 
 
-class Listing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Listing(ItemList[Memory], msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One page of memories."""
 
     memories: list[Memory]
@@ -95,20 +95,8 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     notes: list[str] = []
     """Losses of the bank that were accepted, and whether it is untrusted."""
 
-    def __iter__(self) -> Iterator[Memory]:
-        return iter(self.memories)
-
-    def __len__(self) -> int:
-        return len(self.memories)
-
-    @overload
-    def __getitem__(self, index: int) -> Memory: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Memory]: ...
-
-    def __getitem__(self, index: int | slice) -> Memory | list[Memory]:
-        return self.memories[index]
+    def _items(self) -> list[Memory]:
+        return self.memories
 
     def __repr__(self) -> str:
         more = "" if self.next is None else f", next={self.next}"

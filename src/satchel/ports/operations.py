@@ -18,7 +18,7 @@ without an ``Option`` belongs to no interface: what runs the operation supplies 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, fields
@@ -41,6 +41,7 @@ from typing import (
     get_args,
     get_origin,
     get_type_hints,
+    overload,
 )
 
 from msgspec import UNSET, UnsetType
@@ -58,6 +59,7 @@ _O = TypeVar("_O")
 _P = ParamSpec("_P")
 _Q = ParamSpec("_Q")
 _R = TypeVar("_R")
+_T = TypeVar("_T")
 
 INTERFACES = ("cli", "python", "http", "mcp")
 
@@ -470,6 +472,30 @@ def operation(
         return result
 
     return declare
+
+
+class ItemList(Generic[_T]):
+    """Base of results that are a list of items, with facts about it."""
+
+    __slots__ = ()
+
+    def _items(self) -> list[_T]:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[_T]:
+        return iter(self._items())
+
+    def __len__(self) -> int:
+        return len(self._items())
+
+    @overload
+    def __getitem__(self, index: int) -> _T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[_T]: ...
+
+    def __getitem__(self, index: int | slice) -> _T | list[_T]:
+        return self._items()[index]
 
 
 def texts(value: PathText | Sequence[PathText] | None) -> tuple[str, ...]:

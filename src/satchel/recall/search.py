@@ -1,8 +1,8 @@
 """Recall in an open bank: defaults from its settings, the answer, code, and sessions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import structs
@@ -18,7 +18,7 @@ from satchel.ledger.view import View
 from satchel.model.text import estimated_tokens, memory_text
 from satchel.model.values import TrustClass, read_time
 from satchel.ports.code_context import HEADS, CodeAttachment, CodeContext
-from satchel.ports.operations import Option, operation, texts
+from satchel.ports.operations import ItemList, Option, operation, texts
 from satchel.recall.engine import recall
 from satchel.recall.models import query_embedders, reranker_of
 from satchel.recall.query import (
@@ -85,7 +85,7 @@ class FilePassage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Whether the file has a newer version, if an earlier state of the bank was searched."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class Answer(ItemList[Memory], msgspec.Struct, frozen=True, kw_only=True):
     """The memories that match a query, best first."""
 
     memories: list[Memory]
@@ -119,20 +119,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     plan: SearchPlan
 
-    def __iter__(self) -> Iterator[Memory]:
-        return iter(self.memories)
-
-    def __len__(self) -> int:
-        return len(self.memories)
-
-    @overload
-    def __getitem__(self, index: int) -> Memory: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Memory]: ...
-
-    def __getitem__(self, index: int | slice) -> Memory | list[Memory]:
-        return self.memories[index]
+    def _items(self) -> list[Memory]:
+        return self.memories
 
     def __repr__(self) -> str:
         files = f", files={len(self.files)}" if self.files else ""

@@ -10,7 +10,7 @@ from satchel.bank.open_bank import OpenBank
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.values import Component
-from satchel.ports.operations import operation
+from satchel.ports.operations import ItemList, operation
 from satchel.ports.rows import Filter
 from satchel.sessions import lookup
 from satchel.sessions.chains import Divergence, elements_at, positions_of
@@ -29,21 +29,17 @@ _ENTRIES = frozenset(map(str, Component))
 _TOGETHER = 256
 
 
-class SessionList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SessionList(
+    ItemList[SessionInfo], msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
+):
     """Conversations: one tree of forks after another, each fork after its source."""
 
     sessions: list[SessionInfo]
     more: bool = False
     """Whether there are more than the limit."""
 
-    def __iter__(self) -> Iterator[SessionInfo]:
-        return iter(self.sessions)
-
-    def __len__(self) -> int:
-        return len(self.sessions)
-
-    def __getitem__(self, index: int) -> SessionInfo:
-        return self.sessions[index]
+    def _items(self) -> list[SessionInfo]:
+        return self.sessions
 
 
 class SessionSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
