@@ -34,7 +34,6 @@ from satchel.crypto.key_files import (
     key_from_text,
     parse_key_file,
     read_succession,
-    refuse_exposed,
     unlock,
 )
 from satchel.crypto.keys import SigningKey, did_key, public_key
@@ -50,7 +49,7 @@ from satchel.errors import (
 from satchel.model.values import is_canonical_time, now
 from satchel.ports.operations import texts
 from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
-from satchel.runtime.private_files import private_folder
+from satchel.runtime.private_files import private_folder, require_secret
 
 KEY_VARIABLE = "SATCHEL_SIGNING_KEY"
 """Environment variable with a 32-byte seed in base64; it takes precedence over key files."""
@@ -268,7 +267,7 @@ def read_secret(source: BinaryIO, *, path: Path | None) -> KeyFile:
         raise EmptyInputError("no key", hint="Give a file that satchel key export --secret wrote.")
     _refuse_public(data)
     if path is not None:
-        refuse_exposed(path, os.fstat(source.fileno()))
+        require_secret(path, os.fstat(source.fileno()), "this key", SigningKeyError)
     file = parse_key_file(data)
     public_key(file.key)
     if (file.seed is None) is (file.wrapped is None):

@@ -41,7 +41,7 @@ from satchel.errors import (
 )
 from satchel.model.values import now, resolved
 from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
-from satchel.runtime.private_files import exposure, private_folder
+from satchel.runtime.private_files import private_folder, require_secret
 
 _MAX_REGISTRY = 16 * 2**20
 
@@ -424,7 +424,7 @@ class KeyRing:
         path = self._path(name)
         try:
             with open_input(path) as stream:
-                refuse_exposed(path, os.fstat(stream.fileno()))
+                require_secret(path, os.fstat(stream.fileno()), "this key", SigningKeyError)
                 return parse_key_file(stream.read(MAX_KEY_FILE))
         except UnreadableError as error:
             if path.exists():
@@ -575,21 +575,6 @@ def parse_key_file(data: bytes) -> KeyFile:
         return msgspec.convert(decode_canonical(data.rstrip(b"\n")), resolved(KeyFile))
     except msgspec.ValidationError as error:
         raise MalformedError(f"not a key file: {error}") from None
-
-
-def refuse_exposed(path: Path, status: os.stat_result) -> None:
-    """Refuse a key file that others may read or replace.
-
-    Raises:
-        SigningKeyError: If they may.
-    """
-    exposed = exposure(path, status)
-    if exposed is not None:
-        raise SigningKeyError(
-            f"this key is not safe: {exposed.problem}",
-            file=str(path),
-            hint=f"Restrict it: {exposed.command}",
-        )
 
 
 def _unwrap(key_file: KeyFile, passphrase: str | None) -> bytes:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from satchel.crypto.json_reader import ForeignReader, ordinary_values
-from satchel.errors import InputError, MalformedError, TargetError
+from satchel.errors import InputError, MalformedError
 from satchel.ports.format import Place, ReadContext
 from satchel.runtime.foreign_databases import Database
+from satchel.runtime.scratch import temporary_space
 
 MAGIC = b"SQLite format 3\x00"
 """The first bytes of an SQLite file."""
@@ -49,7 +50,7 @@ def _copy(location: Place, copy: Path) -> None:
         start = stream.read(_LEAST)
         if not start.startswith(MAGIC):
             raise MalformedError("not an SQLite database", file=location.name, byte=0)
-        with _guarded(), copy.open("xb") as sink:
+        with temporary_space("copy the database"), copy.open("xb") as sink:
             sink.write(start)
             shutil.copyfileobj(stream, sink)
             size = sink.tell()
@@ -62,7 +63,7 @@ def _copy(location: Place, copy: Path) -> None:
         with (
             suppress(FileNotFoundError),
             _opened(beside) as stream,
-            _guarded(),
+            temporary_space("copy the database"),
             copy.with_name(copy.name + end).open("xb") as sink,
         ):
             shutil.copyfileobj(stream, sink)
@@ -84,18 +85,6 @@ def _opened(path: Path) -> Iterator[Any]:
         raise MalformedError(problem, file=str(path), byte=0) from error
     with os.fdopen(number, "rb") as stream:
         yield stream
-
-
-@contextmanager
-def _guarded() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise TargetError(
-            f"cannot copy the database: {error.strerror or error}",
-            file=tempfile.gettempdir(),
-            hint="Free disk space there, or set TMPDIR to a larger folder.",
-        ) from error
 
 
 def columns_of(database: Database, table: str, required: tuple[str, ...], file: str) -> list[str]:

@@ -83,6 +83,11 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     written: Count = 0
     read_back: Count = 0
 
+    @classmethod
+    def complete(cls, number: int) -> "Counts":
+        """Return the counts of a copy in which every record was read back."""
+        return cls(read=number, planned=number, written=number, read_back=number)
+
 
 class FieldLoss(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Losses of one field for one reason."""

@@ -200,10 +200,7 @@ def account_of_log(
         input=source,
         output=target,
         # Counts by type are those in the signed head, against which everything was verified.
-        counts={
-            name: Counts(read=number, planned=number, written=number, read_back=number)
-            for name, number in done.read_back.items()
-        },
+        counts={name: Counts.complete(number) for name, number in done.read_back.items()},
         unchanged=done.problem is None and done.carried == 0,
         done={"carried": done.carried, "there before": max(0, done.size - done.carried)},
         read_back="equal" if done.verified else None,

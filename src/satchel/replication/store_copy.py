@@ -382,10 +382,7 @@ class _CopyTask:
             )
             for address in (self.source, self.target)
         )
-        counts = {
-            name: Counts(read=number, planned=number, written=number, read_back=number)
-            for name, number in done.compared.items()
-        }
+        counts = {name: Counts.complete(number) for name, number in done.compared.items()}
         beside = {"vectors": done.vectors, "blobs": done.blobs, "unlogged values": done.side}
         return ReceiptBody(
             version=VERSION,

@@ -8,12 +8,12 @@ import fcntl
 import os
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from satchel.errors import PathRefusedError
+from satchel.errors import PathRefusedError, SatchelError
 from satchel.runtime.files import (
     PRIVATE_FILE,
     PRIVATE_FOLDER,
@@ -336,20 +336,26 @@ class Exposure(NamedTuple):
     """The command that corrects it."""
 
 
-def require_secret(path: Path, status: os.stat_result, content: str) -> None:
+def require_secret(
+    path: Path,
+    status: os.stat_result,
+    content: str,
+    error: Callable[..., SatchelError] = PathRefusedError,
+) -> None:
     """Refuse a file with a secret that others may read or replace.
 
     Args:
         path: The file.
         status: Its status, if it is open.
         content: Its content, for the message.
+        error: Class of the error.
 
     Raises:
-        PathRefusedError: If others may.
+        PathRefusedError: If others may; or the given class.
     """
     exposed = exposure(path, status)
     if exposed is not None:
-        raise PathRefusedError(
+        raise error(
             f"{content} is not safe: {exposed.problem}",
             file=str(path),
             hint=f"Restrict it: {exposed.command}",

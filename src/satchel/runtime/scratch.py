@@ -361,8 +361,11 @@ class PrivateFolder(Closable):
 
 
 @contextmanager
-def temporary_space() -> Iterator[None]:
+def temporary_space(action: str = "write temporary data") -> Iterator[None]:
     """Convert errors in writing temporary data.
+
+    Args:
+        action: What cannot be done then, for the message.
 
     Raises:
         TargetError: If the temporary folder is full.
@@ -371,7 +374,7 @@ def temporary_space() -> Iterator[None]:
         yield
     except OSError as error:
         raise TargetError(
-            f"cannot write temporary data: {error.strerror or error}",
+            f"cannot {action}: {error.strerror or error}",
             file=tempfile.gettempdir(),
             hint="Free disk space there, or set TMPDIR to a larger folder.",
         ) from error

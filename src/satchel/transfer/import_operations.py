@@ -59,6 +59,14 @@ from satchel.transfer.verification import From
 STDIN = "-"
 
 _LIVE = Absent(why="An upload is a file; only a live source has it.")
+NewBankKey = Annotated[
+    str | None,
+    Option(
+        "Name of the owner's key for banks that are created. Default: the configured one.",
+        values="key",
+        http=SERVER_KEYS,
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,14 +122,7 @@ class ImportSettings(LossOptions, TrustOptions):
         Option("Sidecar of the file, if it is not next to it.", metavar="FILE", http=SERVER),
     ] = None
     ignore_sidecar: IgnoreSidecar = False
-    signing_key: Annotated[
-        str | None,
-        Option(
-            "Name of the owner's key for banks that are created. Default: the configured one.",
-            values="key",
-            http=SERVER_KEYS,
-        ),
-    ] = None
+    signing_key: NewBankKey = None
     progress: RecordProgress = None
 
 
@@ -315,14 +316,7 @@ class JobResumeOptions(Options):
 
     job: Annotated[str, Option(f"Job: {BY_ID}.", argument=True, metavar="JOB")]
     _: KW_ONLY
-    signing_key: Annotated[
-        str | None,
-        Option(
-            "Name of the owner's key for banks that are created. Default: the configured one.",
-            values="key",
-            http=SERVER_KEYS,
-        ),
-    ] = None
+    signing_key: NewBankKey = None
     progress: RecordProgress = None
 
 

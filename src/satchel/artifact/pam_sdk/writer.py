@@ -12,6 +12,7 @@ from satchel.artifact.pam_sdk.layout import (
     CAPS,
     COMPONENTS,
     ENTRY_MEMBERS,
+    ENVELOPE_MEMBERS,
     LANGUAGES,
     MAX_BYTES,
     check_entry,
@@ -125,16 +126,7 @@ def make_document(
 def _in_order(
     envelope: Mapping[str, Any], arrays: Mapping[str, list[dict[str, Any]]]
 ) -> dict[str, Any]:
-    before = (
-        "pam_version",
-        "schema_version",
-        "created_at",
-        "source_agent",
-        "root_hash",
-        "signature",
-        "capability_tokens",
-    )
-    for member in (*before, "metadata"):
+    for member in ENVELOPE_MEMBERS:
         if member not in envelope:
             raise MalformedError("a member is missing", field=member)
         try:
@@ -142,12 +134,13 @@ def _in_order(
         except MalformedError as error:
             error.field = f"{member}/{error.field}" if error.field else member
             raise
-    extra = envelope.keys() - {*before, "metadata"}
+    extra = envelope.keys() - {*ENVELOPE_MEMBERS}
     if extra:
         raise MalformedError("the SDK writes no such member", field=min(extra))
     agent = {member: envelope["source_agent"][member] for member in AGENT_MEMBERS}
+    head = {member: envelope[member] for member in ENVELOPE_MEMBERS if member != "metadata"}
     return {
-        **{member: envelope[member] for member in before},
+        **head,
         "source_agent": agent,
         **{component: arrays[component] for component in COMPONENTS},
         "metadata": envelope["metadata"],
