@@ -15,10 +15,67 @@ from satchel.errors import SatchelError, UsageError
 from satchel.model.values import Component
 
 if TYPE_CHECKING:
+    from satchel.admin import settings as settings_operations
+    from satchel.admin import statistics
+    from satchel.agents import imports as agent_imports
+    from satchel.bank import key_operations, keys, listings, operations, token_operations, tokens
+    from satchel.bank.key_operations import OwnedBank
     from satchel.bank.lifetime import Lifetime
     from satchel.bank.open_bank import OpenBank
+    from satchel.code_graph import operations as code_graph_operations
     from satchel.config.settings import Settings
+    from satchel.crypto.keys import SigningKey
+    from satchel.erasure import erase as erase_operations
+    from satchel.erasure import prune as prune_operations
+    from satchel.erasure import redaction, report
+    from satchel.errors import ThresholdError
     from satchel.files import MemoryStore
+    from satchel.ports.operations import Operation, PathText
+    from satchel.recall import duplicates as duplicate_operations
+    from satchel.recall import search, vector_updates
+    from satchel.rehydrate import operations as rehydrate_operations
+    from satchel.rehydrate import quarantine
+    from satchel.runtime.files import OpenFile
+    from satchel.runtime.output import Outlet
+    from satchel.sessions import branches, distillation
+    from satchel.sessions import queries as sessions_queries
+    from satchel.sessions import record as session_operations
+    from satchel.sessions.views import MessageInfo
+    from satchel.transfer import disclosure, export_operations, import_operations
+    from satchel.transfer.export_records import Export
+    from satchel.transfer.import_results import ImportSummary, Owners
+    from satchel.transfer.providers import LiveBank
+else:
+    agent_imports = lazy("satchel.agents.imports")
+    branches = lazy("satchel.sessions.branches")
+    code_graph_operations = lazy("satchel.code_graph.operations")
+    disclosure = lazy("satchel.transfer.disclosure")
+    distillation = lazy("satchel.sessions.distillation")
+    duplicate_operations = lazy("satchel.recall.duplicates")
+    erase_operations = lazy("satchel.erasure.erase")
+    export_operations = lazy("satchel.transfer.export_operations")
+    import_operations = lazy("satchel.transfer.import_operations")
+    key_operations = lazy("satchel.bank.key_operations")
+    keys = lazy("satchel.bank.keys")
+    listings = lazy("satchel.bank.listings")
+    operations = lazy("satchel.bank.operations")
+    prune_operations = lazy("satchel.erasure.prune")
+    quarantine = lazy("satchel.rehydrate.quarantine")
+    redaction = lazy("satchel.erasure.redaction")
+    rehydrate_operations = lazy("satchel.rehydrate.operations")
+    report = lazy("satchel.erasure.report")
+    search = lazy("satchel.recall.search")
+    session_operations = lazy("satchel.sessions.record")
+    sessions_queries = lazy("satchel.sessions.queries")
+    settings_operations = lazy("satchel.admin.settings")
+    statistics = lazy("satchel.admin.statistics")
+    token_operations = lazy("satchel.bank.token_operations")
+    tokens = lazy("satchel.bank.tokens")
+    vector_updates = lazy("satchel.recall.vector_updates")
+
+_SHOWN_DIGITS = len("blake3:") + 8
+
+_O = TypeVar("_O")
 
 
 class BankPartCalls:
@@ -32,13 +89,6 @@ class BankPartCalls:
     def _context(self) -> Iterator[OpenBank]:
         with self._lifetime.use():
             yield self._opened
-
-
-if TYPE_CHECKING:
-    from satchel.code_graph import operations as code_graph_operations
-else:
-    code_graph_operations = lazy("satchel.code_graph.operations")
-    code_graph_operations = lazy("satchel.code_graph.operations")
 
 
 class Code(BankPartCalls):
@@ -111,20 +161,6 @@ def files_of(satchel: _Settled, key: str, *, create: bool = False) -> Iterator[M
         yield store
 
 
-if TYPE_CHECKING:
-    from satchel.bank.lifetime import Lifetime
-    from satchel.bank.open_bank import OpenBank
-    from satchel.sessions import branches, distillation
-    from satchel.sessions import queries as sessions_queries
-    from satchel.sessions import record as session_operations
-    from satchel.sessions.views import MessageInfo
-else:
-    branches = lazy("satchel.sessions.branches")
-    distillation = lazy("satchel.sessions.distillation")
-    sessions_queries = lazy("satchel.sessions.queries")
-    session_operations = lazy("satchel.sessions.record")
-
-
 class SessionCalls(BankPartCalls):
     """The calls of ``Sessions``, awaited or not."""
 
@@ -173,17 +209,6 @@ class ConversationCalls:
         return Sessions(self._opened, self._lifetime)
 
 
-if TYPE_CHECKING:
-    from satchel.bank.lifetime import Lifetime
-    from satchel.bank.open_bank import OpenBank
-    from satchel.rehydrate import operations as rehydrate_operations
-    from satchel.rehydrate import quarantine
-else:
-    quarantine = lazy("satchel.rehydrate.quarantine")
-    quarantine = lazy("satchel.rehydrate.quarantine")
-    rehydrate_operations = lazy("satchel.rehydrate.operations")
-
-
 class Quarantine(BankPartCalls):
     """Memories of one bank that are neither recalled nor provided until they are reviewed."""
 
@@ -205,26 +230,10 @@ class RehydrateCalls:
     promote = method(quarantine.promote)
 
 
-if TYPE_CHECKING:
-    from satchel.transfer import disclosure
-else:
-    disclosure = lazy("satchel.transfer.disclosure")
-
-
 class DisclosureCalls:
     """Disclosure of single memories, with proofs."""
 
     disclose = method(disclosure.disclose_memories)
-
-
-if TYPE_CHECKING:
-    from satchel.bank import key_operations, keys
-    from satchel.bank.key_operations import OwnedBank
-    from satchel.errors import ThresholdError
-    from satchel.ports.operations import PathText
-else:
-    key_operations = lazy("satchel.bank.key_operations")
-    keys = lazy("satchel.bank.keys")
 
 
 class BankOwners(BankPartCalls):
@@ -260,51 +269,22 @@ class BankOwners(BankPartCalls):
         keys.write_proposal(self._opened.settings, Path(path), refused.drawn)
 
 
-if TYPE_CHECKING:
-    from satchel.erasure import erase as erasing
-    from satchel.erasure import prune as pruning
-    from satchel.erasure import redaction, report
-else:
-    report = lazy("satchel.erasure.report")
-    erasing = lazy("satchel.erasure.erase")
-    redaction = lazy("satchel.erasure.redaction")
-    redaction = lazy("satchel.erasure.redaction")
-    pruning = lazy("satchel.erasure.prune")
-
-
 class RemovalCalls:
     """Erasure and redaction of a bank's memories."""
 
-    erase = method(erasing.erase)
+    erase = method(erase_operations.erase)
     redact = method(redaction.redact)
     recover = method(redaction.recover)
-    prune = method(pruning.prune_memories)
+    prune = method(prune_operations.prune_memories)
     everything = method(report.report_everything)
 
 
-if TYPE_CHECKING:
-    from satchel.bank import token_operations, tokens
-    from satchel.bank.lifetime import Lifetime
-    from satchel.bank.open_bank import OpenBank
-    from satchel.transfer.import_results import Owners
-else:
-    token_operations = lazy("satchel.bank.token_operations")
-    tokens = lazy("satchel.bank.tokens")
-    token_operations = lazy("satchel.bank.token_operations")
-
-
-class Tokens:
+class Tokens(BankPartCalls):
     """The capability tokens of one bank. Only its owner may use it."""
 
     def __init__(self, opened: OpenBank, lifetime: Lifetime, owner: Owners) -> None:
-        self._opened = opened
-        self._lifetime = lifetime
+        super().__init__(opened, lifetime)
         self._owner = owner
-
-    @contextmanager
-    def _context(self) -> Iterator[OpenBank]:
-        with self._lifetime.use():
-            yield self._opened
 
     def _internal(self, options: Any) -> Mapping[str, Any]:
         return owner_unless_named(self._owner, options)
@@ -321,43 +301,6 @@ def owner_unless_named(owner: Owners, options: Any) -> Mapping[str, Any]:
     """Supply the owner's key of the open store, unless a call names another one."""
     named = options.signing_key is not None or options.passphrase is not None
     return {} if named else {"owner": owner}
-
-
-if TYPE_CHECKING:
-    from satchel.admin import settings as settings_operations
-    from satchel.admin import statistics
-    from satchel.agents import imports as undoing
-    from satchel.bank import listings as logs
-    from satchel.bank import operations
-    from satchel.bank.lifetime import Lifetime
-    from satchel.bank.open_bank import OpenBank
-    from satchel.crypto.keys import SigningKey
-    from satchel.ports.operations import Operation
-    from satchel.recall import duplicates as twins
-    from satchel.recall import search as recalls
-    from satchel.recall import vector_updates as embedding
-    from satchel.runtime.files import OpenFile
-    from satchel.runtime.output import Outlet
-    from satchel.transfer import export_operations, import_operations
-    from satchel.transfer.export_records import Export
-    from satchel.transfer.import_results import ImportSummary, Owners
-    from satchel.transfer.providers import LiveBank
-else:
-    logs = lazy("satchel.bank.listings")
-    recalls = lazy("satchel.recall.search")
-    undoing = lazy("satchel.agents.imports")
-    twins = lazy("satchel.recall.duplicates")
-    embedding = lazy("satchel.recall.vector_updates")
-    operations = lazy("satchel.bank.operations")
-    statistics = lazy("satchel.admin.statistics")
-    export_operations = lazy("satchel.transfer.export_operations")
-    import_operations = lazy("satchel.transfer.import_operations")
-    import_operations = lazy("satchel.transfer.import_operations")
-    settings_operations = lazy("satchel.admin.settings")
-
-_SHOWN_DIGITS = len("blake3:") + 8
-
-_O = TypeVar("_O")
 
 
 def import_from(
@@ -412,12 +355,12 @@ class BankCalls(RemovalCalls, RehydrateCalls, DisclosureCalls):
     restore = method(operations.restore)
     links = method(operations.links)
     graph = method(operations.graph)
-    log = method(logs.log)
+    log = method(listings.log)
     path = method(operations.path)
     stats = method(statistics.show_stats)
     config = method(settings_operations.show_config)
     set_config = method(settings_operations.set_config)
-    recall = method(recalls.recall_in)
+    recall = method(search.recall_in)
 
     @contextmanager
     def _exported(self) -> Iterator[export_operations.ExportSource]:
@@ -457,12 +400,12 @@ class BankCalls(RemovalCalls, RehydrateCalls, DisclosureCalls):
 
         return LiveBank(settings, self._opened.name or self._opened.id, self._owner)
 
-    undo = method(undoing.undo)
+    undo = method(agent_imports.undo)
     imports = method(import_operations.list_imports)
 
     raw = method(operations.raw)
-    embed = method(embedding.embed_bank)
-    duplicates = method(twins.duplicates)
+    embed = method(vector_updates.embed_bank)
+    duplicates = method(duplicate_operations.duplicates)
 
 
 class Bank(BankCalls, ConversationCalls, FileCalls):
