@@ -30,7 +30,7 @@ from satchel.crypto.keys import SigningKey as Key
 from satchel.errors import UsageError
 from satchel.ledger.authority import EpochDecision
 from satchel.ports import absent_options
-from satchel.ports.operations import Absent, Option, Options, operation
+from satchel.ports.operations import Absent, NoOptions, Option, Options, operation
 from satchel.setup.init import InitResult, initialize
 
 _ON_THIS_MACHINE = {**NOT_FOR_MODELS, "python": SECRETS, "http": SECRETS}
@@ -148,13 +148,8 @@ def create_bank(
     return banks.create_bank(settings, options.name, key)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BankListOptions(Options):
-    """No options."""
-
-
-@operation(BankListOptions, name="bank list", example="satchel bank list", items="banks")
-def list_banks(settings: Settings, _: BankListOptions) -> list[BankLine]:
+@operation(NoOptions, name="bank list", example="satchel bank list", items="banks")
+def list_banks(settings: Settings, _: NoOptions) -> list[BankLine]:
     """List the banks of the store. Each is opened and verified."""
     return banks.list_banks(settings)
 

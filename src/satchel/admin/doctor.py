@@ -21,7 +21,7 @@ from satchel.errors import SatchelError, UnknownBankError, UsageError
 from satchel.files import MemoryStore
 from satchel.files.bank_files import compare, namespace_of
 from satchel.files.paths import OWN, folder_of
-from satchel.ports.operations import Option, Options, operation
+from satchel.ports.operations import NoOptions, Option, Options, operation
 from satchel.setup.watch import check_watching
 
 _SHOWN = 3
@@ -156,18 +156,13 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigShowOptions(Options):
-    """No options."""
-
-
 @operation(
-    ConfigShowOptions,
+    NoOptions,
     name="config show",
     example="satchel config show",
     absent={"python": _MACHINE, "http": _MACHINE, "mcp": _MACHINE},
 )
-def show_config(settings: Settings, _: ConfigShowOptions) -> Configuration:
+def show_config(settings: Settings, _: NoOptions) -> Configuration:
     """Show every setting, its value, and where it comes from."""
     return Configuration(
         file=str(settings.file), values=list(settings.values), notes=list(settings.notes)

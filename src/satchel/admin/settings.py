@@ -47,7 +47,7 @@ from satchel.errors import LimitError, MalformedError, UsageError
 from satchel.ledger.view import View
 from satchel.model.records import Config
 from satchel.model.values import now, resolved
-from satchel.ports.operations import Option, Options, PathText, operation
+from satchel.ports.operations import NoOptions, Option, Options, PathText, operation
 from satchel.runtime.files import OpenFile, open_input
 from satchel.runtime.output import Outlet
 
@@ -81,18 +81,13 @@ class BankConfigReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     """Whether something was written to the bank."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BankConfigOptions(Options):
-    """No options."""
-
-
 @operation(
-    BankConfigOptions,
+    NoOptions,
     name="bank config show",
     example="satchel bank config show assistant",
     absent=NOT_FOR_MODELS,
 )
-def show_config(bank: OpenBank, _: BankConfigOptions) -> BankConfigReport:
+def show_config(bank: OpenBank, _: NoOptions) -> BankConfigReport:
     """Show the effective configuration of a bank, and where each value comes from."""
     require_owner(bank.settings, "bank settings")
     with bank.ledger.reading() as view:

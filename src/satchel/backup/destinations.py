@@ -33,7 +33,7 @@ from satchel.errors import (
     shown_address,
 )
 from satchel.model.values import now, read_time, resolved, tool_version
-from satchel.ports.operations import Option, Options, operation
+from satchel.ports.operations import NoOptions, Option, Options, operation
 from satchel.receipts.archive import save_receipts, signer
 from satchel.receipts.receipt import (
     VERSION,
@@ -432,18 +432,13 @@ def _write_status(settings: Settings, destination: str, status: DestinationStatu
             stream.write(msgspec.json.encode(status))
 
 
-@dataclass(frozen=True, slots=True)
-class BackupStatusOptions(Options):
-    """No options."""
-
-
 @operation(
-    BackupStatusOptions,
+    NoOptions,
     name="backup status",
     items="checks",
     absent=NOT_FOR_MODELS | {"cli": "`satchel doctor` reports it, with its other checks."},
 )
-def backup_status(settings: Settings, options: BackupStatusOptions) -> list[Check]:
+def backup_status(settings: Settings, options: NoOptions) -> list[Check]:
     """Check that the newest backup at each configured destination is recent enough.
 
     The destinations themselves are not read.

@@ -43,7 +43,16 @@ from satchel.crypto.key_files import Profile, Role, TrustedKey
 from satchel.crypto.keys import SigningKey as Key
 from satchel.errors import UsageError
 from satchel.ports import absent_options
-from satchel.ports.operations import Absent, Option, Options, PathText, operation, path_text, texts
+from satchel.ports.operations import (
+    Absent,
+    NoOptions,
+    Option,
+    Options,
+    PathText,
+    operation,
+    path_text,
+    texts,
+)
 from satchel.ports.store import Store
 from satchel.runtime.files import PRIVATE_FILE, atomic_write, open_input
 
@@ -121,15 +130,8 @@ def create_key(
     return _public(settings, options.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyListOptions(Options):
-    """No options."""
-
-
-@operation(
-    KeyListOptions, name="key list", example="satchel key list", items="keys", absent=_NOT_SERVED
-)
-def list_keys(settings: Settings, _: KeyListOptions) -> list[KeyLine]:
+@operation(NoOptions, name="key list", example="satchel key list", items="keys", absent=_NOT_SERVED)
+def list_keys(settings: Settings, _: NoOptions) -> list[KeyLine]:
     """List the keys stored here, and the trusted keys of others."""
     require_owner(settings, "keys")
     return machine_keys.list_keys(settings)
@@ -530,19 +532,14 @@ def create_identity(
     return machine_keys.create_identity(settings, options.name, None if ask is None else ask())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdentityListOptions(Options):
-    """No options."""
-
-
 @operation(
-    IdentityListOptions,
+    NoOptions,
     name="key identity list",
     example="satchel key identity list",
     items="identities",
     absent=_ABSENT,
 )
-def list_identities(settings: Settings, _: IdentityListOptions) -> list[IdentityLine]:
+def list_identities(settings: Settings, _: NoOptions) -> list[IdentityLine]:
     """List the identities stored here, with their recipients."""
     require_owner(settings, "keys")
     return machine_keys.list_identities(settings)
@@ -565,18 +562,13 @@ File = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnerListOptions(Options):
-    """No options."""
-
-
 @operation(
-    OwnerListOptions,
+    NoOptions,
     name="bank owner list",
     example="satchel bank owner list assistant",
     absent=NOT_FOR_MODELS,
 )
-def list_owners(owned: OwnedBank, _: OwnerListOptions) -> OwnerList:
+def list_owners(owned: OwnedBank, _: NoOptions) -> OwnerList:
     """List the owners of a bank, and how many of them must sign a decision about it."""
     return keys.owners_in(owned.settings, owned.store, owned.bank)
 

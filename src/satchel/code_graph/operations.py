@@ -44,7 +44,7 @@ from satchel.errors import EmptyInputError, MissingExtraError, UnknownCodeError,
 from satchel.ledger.view import View
 from satchel.model.records import Entry
 from satchel.model.text import memory_text
-from satchel.ports.operations import Option, Options, PathText, operation
+from satchel.ports.operations import NoOptions, Option, Options, PathText, operation
 
 Progress = Callable[[int, int], None]
 
@@ -107,11 +107,6 @@ class CodeShowOptions(Options):
     symbol: Annotated[str, Option("Symbol: its ID, PATH#NAME, or its name.", argument=True)]
     _: KW_ONLY
     limit: Annotated[int, Option("Maximum number of callers.", minimum=1, maximum=20_000)] = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeTreesOptions(Options):
-    """No options: all source trees are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,13 +510,13 @@ def index_code(
 
 
 @operation(
-    CodeTreesOptions,
+    NoOptions,
     name="code trees",
     example="satchel code trees",
     items="trees",
     absent=NOT_SERVED,
 )
-def code_trees(bank: OpenBank, options: CodeTreesOptions) -> list[CodeTree]:
+def code_trees(bank: OpenBank, options: NoOptions) -> list[CodeTree]:
     """List the source trees of a bank, by name."""
     del options
     require_owner(bank.settings, "code")

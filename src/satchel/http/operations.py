@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -16,7 +16,7 @@ from satchel.http.admission import BodyKind, Owner, Served, takes
 from satchel.http.answers import BYTES, answer
 from satchel.http.gateway import Caller, Gateway
 from satchel.http.jobs import ReportProgress, start_job, with_progress
-from satchel.ports.operations import Field, Operation, Options, operation
+from satchel.ports.operations import Field, NoOptions, Operation, operation
 
 
 class RequestBody(BaseModel):
@@ -118,14 +118,9 @@ def of_server(name: str) -> Callable[[_Endpoint], _Endpoint]:
     """Declare a route about the server itself, without options, as an operation of that name."""
 
     def mark(endpoint: _Endpoint) -> _Endpoint:
-        return serves(operation(_NoOptions, name=name, absent=OF_SERVER)(endpoint))(endpoint)
+        return serves(operation(NoOptions, name=name, absent=OF_SERVER)(endpoint))(endpoint)
 
     return mark
-
-
-@dataclass(frozen=True)
-class _NoOptions(Options):
-    """No options."""
 
 
 def _path(names: dict[str, str]) -> list[inspect.Parameter]:

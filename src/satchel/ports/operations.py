@@ -245,6 +245,11 @@ class Options:
                 object.__setattr__(self, field.name, value)
 
 
+@dataclass(frozen=True, slots=True)
+class NoOptions(Options):
+    """No options."""
+
+
 @cache
 def declared(kind: Any) -> tuple[Field, ...]:
     """Return the declared options, in the order of help texts.

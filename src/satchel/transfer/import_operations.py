@@ -37,6 +37,7 @@ from satchel.crypto.keys import SigningKey
 from satchel.errors import ReadOnlyStoreError, shown_address
 from satchel.ports.operations import (
     Absent,
+    NoOptions,
     Option,
     Options,
     PathText,
@@ -294,11 +295,6 @@ def _options(
 
 
 Reason = Annotated[str | None, Option("Reason, for the history.", max_length=1000)]
-
-
-@dataclass(frozen=True, slots=True)
-class NoOptions(Options):
-    """No options."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from satchel.errors import SatchelError, shown_host, shown_place, shown_text
 from satchel.http.admission import Owner, Served, routes
 from satchel.http.answers import answer, problem
 from satchel.http.operations import of_server, serves
-from satchel.ports.operations import Options, operation
+from satchel.ports.operations import NoOptions, operation
 from satchel.recall.models import embedder_of, server_of
 from satchel.transfer.verification import FormatsRequest, list_formats
 
@@ -109,17 +109,12 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The limits on requests."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSettingsOptions(Options):
-    """No options."""
-
-
 @operation(
-    ServerSettingsOptions,
+    NoOptions,
     name="server settings",
     absent=dict.fromkeys(("cli", "python", "mcp"), _RUNNING),
 )
-def server_settings(server: RunningServer, _: ServerSettingsOptions) -> ServerSettings:
+def server_settings(server: RunningServer, _: NoOptions) -> ServerSettings:
     """Show what a server and its store are configured with, as read when it was started.
 
     Passwords and keys are not shown.
@@ -250,7 +245,7 @@ def settings_route(request: Request, gateway: Served, _: Owner) -> Response:
         has_operator_token=gateway.has_operator_token,
         bounds={name: value for name, value in bounds.items() if isinstance(value, int | float)},
     )
-    return answer(server_settings.run(server, ServerSettingsOptions()))
+    return answer(server_settings.run(server, NoOptions()))
 
 
 page_router = routes(include_in_schema=False)

@@ -6,7 +6,6 @@ import msgspec
 from fastapi import Response
 
 from satchel.backup.destinations import (
-    BackupStatusOptions,
     SetupOptions,
     backup_setup,
     backup_status,
@@ -28,6 +27,7 @@ from satchel.http.admission import Owner, Served, routes
 from satchel.http.answers import answer
 from satchel.http.jobs import ReportProgress, start_job, with_progress
 from satchel.http.operations import body, query
+from satchel.ports.operations import NoOptions
 
 router = routes(prefix="/v1/backups", tags=["backups"])
 
@@ -42,7 +42,7 @@ def list_all(
 
 @router.get("/freshness")
 def freshness(
-    options: Annotated[BackupStatusOptions, query(backup_status)], gateway: Served, _: Owner
+    options: Annotated[NoOptions, query(backup_status)], gateway: Served, _: Owner
 ) -> Response:
     """Report for each destination the last backup, and whether it is recent enough."""
     return answer(backup_status.json(backup_status.run(gateway.settings, options)))
