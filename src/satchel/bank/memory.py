@@ -10,7 +10,7 @@ from msgspec import structs
 
 from satchel.bank.open_bank import OpenBank
 from satchel.crypto.canonical import Limits
-from satchel.crypto.sealed_records import Sealed, known_members, seal, shape_problem
+from satchel.crypto.sealed_records import Sealed, known_members, parse_as, seal
 from satchel.errors import (
     EmptyInputError,
     RetiredMemoryError,
@@ -33,7 +33,6 @@ from satchel.model.values import (
     is_id,
     now,
     read_time,
-    resolved,
     to_datetime,
 )
 from satchel.ports.code_context import CodeContext
@@ -730,10 +729,7 @@ def sealed_of(members: MemoryFields, limits: Limits) -> Sealed:
 
 def _entry(component: Component, fields: dict[str, Any]) -> Entry:
     try:
-        return msgspec.convert(fields, resolved(ENTRY_CLASSES[component]))
-    except msgspec.ValidationError as error:
-        problem, field = shape_problem(error)
-        raise ValueRefusedError(f"not a memory: {problem}", field=field) from None
+        return parse_as(ENTRY_CLASSES[component], fields, "not a memory", ValueRefusedError)
     except RecursionError:
         raise ValueRefusedError("not a memory: nested too deeply") from None
 

@@ -12,7 +12,7 @@ from copy import copy
 from functools import cache, cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 from blake3 import blake3
@@ -36,7 +36,7 @@ from satchel.crypto.canonical import (
     plain,
     plain_float,
 )
-from satchel.errors import MalformedError, UsageError, ValueRefusedError
+from satchel.errors import MalformedError, SatchelError, UsageError, ValueRefusedError
 from satchel.model.records import (
     ENTRY_CLASSES,
     RECORD_CLASSES,
@@ -49,6 +49,8 @@ from satchel.model.records import (
     Semantic,
 )
 from satchel.model.values import Component, are_canonical_times, is_hex, now, resolved
+
+_T = TypeVar("_T")
 
 PREFIX = "blake3:"
 """Prefix of every content address."""
@@ -216,11 +218,28 @@ def as_model(value: dict[str, Any]) -> Model:
     """
     if None in value.values():
         value = {name: part for name, part in value.items() if part is not None}
+    return parse_as(AnyRecord, value, "not a record")  # type: ignore[arg-type, no-any-return]
+
+
+def parse_as(
+    kind: type[_T], value: Any, refusal: str, error: Callable[..., SatchelError] = MalformedError
+) -> _T:
+    """Return decoded JSON as a type.
+
+    Args:
+        kind: The type.
+        value: The JSON.
+        refusal: Start of the error's message, such as ``not a token``.
+        error: Class of the error.
+
+    Raises:
+        MalformedError: If it has another shape; names the member. Or the given class.
+    """
     try:
-        return msgspec.convert(value, resolved(AnyRecord))  # type: ignore[no-any-return]
-    except msgspec.ValidationError as error:
-        problem, field = shape_problem(error)
-        raise MalformedError(f"not a record: {problem}", field=field) from None
+        return msgspec.convert(value, resolved(kind))
+    except msgspec.ValidationError as mismatch:
+        problem, field = shape_problem(mismatch)
+        raise error(f"{refusal}: {problem}", field=field) from None
 
 
 def shape_problem(error: msgspec.ValidationError) -> tuple[str, str | None]:

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from satchel.crypto.canonical import canonical, canonical_checked, decode_canonical
 from satchel.crypto.keys import PayloadType, SigningKey, check, parse_signatures, sign
-from satchel.crypto.sealed_records import digest, random_nonce, shape_problem
+from satchel.crypto.sealed_records import digest, parse_as, random_nonce
 from satchel.crypto.tokens import (
     MOST_LISTED_IDS,
     Covers,
@@ -393,11 +393,7 @@ def verify_proof(chain: Chain, proof: Any, verifier: str, moment: str, action: s
     """
     if not isinstance(proof, dict) or proof.keys() != {"payload", "signatures"}:
         raise MalformedError("a proof has a payload and signatures", field="request")
-    try:
-        request = msgspec.convert(proof["payload"], resolved(ProofRequest))
-    except msgspec.ValidationError as error:
-        problem, field = shape_problem(error)
-        raise MalformedError(f"not a proof of possession: {problem}", field=field) from None
+    request = parse_as(ProofRequest, proof["payload"], "not a proof of possession")
     expected = verifier, chain.bank, chain.leaf.id
     if (request.audience, request.bank, request.token) != expected or request.action != action:
         raise TokenError("the proof of possession is for another request", field="request")
@@ -475,11 +471,7 @@ def signed_list(
         "expires_at": expires_at,
         "tokens": sorted(set(tokens)),
     }
-    try:
-        msgspec.convert(payload, resolved(RevocationList))
-    except msgspec.ValidationError as error:
-        problem, field = shape_problem(error)
-        raise UsageError(f"not a valid revocation list: {problem}", field=field) from None
+    parse_as(RevocationList, payload, "not a valid revocation list", UsageError)
     signatures = msgspec.to_builtins(sign(PayloadType.REVOCATIONS, payload, [owner]))
     return (
         canonical_checked(
@@ -514,11 +506,7 @@ def open_revocation_list(
         or value["format"] != REVOCATIONS_FORMAT
     ):
         raise MalformedError("not a revocation list", field="format")
-    try:
-        revocations = msgspec.convert(value["payload"], resolved(RevocationList))
-    except msgspec.ValidationError as error:
-        problem, field = shape_problem(error)
-        raise MalformedError(f"not a revocation list: {problem}", field=field) from None
+    revocations = parse_as(RevocationList, value["payload"], "not a revocation list")
     signatures = parse_signatures(value["signatures"], 1)
     if [signature.key for signature in signatures] != [revocations.issuer]:
         raise TokenError("the list is not signed by its issuer", field="signatures")

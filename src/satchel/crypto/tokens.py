@@ -24,7 +24,7 @@ from satchel.crypto.keys import (
     public_key,
     sign,
 )
-from satchel.crypto.sealed_records import digest, random_nonce, shape_problem
+from satchel.crypto.sealed_records import digest, parse_as, random_nonce
 from satchel.errors import MalformedError, UsageError
 from satchel.model.records import Entry, KeyId
 from satchel.model.values import (
@@ -349,11 +349,7 @@ def signed_token(bank: str, key: SigningKey, grant: Grant, parent: str | None) -
         claims["parent"] = parent
     if grant.root_hash is not None:
         claims["binding"] = {"root_hash": grant.root_hash}
-    try:
-        payload = msgspec.convert(claims, resolved(TokenPayload))
-    except msgspec.ValidationError as error:
-        problem, field = shape_problem(error)
-        raise UsageError(f"not a valid token: {problem}", field=field) from None
+    payload = parse_as(TokenPayload, claims, "not a valid token", UsageError)
     adds = {Permission.WRITE, Permission.DERIVE} & set(payload.permissions)
     if adds and not takes_new(payload.scope) and Permission.READ not in payload.permissions:
         raise UsageError(
@@ -378,11 +374,7 @@ def parse_token(value: Any) -> SignedToken:
     """
     if not isinstance(value, dict) or value.keys() != {"payload", "signatures"}:
         raise MalformedError("a token has a payload and signatures", field="tokens")
-    try:
-        payload = msgspec.convert(value["payload"], resolved(TokenPayload))
-    except msgspec.ValidationError as error:
-        problem, field = shape_problem(error)
-        raise MalformedError(f"not a token: {problem}", field=field) from None
+    payload = parse_as(TokenPayload, value["payload"], "not a token")
     if payload_value(payload) != value["payload"]:
         raise MalformedError("a token must omit empty members", field="payload")
     signatures = parse_signatures(value["signatures"], _ONE)
