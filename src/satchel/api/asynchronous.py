@@ -34,10 +34,18 @@ from satchel.ports.operations import PathText
 from satchel.rehydrate.request import RehydrateResult
 
 if TYPE_CHECKING:
+    from satchel.admin import bank_operations
+    from satchel.bank.banks import BankLine
+    from satchel.config.hooks import HookCounts
     from satchel.files import MemoryStore
     from satchel.sessions.views import MessageInfo
+else:
+    bank_operations = lazy("satchel.admin.bank_operations")
 
 _TOGETHER = 256
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class Tokens(AsyncCalls, plain_bank.Tokens):
@@ -79,17 +87,6 @@ class Sessions(AsyncCalls, plain_bank.SessionCalls):
                     yield message
         finally:
             messages.close()
-
-
-if TYPE_CHECKING:
-    from satchel.admin import bank_operations
-    from satchel.bank.banks import BankLine
-    from satchel.config.hooks import HookCounts
-else:
-    bank_operations = lazy("satchel.admin.bank_operations")
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 
 
 class Bank(AsyncCalls, plain_bank.BankCalls):
