@@ -10,11 +10,12 @@ from ledger_kit import OWNER, WRITER, created, memories
 from satchel.crypto.canonical import canonical_checked, decode_canonical
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.log import Frontier, Head, append_leaves, record_leaf, sign_head
-from satchel.crypto.sealed_records import PREFIX, Sealed
+from satchel.crypto.sealed_records import Sealed
 from satchel.ledger.decisions import KeyDecider
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.model.records import Config
+from satchel.model.values import ID_PREFIX
 from satchel.ports.rows import derive_row
 from satchel.ports.store import Commit, StoredHead
 from satchel.stores.memory import InMemoryStore
@@ -144,7 +145,7 @@ def forge(
             bank=bank,
             epoch=head.epoch if epoch is None else epoch,
             size=frontier.size,
-            root=PREFIX + frontier.root.hex(),
+            root=ID_PREFIX + frontier.root.hex(),
             counts=dict(sorted((Counter(head.counts) + Counter(r.type for r in rows)).items())),
             at=head.at,
             key=key.did,

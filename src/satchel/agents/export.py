@@ -26,7 +26,7 @@ from satchel.formats._aletheia.schema import MOST_NAMED, NAMED, source_of
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import FileVersion, Model, Source
-from satchel.model.values import format_time, now, read_time, to_datetime
+from satchel.model.values import ID_PREFIX, format_time, now, read_time, to_datetime
 from satchel.runtime.contained_folder import parts_of
 from satchel.screening.records import scrubbed
 from satchel.sessions.chains import forward, tip_of
@@ -233,7 +233,7 @@ def _select_main(view: View, main: SessionInfo, history: AgentHistory) -> None:
         if event_of(logged.model) == "about" and not _is_tip_record(logged):
             history.positions.add(logged.seq)
     # A fork has messages of its source, author record names it.
-    sources = view.get([name for name in starts if name.startswith("blake3:")])
+    sources = view.get([name for name in starts if name.startswith(ID_PREFIX)])
     history.positions.update(logged.seq for logged in sources.values())
 
 

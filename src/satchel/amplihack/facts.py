@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 from blake3 import blake3
 
-from satchel.crypto.sealed_records import PREFIX
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.transaction import DERIVED
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Model, Semantic, Status
-from satchel.model.values import now
+from satchel.model.values import ID_PREFIX, now
 from satchel.ports.rows import Filter
 from satchel.recall.near_duplicates import NEGATIONS
 from satchel.stores.text_search import DENIED, STOP_WORDS, tokens_of
@@ -320,11 +319,11 @@ def alike(
 def packed(links: Sequence[SimilarityLink]) -> dict[str, bytes]:
     """Return the value to store for the links of one fact; empty for no links."""
     rows = [
-        bytes.fromhex(link.target.removeprefix(PREFIX))
+        bytes.fromhex(link.target.removeprefix(ID_PREFIX))
         + bytes([round(link.weight * _STEPS), link.contradicts])
         for link in links
     ]
-    return {SIMILAR + links[0].source.removeprefix(PREFIX): b"".join(rows)} if rows else {}
+    return {SIMILAR + links[0].source.removeprefix(ID_PREFIX): b"".join(rows)} if rows else {}
 
 
 def similar_links(view: View, source: str | None = None) -> Iterator[SimilarityLink]:
@@ -332,7 +331,7 @@ def similar_links(view: View, source: str | None = None) -> Iterator[SimilarityL
 
     The similarities are not signed; that both ends are memories of the bank is verified.
     """
-    digits = "" if source is None else source.removeprefix(PREFIX)
+    digits = "" if source is None else source.removeprefix(ID_PREFIX)
     stored = list(_unpacked(view.side(SIMILAR + digits)))
     for start in range(0, len(stored), _TOGETHER):
         batch = stored[start : start + _TOGETHER]
@@ -343,9 +342,9 @@ def similar_links(view: View, source: str | None = None) -> Iterator[SimilarityL
 
 def _unpacked(values: Mapping[str, bytes]) -> Iterator[SimilarityLink]:
     for name in sorted(values):
-        value, source = values[name], PREFIX + name.removeprefix(SIMILAR)
+        value, source = values[name], ID_PREFIX + name.removeprefix(SIMILAR)
         for at in range(0, len(value) - len(value) % _ROW, _ROW):
-            target = PREFIX + value[at : at + _ID].hex()
+            target = ID_PREFIX + value[at : at + _ID].hex()
             yield SimilarityLink(
                 source, target, value[at + _ID] / _STEPS, bool(value[at + _ID + 1])
             )
@@ -387,7 +386,7 @@ class _Holders:
         return True
 
     def packed(self) -> bytes:
-        ids = (bytes.fromhex(one.removeprefix(PREFIX)) for one in self.newest)
+        ids = (bytes.fromhex(one.removeprefix(ID_PREFIX)) for one in self.newest)
         return self.count.to_bytes(_COUNT, "big") + b"".join(ids)
 
 
@@ -451,7 +450,7 @@ def _unpacked_holders(value: bytes) -> _Holders:
     ids = range(_COUNT, len(value) - _ID + 1, _ID)
     return _Holders(
         int.from_bytes(value[:_COUNT], "big"),
-        [PREFIX + value[at : at + _ID].hex() for at in ids],
+        [ID_PREFIX + value[at : at + _ID].hex() for at in ids],
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from satchel.api.operations import call, lazy, method
 from satchel.errors import SatchelError, UsageError
-from satchel.model.values import Component
+from satchel.model.values import ID_PREFIX, Component
 
 if TYPE_CHECKING:
     from satchel.admin import settings as settings_operations
@@ -73,7 +73,7 @@ else:
     tokens = lazy("satchel.bank.tokens")
     vector_updates = lazy("satchel.recall.vector_updates")
 
-_SHOWN_DIGITS = len("blake3:") + 8
+_SHOWN_DIGITS = len(ID_PREFIX) + 8
 
 _O = TypeVar("_O")
 

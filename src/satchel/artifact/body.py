@@ -15,9 +15,9 @@ from msgspec import Meta
 
 from satchel.artifact import ARTIFACT_FORMAT
 from satchel.crypto.canonical import Limits, canonical, canonical_checked, check_value
-from satchel.crypto.sealed_records import PREFIX, digest
+from satchel.crypto.sealed_records import digest
 from satchel.errors import LimitError, MalformedError, UnreadableError, ValueRefusedError
-from satchel.model.values import Component, Id, Time, is_canonical_time, now, resolved
+from satchel.model.values import ID_PREFIX, Component, Id, Time, is_canonical_time, now, resolved
 from satchel.runtime.scratch import CHUNK, Spool
 
 COMPONENTS = tuple(component.value for component in Component)
@@ -152,7 +152,7 @@ class RootHash:
         """Return the root hash."""
         self._open(len(COMPONENTS) - 1)
         self._hash.update(b"]}")
-        return PREFIX + self._hash.hexdigest()
+        return ID_PREFIX + self._hash.hexdigest()
 
     def _open(self, index: int) -> None:
         while self._section < index:
@@ -202,7 +202,7 @@ class BodyBuilder:
                     root.feed(name, chunk)
                 sink.write(chunk)
         totals = BodyTotals(
-            PREFIX + body.hexdigest(),
+            ID_PREFIX + body.hexdigest(),
             root.finish(),
             {name: self._counts[name] for name in sorted(names)},
         )
@@ -288,7 +288,7 @@ class Body:
         body = blake3()
         for chunk in self.chunks():
             body.update(chunk)
-        return PREFIX + body.hexdigest()
+        return ID_PREFIX + body.hexdigest()
 
     def chunks(self, size: int = CHUNK) -> Iterator[bytes]:
         """Yield the bytes.

@@ -52,7 +52,6 @@ from satchel.crypto.keys import (
 )
 from satchel.crypto.log import Head, LeafProof, verify_audit_path
 from satchel.crypto.sealed_records import (
-    PREFIX,
     Sealed,
     decode_record,
     digest,
@@ -73,7 +72,7 @@ from satchel.model.records import (
     Semantic,
     Token,
 )
-from satchel.model.values import resolved
+from satchel.model.values import ID_PREFIX, resolved
 from satchel.runtime.scratch import ScratchMap
 
 _ADMISSION, _ADOPTED = "writer_added", "adopted"
@@ -607,7 +606,7 @@ class BodyContents:
             raw = self._redacted(model, identity, line, number)
         else:
             raw = hash_without_id(line, identity)
-            if identity != PREFIX + raw.hex():
+            if identity != ID_PREFIX + raw.hex():
                 raw = _raw(identity)
                 self._note(Outcome.TAMPERED, "the ID does not match the content", number, identity)
             if isinstance(model, Entry) and self.redactions.names(identity):

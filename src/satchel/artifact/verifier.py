@@ -34,7 +34,7 @@ from satchel.crypto.log import SignedHead, check_head, parse_head
 from satchel.crypto.sealed_records import Sealed, decode_record, has_valid_id
 from satchel.errors import LimitError, MalformedError, SatchelError, TargetError, UsageError
 from satchel.model.records import Bank, Config
-from satchel.model.values import now
+from satchel.model.values import ID_PREFIX, now
 from satchel.runtime.files import InputPath
 
 
@@ -431,7 +431,7 @@ class _ArtifactRun(VerificationRun):
         return True
 
     def _chain(self, lineage: Lineage, prefix: str) -> None:
-        matches = lineage.matching(prefix if prefix.startswith("blake3:") else f"blake3:{prefix}")
+        matches = lineage.matching(prefix if prefix.startswith(ID_PREFIX) else ID_PREFIX + prefix)
         if len(matches) != 1:
             raise UsageError(
                 "no entry has this ID"

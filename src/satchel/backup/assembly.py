@@ -24,7 +24,7 @@ from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.log import Frontier, Head, VerifiedTree, append_leaves, record_leaf, signed_head
 from satchel.crypto.redaction import is_redacted_form, open_redacted_form
-from satchel.crypto.sealed_records import PREFIX, Sealed, open_record, seal
+from satchel.crypto.sealed_records import Sealed, open_record, seal
 from satchel.errors import (
     EncryptionError,
     InputError,
@@ -40,7 +40,7 @@ from satchel.ledger.projection import FOLDED, Fold, LogFact
 from satchel.ledger.transaction import ERASABLE, finish_erasure
 from satchel.ledger.witness import Witness
 from satchel.model.records import Erasure, Model, Status
-from satchel.model.values import now
+from satchel.model.values import ID_PREFIX, now
 from satchel.ports.rows import Filter
 from satchel.ports.store import Commit, Store, StoredHead, verified_pieces
 from satchel.replication.copies import load_replica, own_row
@@ -118,7 +118,7 @@ def assemble(
     stored = head_of(part)
     if cut is not None and size < part.size:
         stored = _signed(part, store, frontier, counts, cut.writer)
-    elif PREFIX + frontier.root.hex() != part.root:
+    elif ID_PREFIX + frontier.root.hex() != part.root:
         raise VerificationError("the log of the backup does not match the signed head")
     with store.writing() as writing:
         side = dict[str, bytes | None]()
@@ -180,7 +180,7 @@ def _signed(
         bank=part.bank,
         epoch=authority.epoch,
         size=frontier.size,
-        root=PREFIX + frontier.root.hex(),
+        root=ID_PREFIX + frontier.root.hex(),
         counts=dict(sorted(counts.items())),
         at=now(),
         key=writer.did,
@@ -202,7 +202,7 @@ def _authority(part: BankBackup, store: Store, frontier: Frontier) -> Authority:
         if authority is None:
             raise VerificationError("the first record of the log is missing")
         return apply_configs(
-            authority, part.bank, configs, lambda size: PREFIX + tree.root_at(size).hex()
+            authority, part.bank, configs, lambda size: ID_PREFIX + tree.root_at(size).hex()
         )
 
 

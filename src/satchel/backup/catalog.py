@@ -52,7 +52,7 @@ from satchel.crypto.keys import SigningKey
 from satchel.errors import EncryptionError, LimitError, SatchelError, VerificationError
 from satchel.ledger.heads import require_logged
 from satchel.model.records import Erasure
-from satchel.model.values import Id, now
+from satchel.model.values import ID_PREFIX, Id, now
 from satchel.ports.rows import Filter
 from satchel.replication.copies import Replica
 
@@ -221,7 +221,7 @@ def _encrypted_list_name(bank: str, series: str, key: SigningKey) -> str:
 
 
 def _hex(bank: str) -> str:
-    return bank.removeprefix("blake3:")
+    return bank.removeprefix(ID_PREFIX)
 
 
 MOST_BACKUPS = 100_000

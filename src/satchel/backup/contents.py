@@ -44,7 +44,7 @@ from satchel.backup.manifests import (
 from satchel.backup.storage import MOST_BYTES, PIECE_BYTES, Digest, Packs, Ref
 from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.crypto.log import Frontier, Head, append_leaves, record_leaf
-from satchel.crypto.sealed_records import PREFIX, digest, has_valid_id, open_record, open_shape
+from satchel.crypto.sealed_records import digest, has_valid_id, open_record, open_shape
 from satchel.errors import (
     EncryptionError,
     InputError,
@@ -57,7 +57,7 @@ from satchel.files.memory_store import MemoryStore
 from satchel.files.paths import OWN
 from satchel.ledger.heads import require_logged, verified_head
 from satchel.model.records import Entry, Erasure, Redaction
-from satchel.model.values import resolved
+from satchel.model.values import ID_PREFIX, resolved
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import Reader, StoredHead, verified_pieces
 from satchel.replication.copies import Replica, redacted_in
@@ -171,7 +171,7 @@ def _reusable_segments(
     """Yield the segments of the last backup, and whether they are still valid."""
     if before is None or before.size > source.size:
         return
-    if PREFIX + source.tree.root_at(before.size).hex() != before.root:
+    if ID_PREFIX + source.tree.root_at(before.size).hex() != before.root:
         return  # restored from another history
     segments = before.index.segments
     short = _short(segments)
@@ -696,7 +696,7 @@ class _LogVerifier:
 
     def require(self, head: Head) -> None:
         """Require that the log matches the signed head."""
-        if PREFIX + self._frontier.root.hex() != head.root or self._counts != head.counts:
+        if ID_PREFIX + self._frontier.root.hex() != head.root or self._counts != head.counts:
             raise VerificationError("the log of the backup does not match the signed head")
         if self._empty - self._erased:
             identity = min(self._empty - self._erased)

@@ -32,7 +32,7 @@ from satchel.errors import (
     VerificationError,
     shown_address,
 )
-from satchel.model.values import now, read_time, resolved, tool_version
+from satchel.model.values import ID_PREFIX, now, read_time, resolved, tool_version
 from satchel.ports.operations import NoOptions, Option, Options, operation
 from satchel.receipts.archive import save_receipts, signer
 from satchel.receipts.receipt import (
@@ -495,7 +495,6 @@ def _check_destination(settings: Settings, destination: str, moment: datetime) -
 
 
 FORMAT = "satchel-backup"
-_PREFIX = "blake3:"
 
 
 def receipt_body(
@@ -533,7 +532,7 @@ def backup_end(backup: StoredBackup, part: BankBackup) -> TransferEnd:
     return TransferEnd(
         name=receipt_text(backup.id),
         format=FORMAT,
-        digest=_PREFIX + backup.digest,
+        digest=ID_PREFIX + backup.digest,
         bank=part.bank,
         size=part.size,
         root=part.root,

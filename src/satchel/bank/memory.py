@@ -24,6 +24,7 @@ from satchel.ledger.view import View
 from satchel.model.records import ENTRY_CLASSES, TIMES, Entry, Redaction, Status
 from satchel.model.text import memory_text
 from satchel.model.values import (
+    ID_PREFIX,
     Component,
     Json,
     JsonObject,
@@ -50,7 +51,7 @@ _TEXT = "text_of_"
 """Prefix of a field with the text of a time that a property returns as a datetime."""
 
 _SHOWN = 72
-_SHOWN_DIGITS = len("blake3:") + 8
+_SHOWN_DIGITS = len(ID_PREFIX) + 8
 _COMMON = frozenset(Entry.__struct_fields__)
 
 
@@ -505,11 +506,10 @@ def _is_retracted(view: View, logged: VerifiedRecord) -> bool:
     )
 
 
-_PREFIX = "blake3:"
 _LEAST_DIGITS, _ID_LENGTH = 6, 71
 _MOST_SHOWN = 5
 _LEAST_QUOTED = 3
-_ID_SHOWN = len("blake3:") + 12
+_ID_SHOWN = len(ID_PREFIX) + 12
 _ENTRIES = Filter(types=frozenset(component.value for component in Component))
 _ALL_ENTRIES = replace(_ENTRIES, retired=True)
 _DIGITS = frozenset("0123456789abcdef")
@@ -544,7 +544,7 @@ def find_record(
     elif (quoted := _quoted(view, reference, field, forgotten=forgotten)) is not None:
         return quoted
     else:
-        digits = reference.removeprefix(_PREFIX).lower()
+        digits = reference.removeprefix(ID_PREFIX).lower()
         if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
             raise UsageError(
                 f"not a memory ID: {_shown(reference)!r}",

@@ -33,7 +33,7 @@ from satchel.ledger.heads import missing_bank_error, read_bank_name
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.view import View
 from satchel.model.records import Bank
-from satchel.model.values import is_agent_name, is_id
+from satchel.model.values import ID_PREFIX, is_agent_name, is_id
 from satchel.ports.rows import Filter, bank_name_bytes
 from satchel.ports.store import Reader, Store
 
@@ -247,7 +247,6 @@ def set_members(settings: BankProfile) -> dict[str, Any]:
 SETTINGS = "settings"
 """Action of the config record with a bank's own settings."""
 
-_PREFIX = "blake3:"
 _CONFIGS = Filter(types=frozenset({"config"}))
 _ADMISSION = 1
 _LEAST_DIGITS = 6
@@ -390,8 +389,8 @@ def still_matches(bank: OpenBank, reference: str) -> bool:
             name = view.authority.name
     except (VerificationError, UnknownBankError):
         return False
-    digits = reference.removeprefix(_PREFIX)
-    is_id = len(digits) >= _LEAST_DIGITS and bank.id.startswith(_PREFIX + digits)
+    digits = reference.removeprefix(ID_PREFIX)
+    is_id = len(digits) >= _LEAST_DIGITS and bank.id.startswith(ID_PREFIX + digits)
     return name == bank.name and (reference == name or is_id)
 
 
@@ -407,8 +406,8 @@ def _held_bank(
         exists = bank_exists(reader, bank)
         if exists:
             name = name_of(reader, bank)
-    digits = (reference or bank).removeprefix(_PREFIX)
-    is_meant = len(digits) >= _LEAST_DIGITS and bank.startswith(_PREFIX + digits)
+    digits = (reference or bank).removeprefix(ID_PREFIX)
+    is_meant = len(digits) >= _LEAST_DIGITS and bank.startswith(ID_PREFIX + digits)
     if not exists or not (is_meant or reference == name):
         raise TokenError("the token is not for this bank", field="bank")
     ledger = bearer.unasked(open_ledger(settings, store, bank, writes=writes))
@@ -489,7 +488,7 @@ def _elsewhere(
 
 def _several(reader: Reader, banks: Sequence[str]) -> UsageError:
     """Return the error for a store with several banks and no default."""
-    names = [name_of(reader, bank) or bank[len(_PREFIX) :][:_SHOWN] for bank in banks]
+    names = [name_of(reader, bank) or bank[len(ID_PREFIX) :][:_SHOWN] for bank in banks]
     listed = ", ".join(sorted(names[:_MOST_NAMED]))
     more = ", ..." if len(names) > _MOST_NAMED else ""
     return UsageError(
@@ -507,11 +506,11 @@ def _require_unseen(settings: Settings, store: Store, reference: str) -> None:
     Raises:
         RolledBackError: If this machine has seen the bank.
     """
-    digits, witness = reference.removeprefix(_PREFIX), witness_of(settings)
+    digits, witness = reference.removeprefix(ID_PREFIX), witness_of(settings)
     if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
         return
     here = {seen.bank for seen in witness.seen_here()} | set(witness.banks_without_store())
-    for bank in witness.banks(_PREFIX + digits):
+    for bank in witness.banks(ID_PREFIX + digits):
         if bank not in here:
             continue  # a bank of another store
         last = witness.last(bank)
@@ -535,7 +534,7 @@ def find_bank(store: Store, reference: str) -> str:
     with store.reading() as reader:
         if bank_exists(reader, reference):
             return reference
-        digits = reference.removeprefix(_PREFIX)
+        digits = reference.removeprefix(ID_PREFIX)
         matches = find_by_name(reader, reference)
         if not matches and len(digits) >= _LEAST_DIGITS:
             matches = find_by_prefix(reader, digits)
@@ -567,7 +566,7 @@ def is_partial_copy(reader: Reader, bank: str) -> bool:
 
 def find_by_prefix(reader: Reader, digits: str) -> list[str]:
     """Return the IDs of the banks whose hash starts with digits, sorted."""
-    return reader.banks(_PREFIX + digits) if _DIGITS.issuperset(digits) else []
+    return reader.banks(ID_PREFIX + digits) if _DIGITS.issuperset(digits) else []
 
 
 def banks_called(store: Store, name: str) -> list[str]:

@@ -47,7 +47,7 @@ from satchel.errors import LimitError, MalformedError, SigningKeyError, UsageErr
 from satchel.ledger.authority import token_revocation_record
 from satchel.ledger.view import View
 from satchel.model.records import Token
-from satchel.model.values import Component, is_whole_id, now, read_time
+from satchel.model.values import ID_PREFIX, Component, is_whole_id, now, read_time
 from satchel.ports.operations import operation, path_text, texts
 from satchel.ports.rows import Filter
 from satchel.runtime.files import PRIVATE_FILE, atomic_write
@@ -307,7 +307,7 @@ def _write_token(chain: Chain, options: GrantOptions) -> TokenChain:
 
 
 _TOKENS = Filter(types=frozenset({"token"}))
-_LEAST_DIGITS, _PREFIX = 6, "blake3:"
+_LEAST_DIGITS = 6
 
 
 class TokenList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -480,14 +480,16 @@ def _resolve_token(view: View, reference: str) -> str:
     """Return the ID of a token by ID, ID prefix, file or JSON."""
     if is_whole_id(reference):
         return reference
-    digits = reference.removeprefix(_PREFIX)
+    digits = reference.removeprefix(ID_PREFIX)
     if len(digits) >= _LEAST_DIGITS:
-        matches = [token.id for token, _ in _issued(view) if token.id.startswith(_PREFIX + digits)]
+        matches = [
+            token.id for token, _ in _issued(view) if token.id.startswith(ID_PREFIX + digits)
+        ]
         if len(matches) == 1:
             return matches[0]
         if matches:
             raise UsageError(f"several tokens start with {reference!r}", field="token")
-    is_file = not reference.startswith(_PREFIX) and Path(reference).is_file()
+    is_file = not reference.startswith(ID_PREFIX) and Path(reference).is_file()
     if not reference.lstrip().startswith("{") and not is_file:
         raise UsageError(
             "no token of this bank has this ID, and no such file exists",

@@ -8,12 +8,13 @@ from satchel.cli._console import count, line, message, state, wrapped
 from satchel.cli._operations import command
 from satchel.cli._tree import Group
 from satchel.files.catch_up import is_behind
+from satchel.model.values import ID_PREFIX
 from satchel.recall import search as actions
 from satchel.recall.query import SearchPlan
 from satchel.recall.search import RecallOptions, recall_in
 from satchel.recall.vector_updates import open_bank_for_query
 
-_SHOWN_DIGITS = len("blake3:") + 8
+_SHOWN_DIGITS = len(ID_PREFIX) + 8
 _SHOWN_TEXT = 2000
 
 

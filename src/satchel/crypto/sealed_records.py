@@ -48,12 +48,17 @@ from satchel.model.records import (
     PlainSemantic,
     Semantic,
 )
-from satchel.model.values import Component, are_canonical_times, is_hex, now, resolved
+from satchel.model.values import (
+    ENTRY_TYPES,
+    ID_PREFIX,
+    Component,
+    are_canonical_times,
+    is_hex,
+    now,
+    resolved,
+)
 
 _T = TypeVar("_T")
-
-PREFIX = "blake3:"
-"""Prefix of every content address."""
 
 _decode_plain = msgspec.json.Decoder(resolved(AnyRecord), float_hook=plain_float).decode
 # Members that are numbers in the model; a hook sees only those in free JSON.
@@ -66,7 +71,7 @@ _numbers_of = {
 
 def digest(data: bytes) -> str:
     """Return ``blake3:`` and 64 hex digits of BLAKE3-256."""
-    return PREFIX + blake3(data).hexdigest()
+    return ID_PREFIX + blake3(data).hexdigest()
 
 
 class Sealed:
@@ -195,7 +200,7 @@ def _object(line: bytes) -> dict[str, Any]:
 
 def has_valid_id(record: Sealed) -> bool:
     """Return whether a record's ID is the hash of its other members."""
-    return record.id == PREFIX + hash_without_id(record.body, record.id).hex()
+    return record.id == ID_PREFIX + hash_without_id(record.body, record.id).hex()
 
 
 def hash_without_id(line: bytes, identity: str) -> bytes:
@@ -251,7 +256,7 @@ def shape_problem(error: msgspec.ValidationError) -> tuple[str, str | None]:
 _decode_typed = msgspec.json.Decoder(resolved(AnyRecord)).decode
 
 # As long as an ID, and not a possible text in a record.
-STAND_IN = PREFIX + os.urandom(32).hex()
+STAND_IN = ID_PREFIX + os.urandom(32).hex()
 STAND_IN_MEMBER = b'"id":"%b",' % STAND_IN.encode()
 _NONCE_DIGITS = 32
 ENTRY_TAGS: dict[type[Model], str] = {cls: name.value for name, cls in ENTRY_CLASSES.items()}
@@ -412,7 +417,6 @@ _ID = b'"id":"blake3:'
 _ID_LENGTH = len(_ID) + 64 + len(b'",')
 
 
-_COMPONENTS = frozenset(map(str, Component))
 _LEAST = 8
 """Entries of a component from which processing them together is faster."""
 
@@ -522,7 +526,7 @@ def open_many(
     results: list[tuple[Sealed, Model] | None] = [None] * len(records)
     by_type = dict[str, list[int]]()
     for position, record in enumerate(records):
-        if record.type in _COMPONENTS:
+        if record.type in ENTRY_TYPES:
             by_type.setdefault(record.type, []).append(position)
     for component, places in by_type.items():
         lines = [records[position].body for position in places]
@@ -531,7 +535,7 @@ def open_many(
         for model, raw, at in verify_entries(
             component, lines, b"\n".join([*lines, b""]), limits
         ).proved:
-            record = Sealed(PREFIX + raw.hex(), component, lines[at])
+            record = Sealed(ID_PREFIX + raw.hex(), component, lines[at])
             results[places[at]] = (record, model)
     return [
         one or open_record(record.body, limits=limits)
@@ -571,7 +575,7 @@ def _hash_of_the_rest(line: bytes) -> bytes:
 
 def _have_own_ids(models: Sequence[Entry], hashes: list[bytes]) -> bool:
     """Return whether each ID is its hash; all have one length, so the texts can be joined."""
-    expected = PREFIX + b"".join(hashes).hex("\n", 32).replace("\n", "\n" + PREFIX)
+    expected = ID_PREFIX + b"".join(hashes).hex("\n", 32).replace("\n", "\n" + ID_PREFIX)
     return None not in (ids := list(map(_id_of, models))) and "\n".join(ids) == expected
 
 
@@ -587,7 +591,7 @@ def have_no_free_json(models: Sequence[Entry], batch: bytes) -> bool:
 def _is_valid(model: Entry, raw: bytes, line: bytes, limits: Limits, *, ordinary: bool) -> bool:
     """Return whether one entry is valid."""
     return (
-        model.id == PREFIX + raw.hex()
+        model.id == ID_PREFIX + raw.hex()
         and model.nonce is not None
         and (
             have_no_free_json([model], line)
@@ -730,7 +734,7 @@ def _sealed(
     parts, hashed = text.split(_STAND_IN), text.replace(STAND_IN_MEMBER, b"").split(b"\n")
     if len(parts) != len(entries) + 1:
         return nothing
-    ids = [PREFIX + blake3(line).hexdigest() for line in hashed[:-1]]
+    ids = [ID_PREFIX + blake3(line).hexdigest() for line in hashed[:-1]]
     batch = b"".join(chain(*zip(parts, map(str.encode, ids), strict=False), parts[-1:]))
     lines = batch.split(b"\n")[:-1]
     alike: dict[int, Entry]

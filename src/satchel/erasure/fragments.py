@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, cast
 from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.encryption import HEAD_BYTES, Unlocker, decrypt, is_encrypted
 from satchel.errors import LimitError, MalformedError, SatchelError
-from satchel.model.values import is_canonical_time, is_hex
+from satchel.model.values import ID_PREFIX, is_canonical_time, is_hex
 from satchel.ports.store import Extent
 from satchel.runtime.scratch import CHUNK
 
@@ -35,7 +35,7 @@ _MOST_OF_TEXT = 32
 _WORD, _STEP = 8, 4
 _BLOCK = 1 << 20
 _OWN = frozenset({"id", "nonce", "type", "parent_ids", "source_event_ids", "at", "path"})
-_REFERENCE, _DIGEST = "blake3:", 32
+_DIGEST = 32
 
 
 class Fragments:
@@ -142,7 +142,7 @@ def spoken(value: Any) -> Iterator[str]:
     Times and digests are omitted, and paths, which the audit of memory files retains.
     """
     if isinstance(value, str):
-        if not (value.startswith(_REFERENCE) or is_canonical_time(value) or _is_digest(value)):
+        if not (value.startswith(ID_PREFIX) or is_canonical_time(value) or _is_digest(value)):
             yield value
     elif isinstance(value, list):
         for part in value:

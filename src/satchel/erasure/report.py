@@ -30,7 +30,7 @@ from satchel.errors import UsageError
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Erasure, Model, Source, Status
-from satchel.model.values import now
+from satchel.model.values import ID_PREFIX, now
 from satchel.ports.operations import Option, operation, texts
 from satchel.ports.rows import PENDING, Filter
 from satchel.stores.text_search import Mentions
@@ -461,7 +461,7 @@ class _PersonMatches:
         )
 
     def _includes(self, identity: str) -> bool:
-        if not identity.startswith("blake3:"):
+        if not identity.startswith(ID_PREFIX):
             return False
         try:
             key = _short(identity)
@@ -500,7 +500,7 @@ def _ends(view: View, model: Model) -> dict[str, str]:
     if not isinstance(model, Edge):
         return {}
     ends = {"source": model.source, "target": model.target}
-    records = view.get([end for end in ends.values() if end.startswith("blake3:")])
+    records = view.get([end for end in ends.values() if end.startswith(ID_PREFIX)])
     return {
         name: text[:_SHORT]
         for name, end in ends.items()

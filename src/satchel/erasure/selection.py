@@ -12,7 +12,7 @@ from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.transaction import ERASABLE
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Entry, FileVersion, Model, Semantic, SessionEvent, Source
-from satchel.model.values import is_id
+from satchel.model.values import ID_PREFIX, is_id
 from satchel.ports import absent_options
 from satchel.ports.operations import Absent, Option, Options, PathText
 from satchel.runtime.scratch import Scratch
@@ -20,7 +20,6 @@ from satchel.screening.redaction import KINDS
 
 _LEAST_DIGITS, _MOST_SHOWN = 6, 5
 _DIGITS = frozenset("0123456789abcdef")
-_PREFIX = "blake3:"
 
 
 def _member(path: str) -> Callable[[VerifiedRecord], Iterable[Any]]:
@@ -139,16 +138,16 @@ class EraseSelection:
         identity = self._sources[batch]
         imports = self._imports or ()
         return identity is not None and any(
-            identity.removeprefix(_PREFIX).startswith(prefix.removeprefix(_PREFIX))
+            identity.removeprefix(ID_PREFIX).startswith(prefix.removeprefix(ID_PREFIX))
             for prefix in imports
         )
 
 
 def _named(view: View, name: str) -> str:
     """Return the full ID for an ID or prefix, also of erased records."""
-    digits = name.removeprefix(_PREFIX).lower()
-    if is_id(_PREFIX + digits):
-        ids = [_PREFIX + digits]
+    digits = name.removeprefix(ID_PREFIX).lower()
+    if is_id(ID_PREFIX + digits):
+        ids = [ID_PREFIX + digits]
     elif len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
         raise UsageError(
             f"not a record ID: {name[:80]!r}",
@@ -182,7 +181,6 @@ def _named(view: View, name: str) -> str:
 
 _TOGETHER = 1_000
 _DERIVES = "derives_from"
-_REFERENCE = "blake3:"
 
 
 class EraseReason(StrEnum):
@@ -321,7 +319,7 @@ def _links(model: Model, identity: str) -> Iterator[tuple[str, str, EraseReason]
 
 
 def _records(ends: Sequence[str | None]) -> list[str]:
-    return [end for end in ends if end is not None and end.startswith(_REFERENCE)]
+    return [end for end in ends if end is not None and end.startswith(ID_PREFIX)]
 
 
 _MOST_IDS = 10_000

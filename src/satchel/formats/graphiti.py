@@ -68,7 +68,7 @@ from satchel.formats._graphiti import (
 from satchel.formats._json import as_json, json_members, reader_of
 from satchel.formats._row_lists import sole_container
 from satchel.model.records import Edge, Entry, Episodic, GraphNode, Model, Semantic
-from satchel.model.values import Component, Origin, now, read_time, resolved
+from satchel.model.values import ID_PREFIX, Component, Origin, now, read_time, resolved
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet, Report
 from satchel.runtime.scratch import ScratchMap, Spool, SpoolStreams
@@ -427,7 +427,7 @@ class GraphitiWriter:
         """Return the ID of a row: that of its source, or one from its record."""
         if known and self._used.add(known.encode()):
             return known
-        raw = bytes.fromhex(record_id.removeprefix("blake3:"))
+        raw = bytes.fromhex(record_id.removeprefix(ID_PREFIX))
         identity = str(UUID(bytes=raw[:16], version=5))
         self._used.add(identity.encode())
         return identity

@@ -22,6 +22,7 @@ from satchel.formats._json import as_json, differences, json_members, parse_rows
 from satchel.formats._row_lists import sole_container
 from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import (
+    ID_PREFIX,
     Component,
     Origin,
     Scope,
@@ -132,7 +133,7 @@ def row_of(record: Sealed, entry: Entry) -> Row:
         row[_VECTOR] = held.get(_VECTOR) if held.get(_OF) == text_mark(entry.text or "") else None
     if is_ours and origin is not None:
         return row if origin.id is None else {"id": origin.id, **row}
-    raw = bytes.fromhex(record.id.removeprefix("blake3:"))[:16]
+    raw = bytes.fromhex(record.id.removeprefix(ID_PREFIX))[:16]
     return {"id": f"{PASSAGE}-{UUID(bytes=raw, version=5)}", **row}
 
 

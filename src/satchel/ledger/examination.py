@@ -22,12 +22,13 @@ from satchel.crypto.log import (
     record_leaf,
 )
 from satchel.crypto.redaction import open_redacted_form
-from satchel.crypto.sealed_records import PREFIX, Sealed, digest, open_record
+from satchel.crypto.sealed_records import Sealed, digest, open_record
 from satchel.errors import InputError, SatchelError, StoreError, UnknownBankError, VerificationError
 from satchel.ledger.heads import node_fetcher, verified_head
 from satchel.ledger.projection import FOLDED, Fold, LogFact
 from satchel.ledger.proofs import VerifiedRows
 from satchel.model.records import Model
+from satchel.model.values import ID_PREFIX
 from satchel.ports.links import LoggedLink
 from satchel.ports.rows import Row, derive_row
 from satchel.ports.store import BLOCK_BITS, Reader, Store, verified_pieces
@@ -237,7 +238,7 @@ class _Log:
     def finish(self) -> Fold | None:
         """Return the state of the log, if all records that define it are intact."""
         examination, head = self._found, self._head
-        if self._whole and PREFIX + self._again.root.hex() == head.root:
+        if self._whole and ID_PREFIX + self._again.root.hex() == head.root:
             # All leaves are right, so a node that fails to prove one is wrong.
             examination.remove_findings(Flaw.LEAF)
             if self._wrong_nodes:
@@ -359,7 +360,7 @@ def audit(reader: Reader, view: VerifiedRows, progress: Progress | None = None) 
         links += {LoggedLink(row.seq, link) for row in rows for link in row.links}
         if progress is not None:
             progress(places.stop, size)
-    if PREFIX + frontier.root.hex() != view.head.root:
+    if ID_PREFIX + frontier.root.hex() != view.head.root:
         raise VerificationError("the records are not the signed ones", hint=_HINT)
     if sorted(reader.every_link(bank)) != sorted(links):
         raise VerificationError("the link index does not match the records", hint=_HINT)

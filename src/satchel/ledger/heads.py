@@ -19,7 +19,7 @@ from satchel.crypto.log import (
     record_leaf,
 )
 from satchel.crypto.redaction import open_redacted_form
-from satchel.crypto.sealed_records import PREFIX, Sealed, open_record
+from satchel.crypto.sealed_records import Sealed, open_record
 from satchel.errors import (
     AdoptedError,
     ForkedError,
@@ -41,6 +41,7 @@ from satchel.ledger.authority import (
 from satchel.ledger.projection import FOLDED, Fold, FoldCache, KnownFold, LogFact
 from satchel.ledger.witness_file import AcceptedRollback
 from satchel.model.records import Model
+from satchel.model.values import ID_PREFIX
 from satchel.ports.rows import Filter, Row
 from satchel.ports.store import Reader, StoredHead
 
@@ -151,7 +152,7 @@ def require_continues(
 
 def contains(tree: VerifiedTree, seen: Head) -> bool:
     """Return whether a log starts with a seen head."""
-    return seen.size <= tree.size and PREFIX + tree.root_at(seen.size).hex() == seen.root
+    return seen.size <= tree.size and ID_PREFIX + tree.root_at(seen.size).hex() == seen.root
 
 
 def _abandoning_decision(
@@ -313,7 +314,7 @@ def verified_head(bank: str, stored: StoredHead) -> tuple[Head, Frontier]:
         frontier = Frontier(head.size, peaks)
     except ValueError:
         raise VerificationError("the head does not match its tree", hint=_DOCTOR) from None
-    if PREFIX + frontier.root.hex() != head.root or len(stored.peaks) % _HASH:
+    if ID_PREFIX + frontier.root.hex() != head.root or len(stored.peaks) % _HASH:
         raise VerificationError("the head does not match its tree", hint=_DOCTOR)
     return head, frontier
 
@@ -461,7 +462,7 @@ def _founded(reader: Reader, bank: str, tree: VerifiedTree) -> Authority:
 
 
 def _root_at(tree: VerifiedTree, size: int) -> str:
-    return PREFIX + tree.root_at(size).hex()
+    return ID_PREFIX + tree.root_at(size).hex()
 
 
 def _read_facts(

@@ -19,7 +19,7 @@ from satchel.crypto.log import (
     signed_head,
 )
 from satchel.crypto.redaction import is_redacted_form
-from satchel.crypto.sealed_records import PREFIX, Sealed, seal
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import ChangedError, ReadOnlyStoreError, SatchelError, StoreDamagedError
 from satchel.ledger.authority import Authority, admission_record, apply_configs, founding_authority
 from satchel.ledger.columns import VerifiedColumns
@@ -38,7 +38,6 @@ from satchel.ledger.heads import (
 )
 from satchel.ledger.projection import FOLDED, Fold, FoldCache, LogFact, Precondition
 from satchel.ledger.transaction import (
-    ENTRY_TYPES,
     LogTransaction,
     PendingRecord,
     StoredDigest,
@@ -60,7 +59,7 @@ from satchel.ledger.view import View
 from satchel.ledger.witness import Witness
 from satchel.ledger.witness_file import AcceptedRollback, WitnessedHead
 from satchel.model.records import Bank
-from satchel.model.values import now
+from satchel.model.values import ENTRY_TYPES, ID_PREFIX, now
 from satchel.ports.rows import VISIBLE, Row
 from satchel.ports.store import ColumnChange, Commit, RangeChange, Reader, Store, StoredHead, Writer
 from satchel.runtime.processes import in_child
@@ -419,7 +418,7 @@ class Ledger:
             bank=self.bank,
             epoch=authority.epoch,
             size=frontier.size,
-            root=PREFIX + frontier.root.hex(),
+            root=ID_PREFIX + frontier.root.hex(),
             counts=counts,
             at=at,
             key=writer.did,

@@ -26,10 +26,10 @@ import msgspec
 from blake3 import blake3
 
 from satchel.crypto.log import Head, VerifiedTree
-from satchel.crypto.sealed_records import PREFIX, Sealed
+from satchel.crypto.sealed_records import Sealed
 from satchel.errors import SatchelError, VerificationError
 from satchel.model.records import Erasure, Model, Receipt, Redaction, Source, Status
-from satchel.model.values import resolved
+from satchel.model.values import ID_PREFIX, resolved
 from satchel.ports.rows import HOLDS, PENDING, RETIRING, Row, RowState
 from satchel.ports.store import RangeChange, RetiredFilter
 from satchel.runtime.files import PRIVATE_FILE, atomic_write
@@ -727,7 +727,7 @@ class _CachedFold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _root_at(tree: VerifiedTree, size: int) -> str:
-    return PREFIX + tree.root_at(size).hex()
+    return ID_PREFIX + tree.root_at(size).hex()
 
 
 def _speaking(counts: dict[str, int]) -> int:

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace as row_replace
 
 from satchel.crypto.log import VerifiedTree
-from satchel.crypto.sealed_records import PREFIX, Sealed, hash_without_id
+from satchel.crypto.sealed_records import Sealed, hash_without_id
 from satchel.errors import StoreError, VerificationError
 from satchel.ledger.columns import COUNTED, VerifiedColumns, columns_of, require_standing
 from satchel.ledger.heads import (
@@ -23,6 +23,7 @@ from satchel.ledger.heads import (
 )
 from satchel.ledger.projection import Likely, VerifiedRecord, column_mismatch
 from satchel.model.records import Model
+from satchel.model.values import ID_PREFIX
 from satchel.ports.links import Kinds, LinkView, LoggedLink
 from satchel.ports.rows import PENDING, Filter, RecordLink, Row, derive_row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, Reader
@@ -411,7 +412,7 @@ def is_unlikely(row: Row, likely: Likely) -> bool:
     """Return whether a row can be skipped: its bytes have its ID and do not match."""
     if row.body is None or likely(row.body):
         return False
-    return row.id == PREFIX + hash_without_id(row.body, row.id).hex()
+    return row.id == ID_PREFIX + hash_without_id(row.body, row.id).hex()
 
 
 def _link_mismatch(position: int) -> VerificationError:

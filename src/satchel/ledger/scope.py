@@ -19,7 +19,7 @@ from satchel.ledger.ledger import Clock, Ledger
 from satchel.ledger.projection import LogImport, Precondition, StatusEvent, VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Bank, Config, Edge, Entry, Model, Redaction, Status, Token
-from satchel.model.values import Component, Origin, TrustClass, is_id, now
+from satchel.model.values import ENTRY_TYPES, Component, Origin, TrustClass, is_id, now
 from satchel.ports.links import Kinds, LoggedLink
 from satchel.ports.rows import Filter, Row, slot_of
 from satchel.ports.vectors import Generation, VectorValues
@@ -424,7 +424,7 @@ class _AppendVerification:
 
 
 def _types_of(chain: Chain) -> frozenset[str] | None:
-    types = frozenset(map(str, Component))
+    types = ENTRY_TYPES
     for token in chain.tokens:
         for clause in token.payload.scope:
             if isinstance(clause, Components):

@@ -35,7 +35,7 @@ from satchel.ledger.projection import (
     Precondition,
 )
 from satchel.model.records import Erasure, Model, Receipt, Redaction, SessionEvent, Status
-from satchel.model.values import Component
+from satchel.model.values import ENTRY_TYPES, Component
 from satchel.ports.rows import PENDING, VISIBLE, Filter, Row, derive_row, unplaced_row
 from satchel.ports.store import DigestReader, Reader, RowsDigest, Store, Writer
 from satchel.ports.vectors import sketch_prefix
@@ -256,8 +256,6 @@ def _parts(start: int, end: int) -> Iterator[range]:
 
 
 _NEVER_LOGGED = frozenset({"embedding", "blob"})
-
-ENTRY_TYPES = frozenset(map(str, Component))
 
 
 class PendingRecord(NamedTuple):

@@ -7,7 +7,6 @@ from itertools import islice
 from typing import TypeVar
 
 from satchel.crypto.log import LeafProof, verify_audit_path
-from satchel.crypto.sealed_records import PREFIX
 from satchel.errors import UsageError, VerificationError
 from satchel.ledger.heads import require_leaves
 from satchel.ledger.projection import (
@@ -20,6 +19,7 @@ from satchel.ledger.projection import (
     column_mismatch,
 )
 from satchel.ledger.proofs import VerifiedRows, is_unlikely
+from satchel.model.values import ID_PREFIX
 from satchel.ports.rows import Filter, Row, SessionLookup
 from satchel.ports.store import UnfilteredSearch, verified_pieces
 from satchel.ports.vectors import Generation, VectorValues
@@ -61,7 +61,7 @@ class View(VerifiedRows):
         self.require_columns("id")
         records = self.get(self._reader.ids(self._bank, digits, limit=limit))
         for identity, logged in records.items():
-            if not identity.startswith(PREFIX + digits):
+            if not identity.startswith(ID_PREFIX + digits):
                 raise column_mismatch(logged.row)
         return list(records.values())
 
@@ -482,7 +482,7 @@ class View(VerifiedRows):
         rows = self._reader.get(self._bank, ids)
         require_leaves(self._tree, self._bank, rows)
         paths = self._tree.paths([row.seq for row in rows])
-        root, result = bytes.fromhex(self.head.root.removeprefix(PREFIX)), dict[str, LeafProof]()
+        root, result = bytes.fromhex(self.head.root.removeprefix(ID_PREFIX)), dict[str, LeafProof]()
         for row in rows:
             path = [node.hex() for node in paths[row.seq]]
             proof = LeafProof(id=row.id, seq=row.seq, type=row.type, at=row.at, path=path)

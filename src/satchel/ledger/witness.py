@@ -38,6 +38,7 @@ from satchel.ledger.witness_file import (
     write_errors,
     write_removed,
 )
+from satchel.model.values import ID_PREFIX
 from satchel.runtime.files import (
     PRIVATE_FILE,
     Stamp,
@@ -54,7 +55,6 @@ from satchel.runtime.private_files import (
 )
 
 _STORES_FILE = re.compile(r"([0-9a-f]{64})-([0-9a-f]{16})")
-_PREFIX = "blake3:"
 _DIGITS = 16
 _MOST_BYTES = 1 << 16
 
@@ -89,12 +89,12 @@ def sightings(folder: Path) -> Iterator[Sighting]:
         for file in sorted(folder.iterdir()):
             found = _STORES_FILE.fullmatch(file.name)
             if found is not None:
-                yield Sighting(_PREFIX + found[1], found[2], file)
+                yield Sighting(ID_PREFIX + found[1], found[2], file)
 
 
 def note_sighting(folder: Path, bank: str, name: str | None) -> None:
     """Note that a bank is in a store, and its name; nothing happens if it cannot be written."""
-    digits = bank.removeprefix(_PREFIX)
+    digits = bank.removeprefix(ID_PREFIX)
     path = folder / f"{digits}-{name_hash(name)}"
     if path.exists():
         return

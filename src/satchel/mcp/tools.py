@@ -31,6 +31,7 @@ from satchel.bank.operations import (
 )
 from satchel.errors import SatchelError
 from satchel.mcp.principal import ToolCaller, current_caller
+from satchel.model.values import ID_PREFIX
 from satchel.ports.operations import Field, Operation, declared, texts
 from satchel.recall.search import RecallOptions, recall_in
 
@@ -133,7 +134,6 @@ def _parameter(field: Field) -> inspect.Parameter:
     )
 
 
-_PREFIX = "blake3:"
 _SHORT = 12
 _MOST_WITHHELD = 100
 
@@ -216,7 +216,7 @@ def fork_result(fork: "ForkResult") -> CallToolResult:
 
 
 def _short(identity: str) -> str:
-    return identity.removeprefix(_PREFIX)[:_SHORT]
+    return identity.removeprefix(ID_PREFIX)[:_SHORT]
 
 
 def _result(text: str, values: dict[str, Any]) -> CallToolResult:

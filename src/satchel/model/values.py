@@ -187,6 +187,10 @@ class Component(StrEnum):
     WORKING = "working"
 
 
+ENTRY_TYPES = frozenset(map(str, Component))
+"""The values of ``type`` that are entries."""
+
+
 class TrustClass(StrEnum):
     """The claimed author of an entry."""
 
@@ -248,12 +252,15 @@ class Origin(Part, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The claimed author; the effective class is the lower of this and the source's."""
 
 
-_ID_SIGNS = len("blake3:") + 64
+ID_PREFIX = "blake3:"
+"""Prefix of every content address."""
+
+_ID_SIGNS = len(ID_PREFIX) + 64
 
 
 def is_id(text: str) -> bool:
     """Return whether a text is a content address."""
-    return text.startswith("blake3:") and is_hex(text[7:])
+    return text.startswith(ID_PREFIX) and is_hex(text[7:])
 
 
 def is_whole_id(text: str) -> bool:

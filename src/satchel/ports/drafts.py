@@ -21,7 +21,7 @@ from satchel.crypto.canonical import Limits, encode_sorted
 from satchel.crypto.sealed_records import Nonces, Sealed, random_nonce, seal, seal_many
 from satchel.errors import InputError, MalformedError
 from satchel.model.records import Edge, Entry, Model, SessionEvent
-from satchel.model.values import Origin, Scope, is_id
+from satchel.model.values import ID_PREFIX, Origin, Scope, is_id
 from satchel.ports.format import Format, Place, ReadContext
 from satchel.ports.vectors import text_mark
 from satchel.runtime.scratch import ScratchMap
@@ -120,9 +120,6 @@ def _with(origin: Origin, kept: dict[str, Any]) -> Origin:
     return msgspec.structs.replace(origin, as_written=kept)
 
 
-_PREFIX = "blake3:"
-
-
 def placeholder(record_type: str, scope: Scope | None, origin: Origin) -> str:
     """Return the placeholder for the ID of a record.
 
@@ -133,7 +130,7 @@ def placeholder(record_type: str, scope: Scope | None, origin: Origin) -> str:
     """
     owner = None if scope is None else [scope.user, scope.agent, scope.run, scope.app]
     parts = ["placeholder", record_type, origin.provider, origin.source, owner, origin.id]
-    return _PREFIX + blake3(encode_sorted(parts)).hexdigest()
+    return ID_PREFIX + blake3(encode_sorted(parts)).hexdigest()
 
 
 def placeholder_of(item: Any) -> str | None:
@@ -186,7 +183,7 @@ class PlaceholderIds:
 
     def _id(self, name: str) -> str | None:
         found = self._ids.get(_raw(name))
-        return None if found is None else _PREFIX + found.hex()
+        return None if found is None else ID_PREFIX + found.hex()
 
 
 def names_others(item: Any) -> bool:
@@ -230,7 +227,7 @@ def _pointers_with(state: dict[str, Any], replacement: Callable[[str], str]) -> 
 
 
 def _raw(name: str) -> bytes:
-    return bytes.fromhex(name.removeprefix(_PREFIX))
+    return bytes.fromhex(name.removeprefix(ID_PREFIX))
 
 
 class RestoredRecord(Sealed):

@@ -16,8 +16,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from blake3 import blake3
 
-from satchel.crypto.sealed_records import PREFIX
 from satchel.errors import VerificationError
+from satchel.model.values import ID_PREFIX
 from satchel.ports.links import LoggedLink
 from satchel.ports.rows import Filter, Row
 from satchel.ports.vectors import Vectors, VectorsWriter
@@ -42,7 +42,7 @@ class BlobPieces:
     @property
     def digest(self) -> str:
         """``blake3:`` and the hash of the bytes so far."""
-        return PREFIX + self._hasher.hexdigest()
+        return ID_PREFIX + self._hasher.hexdigest()
 
     def __iter__(self) -> Iterator[bytes]:
         held = bytearray()
@@ -122,7 +122,7 @@ def verified_pieces(pieces: Iterable[bytes], digest: str) -> Iterator[bytes]:
             yield held
         hasher.update(piece)
         held = piece
-    if PREFIX + hasher.hexdigest() != digest:
+    if ID_PREFIX + hasher.hexdigest() != digest:
         raise VerificationError(
             f"the blob {digest} does not match its digest",
             hint="The store was changed by another program. Store it again from its source.",

@@ -18,7 +18,7 @@ from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Entry, Episodic, FileVersion, Model, Semantic
 from satchel.model.text import PER_MEMORY, estimated_tokens, memory_text
-from satchel.model.values import Component, TrustClass, is_id
+from satchel.model.values import ENTRY_TYPES, TrustClass, is_id
 from satchel.model.values import now as present
 from satchel.ports.inference import Reranker
 from satchel.ports.links import LoggedLink
@@ -50,7 +50,6 @@ from satchel.stores.text_search import Term, relevance, terms_of, tokens_of
 NEAREST = 100
 """Minimum number of memories that meaning nominates."""
 
-_MEMORIES = frozenset(map(str, Component))
 _FEW_LEFT = 30
 _NEXT_NEAREST = 1000
 _HOPPED_FROM = 5
@@ -149,7 +148,7 @@ class Pool:
         excluded = [row for position, row in nominal.items() if position not in rows]
         self._view.require_excluded(excluded)
         if memories:
-            others = sorted(row.seq for row in excluded if row.type not in _MEMORIES)
+            others = sorted(row.seq for row in excluded if row.type not in ENTRY_TYPES)
             self._view.verified_columns(others)
         return rows
 

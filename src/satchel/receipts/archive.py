@@ -21,7 +21,7 @@ from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, has_valid_id
 from satchel.errors import SatchelError, ShortInputError, UnknownReceiptError, UsageError
-from satchel.model.values import JsonObject, now
+from satchel.model.values import ID_PREFIX, JsonObject, now
 from satchel.ports.format import ReadContext
 from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import Filter
@@ -243,7 +243,7 @@ def find_receipt(settings: Settings, reference: str) -> StoredReceipt:
         UnknownReceiptError: If there is none, or several match.
     """
     require_owner(settings, "receipts")
-    digits = reference.removeprefix("blake3:")
+    digits = reference.removeprefix(ID_PREFIX)
     matches = dict[str, tuple[Sealed, ReceiptBody | None]]()
     if len(digits) >= _LEAST_DIGITS:
         for record, account in (*_stored_receipts(settings), *_logged_receipts(settings, digits)):

@@ -24,7 +24,7 @@ from satchel.crypto.sealed_records import Sealed, decode_record, open_shape, sea
 from satchel.errors import InputError, LimitError, MalformedError
 from satchel.model.records import Count, Entry, Model, Receipt
 from satchel.model.text import estimated_tokens
-from satchel.model.values import Component, Origin, resolved
+from satchel.model.values import ENTRY_TYPES, Origin, resolved
 from satchel.ports.drafts import OF_ROWS, is_empty
 from satchel.ports.format import Format, SelectiveFormat, WriteContext
 from satchel.ports.record_set import RecordSet, Report
@@ -594,9 +594,6 @@ def by_type(records: RecordSet, types: Iterable[str] | None = None) -> dict[str,
     }
 
 
-_ENTRIES = frozenset(map(str, Component))
-
-
 class _TextMembers(msgspec.Struct, gc=False):
     text: str | None = None
     subject: str | None = None
@@ -633,7 +630,7 @@ class RecordCounter:
         for record_type, body in lines:
             self.types[record_type] += 1
             self.size += len(body)
-            if self._texts and record_type in _ENTRIES:
+            if self._texts and record_type in ENTRY_TYPES:
                 self._add_text(body)
 
     @contextmanager

@@ -14,7 +14,7 @@ from satchel.bank.open_bank import OpenBank
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Entry
-from satchel.model.values import TrustClass
+from satchel.model.values import ID_PREFIX, TrustClass
 from satchel.ports.inference import Tokenizer
 from satchel.recall.engine import recall
 from satchel.recall.models import query_embedders, reranker_of
@@ -34,7 +34,6 @@ from satchel.rehydrate.relevance import RankedMemory
 from satchel.rehydrate.request import RehydrateContext, Relevance, WithheldMemory
 from satchel.screening.injection import Enforce, InjectionVerdict, judge_memory
 
-_PREFIX = "blake3:"
 _DIGITS = (8, 12, 16, 64)
 """Lengths of short IDs; the first that no other record of the bank starts with is used."""
 
@@ -119,7 +118,7 @@ def listing(  # noqa: PLR0913 - the caller chooses each
 
 def short_id(view: View, identity: str) -> str:
     """Return a prefix of an ID that no other record of the bank has."""
-    digits = identity.removeprefix(_PREFIX)
+    digits = identity.removeprefix(ID_PREFIX)
     for length in _DIGITS[:-1]:
         if len(view.ids_with_prefix(digits[:length], limit=2)) < 2:  # noqa: PLR2004 - it and another
             return digits[:length]

@@ -9,7 +9,7 @@ from typing import Any
 from satchel.errors import UsageError
 from satchel.ledger.view import View
 from satchel.model.records import Source
-from satchel.model.values import TrustClass
+from satchel.model.values import ID_PREFIX, TrustClass
 from satchel.ports.inference import Summarizer, Tokenizer
 from satchel.rehydrate.frames import (
     EncodedFrame,
@@ -457,7 +457,7 @@ def notice(memories: Sequence[ContextMemory], omitted: OmittedCounts, origin: st
     listed = "; ".join(
         f"{count:,} {_whence(*key, origin)}" for key, count in sorted(origins.items())
     )
-    first = memories[0].id.removeprefix("blake3:")[:_ID_DIGITS]
+    first = memories[0].id.removeprefix(ID_PREFIX)[:_ID_DIGITS]
     many = "memory was" if len(memories) == 1 else "memories were"
     if origin:
         advice = " To review, correct or reject one, import the file: satchel import FILE."

@@ -16,7 +16,7 @@ from blake3 import blake3
 
 from satchel.crypto.canonical import DEFAULT_LIMITS, MIB
 from satchel.crypto.log import Frontier, VerifiedTree, append_leaves, leaf_position, record_leaf
-from satchel.crypto.sealed_records import PREFIX, Sealed
+from satchel.crypto.sealed_records import Sealed
 from satchel.errors import StoreBusyError, UnknownBankError, VerificationError
 from satchel.ledger.heads import (
     OWN,
@@ -30,7 +30,7 @@ from satchel.ledger.heads import (
 from satchel.ledger.projection import FOLDED, Effect, Fold, LogFact
 from satchel.ledger.transaction import BLOB, UNFINISHED, blob_digests_in, cleanup_values
 from satchel.model.records import Erasure, FileVersion, Model, Redaction
-from satchel.model.values import resolved
+from satchel.model.values import ID_PREFIX, resolved
 from satchel.ports.rows import Filter, Row, derive_row
 from satchel.ports.store import (
     ColumnChange,
@@ -261,7 +261,11 @@ def fast_forward(
     changes = sum(
         counts[name] - (before.head.counts.get(name, 0) if before else 0) for name in FOLDED
     )
-    if PREFIX + frontier.root.hex() != head.root or counts != head.counts or changes != len(facts):
+    if (
+        ID_PREFIX + frontier.root.hex() != head.root
+        or counts != head.counts
+        or changes != len(facts)
+    ):
         raise VerificationError("the received log does not match the signed head")
     result.erased = empty_erased(writing, bank, facts) + apply_redactions(
         source, writing, facts, start

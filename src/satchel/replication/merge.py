@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from satchel.crypto.sealed_records import PREFIX, Sealed, seal
+from satchel.crypto.sealed_records import Sealed, seal
 from satchel.errors import AdoptedError, ForkedError, VerificationError
 from satchel.ledger.authority import DECISIONS
 from satchel.ledger.heads import require_logged
@@ -21,7 +21,7 @@ from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import CLOSED, GROUP, Fold, LogFact
 from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Config, Erasure, Model, Receipt, Source, Status
-from satchel.model.values import TrustClass, now
+from satchel.model.values import ID_PREFIX, TrustClass, now
 from satchel.ports.rows import PENDING, Filter, Row
 from satchel.ports.store import Reader, Store
 from satchel.replication.copies import (
@@ -209,7 +209,7 @@ def _merged_before(source: Replica, target: Replica) -> int:
             and isinstance(size, int)
             and isinstance(done, int)
             and 0 < done <= size <= source.size
-            and PREFIX + source.tree.root_at(size).hex() == mark.get("root")
+            and ID_PREFIX + source.tree.root_at(size).hex() == mark.get("root")
         ):
             best = max(best, done)
     return best

@@ -28,7 +28,7 @@ from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Entry, Erasure, Status
 from satchel.model.text import memory_text
-from satchel.model.values import Origin
+from satchel.model.values import ID_PREFIX, Origin
 from satchel.ports.sinks import COLUMNS, SCHEMA_VERSION, WORDS, Position, Sink, SinkRow
 from satchel.ports.store import Store
 from satchel.runtime.files import PRIVATE_FILE, atomic_write, target_error
@@ -504,7 +504,6 @@ def _without_nul(value: Any) -> Any:
 
 
 _DIGITS, _ID_DIGITS = 15, 16
-_PREFIX = "blake3:"
 _NAME = re.compile(r"^(\d{15})-(\d{15})-([0-9a-f]{16})\.v(\d+)\.(jsonl|parquet)$")
 
 Encode = Callable[[Sequence[SinkRow]], bytes]
@@ -555,18 +554,18 @@ class SegmentSink:
                     raise TargetError(message, file=self.name)
             if segments:
                 newest = max(segments, key=lambda segment: int(segment[2]))
-                self._last[bank] = Position(int(newest[2]), _PREFIX + newest[3])
+                self._last[bank] = Position(int(newest[2]), ID_PREFIX + newest[3])
         return self._last.get(bank)
 
     def write(self, bank: str, rows: Sequence[SinkRow]) -> None:
         """Write a file with the rows."""
         if not rows:
             return
-        digits = rows[-1].id.removeprefix(_PREFIX)[:_ID_DIGITS]
+        digits = rows[-1].id.removeprefix(ID_PREFIX)[:_ID_DIGITS]
         stretch = f"{rows[0].seq:0{_DIGITS}d}-{rows[-1].seq:0{_DIGITS}d}-{digits}"
         path = f"{_folder(bank)}/{stretch}.v{SCHEMA_VERSION}.{self._ending}"
         self._files.put(path, self._encode(rows))
-        self._last[bank] = Position(rows[-1].seq, _PREFIX + digits)
+        self._last[bank] = Position(rows[-1].seq, ID_PREFIX + digits)
 
     def close(self) -> None:
         """Do nothing."""
@@ -578,7 +577,7 @@ def _parse_name(name: str) -> "re.Match[str] | None":
 
 def _folder(bank: str) -> str:
     # Only the digits of the ID: the name of a bank never becomes a path.
-    return bank.removeprefix(_PREFIX)
+    return bank.removeprefix(ID_PREFIX)
 
 
 class LocalFiles:

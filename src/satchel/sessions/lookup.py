@@ -12,7 +12,7 @@ from satchel.ledger.projection import Likely, VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Receipt, SessionEvent
 from satchel.model.text import attachments_in, words_of
-from satchel.model.values import is_id
+from satchel.model.values import ID_PREFIX, is_id
 from satchel.ports.rows import Filter
 from satchel.sessions.chains import back, element_of, is_current, session_of, state_at, tip_of
 from satchel.sessions.elements import (
@@ -43,7 +43,6 @@ from satchel.sessions.views import (
     StateInfo,
 )
 
-_PREFIX = "blake3:"
 _LEAST_DIGITS, _MOST_SHOWN = 6, 5
 _DIGITS = frozenset("0123456789abcdef")
 # Canonical bytes: a member has exactly this form. A message that contains one of these in its
@@ -138,7 +137,7 @@ def find(view: View, name: str, field: str = "session") -> VerifiedRecord:
         UnknownSessionError: If there is no match.
         UsageError: If several match.
     """
-    digits = name.removeprefix(_PREFIX)
+    digits = name.removeprefix(ID_PREFIX)
     matches = list[VerifiedRecord]()
     if len(digits) >= _LEAST_DIGITS and _DIGITS.issuperset(digits):
         candidates = (
@@ -582,7 +581,7 @@ def _numbered(view: View, start: VerifiedRecord, number: int) -> VerifiedRecord:
 
 
 def _by_id(view: View, start: VerifiedRecord, text: str) -> SessionPoint | None:
-    digits = text.removeprefix(_PREFIX)
+    digits = text.removeprefix(ID_PREFIX)
     if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
         return None
     matches = (

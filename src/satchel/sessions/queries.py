@@ -9,7 +9,7 @@ from satchel.bank.machine_keys import require_owner
 from satchel.bank.open_bank import OpenBank
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
-from satchel.model.values import Component
+from satchel.model.values import ENTRY_TYPES
 from satchel.ports.operations import ItemList, operation
 from satchel.ports.rows import Filter
 from satchel.sessions import lookup
@@ -25,7 +25,6 @@ from satchel.sessions.options import (
 )
 from satchel.sessions.views import CheckpointInfo, MessageInfo, SessionInfo, StateInfo
 
-_ENTRIES = frozenset(map(str, Component))
 _TOGETHER = 256
 
 
@@ -220,9 +219,9 @@ def diff_sessions(bank: OpenBank, options: SessionDiffOptions) -> SessionsDiff:
 
 def memories_since(view: View, size: int) -> int:
     """Return the number of current memories that were added after a log position."""
-    if not any(view.head.counts.get(name) for name in _ENTRIES):
+    if not any(view.head.counts.get(name) for name in ENTRY_TYPES):
         return 0
-    return sum(1 for _ in view.scan(Filter(types=_ENTRIES), after=size - 1))
+    return sum(1 for _ in view.scan(Filter(types=ENTRY_TYPES), after=size - 1))
 
 
 def _messages_in(view: View, positions: list[int]) -> int:

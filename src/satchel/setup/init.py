@@ -12,6 +12,7 @@ from satchel.bank.open_bank import OpenBank, default_bank, find_bank, name_of, o
 from satchel.config.settings import Settings
 from satchel.crypto.keys import SigningKey
 from satchel.errors import UnknownBankError, UsageError
+from satchel.model.values import ID_PREFIX
 from satchel.ports.store import Store
 from satchel.runtime.locks import ProcessLock
 from satchel.runtime.private_files import private_folder
@@ -20,7 +21,6 @@ FIRST_BANK = "default"
 """Default name of the first bank."""
 
 _PATIENCE = 60.0
-_ID_PREFIX = "blake3:"
 
 OwnerKey = Callable[[], SigningKey]
 """Returns the key of the owner of a new bank, created on first use; called only if needed."""
@@ -155,6 +155,6 @@ def _default_bank_of(
 
 def _new_name(requested: str | None) -> str:
     chosen = requested or FIRST_BANK
-    if chosen.startswith(_ID_PREFIX):
+    if chosen.startswith(ID_PREFIX):
         raise UsageError("a bank name cannot be an ID", field="name", hint="Choose another name.")
     return chosen

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from satchel.crypto.sealed_records import PREFIX as ID_PREFIX
 from satchel.errors import (
     SlotTakenError,
     StoreError,
@@ -17,6 +16,7 @@ from satchel.errors import (
     UnknownBlobError,
     ValueRefusedError,
 )
+from satchel.model.values import ID_PREFIX
 from satchel.ports.links import Kinds, LoggedLink, link_sort_key
 from satchel.ports.rows import CONFIG, PENDING, Filter, Row, RowState
 from satchel.ports.store import (

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from satchel.crypto.sealed_records import PREFIX, decode_record
+from satchel.crypto.sealed_records import decode_record
 from satchel.errors import (
     InputError,
     StoreDamagedError,
@@ -24,6 +24,7 @@ from satchel.errors import (
     ValueRefusedError,
     VerificationError,
 )
+from satchel.model.values import ID_PREFIX
 from satchel.ports.rows import RecordLink, Row, derive_row
 from satchel.ports.store import BLOCK_BITS, BlobPieces, ColumnBlock, MarkedRow
 from satchel.ports.vectors import (
@@ -35,9 +36,6 @@ from satchel.ports.vectors import (
     unpack_vector,
 )
 from satchel.runtime.arrays import numpy
-
-ID_PREFIX = PREFIX
-"""The prefix of every ID; columns have the 32 bytes after it."""
 
 SEQ_BITS = 40
 """Bits of ``place`` that hold the log position."""

@@ -25,7 +25,7 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, TokenError, UnknownBankError, UsageError
 from satchel.ledger.view import View
 from satchel.model.records import AnyRecord, Entry, Model, Status
-from satchel.model.values import JsonObject, resolved
+from satchel.model.values import ID_PREFIX, JsonObject, resolved
 from satchel.ports.drafts import read_records
 from satchel.ports.format import Place, ReadContext, formats
 from satchel.ports.operations import Option, Options, operation
@@ -267,7 +267,7 @@ def _words(value: JsonObject) -> str | None:
 
 
 def _raw(identity: str) -> bytes:
-    return bytes.fromhex(identity.removeprefix("blake3:"))
+    return bytes.fromhex(identity.removeprefix(ID_PREFIX))
 
 
 MOST_SHOWN = 10_000

@@ -24,7 +24,7 @@ from satchel.errors import UsageError
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Config, Edge, Entry, FileVersion, Redaction, Status
-from satchel.model.values import Component, is_id, now, read_time
+from satchel.model.values import ID_PREFIX, Component, is_id, now, read_time
 from satchel.ports.format import Format
 from satchel.ports.record_set import Loss, Report
 from satchel.ports.rows import Filter
@@ -138,7 +138,7 @@ class ExportedIds(Scratch):
 
 def _raw(identity: str) -> bytes:
     try:
-        return bytes.fromhex(identity.removeprefix("blake3:"))
+        return bytes.fromhex(identity.removeprefix(ID_PREFIX))
     except ValueError:  # an end of an edge may be any text
         return identity.encode("utf-8", "surrogatepass")
 

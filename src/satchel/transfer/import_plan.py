@@ -18,7 +18,7 @@ from satchel.errors import (
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Source, State
-from satchel.model.values import Component, Origin, Scope, resolved
+from satchel.model.values import ENTRY_TYPES, Origin, Scope, resolved
 from satchel.ports.rows import Filter, Row, origin_slot, unplaced_row
 from satchel.runtime.scratch import PLAN_TIMES, ScratchMap, SpoolStreams
 from satchel.transfer.import_results import ConflictPolicy, ImportCounts, ImportRules
@@ -101,7 +101,6 @@ def account_of(origin: Origin | None) -> tuple[str | None, str | None]:
     return (None, None) if origin is None else (origin.provider, origin.source)
 
 
-_ENTRIES = frozenset(map(str, Component))
 _EXAMPLES = 5
 _CARRIED = frozenset({"edge", "graph_node", "session_event", "file_version", "source"})
 BANK = "bank"
@@ -126,7 +125,7 @@ _decode = msgspec.json.Decoder(resolved(_IdentityMembers)).decode
 
 def is_vacant(view: View) -> bool:
     """Return whether a bank never had a record that could conflict with an import."""
-    return not any(view.head.counts.get(name) for name in (*_ENTRIES, *_CARRIED))
+    return not any(view.head.counts.get(name) for name in (*ENTRY_TYPES, *_CARRIED))
 
 
 class ImportPlan:
@@ -228,7 +227,7 @@ class ImportPlan:
                 self._decide_past(row, endings[row.id])
             elif before is not None and self._is_current(before):
                 self._decide_changed(row, before)
-            elif row.type in _ENTRIES:
+            elif row.type in ENTRY_TYPES:
                 self._decide_entry(row)
             elif row.type in _CARRIED:
                 self._decide_other(row)
@@ -240,7 +239,7 @@ class ImportPlan:
 
         In a vacant bank, nothing else can happen to them. The rest is decided one by one.
         """
-        slots = [row.slot for row in rows if row.slot is not None and row.type in _ENTRIES]
+        slots = [row.slot for row in rows if row.slot is not None and row.type in ENTRY_TYPES]
         if len(slots) < len(rows) or self._older.waits:
             return False
         if not self._slots.add_new([*map(bytes.fromhex, slots)]):
@@ -272,7 +271,7 @@ class ImportPlan:
 
     def _skip_or_restore(self, row: Row, existing: Row) -> None:
         """Skip a record that exists, or restore it."""
-        slot = _raw(row.slot) if row.type in _ENTRIES else None
+        slot = _raw(row.slot) if row.type in ENTRY_TYPES else None
         self._remember_owner(row)
         if slot is not None:
             self._slots.add(slot, self._last(row))
@@ -420,7 +419,7 @@ class ImportPlan:
 
     def _skip_existing(self, row: Row, slot: bytes | None, existing: str | None) -> None:
         """Skip what the bank has or had."""
-        is_gone = existing is None and row.type in _ENTRIES and self._was_forgotten(slot)
+        is_gone = existing is None and row.type in ENTRY_TYPES and self._was_forgotten(slot)
         self._count(row, "forgotten" if is_gone else "known")
         self._older.skip(slot, known=True)
         if existing is not None:
@@ -434,7 +433,7 @@ class ImportPlan:
             return False
         if self._forgotten is None:
             self._forgotten = ScratchMap()
-            for logged in self._view.scan(Filter(types=_ENTRIES, retired=True)):
+            for logged in self._view.scan(Filter(types=ENTRY_TYPES, retired=True)):
                 if logged.row.slot is not None:
                     self._forgotten.add(bytes.fromhex(logged.row.slot))
         return slot in self._forgotten and self.current(slot) is None
@@ -444,7 +443,7 @@ class ImportPlan:
             self._finals.map_to_record(imported, final)
 
     def _count(self, row: Row, outcome: str) -> None:
-        if row.type not in _ENTRIES:
+        if row.type not in ENTRY_TYPES:
             if outcome == "added" and row.type == "session_event":
                 self._count_session(row)
             outcome = _BESIDE.get(outcome) or f"others_{outcome}"
@@ -567,7 +566,7 @@ class ImportPlan:
         """Yield the bank's records of the same owners and accounts that are not in the file."""
         if self._view is None:
             return
-        for logged in self._view.scan(Filter(types=_ENTRIES | _CARRIED)):
+        for logged in self._view.scan(Filter(types=ENTRY_TYPES | _CARRIED)):
             origin = getattr(logged.model, "origin", None)
             slot = logged.row.slot
             if (

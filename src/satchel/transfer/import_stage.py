@@ -16,7 +16,7 @@ from satchel.crypto.sealed_records import Nonces, Sealed, as_model, seal
 from satchel.ledger.transaction import FINGERPRINTS
 from satchel.ledger.view import View
 from satchel.model.records import SessionEvent, State, Status
-from satchel.model.values import Component, resolved
+from satchel.model.values import ENTRY_TYPES, ID_PREFIX, resolved
 from satchel.ports.drafts import event_with
 from satchel.ports.rows import Row, unplaced_row
 from satchel.ports.vectors import MARK_BYTES, Maker, pack_imported
@@ -281,7 +281,6 @@ WIDTH = 16
 """Size of a fingerprint in bytes."""
 
 _SIDE = FINGERPRINTS
-_ENTRIES = frozenset(map(str, Component))
 
 
 _EDGE, _EVENT, _PARENTS = b'"type":"edge"', b'"type":"session_event"', b'"parent_ids":['
@@ -427,7 +426,7 @@ class RepeatCounter:
 def _recompute_keys(view: View, source: str) -> bytes:
     times, keys = RepeatCounter(), ScratchMap()
     for logged in view.imported(source):
-        if logged.record.type in _ENTRIES or logged.row.slot is not None:
+        if logged.record.type in ENTRY_TYPES or logged.row.slot is not None:
             key = key_of(logged.record.id, logged.record.body)
             keys.add(repeated(key, times.before(key)))
     times.close()
@@ -574,7 +573,7 @@ def _is_newer(row: Row, than: Sealed) -> bool:
     return (one.updated_at or one.created_at) > (other.updated_at or other.created_at)
 
 
-_PREFIX, _ID_BYTES = "blake3:", 32
+_ID_BYTES = 32
 
 
 _MOST_STEPS = 64
@@ -661,7 +660,7 @@ class FinalIds:
             if len(replacement) != _ID_BYTES:
                 current = self._current(replacement)
                 return None if current is None else current.id
-            identity = _PREFIX + replacement.hex()
+            identity = ID_PREFIX + replacement.hex()
         return None
 
     def _with_members(self, row: Row, members: dict[str, Any]) -> Row:
@@ -679,7 +678,7 @@ def joins_alike(record: Sealed, row: Row) -> bool:
 
 def _raw_parent(identity: str) -> bytes:
     try:
-        return bytes.fromhex(identity.removeprefix(_PREFIX))
+        return bytes.fromhex(identity.removeprefix(ID_PREFIX))
     except ValueError:  # an end of an edge may be any text
         return b"name:" + identity.encode("utf-8", "surrogatepass")
 

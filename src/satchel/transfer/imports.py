@@ -41,6 +41,7 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.ledger.projection import LogImport
+from satchel.model.values import ID_PREFIX
 from satchel.ports.format import ConnectorOptions
 from satchel.ports.operations import OnStep
 from satchel.ports.store import Store
@@ -416,9 +417,9 @@ def _chosen_import(imports: list[LogImport], source: str | None) -> LogImport:
     if source is None:
         matches = [imported for imported in imports if not imported.undone][-1:]
     else:
-        digits = source.removeprefix("blake3:")
+        digits = source.removeprefix(ID_PREFIX)
         enough = len(digits) >= _LEAST_DIGITS
-        start = "blake3:" + digits
+        start = ID_PREFIX + digits
         matches = [imported for imported in imports if enough and imported.source.startswith(start)]
     if len(matches) != 1:
         expected = "an import" if source is None else f"one import {source!r}"
@@ -551,13 +552,13 @@ def cancel_job(settings: Settings, prefix: str, *, reason: str | None = None) ->
 
 
 def _chosen(jobs: list[Job], prefix: str) -> Job:
-    digits = prefix.removeprefix("blake3:")
+    digits = prefix.removeprefix(ID_PREFIX)
     matches = [
         job
         for job in jobs
         if len(digits) >= _LEAST_DIGITS
         and any(
-            name.removeprefix("blake3:").startswith(digits)
+            name.removeprefix(ID_PREFIX).startswith(digits)
             for name in (job.id, *(part.source for part in job.parts))
         )
     ]

@@ -21,10 +21,10 @@ from satchel.artifact.verifier import VerificationRequest, verify_artifact
 from satchel.crypto.key_files import StatementHistory
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.log import Head, LeafProof, audit_path, record_leaf, root_of, sign_head
-from satchel.crypto.sealed_records import PREFIX, Sealed, open_record, seal
+from satchel.crypto.sealed_records import Sealed, open_record, seal
 from satchel.errors import SatchelError, VerificationError
 from satchel.model.records import Bank, Semantic
-from satchel.model.values import Scope, now, resolved
+from satchel.model.values import ID_PREFIX, Scope, now, resolved
 from satchel.runtime.files import atomic_write
 
 _NAMES = ("first", "other")
@@ -218,7 +218,7 @@ class SatchelArtifact(MemoryAdapter):  # type: ignore[misc]  # agmi has no types
             bank=bank.id,
             epoch=0,
             size=len(rows),
-            root=PREFIX + root_of(leaves).hex(),
+            root=ID_PREFIX + root_of(leaves).hex(),
             counts=dict(Counter(kind for kind, _, _ in rows)),
             at=at,
             key=self._owner.did,

@@ -9,12 +9,12 @@ import apsw
 from agmi.adapters.base import MemoryAdapter, Record
 
 from satchel.crypto.keys import SigningKey
-from satchel.crypto.sealed_records import PREFIX, seal
+from satchel.crypto.sealed_records import seal
 from satchel.errors import SatchelError
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
 from satchel.model.records import Semantic
-from satchel.model.values import Origin, Scope
+from satchel.model.values import ID_PREFIX, Origin, Scope
 from satchel.ports.store import Store
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.ladybug.database import FILE, engine
@@ -235,7 +235,7 @@ class SatchelLadybug(SatchelSqlite):
     def forge_record(self, template: Record) -> Record:
         """Return a record with a valid ID at the next position."""
         forged = super().forge_record(template)
-        forged.fields["id"] = PREFIX + forged.fields["id"].hex()
+        forged.fields["id"] = ID_PREFIX + forged.fields["id"].hex()
         return forged
 
     def replay_onto(self, victim_seq: int, donor: Record) -> None:

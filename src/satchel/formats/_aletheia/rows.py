@@ -27,7 +27,7 @@ from satchel.formats._aletheia.schema import (
 )
 from satchel.formats._own_vectors import Vector, minus_zeros, signed
 from satchel.model.records import Edge, Entry, FileVersion, GraphNode, Model
-from satchel.model.values import Component, Origin, TrustClass, is_id, resolved
+from satchel.model.values import ID_PREFIX, Component, Origin, TrustClass, is_id, resolved
 from satchel.ports.drafts import placeholder
 from satchel.ports.format import ReadContext
 from satchel.ports.vectors import Maker
@@ -342,7 +342,6 @@ def _more_of(record: Sealed) -> Row:
 VECTORS, NODES, FILES = "v", "n", "f"
 """Sections of IDs; one ID may be used in several."""
 
-_PREFIX = "blake3:"
 _SHOWN_CHARS = 80
 _WAITS = b"waits"
 _PASSES = 64
@@ -380,7 +379,7 @@ class AletheiaLinks:
         origin, scope = getattr(draft, "origin", None), getattr(draft, "scope", None)
         assert origin is not None  # noqa: S101 - each record that is read has one
         tag = str(draft.__struct_config__.tag)
-        raw = bytes.fromhex(placeholder(tag, scope, origin).removeprefix(_PREFIX))
+        raw = bytes.fromhex(placeholder(tag, scope, origin).removeprefix(ID_PREFIX))
         if not self._names.add(_key(table, name), raw):
             self.note_twice(name)
 
@@ -462,7 +461,7 @@ class AletheiaLinks:
         for table in tables:
             raw = self._names.get(_key(table, name))
             if raw:
-                return _PREFIX + raw.hex()
+                return ID_PREFIX + raw.hex()
         return None
 
 

@@ -34,14 +34,13 @@ from satchel.formats._amplihack.rows import (
 )
 from satchel.formats._json import reader_of
 from satchel.model.records import Edge, Episodic, Model, Semantic
-from satchel.model.values import Scope, resolved
+from satchel.model.values import ID_PREFIX, Scope, resolved
 from satchel.ports.format import Place, ReadContext
 from satchel.ports.record_set import Report
 from satchel.runtime.scratch import ScratchMap, SpoolStreams
 
 _BATCH = 128
 _ID_BYTES = 32
-_PREFIX = "blake3:"
 _SHOWN_CHARS = 80
 
 
@@ -157,7 +156,7 @@ class AmplihackCollector:
             raw = self._parents.get(_raw(name)) or b""
             starts = range(0, len(raw), _ID_BYTES)
             parents = dict.fromkeys(raw[start : start + _ID_BYTES] for start in starts)
-            ids = tuple(_PREFIX + parent.hex() for parent in parents)
+            ids = tuple(ID_PREFIX + parent.hex() for parent in parents)
             yield msgspec.structs.replace(draft, parent_ids=ids) if ids else draft
         for where, kind, row, scope in self._all_edges():
             self.last = where
@@ -235,7 +234,7 @@ def tables_for(kind: str, side: str) -> tuple[str, str]:
 
 
 def _raw(name: str) -> bytes:
-    return bytes.fromhex(name.removeprefix(_PREFIX))
+    return bytes.fromhex(name.removeprefix(ID_PREFIX))
 
 
 VERSIONS = ("1.0", "1.1")

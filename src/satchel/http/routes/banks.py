@@ -36,6 +36,7 @@ from satchel.bank.tokens import (
 from satchel.http.admission import AnyCaller, Owner, Served, routes
 from satchel.http.answers import answer
 from satchel.http.operations import add_job, add_route, body, on_store, serves
+from satchel.model.values import ID_PREFIX
 
 router = routes(prefix="/v1/banks", tags=["banks"])
 
@@ -82,7 +83,6 @@ def owners(bank: str, _: Owner, gateway: Served) -> Response:
         return answer(list_owners(OwnedBank(settings, store, find_bank(store, bank))))
 
 
-_PREFIX = "blake3:"
 _IN_PATH = {"token": "token"}
 
 token_router = routes(prefix="/v1/banks/{bank}/tokens", tags=["tokens"])
@@ -117,7 +117,7 @@ def revoke(
     caller: Owner,
 ) -> Response:
     """Revoke a token, and with it every token that was made from it."""
-    wanted = f"{_PREFIX}{str(options.token).removeprefix(_PREFIX)}"  # else it might name a file
+    wanted = f"{ID_PREFIX}{str(options.token).removeprefix(ID_PREFIX)}"  # else it might name a file
     options = replace(options, token=wanted)
     return answer(run_on(caller.bank(bank).tokens, revoke_token, options))
 

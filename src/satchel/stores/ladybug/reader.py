@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import NoneType
 from typing import Any, NamedTuple
 
-from satchel.crypto.sealed_records import PREFIX
-from satchel.model.values import is_id
+from satchel.model.values import ID_PREFIX, is_id
 from satchel.ports.links import Kinds, LoggedLink, link_sort_key
 from satchel.ports.rows import CONFIG, Filter, RecordLink, Row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, StoredHead
@@ -326,7 +325,7 @@ class LadybugView(LadybugStatements):
             f"MATCH (r:Record) {_WITHIN} AND r.id STARTS WITH $start"
             " RETURN r.id ORDER BY r.id LIMIT $limit"
         )
-        values = {**self._bounds(bank), "start": PREFIX + digits, "limit": limit}
+        values = {**self._bounds(bank), "start": ID_PREFIX + digits, "limit": limit}
         return [identity for (identity,) in self._each(cypher, **values)]
 
     def at(self, bank: str, places: Sequence[int]) -> list[Row]:

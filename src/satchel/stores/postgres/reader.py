@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from satchel.model.values import ID_PREFIX
 from satchel.ports.links import Kinds, LoggedLink
 from satchel.ports.rows import CONFIG, Filter, RecordLink, Row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, StoredHead
@@ -20,7 +21,7 @@ from satchel.stores.postgres.statements import (
 )
 from satchel.stores.postgres.vectors import PostgresBlobs, PostgresVectors
 from satchel.stores.postgres.words import SELECT, SELECT_SMALL, PostgresWords, clauses, row_of
-from satchel.stores.vectors import ID_PREFIX, column_blocks, id_bounds, raw_id, raw_slot
+from satchel.stores.vectors import column_blocks, id_bounds, raw_id, raw_slot
 
 _NAMED = "SELECT id FROM bank WHERE head <> '' AND ({found}) ORDER BY id"
 _SAYING = "SELECT bank FROM record WHERE {naming} AND {said} AND position(%s IN body) > 0"

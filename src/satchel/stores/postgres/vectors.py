@@ -9,11 +9,11 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from satchel.model.values import ID_PREFIX
 from satchel.ports.store import PIECE_BYTES, BlobPieces
 from satchel.ports.vectors import Generation, PackedVector, unpack_vector
 from satchel.stores.postgres.statements import MOST_AT_ONCE, PostgresStatements, translated
 from satchel.stores.vectors import (
-    ID_PREFIX,
     StoredVector,
     TableBlobs,
     TableBlobsWriter,

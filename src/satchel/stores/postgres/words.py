@@ -10,11 +10,12 @@ its rows; in a larger one, computed from the matching rows.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from satchel.model.values import ID_PREFIX
 from satchel.ports.rows import Filter, Row
 from satchel.stores import text_search
 from satchel.stores.postgres.statements import PostgresStatements, raw_text, same
 from satchel.stores.text_search import is_searched, thread_of
-from satchel.stores.vectors import COLUMNS, ID_PREFIX, raw_id, raw_slot, words_of
+from satchel.stores.vectors import COLUMNS, raw_id, raw_slot, words_of
 
 LARGE = 1 << 14
 """Bytes of a record that is fetched alone."""

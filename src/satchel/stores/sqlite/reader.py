@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 from blake3 import blake3
 
-from satchel.model.values import Component
+from satchel.model.values import ENTRY_TYPES, ID_PREFIX
 from satchel.ports.links import Kinds as LinkKinds
 from satchel.ports.links import LoggedLink
 from satchel.ports.rows import Filter, RecordLink, Row
@@ -39,7 +39,6 @@ from satchel.stores.sqlite.word_index import (
 from satchel.stores.text_search import is_searched, thread_of
 from satchel.stores.vectors import (
     COLUMNS,
-    ID_PREFIX,
     NODE_BITS,
     PIECE_BITS,
     SEQ_BITS,
@@ -232,7 +231,6 @@ _LITTLE = -1024
 _MOST_TERMS = 200
 _TOGETHER = 1024
 _MOST_MERGED = 16
-_MEMORIES = frozenset(map(str, Component))
 _CURRENT = "record.retired IS NULL"
 
 
@@ -368,7 +366,7 @@ class SqliteView(SqliteBanks):
             return
         is_few = newest_first and where.types and len(where.types) <= _MOST_MERGED
         is_few = is_few and where.user is None
-        if where.types and (is_few or where.types.isdisjoint(_MEMORIES)):
+        if where.types and (is_few or where.types.isdisjoint(ENTRY_TYPES)):
             for tag in sorted(where.types):
                 select = f"{_SELECT} INDEXED BY record_type WHERE {bank}"
                 yield select, replace(where, types=frozenset([tag]))
