@@ -58,7 +58,7 @@ from satchel.files.paths import OWN
 from satchel.ledger.heads import require_logged, verified_head
 from satchel.model.records import Entry, Erasure, Redaction
 from satchel.model.values import ID_PREFIX, resolved
-from satchel.ports.rows import Filter, Row
+from satchel.ports.rows import ALL_RECORDS, Filter, Row
 from satchel.ports.store import Reader, StoredHead, verified_pieces
 from satchel.replication.copies import Replica, redacted_in
 from satchel.runtime.contained_folder import parts_of
@@ -73,7 +73,6 @@ ROWS = 4096
 SHORT = 16
 """Number of short segments at the end that are combined into one."""
 
-_ALL = Filter(retired=True, held=True)
 _TAKING_AWAY = Filter(types=frozenset({"erasure", "redaction"}), retired=True, held=True)
 _TOGETHER = 256
 _ID_BYTES = 80
@@ -208,7 +207,7 @@ def _erased_since(source: Replica, size: int) -> set[int]:
 def _cut(source: Replica, first: int, end: int, packs: Packs) -> Iterator[LogSegment]:
     """Write the records from a position on, and yield their segments."""
     batch, size = list[Row](), 0
-    rows = islice(source.reader.scan(source.bank, _ALL, after=first - 1), end - first)
+    rows = islice(source.reader.scan(source.bank, ALL_RECORDS, after=first - 1), end - first)
     for row in rows:
         batch.append(row)
         size += len(row.body or b"") + len(row.id)
@@ -240,7 +239,7 @@ def _with_vectors(source: Replica, segment: LogSegment, packs: Packs) -> LogSegm
     """Return a reused segment with the current vectors of its records."""
     if not source.reader.vectors.generations(source.bank):
         return msgspec.structs.replace(segment, vectors=[])
-    rows = source.reader.scan(source.bank, _ALL, after=segment.first - 1)
+    rows = source.reader.scan(source.bank, ALL_RECORDS, after=segment.first - 1)
     ids = [row.id for row in islice(rows, segment.count)]
     return _vectored(source.reader, source.bank, segment, ids, packs)
 

@@ -33,7 +33,7 @@ from satchel.ledger.view import View
 from satchel.model.records import Erasure, FileVersion, Status
 from satchel.model.values import now, tool_version
 from satchel.ports.operations import PathText, operation, texts
-from satchel.ports.rows import Filter
+from satchel.ports.rows import ALL_RECORDS
 from satchel.ports.store import Extent, InspectableStore, Store, below
 from satchel.receipts.archive import (
     recent_receipts,
@@ -195,7 +195,6 @@ def _has_history(store: MemoryStore, path: str) -> bool:
     return store.exists(path) or bool(store.history(path))
 
 
-_ALL = Filter(retired=True, held=True)
 _MOST_EXAMPLES, _MOST_POSITIONS = 20, 5
 
 ALWAYS_OUT_OF_REACH = (
@@ -228,7 +227,7 @@ def find_remaining_mentions(
     records, examples = 0, list[str]()
     with store.reading() as reader:
         for bank in reader.banks():
-            for row in reader.scan(bank, _ALL):
+            for row in reader.scan(bank, ALL_RECORDS):
                 if not len(fragments):
                     break
                 body = row.body or b""

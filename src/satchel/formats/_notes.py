@@ -20,7 +20,7 @@ from satchel.model.records import ENTRY_CLASSES, TIMES, Entry
 from satchel.model.text import memory_text
 from satchel.model.values import Component, Origin, TrustClass, read_time
 from satchel.ports.format import BOM
-from satchel.ports.record_set import RecordSet, Report
+from satchel.ports.record_set import TRANSFER_RECORDS, RecordSet, Report
 from satchel.runtime.contained_folder import parts_of
 from satchel.runtime.scratch import ScratchMap
 
@@ -452,7 +452,6 @@ def _is_a_path(text: str) -> bool:
     return text.endswith(".md") and not hidden
 
 
-_TRANSFER_RECORDS = frozenset({"source", "receipt"})
 _SEAL_MEMBERS = frozenset({"id", "nonce", "type"})
 
 
@@ -460,7 +459,7 @@ def count_records(records: RecordSet, held: frozenset[str], report: Report) -> N
     """Count the records of types that the format cannot hold."""
     for section, count in records.counts.items():
         kind = TYPED_SECTIONS.get(section, section)
-        if kind not in held | _TRANSFER_RECORDS:
+        if kind not in held | TRANSFER_RECORDS:
             report.lost(kind, "notes hold the text of memories only", count=count)
 
 

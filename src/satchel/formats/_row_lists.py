@@ -20,9 +20,7 @@ from satchel.formats._json import parse_rows
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component
 from satchel.ports.format import Place, ReadContext
-from satchel.ports.record_set import RecordSet, Report
-
-_TRANSFER_RECORDS = ("source", "receipt")
+from satchel.ports.record_set import TRANSFER_RECORDS, RecordSet, Report
 
 
 def as_json(value: Any, report: Report) -> bytes:
@@ -34,7 +32,7 @@ def count_others(records: RecordSet, report: Report, product: str) -> None:
     """Count the records other than memories as lost."""
     for section, count in records.counts.items():
         kind = TYPED_SECTIONS.get(section, section)
-        if kind not in frozenset(Component) and kind not in _TRANSFER_RECORDS:
+        if kind not in frozenset(Component) and kind not in TRANSFER_RECORDS:
             report.lost(kind, f"{product} has no such records", count=count)
 
 

@@ -41,7 +41,7 @@ from satchel.formats._row_lists import Order, containers_in, in_order
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component, Origin, now, resolved
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.record_set import RecordSet, Report
+from satchel.ports.record_set import TRANSFER_RECORDS, RecordSet, Report
 from satchel.ports.vectors import Maker
 
 _WRITER = "satchel"
@@ -49,7 +49,6 @@ _LINK, _LINKS = b'_ids":[', frozenset({"parent_ids", "source_event_ids"})
 _BREAKS = tuple((sign.encode(), b"\\u%04x" % ord(sign)) for sign in "\x85\u2028\u2029")
 """Characters that some readers treat as line ends."""
 
-_TRANSFER_RECORDS = frozenset({"source", "receipt"})
 _NAMED = re.compile(r"\.ama\.jsonl(?:\.gz)?\Z", re.IGNORECASE)
 _PROVIDER = f'"provider":"{NAME}"'.encode()
 
@@ -109,7 +108,7 @@ class Ama:
         report = writing.report
         for section, count in records.counts.items():
             kind = TYPED_SECTIONS.get(section, section)
-            if kind not in COMPONENTS and kind not in _TRANSFER_RECORDS:
+            if kind not in COMPONENTS and kind not in TRANSFER_RECORDS:
                 report.lost(kind, "an archive can hold memories only", count=count)
         container = _container(records, report)
         own = BankVectorWriter(writing)

@@ -33,7 +33,7 @@ from satchel.formats._row_lists import Order, in_order, sole_container
 from satchel.model.records import Entry, GraphNode, Identity, Model, Semantic, SessionEvent
 from satchel.model.values import Component, Origin, Scope, TrustClass, iso_text, read_time
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.record_set import RecordSet, Report
+from satchel.ports.record_set import TRANSFER_RECORDS, RecordSet, Report
 
 NAME = "letta"
 """The format, and the provider in the origin of its records."""
@@ -574,7 +574,6 @@ def _json(value: Any, report: Report) -> bytes:
 _T = TypeVar("_T")
 
 _SIGNS = {b"agent_type", b"block_ids", b"tool_ids", b"llm_config", b"system", b"memory_blocks"}
-_TRANSFER_RECORDS = ("source", "receipt")
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 
 
@@ -631,7 +630,7 @@ class Letta:
         report = writing.report
         for section, count in records.counts.items():
             kind = TYPED_SECTIONS.get(section, section)
-            if kind not in (*MEMORIES, *_TRANSFER_RECORDS, "graph_node", "session_event"):
+            if kind not in (*MEMORIES, *TRANSFER_RECORDS, "graph_node", "session_event"):
                 report.lost(kind, "an agent file has no such records", count=count)
         writer = LettaWriter(records, writing)
         with target.open() as sink:

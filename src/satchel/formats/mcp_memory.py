@@ -47,7 +47,7 @@ from satchel.ports.format import (
     Traits,
     WriteContext,
 )
-from satchel.ports.record_set import RecordSet, Report
+from satchel.ports.record_set import TRANSFER_RECORDS, RecordSet, Report
 from satchel.runtime.scratch import ScratchMap
 
 NAME = "mcp_memory"
@@ -376,7 +376,6 @@ _SIGNS = (
     {(b"from",), (b"to",), (b"relationType",)},
 )
 _GRAPH_SIGNS = ((b"entities", 0, b"entityType"), (b"relations", 0, b"relationType"))
-_TRANSFER_RECORDS = ("source", "receipt")
 _BREAKS = (("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
 """Characters that are line ends in Python, but not in JSON; the server reads both spellings."""
 
@@ -418,7 +417,7 @@ class McpMemory:
         report = writing.report
         for section, count in records.counts.items():
             kind = TYPED_SECTIONS.get(section, section)
-            if kind != Component.SEMANTIC and kind not in _TRANSFER_RECORDS:
+            if kind != Component.SEMANTIC and kind not in TRANSFER_RECORDS:
                 report.lost(kind, "the server has no such records", count=count)
         with closing(McpMemoryWriter(report)) as writer, target.open() as sink:
             for record in records.of("semantic"):

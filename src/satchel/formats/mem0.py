@@ -41,7 +41,7 @@ from satchel.model.values import (
     to_datetime,
 )
 from satchel.ports.format import BOM, Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.record_set import RecordSet, Report
+from satchel.ports.record_set import TRANSFER_RECORDS, RecordSet, Report
 
 NAME = "mem0"
 """The format, and the provider in the origin of its entries."""
@@ -416,7 +416,6 @@ _DEFAULT_PAGE = 20
 _MEMORY = {(b"memory",), (0, b"memory"), (b"results", 0, b"memory")}
 _EMPTY_RESULTS = re.compile(rb'\s*\{[^{}\[\]]*"results"\s*:\s*\[\s*\]')
 _MEMORY_TYPES = ("semantic", "procedural")
-_TRANSFER_RECORDS = ("source", "receipt")
 _MOST_RUNS = 10_000
 _NOT_EXPORTED = "a Mem0 export does not include the history and vectors of Mem0's own store"
 
@@ -601,7 +600,7 @@ def _count_other_records(records: RecordSet, report: Report) -> None:
         kind = TYPED_SECTIONS.get(section)
         if kind is None:
             report.lost(section, "Mem0 has no such section", count=count)
-        elif kind not in _MEMORY_TYPES and kind not in _TRANSFER_RECORDS:
+        elif kind not in _MEMORY_TYPES and kind not in TRANSFER_RECORDS:
             for record in records.of(kind):
                 report.lost(kind, "Mem0 has no such records", example=record.id)
 

@@ -37,11 +37,10 @@ from satchel.errors import MalformedError, SatchelError
 from satchel.model.records import Entry, Model, Source
 from satchel.model.values import Component, now
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
-from satchel.ports.record_set import RecordSet, Report
+from satchel.ports.record_set import TRANSFER_RECORDS, RecordSet, Report
 
 _HEADER = ("pam_version", "schema_version", "created_at", "source_agent")
 _CARRIED_ENVELOPE = (*_HEADER, "capability_tokens", "metadata")
-_TRANSFER_RECORDS = frozenset({"source", "receipt"})
 _NO_FIELD = "the SDK cannot hold it"
 
 # `pam_version` is the first member that the SDK writes; only plain texts may precede it.
@@ -185,7 +184,7 @@ class _Writer:
         for record in records:
             cap = CAPS.get(record.type)
             if cap is None:
-                if record.type not in _TRANSFER_RECORDS:
+                if record.type not in TRANSFER_RECORDS:
                     self._report.lost(record.type, _NO_FIELD, example=record.id)
             elif counts[record.type] >= cap:
                 self._report.lost(

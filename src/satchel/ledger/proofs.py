@@ -25,7 +25,7 @@ from satchel.ledger.projection import Likely, VerifiedRecord, column_mismatch
 from satchel.model.records import Model
 from satchel.model.values import ID_PREFIX
 from satchel.ports.links import Kinds, LinkView, LoggedLink
-from satchel.ports.rows import PENDING, Filter, RecordLink, Row, derive_row
+from satchel.ports.rows import ALL_RECORDS, PENDING, Filter, RecordLink, Row, derive_row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, Reader
 
 
@@ -87,7 +87,6 @@ _TOGETHER, _FEW = 256, 10
 _MOST_LINKED = 50_000
 """Records whose verified links one view keeps in memory."""
 
-_ALL = Filter(retired=True, held=True)
 _CURRENT = Filter()
 
 
@@ -146,7 +145,7 @@ class VerifiedRows:
 
     def scan(
         self,
-        where: Filter = _ALL,
+        where: Filter = ALL_RECORDS,
         *,
         after: int = -1,
         likely: Likely | None = None,

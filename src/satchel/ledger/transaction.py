@@ -36,7 +36,7 @@ from satchel.ledger.projection import (
 )
 from satchel.model.records import Erasure, Model, Receipt, Redaction, SessionEvent, Status
 from satchel.model.values import ENTRY_TYPES, Component
-from satchel.ports.rows import PENDING, VISIBLE, Filter, Row, derive_row, unplaced_row
+from satchel.ports.rows import ALL_RECORDS, PENDING, VISIBLE, Filter, Row, derive_row, unplaced_row
 from satchel.ports.store import DigestReader, Reader, RowsDigest, Store, Writer
 from satchel.ports.vectors import sketch_prefix
 
@@ -559,9 +559,6 @@ def _require_erasable(fold: Fold, row: Row) -> None:
         )
 
 
-_ALL = Filter(retired=True, held=True)
-
-
 def is_unfinished(store: Store, bank: str) -> bool:
     """Return whether the store may still contain bytes that were erased from a bank."""
     with store.reading() as reader:
@@ -594,7 +591,7 @@ def _drop_blobs(writing: Writer, bank: str) -> int:
     """Drop blobs that erased records named and no other record names."""
     digests = {name.removeprefix(BLOB) for name in writing.side(bank, BLOB)}
     unnamed = set(digests)
-    for row in writing.scan(bank, _ALL) if digests else ():
+    for row in writing.scan(bank, ALL_RECORDS) if digests else ():
         unnamed -= blob_digests_in(row.body or b"")
         if not unnamed:
             break

@@ -27,7 +27,6 @@ from satchel.ports.vectors import Generation, VectorValues
 _TOGETHER, _FEW = 256, 10
 _MANY = 1024
 
-_ALL = Filter(retired=True, held=True)
 _CURRENT = Filter()
 _NOW = (None, False, False)
 _Some = TypeVar("_Some")

@@ -26,6 +26,9 @@ from satchel.errors import InputError, MalformedError, SatchelError
 from satchel.runtime.files import InputPath
 from satchel.runtime.scratch import ScratchMap
 
+TRANSFER_RECORDS = frozenset({"source", "receipt"})
+"""Types of records about an import or export; formats that cannot hold them omit them."""
+
 _EXAMPLES = 3
 _PLACES = 1000
 _KINDS, _OTHER = 30, "other"

@@ -229,6 +229,10 @@ class Filter:
         return self.until is None or (row.moment is not None and row.moment < self.until)
 
 
+ALL_RECORDS = Filter(retired=True, held=True)
+"""Matches every row of a bank."""
+
+
 def unplaced_row(model: Model, identity: str, body: bytes) -> Row:
     """Return the row of a record that is not logged yet.
 

@@ -31,7 +31,7 @@ from satchel.ledger.projection import FOLDED, Effect, Fold, LogFact
 from satchel.ledger.transaction import BLOB, UNFINISHED, blob_digests_in, cleanup_values
 from satchel.model.records import Erasure, FileVersion, Model, Redaction
 from satchel.model.values import ID_PREFIX, resolved
-from satchel.ports.rows import Filter, Row, derive_row
+from satchel.ports.rows import ALL_RECORDS, Filter, Row, derive_row
 from satchel.ports.store import (
     ColumnChange,
     Commit,
@@ -51,7 +51,6 @@ _BYTES_TOGETHER = 4 * MIB
 Progress = Callable[[int, int], None]
 """Called with the number of records done and the total."""
 
-_ALL = Filter(retired=True, held=True)
 _FACTS = Filter(types=FOLDED, retired=True, held=True)
 
 
@@ -190,7 +189,7 @@ def read_log_from(
         VerificationError: If one is missing, or not what was logged.
     """
     fold, size, position = copy.trusted.fold, copy.size, start
-    for rows in _batches(copy.reader.scan(copy.bank, _ALL, after=start - 1)):
+    for rows in _batches(copy.reader.scan(copy.bank, ALL_RECORDS, after=start - 1)):
         positions = range(position, position + len(rows))
         if [row.seq for row in rows] != list(positions):
             raise VerificationError(f"records between {position} and {positions.stop} are missing")
@@ -531,7 +530,7 @@ def _store_vectors(
 def _ids(reader: Reader, bank: str) -> Iterator[Sequence[str]]:
     """Yield the IDs of a bank's records in log order, in batches."""
     ids = list[str]()
-    for row in reader.scan(bank, _ALL):
+    for row in reader.scan(bank, ALL_RECORDS):
         ids.append(row.id)
         if len(ids) == _TOGETHER:
             yield ids
@@ -543,7 +542,7 @@ def _ids(reader: Reader, bank: str) -> Iterator[Sequence[str]]:
 def blobs_of(reader: Reader, bank: str) -> list[tuple[str, int]]:
     """Return the digests and sizes of a bank's blobs, without those that an erasure will drop."""
     erased = {name.removeprefix(BLOB) for name in reader.side(bank, BLOB)}
-    for row in reader.scan(bank, _ALL) if erased else ():
+    for row in reader.scan(bank, ALL_RECORDS) if erased else ():
         erased -= blob_digests_in(row.body or b"")
     return [blob for blob in reader.blobs.listed(bank) if blob[0] not in erased]
 

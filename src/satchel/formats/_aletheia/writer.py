@@ -45,7 +45,7 @@ from satchel.formats._own_vectors import BankVectorWriter
 from satchel.formats._row_lists import in_order
 from satchel.model.records import Edge, Entry, FileVersion, SessionEvent
 from satchel.model.values import Component, read_time, resolved
-from satchel.ports.record_set import RecordSet, Report
+from satchel.ports.record_set import TRANSFER_RECORDS, RecordSet, Report
 from satchel.runtime.scratch import ScratchMap, SpoolStream, SpoolStreams
 
 
@@ -564,7 +564,6 @@ def _without_ids(receipt: Any) -> Any:
 
 _ENTRIES = tuple(map(str, Component))
 _SUPPORTED = frozenset({*_ENTRIES, "graph_node", "edge", "session_event", "file_version"})
-_TRANSFER_RECORDS = frozenset({"source", "receipt"})
 
 
 class AletheiaWriter:
@@ -689,6 +688,6 @@ class AletheiaWriter:
             kind = TYPED_SECTIONS.get(section)
             if kind is None:
                 lose(section, "an agent file has no such section", count=count)
-            elif kind not in _SUPPORTED | _TRANSFER_RECORDS:
+            elif kind not in _SUPPORTED | TRANSFER_RECORDS:
                 for record in self._records.of(kind):
                     lose(kind, "an agent file has no such records", example=record.id)

@@ -40,12 +40,11 @@ from satchel.formats._amplihack.rows import (
 from satchel.model.records import Edge, Entry, Episodic, Semantic
 from satchel.model.values import Scope, iso_text, now
 from satchel.ports.format import WriteContext
-from satchel.ports.record_set import RecordSet, Report
+from satchel.ports.record_set import TRANSFER_RECORDS, RecordSet, Report
 from satchel.runtime.scratch import ScratchMap, SpoolStream, SpoolStreams
 
 _TABLES = {"semantic": FACTS, "episodic": EPISODES}
 _SECTION_OF = {table: kind for kind, table in _TABLES.items()}
-_TRANSFER_RECORDS = frozenset({"source", "receipt"})
 _COMMON_MEMBERS = frozenset({"id", "nonce", "type", "origin", "scope", "kind", "parent_ids"})
 _SUPPORTED = {
     FACTS: frozenset(
@@ -241,7 +240,7 @@ class AmplihackWriter:
             kind = TYPED_SECTIONS.get(section)
             if kind is None:
                 lose(section, "amplihack has no such section", count=count)
-            elif kind not in (*_TABLES, "edge", *_TRANSFER_RECORDS):
+            elif kind not in (*_TABLES, "edge", *TRANSFER_RECORDS):
                 for record in self._records.of(kind):
                     lose(kind, "amplihack has no such records", example=record.id)
         for kind in _TABLES:
