@@ -336,6 +336,18 @@ def as_json(
     return text.encode()
 
 
+def as_json_line(value: Any, report: Report) -> bytes:
+    """Encode as ``as_json``, without white space and on one line for every reader."""
+    text = as_json(value, report, compact=True).decode()
+    for sign, escaped in _BREAKS:
+        text = text.replace(sign, escaped)
+    return text.encode()
+
+
+_BREAKS = (("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
+"""Characters that are line ends in Python, but not in JSON."""
+
+
 class _Marked:
     """Replaces numbers beyond a double by marked texts, which become numbers again on writing."""
 

@@ -8,7 +8,7 @@ password hashes) are not read. Compared with cognee 1.6.5, COGX 0.1.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from typing import Any, BinaryIO, ClassVar, cast
+from typing import BinaryIO, ClassVar, cast
 
 import msgspec
 
@@ -49,7 +49,14 @@ from satchel.formats._cognee import (
     row_of_start,
     row_of_turn,
 )
-from satchel.formats._json import Decompressor, LineReader, as_json, json_object, text_in
+from satchel.formats._json import (
+    Decompressor,
+    LineReader,
+    as_json,
+    as_json_line,
+    json_object,
+    text_in,
+)
 from satchel.formats._row_lists import Order, in_order, sole_container
 from satchel.model.records import Edge, Entry, GraphNode, Identity, Model, Semantic, SessionEvent
 from satchel.model.values import Component, Origin, TrustClass, resolved
@@ -228,10 +235,6 @@ _WRITTEN_TYPES = frozenset(
 )
 
 
-_BREAKS = (("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
-"""Characters that are line ends in Python, but not in JSON."""
-
-
 class CogneeWriter:
     """The files of a new archive. Close it after writing.
 
@@ -399,7 +402,7 @@ class CogneeWriter:
             self._report.lost("session_event/text", reason, example=record.id)
 
     def _append(self, kind: str, row: Row) -> None:
-        self._files[kind].write(_json(row, self._report) + b"\n")
+        self._files[kind].write(as_json_line(row, self._report) + b"\n")
         self._counts[kind] += 1
 
 
@@ -419,13 +422,6 @@ def _kind_of(entry: Entry) -> str | None:
 def _known_id(record: Entry | GraphNode) -> str:
     origin = record.origin
     return (origin.id if origin is not None else None) or ""
-
-
-def _json(value: Any, report: Report) -> bytes:
-    text = as_json(value, report, compact=True).decode()
-    for sign, escaped in _BREAKS:
-        text = text.replace(sign, escaped)
-    return text.encode()
 
 
 class Cognee:

@@ -599,17 +599,13 @@ def _write_tables(sink: BinaryIO, writer: GraphitiWriter, container: Row, report
     for table in tables:
         if table not in required and not writer.has(table):
             continue
-        sink.writelines((b"" if first else b",", b"\n", _json(named.get(table, table), report)))
+        sink.writelines((b"" if first else b",", b"\n", as_json(named.get(table, table), report)))
         sink.write(b": [")
         for index, row in enumerate(writer.rows(table)):
-            sink.writelines((b",\n" if index else b"\n", _json(row, report)))
+            sink.writelines((b",\n" if index else b"\n", as_json(row, report)))
         sink.write(b"]")
         first = False
     for name, part in container.get("fields", {}).items():
         if name not in TABLE_OF:
-            sink.writelines((b",\n", _json({name: part}, report)[1:-1]))
+            sink.writelines((b",\n", as_json({name: part}, report)[1:-1]))
     sink.write(b"\n}\n")
-
-
-def _json(value: Any, report: Report) -> bytes:
-    return as_json(value, report)

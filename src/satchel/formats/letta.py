@@ -426,17 +426,17 @@ class LettaWriter:
         fields = {"metadata": {}, **self._container.get("fields", {})}
         sink.write(b"{")
         for index, name in enumerate(n for n in LISTS if n in required or lists[n]):
-            sink.writelines((b",\n" if index else b"\n", _json(name, self._report), b": ["))
+            sink.writelines((b",\n" if index else b"\n", as_json(name, self._report), b": ["))
             self._write_list(sink, lists[name])
             sink.write(b"]")
         for name, part in fields.items():
             if name not in LISTS:
-                sink.writelines((b",\n", _json({name: part}, self._report)[1:-1]))
+                sink.writelines((b",\n", as_json({name: part}, self._report)[1:-1]))
         sink.write(b"\n}\n")
 
     def _write_list(self, sink: BinaryIO, rows: Iterable[Row]) -> None:
         for index, row in enumerate(rows):
-            sink.writelines((b",\n" if index else b"\n", _json(row, self._report)))
+            sink.writelines((b",\n" if index else b"\n", as_json(row, self._report)))
 
     def _take_nodes(self) -> None:
         for record in self._records.of("graph_node"):
@@ -564,11 +564,6 @@ def _unique_label(label: str, labels: set[str]) -> str:
     while (candidate := f"{label}_{number}") in labels:
         number += 1
     return candidate
-
-
-def _json(value: Any, report: Report) -> bytes:
-    """Encode as Python's ``json`` does, including large integers."""
-    return as_json(value, report)
 
 
 _T = TypeVar("_T")

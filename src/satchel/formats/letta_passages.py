@@ -205,11 +205,11 @@ class LettaPassages:
         with target.open() as sink:
             sink.write(b"[" if is_list else b'{"passages": [')
             for number, row in enumerate(_rows(records, report)):
-                sink.writelines((b",\n" if number else b"\n", _json(row, report)))
+                sink.writelines((b",\n" if number else b"\n", as_json(row, report)))
             sink.write(b"\n]")
             if not is_list:
                 for name, part in container.get("fields", {}).items():
-                    sink.writelines((b",\n", _json({name: part}, report)[1:-1]))
+                    sink.writelines((b",\n", as_json({name: part}, report)[1:-1]))
                 sink.write(b"}")
             sink.write(b"\n")
 
@@ -279,7 +279,3 @@ def _container(records: RecordSet) -> Row:
     """Return the members around the records, if all came from one file."""
     container = sole_container(records, NAME)
     return {"shape": "object", **container} if container else {}
-
-
-def _json(value: Any, report: Report) -> bytes:
-    return as_json(value, report)

@@ -28,7 +28,7 @@ from satchel.errors import EmptyInputError, InputError, LockedError, MalformedEr
 from satchel.formats._json import (
     Decompressor,
     LineReader,
-    as_json,
+    as_json_line,
     json_members,
     json_object,
     parse_rows,
@@ -376,8 +376,6 @@ _SIGNS = (
     {(b"from",), (b"to",), (b"relationType",)},
 )
 _GRAPH_SIGNS = ((b"entities", 0, b"entityType"), (b"relations", 0, b"relationType"))
-_BREAKS = (("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
-"""Characters that are line ends in Python, but not in JSON; the server reads both spellings."""
 
 
 class McpMemory:
@@ -559,7 +557,7 @@ def _put_lines(sink: BinaryIO, writer: McpMemoryWriter, report: Report) -> None:
     for kind, rows in ((ENTITY, writer.entities()), (RELATION, writer.relations())):
         for row in rows:
             line = {"type": kind} | _typed(row) | {"type": kind}
-            sink.writelines((b"" if first else b"\n", _json(line, report)))
+            sink.writelines((b"" if first else b"\n", as_json_line(line, report)))
             first = False
 
 
@@ -570,14 +568,14 @@ def _put_graph(sink: BinaryIO, writer: McpMemoryWriter, fields: Row, report: Rep
     _array(sink, writer.relations(), report)
     for name, part in fields.items():
         if name not in _GRAPH:
-            sink.write(b"," + _json({name: part}, report)[1:-1])
+            sink.write(b"," + as_json_line({name: part}, report)[1:-1])
     sink.write(b"}")
 
 
 def _array(sink: BinaryIO, rows: Iterator[Row], report: Report) -> None:
     sink.write(b"[")
     for number, row in enumerate(rows):
-        sink.writelines((b"," if number else b"", _json(_typed(row), report)))
+        sink.writelines((b"," if number else b"", as_json_line(_typed(row), report)))
     sink.write(b"]")
 
 
@@ -586,14 +584,6 @@ def _typed(row: Row) -> Row:
     if row.get("entityType", "") is None:
         return {**row, "entityType": NOTHING}
     return row
-
-
-def _json(value: Row, report: Report) -> bytes:
-    """Encode as the server does, on one line."""
-    text = as_json(value, report, compact=True).decode()
-    for sign, escaped in _BREAKS:
-        text = text.replace(sign, escaped)
-    return text.encode()
 
 
 FORMAT = McpMemory()

@@ -480,7 +480,7 @@ class Mem0:
                 reason = "a bare list or a single memory cannot hold relations"
                 report.lost(RELATION, reason, example=record.id)
             if shape == "one" and records.count("semantic") + records.count("procedural") == 1:
-                sink.writelines(_json(row, report) for row in _rows(records, runs, report))
+                sink.writelines(as_json(row, report) for row in _rows(records, runs, report))
             else:
                 _write_array(sink, _rows(records, runs, report), report)
             sink.write(b"\n")
@@ -650,15 +650,10 @@ def _count_losses(record: Sealed, row: Row, report: Report) -> None:
         report.lost(name, reason, example=record.id)
 
 
-def _json(value: Any, report: Report) -> bytes:
-    """Encode as Python's ``json`` does, including NaN and large integers."""
-    return as_json(value, report)
-
-
 def _write_results(sink: BinaryIO, records: RecordSet, container: Row, report: Report) -> None:
     sink.write(b"{")
     for name, part in container.get("fields", {}).items():
-        sink.writelines((_json({name: part}, report)[1:-1], b",\n"))
+        sink.writelines((as_json({name: part}, report)[1:-1], b",\n"))
     sink.write(b'"results": ')
     _write_array(sink, _rows(records, container.get("runs", []), report), report)
     if "relations" in container or any(True for _ in _triples(records)):
@@ -670,7 +665,7 @@ def _write_results(sink: BinaryIO, records: RecordSet, container: Row, report: R
 def _write_array(sink: BinaryIO, rows: Iterator[Row], report: Report) -> None:
     sink.write(b"[")
     for index, row in enumerate(rows):
-        sink.writelines((b",\n" if index else b"\n", _json(row, report)))
+        sink.writelines((b",\n" if index else b"\n", as_json(row, report)))
     sink.write(b"\n]")
 
 
