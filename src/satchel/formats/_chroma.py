@@ -18,10 +18,11 @@ from satchel.crypto.json_reader import NUMBERS, float_spellings, with_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import LimitError, MalformedError
 from satchel.formats._database import columns_of, parsed
+from satchel.formats._json import time_of
 from satchel.formats._pickles import unpickled
 from satchel.formats._points import TEXTS, covered_by, fields_of, losses_of, payload_of, text_in
 from satchel.model.records import Entry, Semantic
-from satchel.model.values import Origin, TrustClass, read_time
+from satchel.model.values import Origin, TrustClass
 from satchel.ports.drafts import TEXT_MEMBER
 from satchel.ports.record_set import Report
 from satchel.ports.vectors import text_mark
@@ -240,7 +241,7 @@ def entry_of(row: Row, collection: str | None, *, space: str = USUAL) -> Semanti
     when = row.get("created_at")
     return Semantic(
         text=text,
-        created_at=read_time(when) if type(when) is str else None,
+        created_at=time_of(when),
         origin=Origin(
             provider=NAME,
             source=collection,

@@ -22,9 +22,10 @@ from satchel.formats._json import (
     reproduce,
     settled,
     text_in,
+    time_of,
 )
 from satchel.model.records import Entry, GraphNode, Identity, Semantic, SessionEvent
-from satchel.model.values import Origin, Scope, TrustClass, read_time
+from satchel.model.values import Origin, Scope, TrustClass
 from satchel.ports.format import Place, ReadContext
 from satchel.runtime.contained_folder import parts_of
 
@@ -115,10 +116,6 @@ def time_text(text: str | None) -> str | None:
     return None if text is None else text[:19] + text[19:26].removesuffix(".000000") + "Z"
 
 
-def _time(value: Any) -> str | None:
-    return read_time(value) if type(value) is str else None
-
-
 def _object(value: Any) -> Row:
     return value if type(value) is dict else {}
 
@@ -137,8 +134,8 @@ def _written_scope(scope: Scope | None) -> Row:
 def _common(row: Row) -> Row:
     """Return the members that all entries from rows have."""
     return {
-        "created_at": _time(row.get("created_at")),
-        "updated_at": _time(row.get("updated_at")),
+        "created_at": time_of(row.get("created_at")),
+        "updated_at": time_of(row.get("updated_at")),
         "metadata": _object(row.get("metadata")),
         "scope": _scope_of(row),
     }
@@ -197,8 +194,8 @@ def _entry_fields(kind: str, row: Row) -> Row:
     if kind == FACT:
         predicate = row.get("predicate")
         fields["predicate"] = predicate if type(predicate) is str else None
-        fields["valid_from"] = _time(row.get("valid_at"))
-        fields["valid_until"] = _time(row.get("invalid_at"))
+        fields["valid_from"] = time_of(row.get("valid_at"))
+        fields["valid_until"] = time_of(row.get("invalid_at"))
         fields["confidence"] = confidence if is_part and confidence is not True else None
     return fields
 
@@ -525,7 +522,7 @@ def events_of(row: Row) -> Iterator[SessionEvent]:
     identity, turns, title = text_in(row, "external_id"), row.get("turns", []), row.get("title")
     if type(turns) is not list:
         raise MalformedError("`turns` is not a list", field="turns")
-    name, created = title if type(title) is str else None, _time(row.get("created_at"))
+    name, created = title if type(title) is str else None, time_of(row.get("created_at"))
     session = f"{EPISODE}:{identity}"
     written = _start(name, created)
     known = ("external_id", "turns")
@@ -546,7 +543,7 @@ def _turn(turn: Any, session: str, number: int) -> SessionEvent:
     if type(turn) is not dict:
         raise MalformedError("not an object")
     role, text = text_in(turn, "role"), text_in(turn, "content")
-    created = _time(turn.get("occurred_at"))
+    created = time_of(turn.get("occurred_at"))
     as_written = differences(turn, _written_turn(role, text, created))
     name = f"{session}/{number}"
     origin = Origin(provider=NAME, id=name, as_written=as_written, trust=TrustClass.IMPORTED)
@@ -563,7 +560,7 @@ def row_of_start(event: SessionEvent | None, identity: str) -> Row:
     as_written.pop("turns", None)
     created, title = event.created_at, event.name
     row = reproduce(_start(title, created), as_written)
-    if _time(row.get("created_at")) != created or row.get("title") != title:
+    if time_of(row.get("created_at")) != created or row.get("title") != title:
         row |= _start(title, created)
     return {"external_id": identity, **row}
 
@@ -576,7 +573,7 @@ def row_of_turn(event: SessionEvent) -> Row:
     }
     written = _written_turn(role, text, created)
     row = reproduce(written, as_written)
-    return row if _time(row.get("occurred_at")) == created else {**row, **written}
+    return row if time_of(row.get("occurred_at")) == created else {**row, **written}
 
 
 def has_turns(event: SessionEvent | None) -> bool:

@@ -17,9 +17,9 @@ from blake3 import blake3
 
 from satchel.crypto.canonical import ABSENT
 from satchel.errors import EmptyInputError, InputError, MalformedError
-from satchel.formats._json import differences, reproduce, settled, text_in
+from satchel.formats._json import differences, reproduce, settled, text_in, time_of
 from satchel.model.records import Edge, Entry, Episodic, GraphNode, Semantic
-from satchel.model.values import Entity, Origin, Scope, TrustClass, read_time, resolved
+from satchel.model.values import Entity, Origin, Scope, TrustClass, resolved
 from satchel.ports.drafts import placeholder
 from satchel.ports.format import ReadContext
 from satchel.ports.vectors import text_mark
@@ -179,10 +179,6 @@ def time_text(text: str | None) -> str | None:
     return None if text is None else text[:19] + text[19:26].removesuffix(".000000") + "Z"
 
 
-def _time(value: Any) -> str | None:
-    return read_time(value) if type(value) is str else None
-
-
 def object_of(value: Any) -> Row:
     """Return an object; an empty one if the value is not an object."""
     return value if type(value) is dict else {}
@@ -235,12 +231,12 @@ def _fact_fields(row: Row, ends: Ends) -> Row:
     """Return the members of the entry of a row."""
     start, end = ends
     name, fact = row.get("name"), row.get("fact")
-    begins, ends_at = _time(row.get("valid_at")), _time(row.get("invalid_at"))
+    begins, ends_at = time_of(row.get("valid_at")), time_of(row.get("invalid_at"))
     if ends_at is None:  # invalidated, without an end of validity
-        ends_at = _time(row.get("expired_at"))
+        ends_at = time_of(row.get("expired_at"))
     fields: Row = {
         "text": fact,
-        "created_at": _time(row.get("created_at")),
+        "created_at": time_of(row.get("created_at")),
         "valid": (begins, ends_at),
         "metadata": object_of(row.get("attributes")),
         "scope": scope_of(row),
@@ -343,8 +339,8 @@ def _episode_fields(row: Row) -> Row:
     return {
         "text": row.get("content"),
         "kind": kind if kind in SOURCES and kind != _TEXT else None,
-        "created_at": _time(row.get("created_at")),
-        "valid": (_time(row.get("valid_at")), None),
+        "created_at": time_of(row.get("created_at")),
+        "valid": (time_of(row.get("valid_at")), None),
         "metadata": object_of(row.get("episode_metadata")),
         "scope": scope_of(row),
     }

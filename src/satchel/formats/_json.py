@@ -19,6 +19,7 @@ from satchel.crypto.json_reader import (
     with_numbers,
 )
 from satchel.errors import InputError, LimitError, MalformedError, UnreadableError
+from satchel.model.values import read_time
 from satchel.ports.format import BOM, Place, ReadContext
 from satchel.ports.record_set import Report
 
@@ -382,6 +383,11 @@ class _Marked:
         marked = [self.of(part) for part in value]
         same = all(one is other for one, other in zip(marked, value, strict=True))
         return value if same else marked
+
+
+def time_of(value: Any) -> str | None:
+    """Return a time in its canonical form; None if a value is not the text of a time."""
+    return read_time(value) if type(value) is str else None
 
 
 def text_in(row: Mapping[str, Any], name: str) -> str:

@@ -16,10 +16,10 @@ from satchel.crypto.json_reader import NUMBERS, float_spellings, with_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, MalformedError
 from satchel.formats._database import columns_of, parsed
-from satchel.formats._json import differences, reproduce
+from satchel.formats._json import differences, reproduce, time_of
 from satchel.formats._row_lists import as_json, in_order
 from satchel.model.records import Entry, Semantic
-from satchel.model.values import Origin, Scope, TrustClass, iso_text, read_time
+from satchel.model.values import Origin, Scope, TrustClass, iso_text
 from satchel.ports.drafts import TEXT_MEMBER
 from satchel.ports.format import ReadContext
 from satchel.ports.record_set import RecordSet, Report
@@ -298,7 +298,7 @@ def _count(record: Sealed, entry: Entry, labels: tuple[str, ...], report: Report
 
 
 def _time(value: Any) -> str | None:
-    time = read_time(value) if type(value) is str else None
+    time = time_of(value)
     return None if time == NO_TIME else time
 
 

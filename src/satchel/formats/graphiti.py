@@ -65,10 +65,10 @@ from satchel.formats._graphiti import (
     row_of_node,
     time_text,
 )
-from satchel.formats._json import as_json, json_members, reader_of
+from satchel.formats._json import as_json, json_members, reader_of, time_of
 from satchel.formats._row_lists import sole_container
 from satchel.model.records import Edge, Entry, Episodic, GraphNode, Model, Semantic
-from satchel.model.values import ID_PREFIX, Component, Origin, now, read_time, resolved
+from satchel.model.values import ID_PREFIX, Component, Origin, now, resolved
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet, Report
 from satchel.runtime.scratch import ScratchMap, Spool, SpoolStreams
@@ -121,7 +121,7 @@ def _plain(row: Row) -> Row:
     """Return a row in the form of the JSON."""
     for name in _TIMES:
         when = row.get(name)
-        moment = read_time(when) if type(when) is str else None
+        moment = time_of(when)
         if moment is not None:
             row[name] = time_text(moment)
     return row

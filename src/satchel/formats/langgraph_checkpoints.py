@@ -23,10 +23,11 @@ from satchel.formats._database import (
     parsed,
     tables_of,
 )
+from satchel.formats._json import time_of
 from satchel.formats._langgraph import STORE, TABLES, VECTORS, items_in
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
-from satchel.model.values import Component, Origin, TrustClass, read_time
+from satchel.model.values import Component, Origin, TrustClass
 from satchel.ports.drafts import placeholder
 from satchel.ports.format import Info, Place, ReadContext, ReadOnlyFormat, Signs, Traits
 from satchel.runtime.foreign_databases import Database
@@ -283,7 +284,7 @@ class Thread:
         self.start = SessionEvent(
             event="session",
             name=self._source,
-            created_at=_time(first.time),
+            created_at=time_of(first.time),
             metadata={"thread_id": name} | ({"checkpoint_ns": space} if space else {}),
             origin=self._origin(self._source),
         )
@@ -327,7 +328,7 @@ class Thread:
             text=message.content if type(message.content) is str else spoken_text(message.content),
             content=None if type(message.content) is str else message.content,
             state=_position(tip, tip.number + 1, tip.step + 1),
-            created_at=_time(point.time),
+            created_at=time_of(point.time),
             metadata=message.more,
             origin=self._origin(f"{self._source}/{point.id}/{index}", message.as_written),
         )
@@ -354,7 +355,7 @@ class Thread:
             session=tip.session,
             parent=tip.last,
             state=state | ({"latest": tip.latest} if tip.latest else {}),
-            created_at=_time(point.time),
+            created_at=time_of(point.time),
             origin=self._origin(f"{self._source}/{point.id}/state"),
         )
         tip = self._advance(tip, event, tip.number)
@@ -370,7 +371,7 @@ class Thread:
             parent=tip.last,
             name=point.id,
             state=_position(tip, tip.number, tip.step) | why,
-            created_at=_time(point.time),
+            created_at=time_of(point.time),
             metadata=encode_foreign(point.metadata),
             origin=self._origin(f"{self._source}/{point.id}"),
         )
@@ -386,7 +387,7 @@ class Thread:
             state=_position(tip, tip.number, tip.step)
             | ({"latest": tip.latest} if tip.latest else {})
             | {"source": tip.session},
-            created_at=_time(point.time),
+            created_at=time_of(point.time),
             origin=self._origin(f"{self._source}/{point.id}/fork"),
         )
         standing = _standing(fork)
@@ -410,10 +411,6 @@ def _position(tip: _Tip, number: int, step: int) -> Row:
 def _standing(event: SessionEvent) -> str:
     assert event.origin is not None  # noqa: S101 - each event that is read has one
     return placeholder(_TYPE, event.scope, event.origin)
-
-
-def _time(value: Any) -> str | None:
-    return read_time(value) if type(value) is str else None
 
 
 def _marks(messages: list[CheckpointMessage]) -> Iterator[bytes]:

@@ -28,10 +28,10 @@ from satchel.crypto.json_reader import (
 )
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
-from satchel.formats._json import as_json, differences, json_members, reproduce, text_in
+from satchel.formats._json import as_json, differences, json_members, reproduce, text_in, time_of
 from satchel.formats._row_lists import Order, in_order, sole_container
 from satchel.model.records import Entry, GraphNode, Identity, Model, Semantic, SessionEvent
-from satchel.model.values import Component, Origin, Scope, TrustClass, iso_text, read_time
+from satchel.model.values import Component, Origin, Scope, TrustClass, iso_text
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import TRANSFER_RECORDS, RecordSet, Report
 
@@ -190,7 +190,7 @@ def message_of(row: Row, session: str, source: str | None) -> SessionEvent:
     """
     role = text_in(row, "role")
     text, when = _message_text(row), row.get("created_at")
-    created = read_time(when) if type(when) is str else None
+    created = time_of(when)
     name = row.get("id")
     written = {"id": ABSENT, **_message(role, text, created)}
     return SessionEvent(
@@ -215,7 +215,7 @@ def row_of(event: SessionEvent) -> Row:
         if _sent(row):  # the present text is in the contents
             row["tool_calls"] = []
     when = row.get("created_at")
-    if event.created_at != (read_time(when) if type(when) is str else None):
+    if event.created_at != time_of(when):
         row |= {"created_at": written.get("created_at")}
     return row
 

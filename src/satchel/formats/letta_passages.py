@@ -18,7 +18,15 @@ from satchel.crypto.json_reader import ForeignReader
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, MalformedError
 from satchel.formats._archive import ZIP_MAGIC, ArchiveFile, ChatArchive, heads, open_archive
-from satchel.formats._json import as_json, differences, json_members, parse_rows, settled, text_in
+from satchel.formats._json import (
+    as_json,
+    differences,
+    json_members,
+    parse_rows,
+    settled,
+    text_in,
+    time_of,
+)
 from satchel.formats._row_lists import sole_container
 from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import (
@@ -29,7 +37,6 @@ from satchel.model.values import (
     TrustClass,
     exact_time,
     iso_text,
-    read_time,
 )
 from satchel.ports.format import (
     HEAD_BYTES,
@@ -94,14 +101,10 @@ def _fields_of(row: Row) -> Row:
         "text": row.get("text"),
         "tags": tuple(tags) if is_list and tags else (),
         "metadata": metadata if type(metadata) is dict else {},
-        "created_at": _time(row.get("created_at")),
-        "updated_at": _time(row.get("updated_at")),
+        "created_at": time_of(row.get("created_at")),
+        "updated_at": time_of(row.get("updated_at")),
         "scope": Scope(agent=agent) if type(agent) is str and agent else None,
     }
-
-
-def _time(value: Any) -> str | None:
-    return read_time(value) if type(value) is str else None
 
 
 def _written(entry: Entry) -> Row:

@@ -26,7 +26,15 @@ from satchel.crypto.canonical import ABSENT, escape_keys
 from satchel.crypto.json_reader import ForeignReader, float_spellings, has_odd_numbers
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
-from satchel.formats._json import as_json, differences, json_members, parse_rows, reproduce, text_in
+from satchel.formats._json import (
+    as_json,
+    differences,
+    json_members,
+    parse_rows,
+    reproduce,
+    text_in,
+    time_of,
+)
 from satchel.formats._row_lists import container_of
 from satchel.model.records import Entry, Model, PlainSemantic, Procedural, Semantic
 from satchel.model.values import (
@@ -37,7 +45,6 @@ from satchel.model.values import (
     exact_time,
     format_time,
     iso_text,
-    read_time,
     to_datetime,
 )
 from satchel.ports.format import BOM, Info, Place, ReadContext, Signs, Target, Traits, WriteContext
@@ -215,8 +222,8 @@ def _mapped_members(row: Row) -> Row:
         "id": _text(row.get("id")),
         "text": text,
         "kind": _PROCEDURAL if procedural else None,
-        "created_at": _time(_get(row, "created_at")),
-        "updated_at": _time(_get(row, "updated_at")),
+        "created_at": time_of(_get(row, "created_at")),
+        "updated_at": time_of(_get(row, "updated_at")),
         "expires_at": _expiry(_get(row, "expiration_date")),
         "tags": _tags(row.get("categories")),
         "metadata": metadata,
@@ -256,13 +263,9 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _time(value: Any) -> str | None:
-    return read_time(value) if isinstance(value, str) else None
-
-
 def _expiry(value: Any) -> str | None:
     """Return the expiry: Mem0 shows a memory until its last day (UTC) is over."""
-    first = _time(value)
+    first = time_of(value)
     if first is None or not _DAY.fullmatch(value):
         return first
     try:

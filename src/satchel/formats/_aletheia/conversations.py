@@ -33,8 +33,9 @@ from satchel.formats._aletheia.schema import (
     require_time,
     text_in,
 )
+from satchel.formats._json import time_of
 from satchel.model.records import SessionEvent
-from satchel.model.values import Evidence, Origin, Scope, read_time, resolved
+from satchel.model.values import Evidence, Origin, Scope, resolved
 from satchel.ports.drafts import placeholder
 
 TYPE = "session_event"
@@ -327,7 +328,7 @@ def _placeholder(event: SessionEvent) -> str:
 def _time_in(row: Row, as_written: Row) -> tuple[str | None, Row]:
     """Return a row's time, and the original text if that is spelled differently."""
     text = row.get("createdAt")
-    time = read_time(text) if type(text) is str else None
+    time = time_of(text)
     if "createdAt" in row and time != text:
         as_written = {**as_written, "createdAt": text}
     return time, as_written

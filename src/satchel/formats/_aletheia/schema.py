@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from satchel.errors import MalformedError
+from satchel.formats._json import time_of
 from satchel.model.values import read_time, resolved
 
 NAME = "aletheia"
@@ -188,12 +189,12 @@ def vector_of_fact(value: Any) -> Row:
         ("valid_from", "valid_from"),
         ("valid_to", "valid_until"),
     ):
-        time = _time(row.get(name))
+        time = time_of(row.get(name))
         # Its program writes the end of the calendar for facts that are still true.
         if time is not None and not time.startswith("9999"):
             record[member] = time
     if row.get("is_forgotten") is True:
-        past = _time(row.get("forgotten_at")) or record.get("created_at")
+        past = time_of(row.get("forgotten_at")) or record.get("created_at")
         record["expires_at"] = past or "1970-01-01T00:00:00.000000Z"
     if type(row.get("fact_type")) is str:
         record["kind"] = row["fact_type"]
@@ -239,10 +240,6 @@ def edge_of_mention(value: Any) -> Row:
         "type": "mentions",
         "properties": properties,
     }
-
-
-def _time(text: Any) -> str | None:
-    return read_time(text) if type(text) is str else None
 
 
 KNOWLEDGE: dict[str, tuple[str, Callable[[Any], Row]]] = {
