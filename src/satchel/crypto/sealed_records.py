@@ -223,7 +223,7 @@ def as_model(value: dict[str, Any]) -> Model:
     """
     if None in value.values():
         value = {name: part for name, part in value.items() if part is not None}
-    return parse_as(AnyRecord, value, "not a record")  # type: ignore[arg-type, no-any-return]
+    return parse_as(AnyRecord, value, "not a record")  # type: ignore[arg-type]
 
 
 def parse_as(
