@@ -10,7 +10,7 @@ from msgspec import structs
 
 from satchel.bank.open_bank import OpenBank
 from satchel.crypto.canonical import Limits
-from satchel.crypto.sealed_records import Sealed, known_members, parse_as, seal
+from satchel.crypto.sealed_records import Sealed, known_members, seal
 from satchel.errors import (
     EmptyInputError,
     RetiredMemoryError,
@@ -33,6 +33,7 @@ from satchel.model.values import (
     format_time,
     is_id,
     now,
+    parse_as,
     read_time,
     to_datetime,
 )

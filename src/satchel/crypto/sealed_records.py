@@ -12,7 +12,7 @@ from copy import copy
 from functools import cache, cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 from blake3 import blake3
@@ -36,7 +36,7 @@ from satchel.crypto.canonical import (
     plain,
     plain_float,
 )
-from satchel.errors import MalformedError, SatchelError, UsageError, ValueRefusedError
+from satchel.errors import MalformedError, UsageError, ValueRefusedError
 from satchel.model.records import (
     ENTRY_CLASSES,
     RECORD_CLASSES,
@@ -55,10 +55,10 @@ from satchel.model.values import (
     are_canonical_times,
     is_hex,
     now,
+    parse_as,
     resolved,
+    shape_problem,
 )
-
-_T = TypeVar("_T")
 
 _decode_plain = msgspec.json.Decoder(resolved(AnyRecord), float_hook=plain_float).decode
 # Members that are numbers in the model; a hook sees only those in free JSON.
@@ -224,33 +224,6 @@ def as_model(value: dict[str, Any]) -> Model:
     if None in value.values():
         value = {name: part for name, part in value.items() if part is not None}
     return parse_as(AnyRecord, value, "not a record")  # type: ignore[arg-type]
-
-
-def parse_as(
-    kind: type[_T], value: Any, refusal: str, error: Callable[..., SatchelError] = MalformedError
-) -> _T:
-    """Return decoded JSON as a type.
-
-    Args:
-        kind: The type.
-        value: The JSON.
-        refusal: Start of the error's message, such as ``not a token``.
-        error: Class of the error.
-
-    Raises:
-        MalformedError: If it has another shape; names the member. Or the given class.
-    """
-    try:
-        return msgspec.convert(value, resolved(kind))
-    except msgspec.ValidationError as mismatch:
-        problem, field = shape_problem(mismatch)
-        raise error(f"{refusal}: {problem}", field=field) from None
-
-
-def shape_problem(error: msgspec.ValidationError) -> tuple[str, str | None]:
-    """Return the problem and the member, which msgspec combines in one text."""
-    message, _, path = str(error).partition(" - at `$")
-    return message, path.rstrip("`").lstrip(".") or None
 
 
 _decode_typed = msgspec.json.Decoder(resolved(AnyRecord)).decode

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from satchel.crypto.canonical import canonical, canonical_checked, decode_canonical
 from satchel.crypto.keys import PayloadType, SigningKey, check, parse_signatures, sign
-from satchel.crypto.sealed_records import digest, parse_as, random_nonce
+from satchel.crypto.sealed_records import digest, random_nonce
 from satchel.crypto.tokens import (
     MOST_LISTED_IDS,
     Covers,
@@ -42,7 +42,7 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.model.records import KeyId
-from satchel.model.values import Id, Nonce, Time, check_times, resolved
+from satchel.model.values import Id, Nonce, Time, check_times, parse_as, resolved
 
 FORMAT = "satchel-token/1"
 MOST_TOKENS = 8

@@ -24,7 +24,7 @@ from satchel.crypto.keys import (
     public_key,
     sign,
 )
-from satchel.crypto.sealed_records import digest, parse_as, random_nonce
+from satchel.crypto.sealed_records import digest, random_nonce
 from satchel.errors import MalformedError, UsageError
 from satchel.model.records import Entry, KeyId
 from satchel.model.values import (
@@ -34,6 +34,7 @@ from satchel.model.values import (
     Time,
     check_times,
     format_time,
+    parse_as,
     resolved,
     to_datetime,
 )

@@ -9,6 +9,7 @@ import os
 import re
 import threading
 from collections import deque
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -19,7 +20,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.msgpack import Decoder
 
-from satchel.errors import UsageError
+from satchel.errors import MalformedError, SatchelError, UsageError
 
 _FRACTION = re.compile(r"[.,](\d+)")
 _UTC = "+00:00"
@@ -313,6 +314,33 @@ def resolved(kind: T) -> T:
             Decoder(kind)  # the decoder that accepts every type
             _known.add(kind)
     return kind
+
+
+def parse_as(
+    kind: type[T], value: Any, refusal: str, error: Callable[..., SatchelError] = MalformedError
+) -> T:
+    """Return decoded JSON as a type.
+
+    Args:
+        kind: The type.
+        value: The JSON.
+        refusal: Start of the error's message, such as ``not a token``.
+        error: Class of the error.
+
+    Raises:
+        MalformedError: If it has another shape; names the member. Or the given class.
+    """
+    try:
+        return msgspec.convert(value, resolved(kind))
+    except msgspec.ValidationError as mismatch:
+        problem, field = shape_problem(mismatch)
+        raise error(f"{refusal}: {problem}", field=field) from None
+
+
+def shape_problem(error: msgspec.ValidationError) -> tuple[str, str | None]:
+    """Return the problem and the member, which msgspec combines in one text."""
+    message, _, path = str(error).partition(" - at `$")
+    return message, path.rstrip("`").lstrip(".") or None
 
 
 def _before() -> None:
