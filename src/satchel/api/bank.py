@@ -78,17 +78,24 @@ _SHOWN_DIGITS = len(ID_PREFIX) + 8
 _O = TypeVar("_O")
 
 
-class BankPartCalls:
-    """A part of an open bank, such as its quarantine; its methods are operations on the bank."""
+class OpenBankCalls:
+    """Base of classes whose methods are operations on an open bank."""
 
-    def __init__(self, opened: OpenBank, lifetime: Lifetime) -> None:
-        self._opened = opened
-        self._lifetime = lifetime
+    _opened: OpenBank
+    _lifetime: Lifetime
 
     @contextmanager
     def _context(self) -> Iterator[OpenBank]:
         with self._lifetime.use():
             yield self._opened
+
+
+class BankPartCalls(OpenBankCalls):
+    """A part of an open bank, such as its quarantine."""
+
+    def __init__(self, opened: OpenBank, lifetime: Lifetime) -> None:
+        self._opened = opened
+        self._lifetime = lifetime
 
 
 class Code(BankPartCalls):
@@ -332,18 +339,11 @@ def export_to(
         return operation.run(replace(source, output=output, permission=PathPermission()), options)
 
 
-class BankCalls(RemovalCalls, RehydrateCalls, DisclosureCalls):
+class BankCalls(OpenBankCalls, RemovalCalls, RehydrateCalls, DisclosureCalls):
     """The calls of a bank; ``satchel.Bank`` has them, and ``satchel.aio.Bank``."""
 
-    _opened: OpenBank
-    _lifetime: Lifetime
     _owner: Owners
     _read_only: bool
-
-    @contextmanager
-    def _context(self) -> Iterator[OpenBank]:
-        with self._lifetime.use():
-            yield self._opened
 
     remember = method(operations.remember)
     list = method(operations.list_memories)

@@ -201,9 +201,7 @@ def _authority(part: BankBackup, store: Store, frontier: Frontier) -> Authority:
                 configs.append((row.seq, record))
         if authority is None:
             raise VerificationError("the first record of the log is missing")
-        return apply_configs(
-            authority, part.bank, configs, lambda size: ID_PREFIX + tree.root_at(size).hex()
-        )
+        return apply_configs(authority, part.bank, configs, tree.root_id)
 
 
 def _restore_side_data(part: BankBackup, index: BankIndex, packs: Packs, store: Store) -> None:

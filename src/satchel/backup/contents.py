@@ -170,7 +170,7 @@ def _reusable_segments(
     """Yield the segments of the last backup, and whether they are still valid."""
     if before is None or before.size > source.size:
         return
-    if ID_PREFIX + source.tree.root_at(before.size).hex() != before.root:
+    if source.tree.root_id(before.size) != before.root:
         return  # restored from another history
     segments = before.index.segments
     short = _short(segments)

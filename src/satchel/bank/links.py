@@ -26,7 +26,7 @@ from satchel.ledger.columns import LINKS
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import Entry, GraphNode
-from satchel.model.values import Component, now
+from satchel.model.values import Component, is_encodable, now
 from satchel.ports.links import MOST_HOPS, Direction, LinkReader, LoggedLink, paths, walk
 from satchel.ports.rows import Filter, RecordLink
 
@@ -238,19 +238,11 @@ def _resolve(view: View, reference: str, field: str) -> str:
     try:
         return find_record(view, reference, field).record.id
     except (UnknownMemoryError, UsageError):
-        if _is_text(reference) and any(
+        if is_encodable(reference) and any(
             view.links([reference], incoming=incoming, limit=1) for incoming in (False, True)
         ):
             return reference
         raise
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # a lone surrogate, which no record can contain
-        return False
-    return True
 
 
 def _linked_items(

@@ -52,7 +52,7 @@ def run(arguments: list[str]) -> int:
     """Run the command with ``arguments`` and return its exit status."""
     state.reset(json="--json" in arguments)
     try:
-        result = _run(arguments)
+        result = run_command(arguments)
         sys.stdout.flush()
     except SatchelError as error:
         return _failed(error)
@@ -69,11 +69,6 @@ def run(arguments: list[str]) -> int:
     finally:
         state.finish()
     return _interrupted() if result == _INTERRUPTED else int(result or 0)
-
-
-def _run(arguments: list[str]) -> Any:
-
-    return run_command(arguments)
 
 
 def _interrupted() -> int:

@@ -58,7 +58,8 @@ def _shown(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()[:80]
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def refuse_constant(name: str) -> NoReturn:
+    """Refuse NaN and the infinities, which are not JSON."""
     raise MalformedError(f"{name} is not JSON")
 
 
@@ -98,7 +99,7 @@ def _scanner(*, carrying: bool, escaping: bool = False) -> Callable[[str, int], 
         object_pairs_hook=_escaping_object if escaping else _object,
         parse_int=_carried_int if carrying else _strict_int,
         parse_float=_carried_float if carrying else _strict_float,
-        parse_constant=carried_float if carrying else _refuse_constant,
+        parse_constant=carried_float if carrying else refuse_constant,
     )
     return decoder.scan_once  # type: ignore[no-any-return]  # typeshed leaves it out
 
@@ -109,7 +110,8 @@ _CARRYING = _scanner(carrying=True)
 _ESCAPING = _scanner(carrying=True, escaping=True)
 
 
-def _finite(token: str) -> float:
+def finite_number(token: str) -> float:
+    """Return a number, and refuse one that a double cannot hold."""
     value = float(token)
     if not math.isfinite(value):
         raise MalformedError("a number is beyond the range of a double")
@@ -117,7 +119,7 @@ def _finite(token: str) -> float:
 
 
 _PLAIN = json.JSONDecoder(
-    object_pairs_hook=_object, parse_float=_finite, parse_constant=_refuse_constant
+    object_pairs_hook=_object, parse_float=finite_number, parse_constant=refuse_constant
 )
 
 

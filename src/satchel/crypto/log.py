@@ -22,7 +22,7 @@ from satchel.crypto.keys import (
     signature_of,
 )
 from satchel.errors import MalformedError, VerificationError
-from satchel.model.values import Id, Time, is_canonical_time, resolved
+from satchel.model.values import ID_PREFIX, Id, Time, is_canonical_time, resolved
 
 _LEAF, _NODE = b"\0", b"\1"
 
@@ -252,6 +252,14 @@ class VerifiedTree:
                     f"record {index} is not the record logged at this position",
                     hint="The store was changed by another program. See: satchel doctor.",
                 )
+
+    def root_id(self, size: int) -> str:
+        """Return the root of the log when it had ``size`` leaves, as heads name it.
+
+        Raises:
+            VerificationError: As ``root_at``.
+        """
+        return ID_PREFIX + self.root_at(size).hex()
 
     def root_at(self, size: int) -> bytes:
         """Return the root of the log when it had ``size`` leaves.

@@ -19,10 +19,12 @@ from satchel.formats._json import (
     Decompressor,
     differences,
     json_members,
+    object_of,
     reproduce,
     settled,
     text_in,
     time_of,
+    time_text,
 )
 from satchel.model.records import Entry, GraphNode, Identity, Semantic, SessionEvent
 from satchel.model.values import Origin, Scope, TrustClass
@@ -111,17 +113,8 @@ class CogneeEnd(NamedTuple):
     name: str | None
 
 
-def time_text(text: str | None) -> str | None:
-    """Return a time in the form of Cognee."""
-    return None if text is None else text[:19] + text[19:26].removesuffix(".000000") + "Z"
-
-
-def _object(value: Any) -> Row:
-    return value if type(value) is dict else {}
-
-
 def _scope_of(row: Row) -> Scope | None:
-    members = _object(row.get("scope"))
+    members = object_of(row.get("scope"))
     owners = {ours: members[name] for name, ours in _SCOPES if type(members.get(name)) is str}
     return Scope(**owners) if owners else None
 
@@ -136,7 +129,7 @@ def _common(row: Row) -> Row:
     return {
         "created_at": time_of(row.get("created_at")),
         "updated_at": time_of(row.get("updated_at")),
-        "metadata": _object(row.get("metadata")),
+        "metadata": object_of(row.get("metadata")),
         "scope": _scope_of(row),
     }
 
@@ -262,8 +255,8 @@ def _node_fields(row: Row) -> Row:
         "name": name if type(name) is str else None,
         "labels": (label,) if type(label) is str else (),
         "summary": summary if type(summary) is str else None,
-        "properties": _object(row.get("attributes")),
-        "metadata": _object(row.get("metadata")),
+        "properties": object_of(row.get("attributes")),
+        "metadata": object_of(row.get("metadata")),
         "scope": _scope_of(row),
     }
 

@@ -13,7 +13,7 @@ from satchel.formats._archive import ArchiveFile, ChatArchive
 from satchel.formats._json import json_object, parse_rows
 from satchel.model.records import Model, SessionEvent
 from satchel.model.values import Origin, TrustClass, format_time, read_time
-from satchel.ports.drafts import placeholder
+from satchel.ports.drafts import required_placeholder
 from satchel.ports.format import BOM, Place, ReadContext
 from satchel.ports.record_set import Report
 
@@ -336,7 +336,7 @@ def events(conversation: ChatConversation, report: Report) -> Iterator[SessionEv
     """
     tree = _Tree(conversation)
     yield conversation.start
-    yield from tree.branch(tree.main(), _Chain(standing(conversation.start)))
+    yield from tree.branch(tree.main(), _Chain(required_placeholder(conversation.start)))
     for first in tree.others():
         fork, chain = tree.fork(first)
         yield fork
@@ -401,7 +401,9 @@ class _Tree:
     def fork(self, first: str) -> tuple[SessionEvent, _Chain]:
         """Return the event that starts another branch, and the chain end for its first message."""
         before = self._before(self._turns[first])
-        chain = self.out[before] if before is not None else _Chain(standing(self._start))
+        chain = (
+            self.out[before] if before is not None else _Chain(required_placeholder(self._start))
+        )
         origin = self._start.origin
         assert origin is not None  # noqa: S101 - each event that is read has one
         fork = SessionEvent(
@@ -414,14 +416,14 @@ class _Tree:
                 origin.provider or "", f"{origin.id}/{first}/branch", origin.source, {}
             ),
         )
-        return fork, _Chain(standing(fork), number=chain.number)
+        return fork, _Chain(required_placeholder(fork), number=chain.number)
 
     def branch(self, ids: list[str], chain: _Chain) -> Iterator[SessionEvent]:
         """Yield the messages of a branch."""
         for identity in ids:
             number = chain.number + 1
             event = _put(self._turns[identity].event, chain, number)
-            chain = _Chain(chain.session, standing(event), number)
+            chain = _Chain(chain.session, required_placeholder(event), number)
             self.out[identity] = chain
             yield event
 
@@ -445,13 +447,6 @@ def _put(event: SessionEvent, chain: _Chain, number: int) -> SessionEvent:
     )
 
 
-def standing(event: SessionEvent) -> str:
-    """Return the placeholder of an event's ID."""
-    origin = event.origin
-    assert origin is not None  # noqa: S101 - each event that is read has one
-    return placeholder(TYPE, event.scope, origin)
-
-
 class TranscriptConversation:
     """A conversation that is read line by line, in the order of appending.
 
@@ -464,7 +459,7 @@ class TranscriptConversation:
 
     def __init__(self, start: SessionEvent) -> None:
         self.start = start
-        self._first = _Chain(standing(start))
+        self._first = _Chain(required_placeholder(start))
         self._at = dict[str, _Chain]()
         self._gone_on = set[str]()
 
@@ -493,10 +488,10 @@ class TranscriptConversation:
                 origin=self.origin(f"{name}/branch"),
             )
             yield fork
-            chain = _Chain(standing(fork), number=chain.number)
+            chain = _Chain(required_placeholder(fork), number=chain.number)
         self._gone_on.add(chain.last)
         written = _put(event, chain, chain.number + 1)
-        self._at[name] = _Chain(chain.session, standing(written), chain.number + 1)
+        self._at[name] = _Chain(chain.session, required_placeholder(written), chain.number + 1)
         yield written
 
     def name_event(self, name: str, line: str) -> SessionEvent:

@@ -17,10 +17,18 @@ from blake3 import blake3
 
 from satchel.crypto.canonical import ABSENT
 from satchel.errors import EmptyInputError, InputError, MalformedError
-from satchel.formats._json import differences, reproduce, settled, text_in, time_of
+from satchel.formats._json import (
+    differences,
+    object_of,
+    reproduce,
+    settled,
+    text_in,
+    time_of,
+    time_text,
+)
 from satchel.model.records import Edge, Entry, Episodic, GraphNode, Semantic
 from satchel.model.values import Entity, Origin, Scope, TrustClass, resolved
-from satchel.ports.drafts import placeholder
+from satchel.ports.drafts import required_placeholder
 from satchel.ports.format import ReadContext
 from satchel.ports.vectors import text_mark
 from satchel.runtime.scratch import ScratchMap, SpoolStreams
@@ -172,16 +180,6 @@ class GraphitiEnd(NamedTuple):
 Ends = tuple[GraphitiEnd | None, GraphitiEnd | None]
 
 _T = TypeVar("_T", Semantic, Episodic, GraphNode, Edge)
-
-
-def time_text(text: str | None) -> str | None:
-    """Return a time in the form of Graphiti."""
-    return None if text is None else text[:19] + text[19:26].removesuffix(".000000") + "Z"
-
-
-def object_of(value: Any) -> Row:
-    """Return an object; an empty one if the value is not an object."""
-    return value if type(value) is dict else {}
 
 
 def scope_of(row: Row) -> Scope | None:
@@ -595,14 +593,15 @@ class GraphitiGraph:
                 elif table == EPISODES:
                     episode = episode_of(row)
                     self._note(
-                        episode, GraphitiNode(_placeholder(episode), "", None, is_episode=True)
+                        episode,
+                        GraphitiNode(required_placeholder(episode), "", None, is_episode=True),
                     )
                     yield episode
                 else:
                     node = node_of(table, row)
                     label = label_of(node.labels)
                     is_generated = row == own_node(str(node.name), label, row.get("group_id"))
-                    placeholder_id = "" if is_generated else _placeholder(node)
+                    placeholder_id = "" if is_generated else required_placeholder(node)
                     self._note(
                         node, GraphitiNode(placeholder_id, node.name or "", label, is_episode=False)
                     )
@@ -672,7 +671,7 @@ class GraphitiGraph:
 
     def _joints(self, row: Row) -> Iterator[Edge]:
         """Yield the links from a fact to its ends, if they are in the file."""
-        fact = _placeholder(self._fact(row))
+        fact = required_placeholder(self._fact(row))
         for side, kind in _ENDS:
             known = self._node(row.get(side))
             if known is None:
@@ -708,8 +707,3 @@ def _identity(record: GraphNode | Episodic) -> str:
         if isinstance(record, GraphNode) and origin.id.startswith(start):
             return origin.id.removeprefix(start)
     return origin.id
-
-
-def _placeholder(record: GraphNode | Episodic | Semantic) -> str:
-    assert record.origin is not None  # noqa: S101 - each record that is read has one
-    return placeholder(str(record.__struct_config__.tag), record.scope, record.origin)

@@ -390,6 +390,16 @@ def time_of(value: Any) -> str | None:
     return read_time(value) if type(value) is str else None
 
 
+def time_text(text: str | None) -> str | None:
+    """Return a canonical time as Pydantic writes it: without a fraction that is zero."""
+    return None if text is None else text[:19] + text[19:26].removesuffix(".000000") + "Z"
+
+
+def object_of(value: Any) -> dict[str, Any]:
+    """Return an object; an empty one if a value is not an object."""
+    return value if type(value) is dict else {}
+
+
 def text_in(row: Mapping[str, Any], name: str) -> str:
     """Return a required text member.
 

@@ -60,7 +60,7 @@ from satchel.formats._json import (
 from satchel.formats._row_lists import Order, in_order, sole_container
 from satchel.model.records import Edge, Entry, GraphNode, Identity, Model, Semantic, SessionEvent
 from satchel.model.values import Component, Origin, TrustClass, resolved
-from satchel.ports.drafts import placeholder
+from satchel.ports.drafts import required_placeholder
 from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet, Report
 from satchel.runtime.scratch import ScratchMap, Spool, SpoolStream, SpoolStreams
@@ -178,7 +178,7 @@ class CogneeArchive:
         if kind in (ENTITY, RAW):
             node = node_of(kind, row)
             identity = text_in(row, "id" if kind == RAW else "external_id")
-            self._names.add(identity.encode(), _pack((_placeholder(node), node.name)))
+            self._names.add(identity.encode(), _pack((required_placeholder(node), node.name)))
             return (node,)
         entry = entry_of(kind, row)
         self._order.add(entry)
@@ -206,7 +206,9 @@ class CogneeArchive:
             if standing:
                 name = f"{row['external_id']}/{side}"
                 origin = Origin(provider=NAME, id=name, trust=TrustClass.IMPORTED)
-                yield Edge(source=_placeholder(fact), target=standing, kind=side, origin=origin)
+                yield Edge(
+                    source=required_placeholder(fact), target=standing, kind=side, origin=origin
+                )
 
     @contextmanager
     def _refusing(self, where: str, line: Callable[[], int]) -> Iterator[None]:
@@ -215,11 +217,6 @@ class CogneeArchive:
         except InputError as error:
             error.line, error.byte = line(), None
             self._reading.refuse(error.within(where).located(file=self._location.name))
-
-
-def _placeholder(record: GraphNode | Semantic) -> str:
-    assert record.origin is not None  # noqa: S101 - each record that is read has one
-    return placeholder(str(record.__struct_config__.tag), record.scope, record.origin)
 
 
 _COMMON = frozenset({"id", "nonce", "type", "kind", "text", "origin", "created_at", "updated_at"})

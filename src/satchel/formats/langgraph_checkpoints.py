@@ -28,7 +28,7 @@ from satchel.formats._langgraph import STORE, TABLES, VECTORS, items_in
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.values import Component, Origin, TrustClass
-from satchel.ports.drafts import placeholder
+from satchel.ports.drafts import required_placeholder
 from satchel.ports.format import Info, Place, ReadContext, ReadOnlyFormat, Signs, Traits
 from satchel.runtime.foreign_databases import Database
 
@@ -288,7 +288,7 @@ class Thread:
             metadata={"thread_id": name} | ({"checkpoint_ns": space} if space else {}),
             origin=self._origin(self._source),
         )
-        standing = _standing(self.start)
+        standing = required_placeholder(self.start)
         self._first = _Tip(standing, standing)
         self._tips = dict[str, _Tip]()
         self._after = {b"": self._first}
@@ -390,12 +390,12 @@ class Thread:
             created_at=time_of(point.time),
             origin=self._origin(f"{self._source}/{point.id}/fork"),
         )
-        standing = _standing(fork)
+        standing = required_placeholder(fork)
         return tip._replace(session=standing, last=standing), [fork]
 
     def _advance(self, tip: _Tip, event: SessionEvent, number: int) -> _Tip:
         self._gone_on.add(tip.last)
-        return tip._replace(last=_standing(event), number=number, step=tip.step + 1)
+        return tip._replace(last=required_placeholder(event), number=number, step=tip.step + 1)
 
     def _origin(self, identity: str, as_written: Row | None = None) -> Origin:
         return Origin(
@@ -406,11 +406,6 @@ class Thread:
 def _position(tip: _Tip, number: int, step: int) -> Row:
     state: Row = {"number": number, "step": step}
     return state | ({"state": tip.state} if tip.state is not None else {})
-
-
-def _standing(event: SessionEvent) -> str:
-    assert event.origin is not None  # noqa: S101 - each event that is read has one
-    return placeholder(_TYPE, event.scope, event.origin)
 
 
 def _marks(messages: list[CheckpointMessage]) -> Iterator[bytes]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -152,7 +151,7 @@ def require_continues(
 
 def contains(tree: VerifiedTree, seen: Head) -> bool:
     """Return whether a log starts with a seen head."""
-    return seen.size <= tree.size and ID_PREFIX + tree.root_at(seen.size).hex() == seen.root
+    return seen.size <= tree.size and tree.root_id(seen.size) == seen.root
 
 
 def _abandoning_decision(
@@ -276,7 +275,7 @@ def load_trusted_head(
     configs = _read_facts(reader, head, tree, start, counts, _CONFIGS)
     facts = _read_facts(reader, head, tree, known.size, known.counts, FOLDED)
     decisions = [(seq, record) for seq, record, _ in configs]
-    authority = apply_configs(authority, bank, decisions, partial(_root_at, tree))
+    authority = apply_configs(authority, bank, decisions, tree.root_id)
     if not authority.admits(head.key):
         raise VerificationError(
             f"the head is signed by {head.key}, {authority.refusal_reason(head.key)}", hint=_DOCTOR
@@ -337,7 +336,7 @@ def read_bank_name(reader: Reader, bank: str) -> str | None:
     authority = _founded(reader, bank, tree)
     told = _read_facts(reader, head, tree, 0, {}, _CONFIGS)
     configs = [(seq, record) for seq, record, _ in told]
-    roots = partial(_root_at, tree)
+    roots = tree.root_id
     return apply_configs(authority, bank, configs, roots).name
 
 
@@ -459,10 +458,6 @@ def _founded(reader: Reader, bank: str, tree: VerifiedTree) -> Authority:
     if logged is None:
         raise VerificationError("the first record of the log was erased", hint=_DOCTOR)
     return founding_authority(logged[0])
-
-
-def _root_at(tree: VerifiedTree, size: int) -> str:
-    return ID_PREFIX + tree.root_at(size).hex()
 
 
 def _read_facts(

@@ -29,7 +29,7 @@ from satchel.crypto.log import Head, VerifiedTree
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import SatchelError, VerificationError
 from satchel.model.records import Erasure, Model, Receipt, Redaction, Source, Status
-from satchel.model.values import ID_PREFIX, resolved
+from satchel.model.values import resolved
 from satchel.ports.rows import HOLDS, PENDING, RETIRING, Row, RowState
 from satchel.ports.store import RangeChange, RetiredFilter
 from satchel.runtime.files import PRIVATE_FILE, atomic_write
@@ -687,7 +687,7 @@ class FoldCache:
         if cached is None or (cached.format, cached.bank) != (_FORMAT, self._bank):
             return KnownFold(Fold(), 0, {})
         try:
-            is_start = cached.size <= tree.size and _root_at(tree, cached.size) == cached.root
+            is_start = cached.size <= tree.size and tree.root_id(cached.size) == cached.root
         except VerificationError:
             is_start = False
         if not is_start:
@@ -724,10 +724,6 @@ class _CachedFold(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     counts: dict[str, int]
     fold: SavedFold
-
-
-def _root_at(tree: VerifiedTree, size: int) -> str:
-    return ID_PREFIX + tree.root_at(size).hex()
 
 
 def _speaking(counts: dict[str, int]) -> int:

@@ -264,6 +264,15 @@ def is_id(text: str) -> bool:
     return text.startswith(ID_PREFIX) and is_hex(text[7:])
 
 
+def is_encodable(text: str) -> bool:
+    """Return whether a text is Unicode: it has no half of a surrogate pair, as no record has."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_whole_id(text: str) -> bool:
     """Return whether a text is a content address of exactly the length of an ID."""
     return len(text) == _ID_SIGNS and is_id(text)

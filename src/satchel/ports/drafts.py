@@ -111,13 +111,13 @@ def with_text_of(draft: Model, name: str) -> Model:
         if isinstance(part, dict) and part.get("of") == old:
             as_written[member] = {**part, "of": text_mark(text)}
     values = {field: getattr(draft, field) for field in draft.__struct_fields__}
-    values |= {"text": text, "metadata": rest, "origin": _with(draft.origin, as_written)}
+    values |= {
+        "text": text,
+        "metadata": rest,
+        "origin": msgspec.structs.replace(draft.origin, as_written=as_written),
+    }
     values |= {"data": None} if from_data else {}
     return type(draft)(**values)
-
-
-def _with(origin: Origin, kept: dict[str, Any]) -> Origin:
-    return msgspec.structs.replace(origin, as_written=kept)
 
 
 def placeholder(record_type: str, scope: Scope | None, origin: Origin) -> str:
@@ -140,6 +140,13 @@ def placeholder_of(item: Any) -> str | None:
         return None
     tag, scope = str(item.__struct_config__.tag), getattr(item, "scope", None)
     return placeholder(tag, scope, origin)
+
+
+def required_placeholder(item: Any) -> str:
+    """Return the placeholder for a draft of a file, which always has an origin with an ID."""
+    name = placeholder_of(item)
+    assert name is not None  # noqa: S101 - readers give each record one
+    return name
 
 
 class PlaceholderIds:

@@ -14,6 +14,7 @@ import msgspec
 from blake3 import blake3
 
 from satchel.errors import ValueRefusedError
+from satchel.model.values import is_encodable
 
 MAX_DIMENSIONS = 65_536
 """Numbers in one vector."""
@@ -52,7 +53,7 @@ class Generation:
     """Distinguishes vectors that the same model made of the same records differently, from 0."""
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.model) <= _MODEL_CHARACTERS or not _is_text(self.model):
+        if not 1 <= len(self.model) <= _MODEL_CHARACTERS or not is_encodable(self.model):
             raise ValueRefusedError(
                 f"the name of a model must have 1 to {_MODEL_CHARACTERS} characters", field="model"
             )
@@ -208,14 +209,6 @@ def _exact(values: Iterable[float]) -> tuple[float, ...] | None:
     if not all(map(isfinite, numbers)) or any(map(ne, numbers, values)):
         return None
     return numbers
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _is_whole(value: int, least: int, most: int) -> bool:

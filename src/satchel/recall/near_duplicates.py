@@ -12,13 +12,13 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from types import TracebackType
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple
 
 from blake3 import blake3
 
 from satchel.ports.inference import Embedder
 from satchel.runtime.arrays import numpy
+from satchel.runtime.files import Closable
 from satchel.runtime.scratch import SpoolStreams
 
 _NEGATIONS = (
@@ -236,7 +236,7 @@ class SimilarText(NamedTuple):
     similarity: float
 
 
-class DuplicateIndex:
+class DuplicateIndex(Closable):
     """Finds near-duplicates among texts. A context manager that deletes its temporary files.
 
     Args:
@@ -261,15 +261,8 @@ class DuplicateIndex:
         self.characters = 0
         """Characters of all texts."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Free the space."""
         self._texts.close()
         self._vectors.close()
         self._bounds.close()

@@ -21,7 +21,7 @@ from satchel.ledger.ledger import Ledger
 from satchel.ledger.projection import CLOSED, GROUP, Fold, LogFact
 from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Config, Erasure, Model, Receipt, Source, Status
-from satchel.model.values import ID_PREFIX, TrustClass, now
+from satchel.model.values import TrustClass, now
 from satchel.ports.rows import PENDING, Filter, Row
 from satchel.ports.store import Reader, Store
 from satchel.replication.copies import (
@@ -209,7 +209,7 @@ def _merged_before(source: Replica, target: Replica) -> int:
             and isinstance(size, int)
             and isinstance(done, int)
             and 0 < done <= size <= source.size
-            and ID_PREFIX + source.tree.root_at(size).hex() == mark.get("root")
+            and source.tree.root_id(size) == mark.get("root")
         ):
             best = max(best, done)
     return best

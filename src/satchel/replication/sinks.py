@@ -546,7 +546,7 @@ class SegmentSink:
             segments = [
                 segment
                 for name in self._files.listed(_folder(bank))
-                if (segment := _parse_name(name))
+                if (segment := _NAME.match(name))
             ]
             for segment in segments:
                 if int(segment[4]) != SCHEMA_VERSION:
@@ -569,10 +569,6 @@ class SegmentSink:
 
     def close(self) -> None:
         """Do nothing."""
-
-
-def _parse_name(name: str) -> "re.Match[str] | None":
-    return _NAME.match(name)
 
 
 def _folder(bank: str) -> str:

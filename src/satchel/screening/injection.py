@@ -238,10 +238,6 @@ def _ascii85(encoded: str) -> bytes:
     return base64.a85decode(encoded[2:-2])
 
 
-def _base85(encoded: str) -> bytes:
-    return base64.b85decode(encoded)
-
-
 def _tagged(encoded: str) -> str:
     return "".join(chr(ord(character) - 0xE0000) for character in encoded)
 
@@ -261,7 +257,7 @@ _WAYS: tuple[tuple[re.Pattern[str], Callable[[str], bytes | str]], ...] = (
     (_BINARY, _binary),
     (_MORSE, _morse),
     (_ASCII85, _ascii85),
-    (_BASE85, _base85),
+    (_BASE85, base64.b85decode),
     (_TAGGED, _tagged),
 )
 

@@ -113,7 +113,7 @@ def newest_sessions(
     ordered, waiting = list[SessionInfo](), [(info, 0) for info in reversed(children.get(None, []))]
     while waiting:
         info, depth = waiting.pop()
-        ordered.append(_at_depth(info, depth))
+        ordered.append(msgspec.structs.replace(info, depth=depth))
         waiting += [(child, depth + 1) for child in reversed(children.get(info.id, []))]
     return ordered, more
 
@@ -121,7 +121,7 @@ def newest_sessions(
 def session(view: View, start: VerifiedRecord) -> SessionInfo:
     """Return one conversation."""
     info = _session_info(view, _session_data(view, start), start)
-    return _at_depth(info, len(lineage(view, start)) - 1)
+    return msgspec.structs.replace(info, depth=len(lineage(view, start)) - 1)
 
 
 def find(view: View, name: str, field: str = "session") -> VerifiedRecord:
@@ -425,10 +425,6 @@ def _branch(fork: VerifiedRecord) -> Branch:
         checkpoint=pointer_in(fork.model, "checkpoint"),
         log=log_size_at(fork),
     )
-
-
-def _at_depth(info: SessionInfo, depth: int) -> SessionInfo:
-    return msgspec.structs.replace(info, depth=depth)
 
 
 def _state_changes(view: View, state: VerifiedRecord, kind: str) -> Iterator[VerifiedRecord]:

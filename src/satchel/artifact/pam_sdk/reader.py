@@ -4,7 +4,6 @@ Only the form is verified here: unambiguous JSON or CBOR, exactly the SDK's memb
 """
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,7 +31,7 @@ from satchel.artifact.pam_sdk.writer import (
 )
 from satchel.crypto.canonical import Limits, carried_float, check_value, encode_foreign
 from satchel.crypto.cbor import CborReader
-from satchel.crypto.json_reader import JsonReader
+from satchel.crypto.json_reader import JsonReader, finite_number, refuse_constant
 from satchel.errors import LimitError, MalformedError, ValueRefusedError
 from satchel.model.records import ENTRY_CLASSES, Entry
 from satchel.model.values import Component, Origin, TrustClass, read_time
@@ -57,20 +56,12 @@ def _integer(token: str) -> int:
     return int(token)
 
 
-def _float(token: str) -> float:
-    value = float(token)
-    if not math.isfinite(value):
-        raise MalformedError("a number is beyond the range of a double")
-    return value
-
-
-def _constant(name: str) -> NoReturn:
-    raise MalformedError(f"{name} is not JSON")
-
-
 # Unlike in our files, 1.0 and 1 are two values here: the SDK hashes CPython's text of a number.
 _JSON = json.JSONDecoder(
-    object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
+    object_pairs_hook=_object,
+    parse_int=_integer,
+    parse_float=finite_number,
+    parse_constant=refuse_constant,
 )
 
 

@@ -36,7 +36,7 @@ from satchel.formats._aletheia.schema import (
 from satchel.formats._json import time_of
 from satchel.model.records import SessionEvent
 from satchel.model.values import Evidence, Origin, Scope, resolved
-from satchel.ports.drafts import placeholder
+from satchel.ports.drafts import required_placeholder
 
 TYPE = "session_event"
 TIMELINE = "timeline"
@@ -92,7 +92,7 @@ class AletheiaConversation:
             row, 0 if beginning is not None else _lacking(row), known=is_included
         )
         self.start = self._started()
-        self._session = self._last = _placeholder(self.start)
+        self._session = self._last = required_placeholder(self.start)
         note(self._id, self._point(self._session))
 
     def message(self, row: Row) -> SessionEvent | None:
@@ -179,7 +179,7 @@ class AletheiaConversation:
             yield SessionEvent(
                 event="session",
                 session=self._session,
-                parent=_placeholder(self.start),
+                parent=required_placeholder(self.start),
                 name=name if type(name) is str else None,
                 state={"archived": archived} if type(archived) is bool else None,
                 created_at=require_time(when, f"{RECORD}/{ABOUT}/{index}/at"),
@@ -255,14 +255,14 @@ class AletheiaConversation:
             created_at=created,
             origin=self._origin(f"{self._id}/{name}"),
         )
-        self._note(f"{self._id}/{name}", self._point(_placeholder(event)))
+        self._note(f"{self._id}/{name}", self._point(required_placeholder(event)))
         return event
 
     def _origin(self, name: str, record: Any = None, as_written: Row | None = None) -> Origin:
         return origin_of(name, self._source, record, as_written or {})
 
     def _next(self, event: SessionEvent, name: str, change: Row | None = None) -> SessionEvent:
-        self._last = _placeholder(event)
+        self._last = required_placeholder(event)
         self._step += 1
         if change is not None:
             self._state = self._last
@@ -316,13 +316,6 @@ def _converted(record: Row, name: str, shape: Any) -> Any:
         return msgspec.convert(record[name], resolved(shape)) if name in record else None
     except msgspec.ValidationError as error:
         raise MalformedError(f"not a {name}: {error}", field=f"{RECORD}/{name}") from None
-
-
-def _placeholder(event: SessionEvent) -> str:
-    """Return the placeholder of an event's ID."""
-    origin = event.origin
-    assert origin is not None  # noqa: S101 - each event that is read has one
-    return placeholder(TYPE, event.scope, origin)
 
 
 def _time_in(row: Row, as_written: Row) -> tuple[str | None, Row]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import NoneType
 from typing import Any, NamedTuple
 
-from satchel.model.values import ID_PREFIX, is_id
+from satchel.model.values import ID_PREFIX, is_encodable, is_id
 from satchel.ports.links import Kinds, LoggedLink, link_sort_key
 from satchel.ports.rows import CONFIG, Filter, RecordLink, Row
 from satchel.ports.store import BLOCK_BITS, ColumnBlock, MarkedRow, StoredHead
@@ -17,7 +17,6 @@ from satchel.stores.ladybug.statements import (
     Values,
     seqs,
     thing_key,
-    writable,
 )
 from satchel.stores.ladybug.vectors import LadybugBlobs, LadybugVectors
 from satchel.stores.text_search import is_searched, thread_of
@@ -60,7 +59,7 @@ def linked(
         kinds: The types of links; None for all.
         limit: How many at most.
     """
-    keys = [thing_key(number, end) for end in dict.fromkeys(ends) if writable(end)]
+    keys = [thing_key(number, end) for end in dict.fromkeys(ends) if is_encodable(end)]
     tables = LINK_TABLES if kinds is None else {table_of(kind) for kind in kinds}
     named, names = _named(view, keys)
     links, after = list[LoggedLink](), -1
@@ -396,7 +395,7 @@ class LadybugView(LadybugStatements):
 
     def neighbors(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
         number = self._number(bank)
-        if not writable(end):
+        if not is_encodable(end):
             return
         pattern = "<-[l:{}]-" if incoming else "-[l:{}]->"
         cypher = (
@@ -529,7 +528,7 @@ class LadybugView(LadybugStatements):
 
     def _slots(self, number: int, slots: Sequence[str]) -> dict[str, int]:
         """Return the row keys of the last holders of slots, by slot."""
-        keys = {thing_key(number, slot): slot for slot in slots if writable(slot)}
+        keys = {thing_key(number, slot): slot for slot in slots if is_encodable(slot)}
         cypher = "MATCH (s:Slot) WHERE s.key = x RETURN s.key, s.place"
         return {keys[key]: place for key, place in self._in(cypher, keys)}
 

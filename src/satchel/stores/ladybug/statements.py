@@ -304,15 +304,6 @@ def parts(values: Iterable[Any]) -> Iterator[list[Any]]:
         yield part
 
 
-def writable(text: str) -> bool:
-    """Return whether a text can be a value: the engine accepts no half of a surrogate pair."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def seqs(places: Sequence[int], most: int) -> list[int]:
     """Return the positions within bounds, each once."""
     return [place for place in dict.fromkeys(places) if 0 <= place <= most]

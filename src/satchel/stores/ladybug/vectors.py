@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from satchel.model.values import is_id
+from satchel.model.values import is_encodable, is_id
 from satchel.ports.store import PIECE_BYTES, BlobPieces
 from satchel.ports.vectors import Generation
-from satchel.stores.ladybug.statements import NODES, LadybugStatements, thing_key, writable
+from satchel.stores.ladybug.statements import NODES, LadybugStatements, thing_key
 from satchel.stores.vectors import (
     PIECE_BITS,
     SEQ_BITS,
@@ -175,7 +175,7 @@ class LadybugBlobs(LadybugStatements, TableBlobs):
 
     def _blob(self, bank: str, digest: str) -> int | None:
         number = self._number(bank)
-        if not writable(digest):
+        if not is_encodable(digest):
             return None
         cypher = "MATCH (b:Blob) WHERE b.bank = $bank AND b.digest = $digest RETURN b.number"
         rows = self._all(cypher, bank=number, digest=digest)
