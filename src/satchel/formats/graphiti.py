@@ -63,9 +63,8 @@ from satchel.formats._graphiti import (
     row_of_fact,
     row_of_link,
     row_of_node,
-    time_text,
 )
-from satchel.formats._json import as_json, json_members, reader_of, time_of
+from satchel.formats._json import as_json, json_members, reader_of, time_of, time_text
 from satchel.formats._row_lists import sole_container
 from satchel.model.records import Edge, Entry, Episodic, GraphNode, Model, Semantic
 from satchel.model.values import ID_PREFIX, Component, Origin, now, resolved
