@@ -20,6 +20,7 @@ import msgspec
 
 from satchel.errors import ConfigError, InferenceError
 from satchel.model.values import resolved
+from satchel.ports.inference import text_for_model
 
 _ATTEMPTS = 5
 _LONGEST_PAUSE = 30.0
@@ -280,9 +281,6 @@ _TOGETHER = 128
 _CHARACTERS = 1 << 18
 """Approximate maximum characters of a request; a longer text is sent alone."""
 
-_LONGEST = 24_000
-"""Maximum characters of a text that are sent, about the 8,000 tokens that models accept."""
-
 _BYTES_A_NUMBER = 32
 _VECTOR_OVERHEAD = 1 << 16
 _MOST_DIMENSIONS = 1 << 14
@@ -315,7 +313,7 @@ class _ServerEmbedder(ABC):
         """Return a vector for each text; see ``Embedder``. Blank ones are not sent."""
         zeros = bytes(4 * self.dimensions)
         vectors = [zeros] * len(texts)
-        sent = [(index, _sendable(text)) for index, text in enumerate(texts) if text.strip()]
+        sent = [(index, text_for_model(text)) for index, text in enumerate(texts) if text.strip()]
         for batch in _batches(sent):
             answer = self._request_vectors([text for _, text in batch])
             for (index, _), vector in zip(batch, answer, strict=True):
@@ -430,11 +428,6 @@ def _batches(sent: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
         size += len(text)
     if batch:
         yield batch
-
-
-def _sendable(text: str) -> str:
-    """Return a text cut to its maximum length, without lone surrogates."""
-    return text[:_LONGEST].encode("utf-8", "replace").decode()
 
 
 SCHEME = "ollama:"

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from satchel.errors import InferenceError, MissingExtraError
+from satchel.ports.inference import text_for_model
 
 SENTENCE_TRANSFORMERS, FASTEMBED = "sentence-transformers", "fastembed"
 
 _TOGETHER = 64
-_LONGEST = 24_000
-"""Maximum characters of a text that are read, from its start."""
 
 Encode = Callable[[Sequence[str]], Any]
 """Returns a matrix with a row for each text."""
@@ -63,7 +62,7 @@ class LibraryEmbedder:
         indices = [index for index, text in enumerate(texts) if text.strip()]
         for start in range(0, len(indices), _TOGETHER):
             batch = indices[start : start + _TOGETHER]
-            answer = self._encoded([_readable(texts[index]) for index in batch])
+            answer = self._encoded([text_for_model(texts[index]) for index in batch])
             for index, vector in zip(batch, answer, strict=True):
                 vectors[index] = vector
         return vectors
@@ -117,7 +116,7 @@ class LibraryReranker:
         try:
             scores = [
                 float(score)
-                for score in self._pairs(_readable(question), list(map(_readable, texts)))
+                for score in self._pairs(text_for_model(question), list(map(text_for_model, texts)))
             ]
         except Exception as error:  # whatever another library raises
             raise InferenceError(f"the model {self.model} did not score: {error}") from error
@@ -148,10 +147,6 @@ def _loaded(loaders: Mapping[str, Callable[[str], _Run]], library: str, model: s
             f"the model {library}:{model} cannot be loaded: {error}",
             hint=f"Download it with {library} first, or use its folder; Satchel downloads nothing.",
         ) from error
-
-
-def _readable(text: str) -> str:
-    return text[:_LONGEST].encode("utf-8", "replace").decode()
 
 
 def _sentence_transformers(name: str) -> Encode:

@@ -3,6 +3,14 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
+MOST_CHARACTERS = 24_000
+"""Maximum characters of a text for a model, about the 8,000 tokens that models accept."""
+
+
+def text_for_model(text: str) -> str:
+    """Return a text cut to its maximum length, without lone surrogates."""
+    return text[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
+
 
 @runtime_checkable
 class Embedder(Protocol):
