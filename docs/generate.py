@@ -212,13 +212,8 @@ def code(names: Iterable[str]) -> str:
 
 def limit_table() -> str:
     """One row a limit."""
-    rows = [
-        MADE,
-        "# Limits",
-        "",
-        "Sizes are in bytes. Set one in the table `[limits]` of the [configuration](configuration.md).",
-        "",
-    ]
+    head = "Sizes are in bytes. The table `[limits]` of the [configuration](configuration.md) sets them."
+    rows = [MADE, "# Limits", "", head, ""]
     rows += ["| limit | default |", "|---|---|"]
     for name, value in msgspec.to_builtins(Limits()).items():
         rows.append(f"| `{name}` | {value:,} |")

@@ -84,7 +84,7 @@ def plan_page(plan: TransferPlan) -> str:
     for owner in plan.tenants[:_LINES]:
         where = f" -> {_visible(owner.bank)}" if owner.bank is not None else ""
         description = (
-            "no owner" if owner.sort == "nobody" else f"{owner.sort} {_visible(owner.name)}"
+            "none" if owner.sort == "nobody" else f"{owner.sort} {_visible(owner.name)}"
         )
         facts.append(("owner", f"{description}: {owner.records:,}{where}"))
     more = len(plan.tenants[_LINES:]) + plan.tenants_left
