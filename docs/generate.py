@@ -212,7 +212,7 @@ def code(names: Iterable[str]) -> str:
 
 def limit_table() -> str:
     """One row a limit."""
-    head = "Sizes are in bytes. The table `[limits]` of the [configuration](configuration.md) sets them."
+    head = "Sizes are in bytes. Set them in `[limits]` of the [configuration](configuration.md)."
     rows = [MADE, "# Limits", "", head, ""]
     rows += ["| limit | default |", "|---|---|"]
     for name, value in msgspec.to_builtins(Limits()).items():

@@ -19,6 +19,8 @@ FOLDERS = ("tutorials", "guides", "python", "explanation")
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "RELEASING.md")),
     *(ROOT / "docs" / name for name in ("architecture.md", "benchmarks.md")),
+    *sorted((ROOT / "examples").glob("*.[mp]*[dy]")),
+    *sorted((ROOT / "src" / "satchel" / "setup" / "plugin").rglob("*.md")),
     *(path for name in FOLDERS for path in sorted((ROOT / "docs" / name).glob("*.md"))),
 ]
 GENERATED = [
