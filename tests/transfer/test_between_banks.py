@@ -122,7 +122,7 @@ def test_what_is_current_is_carried_with_its_ids_and_found_there(store: Store) -
         found = view.current(view.get([slot.id])[slot.id].row.slot or "")
         assert found is not None
         assert found.record == slot
-        assert [one.record for one in view.neighbours(child.id, incoming=True)] == [edge]
+        assert [one.record for one in view.neighbors(child.id, incoming=True)] == [edge]
         assert len(view.candidates("harbour")) == int(store.traits.full_text)
         assert b"".join(view.blob(blob)) == b"content" * 9
         (source,) = (one.model for one in view.scan(Filter(types=frozenset({"source"}))))
