@@ -240,7 +240,7 @@ def test_a_forgotten_memory_is_restored_by_its_text(bank: OpenBank) -> None:
 )
 def test_quotation_marks_around_a_text_or_an_id_are_ignored(bank: OpenBank, marks: str) -> None:
     """As models write them, also around a part; a second pair, one mark or two kinds are text."""
-    opening, closing = marks
+    opening, closing = marks[0], marks[1]
     first, second = keep(bank, "Ada takes tea"), keep(bank, "Ben takes coffee")
     for wrong in (
         f"{opening}{opening}Ada takes tea{closing}{closing}",
