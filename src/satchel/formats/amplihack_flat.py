@@ -39,6 +39,7 @@ _MAPPED = frozenset({"id", "session_id", "agent_id", "memory_type", "content"})
 class AmplihackFlat(ReadOnlyFormat):
     """The format."""
 
+    write_hint: ClassVar[str] = "To write hierarchical memory: amplihack or amplihack_db."
     info: ClassVar[Info] = Info(
         title="amplihack flat memory, SQLite database",
         suffixes=(),

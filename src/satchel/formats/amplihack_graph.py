@@ -40,6 +40,7 @@ _TABLE_OF = {array: table for table, array in TABLES.items()}
 class AmplihackGraph(ReadOnlyFormat):
     """The format."""
 
+    write_hint: ClassVar[str] = "To write JSON or an SQLite database: amplihack or amplihack_db."
     info: ClassVar[Info] = Info(
         title="amplihack hierarchical memory, graph of LadybugDB or Kuzu",
         suffixes=(),

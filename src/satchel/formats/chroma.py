@@ -38,6 +38,7 @@ _SIGNS = frozenset({"embeddings_queue", "embedding_metadata", "collections", "se
 class Chroma(ReadOnlyFormat):
     """The format."""
 
+    write_hint: ClassVar[str] = "To write what a collection accepts: --to chroma_get."
     info: ClassVar[Info] = Info(
         title="Chroma database",
         suffixes=(),

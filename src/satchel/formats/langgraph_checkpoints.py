@@ -430,6 +430,7 @@ _KNOWN = frozenset({_CHECKPOINTS, _WRITES}) | TABLES
 class LangGraphCheckpoints(ReadOnlyFormat):
     """The format."""
 
+    write_hint: ClassVar[str] = "To write memories into a LangGraph store: --to langgraph."
     info: ClassVar[Info] = Info(
         title="LangGraph checkpoints, SQLite database",
         suffixes=(),

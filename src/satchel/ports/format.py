@@ -398,6 +398,7 @@ class ReadOnlyFormat:
     """Base of formats that no product imports, so that they are only read."""
 
     info: ClassVar[Info]
+    write_hint: ClassVar[str] = "Choose another format: satchel formats."
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         """Refuse to write.
@@ -409,7 +410,7 @@ class ReadOnlyFormat:
         raise UsageError(
             f"this format is read-only: {self.info.title}",
             field="format",
-            hint="Choose another format: satchel formats.",
+            hint=self.write_hint,
         )
 
 
