@@ -337,7 +337,7 @@ def test_python_does_the_same(place: Place) -> None:
     """The same ends, the same switch; a failing bank is in what is returned."""
     seen = list[str | None]()
     found = migrate_banks(
-        from_config=place.old, to_config=place.new, told=lambda one: seen.append(one.name)
+        from_config=place.old, to_config=place.new, on_bank=lambda one: seen.append(one.name)
     )
     assert (found.exit_status, sorted(map(str, seen))) == (0, ["ada", "bob", "cy"])
     assert place.active.read_bytes() == place.new.read_bytes()

@@ -12,9 +12,9 @@ import pytest
 from s3_kit import S3Server
 
 from satchel.files import ConcurrencyError, MemoryStore
-from satchel.files.places import place_of
 from satchel.files.remote.objects import Objects
 from satchel.files.remote.store import RemoteFileStorage
+from satchel.files.storage import file_storage
 
 
 def flyte_folder(root: Path, **texts: list[str]) -> None:
@@ -94,7 +94,7 @@ def elsewhere(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def objects_of(root: str) -> Objects:
     """Return what is where the store of the key is."""
-    place = place_of(MemoryStore.remote_path_for_key("k", "o", "p", "d", storage_root=root))
+    place = file_storage(MemoryStore.remote_path_for_key("k", "o", "p", "d", storage_root=root))
     assert isinstance(place, RemoteFileStorage)
     return place.objects
 

@@ -180,7 +180,7 @@ def test_many_saves_stay_few_objects_to_open(root: str) -> None:
         for number in range(23):
             store.write_text(f"n/{number % 5}.txt", str(number))
             store.save()
-    place = places.place_of(MemoryStore.remote_path_for_key("k", storage_root=root))
+    place = places.file_storage(MemoryStore.remote_path_for_key("k", storage_root=root))
     assert isinstance(place, remote_place.RemoteFileStorage)
     found = place.objects.get("meta/.satchel/head")
     assert found is not None
@@ -287,7 +287,7 @@ def test_a_damaged_remote_is_an_error_of_ours(folder: Folder) -> None:
     with MemoryStore.create(key="k", storage_root=root) as store:
         store.write_text("a.txt", "true text")
         store.save()
-    place = places.place_of(MemoryStore.remote_path_for_key("k", storage_root=root))
+    place = places.file_storage(MemoryStore.remote_path_for_key("k", storage_root=root))
     assert isinstance(place, remote_place.RemoteFileStorage)
     for name in list(place.objects.names()):
         if name.startswith("meta/.satchel/packs/"):
@@ -318,7 +318,7 @@ def test_a_hostile_index_leads_nowhere(folder: Folder, path: object, sha: str) -
     home = folder()
     root = f"memory://{home}"
     MemoryStore.create(key="k", storage_root=root).close()
-    place = places.place_of(MemoryStore.remote_path_for_key("k", storage_root=root))
+    place = places.file_storage(MemoryStore.remote_path_for_key("k", storage_root=root))
     assert isinstance(place, remote_place.RemoteFileStorage)
     found = place.objects.get("meta/.satchel/head")
     assert found is not None
@@ -399,7 +399,7 @@ def test_a_damaged_transcript_is_not_lost_when_it_is_replaced(folder: Folder) ->
 def test_a_remote_store_of_flyte_opens_and_is_continued(folder: Folder) -> None:
     """One object for each file: taken in by the first save, with audit and transcript."""
     root = f"memory://{folder()}"
-    place = places.place_of(MemoryStore.remote_path_for_key("old", storage_root=root))
+    place = places.file_storage(MemoryStore.remote_path_for_key("old", storage_root=root))
     assert isinstance(place, remote_place.RemoteFileStorage)
     for name, data in {
         "messages.json": b'[{"role": "user", "content": "hi"}]',

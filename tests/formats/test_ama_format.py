@@ -27,7 +27,7 @@ from satchel.errors import EmptyInputError, InputError, LimitError, MalformedErr
 from satchel.formats._ama import exact_line_of, line_of
 from satchel.model.records import Edge, Entry, Episodic, Procedural, Semantic
 from satchel.model.values import Entity, Evidence, Origin, TrustClass
-from satchel.ports.format import Place, ReadContext, formats
+from satchel.ports.format import Location, ReadContext, formats
 
 MODEL = "text-embedding-3-small"
 
@@ -391,14 +391,14 @@ def test_an_archive_is_recognised_by_what_is_in_it(name: str, tmp_path: Path) ->
     data = archive(tmp_path / "plain", memory()).read_bytes()
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    assert formats.recognise(Place(path)) == "ama"
+    assert formats.recognise(Location(path)) == "ama"
 
 
 def test_a_memory_that_speaks_of_a_header_is_no_archive(tmp_path: Path) -> None:
     """It is told by structure, not by words, and by the first line."""
     path = tmp_path / "x"
     path.write_text('{"text": "\\"_ama_version\\": 1"}\n{"_ama_version": 1}\n')
-    assert not AMA.recognises(Place(path))
+    assert not AMA.recognises(Location(path))
 
 
 @pytest.mark.parametrize(
@@ -504,7 +504,7 @@ def test_a_damaged_gzip_file_yields_what_precedes_the_damage(tmp_path: Path) -> 
 def test_a_disk_that_fails_is_no_bad_line(tmp_path: Path) -> None:
     """Whatever was asked for, what could not be read is not counted as bad and forgotten."""
 
-    class Failing(Place):
+    class Failing(Location):
         @contextmanager
         def open(self) -> Iterator[BinaryIO]:
             whole = iter([self.path.read_bytes()])

@@ -9,7 +9,7 @@ import pytest
 from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.formats.amplihack_graph import FORMAT
 from satchel.model.records import Edge, Episodic, Semantic
-from satchel.ports.format import Place, ReadContext, formats
+from satchel.ports.format import Location, ReadContext, formats
 
 DATA = Path(__file__).parents[1] / "data" / "graphs"
 OLD = ("kuzu-39", "ladybug-40", "ladybug-41")
@@ -25,7 +25,7 @@ def unpacked(name: str, folder: Path) -> Path:
 @pytest.mark.parametrize("name", OLD)
 def test_a_graph_yields_facts_episodes_and_links_of_each_kind(name: str, tmp_path: Path) -> None:
     """Under the agents that they are of; a fact has its episode as a parent."""
-    place = Place(unpacked(name, tmp_path))
+    place = Location(unpacked(name, tmp_path))
     assert formats.recognise(place) == "amplihack_graph"
     found = list(FORMAT.read(place, ReadContext()))
     facts = [one for one in found if isinstance(one, Semantic)]
@@ -45,7 +45,7 @@ def test_a_graph_yields_facts_episodes_and_links_of_each_kind(name: str, tmp_pat
 
 def test_the_memory_of_one_agent_of_several_is_taken_alone(tmp_path: Path) -> None:
     """What is another's stays, counted; who is not there is refused, not read as nothing."""
-    place = Place(unpacked("ladybug-41", tmp_path))
+    place = Location(unpacked("ladybug-41", tmp_path))
     reading = ReadContext(agent="reviewer")
     (fact,) = FORMAT.read(place, reading)
     assert isinstance(fact, Semantic)
@@ -61,6 +61,6 @@ def test_a_cut_graph_is_refused(tmp_path: Path) -> None:
     path = unpacked("ladybug-41", tmp_path)
     path.write_bytes(path.read_bytes()[:100_000])
     with pytest.raises(InputError) as error:
-        list(FORMAT.read(Place(path), ReadContext()))
+        list(FORMAT.read(Location(path), ReadContext()))
     assert error.value.file == str(path)
     assert not isinstance(error.value, EmptyInputError)

@@ -10,14 +10,14 @@ import pytest
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, PathRefusedError
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, formats
+from satchel.ports.format import Location, ReadContext, formats
 
 _THEN = "2026-03-01T09:00:00.000000Z"
 
 
 def _read(path: Path, **given: Any) -> tuple[list[Sealed], ReadContext]:
     reading = ReadContext(**given)
-    return list(read_records(formats["claude"], Place(path), reading)), reading
+    return list(read_records(formats["claude"], Location(path), reading)), reading
 
 
 def _message(name: str, text: str, sender: str = "human", **more: Any) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def test_files_of_claudes_memory_are_memories(tmp_path: Path) -> None:
         ],
     }
     path = _file(tmp_path, row)
-    assert formats.recognise(Place(path)) == "claude"
+    assert formats.recognise(Location(path)) == "claude"
     found, reading = _read(path)
 
     area, of_project = (one.value for one in found)
@@ -102,7 +102,7 @@ def test_conversations_of_claude_design_are_sessions(tmp_path: Path) -> None:
         ],
     }
     path = _file(tmp_path, row)
-    assert formats.recognise(Place(path)) == "claude"
+    assert formats.recognise(Location(path)) == "claude"
     found, reading = _read(path)
 
     assert _said(found) == ["Draw a box.", None, "Thanks."]
@@ -178,7 +178,7 @@ def test_an_id_that_leads_out_is_no_path(attack: str, tmp_path: Path) -> None:
 def test_a_wrapped_list_is_known(tmp_path: Path) -> None:
     """As tools hand it out that merge exports."""
     path = _file(tmp_path, {"conversations": [_talk(_message("a", "hi"))]})
-    assert formats.recognise(Place(path)) == "claude"
+    assert formats.recognise(Location(path)) == "claude"
     assert _said(_read(path)[0]) == ["hi"]
 
 
@@ -198,5 +198,5 @@ def test_exports_of_two_products_in_one_folder_do_not_disturb_each_other(tmp_pat
     path = _zip(tmp_path / "e.zip", {**files, "chatgpt/conversations.json": [other]})
     for name, count in (("claude", 2), ("chatgpt", 1)):
         reading = ReadContext()
-        found = list(read_records(formats[name], Place(path), reading))
+        found = list(read_records(formats[name], Location(path), reading))
         assert (len(found), next(iter(reading.report.losses))[0]) == (count, "conversations.json")

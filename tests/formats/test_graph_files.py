@@ -16,7 +16,7 @@ from satchel.crypto.canonical import Limits
 from satchel.errors import LimitError, MalformedError, MissingExtraError
 from satchel.formats import _graph_child, _graph_files
 from satchel.formats._graph_files import TABLES, graph_file, rows_of
-from satchel.ports.format import Place, ReadContext
+from satchel.ports.format import Location, ReadContext
 from satchel.stores.ladybug import LadybugStore
 
 DATA = Path(__file__).parents[1] / "data" / "graphs"
@@ -37,7 +37,7 @@ def unpacked(name: str, folder: Path) -> Path:
 def read(path: Path, reading: ReadContext | None = None) -> dict[str, list[dict[str, Any]]]:
     """Return what a file gives, by array."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in rows_of(Place(path), reading or ReadContext()):
+    for row in rows_of(Location(path), reading or ReadContext()):
         of_array = found.setdefault(row.array, [])
         assert row.number == len(of_array)
         of_array.append(row.row)
@@ -156,12 +156,12 @@ def test_the_graph_in_an_agents_folder_is_found(tmp_path: Path) -> None:
     """Under the names that the libraries give it; a link there is not followed."""
     agent = tmp_path / "builder"
     agent.mkdir()
-    assert graph_file(Place(agent)) is None
+    assert graph_file(Location(agent)) is None
     old = unpacked("amplihack-kuzu-39", tmp_path / "old")
     (agent / "graph_db").symlink_to(old)
-    assert graph_file(Place(agent)) is None
+    assert graph_file(Location(agent)) is None
     old.rename(agent / "kuzu_db")
-    assert graph_file(Place(agent)) == agent / "kuzu_db"
+    assert graph_file(Location(agent)) == agent / "kuzu_db"
     assert len(read(agent)["semantic_nodes"]) == 4
 
 
@@ -258,7 +258,7 @@ def test_nothing_is_left_running_when_a_reader_stops_early(tmp_path: Path) -> No
     path = unpacked("amplihack-kuzu-39", tmp_path / "old")
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     before = children.read_text()
-    reader = rows_of(Place(path), ReadContext())
+    reader = rows_of(Location(path), ReadContext())
     next(reader)
     assert children.read_text() != before
     reader.close()

@@ -15,7 +15,7 @@ from satchel.formats.letta import FORMAT
 from satchel.model.records import GraphNode, Identity, Model, Semantic
 from satchel.model.values import Origin
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.format import Location, ReadContext, Target, WriteContext, formats
 from satchel.ports.record_set import Report
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "letta"
@@ -23,7 +23,7 @@ _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "letta"
 
 def _read(path: Path) -> tuple[list[Sealed], ReadContext]:
     reading = ReadContext()
-    return list(read_records(FORMAT, Place(path), reading)), reading
+    return list(read_records(FORMAT, Location(path), reading)), reading
 
 
 def _written(path: Path, *records: Model | Sealed) -> tuple[dict[str, Any], Report]:
@@ -63,7 +63,7 @@ def test_a_published_file_round_trips(
     records, reading = _read(path)
     kinds = Counter(one.type for one in records)
 
-    assert formats.recognise(Place(path)) == "letta"
+    assert formats.recognise(Location(path)) == "letta"
     assert kinds["semantic"] + kinds["identity"] == entries
     assert (kinds["graph_node"], kinds["session_event"]) == (things, turns)
     assert reading.report.total == 0
@@ -93,7 +93,7 @@ def test_a_text_inside_a_text_is_the_same_file(tmp_path: Path) -> None:
     """Some files are the JSON of a JSON text; they are recognised, and written plainly."""
     path = _SAMPLES / "other-twice-encoded.af"
 
-    assert formats.recognise(Place(path)) == "letta"
+    assert formats.recognise(Location(path)) == "letta"
     assert _again(path, tmp_path) == _plain(_SAMPLES / "good-whole.af")
 
 
@@ -235,7 +235,7 @@ def test_lists_that_are_null_are_empty_and_others_are_named(tmp_path: Path) -> N
     passages = [{"text": "archived"}]
     document = {"agents": [agent], "blocks": [block], **lists, "passages": passages}
     path.write_text(json.dumps(document))
-    assert formats.recognise(Place(path)) == "letta"
+    assert formats.recognise(Location(path)) == "letta"
     found, reading = _read(path)
 
     assert [one.type for one in found] == ["semantic", "graph_node"]

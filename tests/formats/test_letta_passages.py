@@ -12,7 +12,7 @@ from satchel.formats.letta_passages import FORMAT
 from satchel.model.records import Episodic, Model, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.format import Location, ReadContext, Target, WriteContext, formats
 from satchel.ports.record_set import Report
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "letta_passages"
@@ -47,7 +47,7 @@ def test_memory_from_elsewhere_becomes_passages_that_the_server_takes(tmp_path: 
 
 def test_a_vector_goes_with_the_words_that_it_was_made_of(tmp_path: Path) -> None:
     """A passage that says something else now goes without it."""
-    records = list(read_records(FORMAT, Place(_SAMPLES / "good-list.json"), ReadContext()))
+    records = list(read_records(FORMAT, Location(_SAMPLES / "good-list.json"), ReadContext()))
     old = records[0].model
     assert isinstance(old, Semantic)
     changed = Semantic(text="Rosa drinks coffee.", origin=old.origin)
@@ -83,9 +83,9 @@ def test_passages_that_lettas_page_packed_are_read(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("agent-1.json", json.dumps([row]))
         archive.writestr("read me.txt", "words")
-    assert formats.recognise(Place(path)) == "letta_passages"
+    assert formats.recognise(Location(path)) == "letta_passages"
     reading = ReadContext()
-    (found,) = read_records(formats["letta_passages"], Place(path), reading)
+    (found,) = read_records(formats["letta_passages"], Location(path), reading)
 
     assert (found.value["text"], found.value["tags"]) == ("Likes tea.", ["tea"])
     assert found.value["created_at"] == "2025-11-05T23:04:24.901468Z"

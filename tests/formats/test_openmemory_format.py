@@ -6,14 +6,14 @@ from typing import Any
 
 from satchel.crypto.sealed_records import Sealed
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, formats
+from satchel.ports.format import Location, ReadContext, formats
 
 _SAMPLE = Path(__file__).parent.parent / "data" / "formats" / "openmemory" / "good-memories.json"
 
 
 def _read(path: Path, **given: Any) -> tuple[list[Sealed], ReadContext]:
     reading = ReadContext(**given)
-    return list(read_records(formats["openmemory"], Place(path), reading)), reading
+    return list(read_records(formats["openmemory"], Location(path), reading)), reading
 
 
 def test_what_the_tables_say_of_a_memory_is_with_it() -> None:
@@ -51,7 +51,7 @@ def test_one_malformed_memory_can_be_skipped(tmp_path: Path) -> None:
     document["memories"].insert(0, {"id": "x", "content": None})
     path = tmp_path / "memories.json"
     path.write_text(json.dumps(document))
-    assert formats.recognise(Place(path)) == "openmemory"
+    assert formats.recognise(Location(path)) == "openmemory"
     found, reading = _read(path, skip_bad=True)
     assert (len(found), reading.report.left_out) == (2, 1)
     assert reading.report.refused[0].field == "memories/0/content"

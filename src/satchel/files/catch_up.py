@@ -52,7 +52,7 @@ def is_behind(bank: OpenBank) -> bool:
 
 def _is_behind_saved(bank: OpenBank, address: str) -> bool:
     from satchel.files.bank_files import last_logged_save
-    from satchel.files.places import place_of
+    from satchel.files.storage import file_storage
 
     if monotonic() < _silent.get(address, 0.0):
         return False
@@ -60,7 +60,7 @@ def _is_behind_saved(bank: OpenBank, address: str) -> bool:
 
     def ask() -> None:
         with suppress(SatchelError):
-            answers.append(place_of(address).standing())
+            answers.append(file_storage(address).standing())
 
     asking = Thread(target=ask, daemon=True)  # a service may take long to answer
     asking.start()

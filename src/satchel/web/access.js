@@ -1,7 +1,7 @@
 // Capability tokens of a bank, and its owners.
 
 import { button, check, chip, copyable, el, empty, facts, field, json, mono, more, notes, number, options, quiet, short, soft, table, when } from "./elements.js";
-import { asks, into, told } from "./feedback.js";
+import { asks, into, notify } from "./feedback.js";
 import { get, path, post } from "./requests.js";
 
 const PERMISSIONS = ["read", "write", "derive", "redact", "export", "rehydrate"];
@@ -55,7 +55,7 @@ function issue(bank, made, show) {
         everything: !components.length && !any.length && !without.length, expires: lasts.value,
       });
       made.replaceChildren(el("div", { class: "issued" }, issued(found)));
-      told("Token issued.");
+      notify("Token issued.");
       show();
     },
   });
@@ -66,7 +66,7 @@ function issued(found) {
   return [
     el("h2", { class: "good" }, "Issued"),
     soft("It is shown only once. Give it to its recipient", found.audience ? "." : ". Anybody who has it can use it."),
-    copyable(text, "The token", 6, told),
+    copyable(text, "The token", 6, notify),
     chainOf(found.tokens),
   ];
 }
@@ -98,7 +98,7 @@ function revoke(bank, one, show) {
     rows: [field("Reason (optional)", reason)],
     act: async () => {
       await post(path("banks", bank, "tokens", one.id, "revoke"), { reason: reason.value.trim() || null });
-      told("Token revoked.");
+      notify("Token revoked.");
       show();
     },
   });

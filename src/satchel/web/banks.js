@@ -2,7 +2,7 @@
 
 import { spanName, timeline } from "./charts.js";
 import { bytes, check, chip, chips, clipped, count, date, day, el, empty, field, highlighted, json, link, mono, more, notes, number, options, quiet, short, soft, to, when } from "./elements.js";
-import { into, told } from "./feedback.js";
+import { into, notify } from "./feedback.js";
 import { badge, gist, remembering } from "./memory.js";
 import { get, path, post } from "./requests.js";
 import { selection } from "./selection.js";
@@ -39,7 +39,7 @@ export async function banks(query) {
     event.preventDefault();
     await into(place, async () => {
       const made = await post(path("banks"), { name: name.value });
-      told(`Created ${name.value}.`);
+      notify(`Created ${name.value}.`);
       location.hash = to("b", made.id);
     });
   };

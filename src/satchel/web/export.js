@@ -1,7 +1,7 @@
 // Export: shows what a format would lose, then downloads the file.
 
 import { button, check, count, el, facts, field, json, link, more, notes, number, options, quiet, soft, table, to } from "./elements.js";
-import { into, told } from "./feedback.js";
+import { into, notify } from "./feedback.js";
 import { steps } from "./import.js";
 import { lost } from "./receipts.js";
 import { fetched, get, path } from "./requests.js";
@@ -79,7 +79,7 @@ async function made(where, query, step) {
   save.click();
   const receipt = answer.headers.get("X-Satchel-Receipt"), gone = Number(answer.headers.get("X-Satchel-Lost"));
   step(2);
-  told(`Downloaded ${name}.`);
+  notify(`Downloaded ${name}.`);
   return [
     el("h2", { class: "good" }, "Done"),
     facts({ file: name, lost: gone ? count(gone, "value") : "nothing" }),

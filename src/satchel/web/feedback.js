@@ -3,7 +3,7 @@
 import { el, number, quiet, soft } from "./elements.js";
 import { get, path, Refused, remove } from "./requests.js";
 
-const SLOW = 6000, TOLD = 8000;
+const SLOW = 6000, NOTICE_MS = 8000;
 
 export const problem = (error, again) =>
   el("div", { class: "problem", role: "alert" },
@@ -17,12 +17,12 @@ export const problem = (error, again) =>
 export const sentence = (message, hint) => (hint ? `${message.replace(/[.:]?\s*$/, ".")} ${hint}` : message);
 
 // Shows a notice for some seconds, with Undo if possible.
-export function told(text, undo) {
-  const where = document.getElementById("told");
+export function notify(text, undo) {
+  const where = document.getElementById("notice");
   const over = () => where.replaceChildren();
   where.replaceChildren(el("span", {}, text), ...(undo ? [quiet("Undo", () => { over(); undo(); })] : []));
-  clearTimeout(told.timer);
-  told.timer = setTimeout(over, TOLD);
+  clearTimeout(notify.timer);
+  notify.timer = setTimeout(over, NOTICE_MS);
 }
 
 // Shows a waiting text, then the result or the error.

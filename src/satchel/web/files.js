@@ -1,7 +1,7 @@
 // Memory files of a bank: texts at paths, with all versions.
 
 import { button, bytes, check, el, empty, facts, field, link, mono, number, options, quiet, short, soft, table, to, when } from "./elements.js";
-import { asks, into, told } from "./feedback.js";
+import { asks, into, notify } from "./feedback.js";
 import { filePath, fetched, get, path, put, remove } from "./requests.js";
 
 const MOST = 200000;
@@ -92,7 +92,7 @@ function writing(bank, file, text, at, tag) {
       const path = file ?? where.value.trim().replace(/^\/+/, "");
       await put(filePath(bank, "text", path), { text: words.value, keep_versions: keep.checked },
         { ...(tag ? { "If-Match": tag } : { "If-None-Match": "*" }), "X-Actor": "web page" });
-      told("Saved.");
+      notify("Saved.");
       if (location.hash === at(path)) dispatchEvent(new Event("hashchange"));
       else location.hash = at(path);
     },
@@ -104,7 +104,7 @@ function deleting({ bank, file, at }, tag) {
     heading: "Delete this file", does: "Delete", danger: true, said: `Deletes ${file}. Its versions are kept.`,
     act: async () => {
       await remove(filePath(bank, "text", file), {}, { ...(tag ? { "If-Match": tag } : {}), "X-Actor": "web page" });
-      told("Deleted.");
+      notify("Deleted.");
       location.hash = to("b", bank, "files");
     },
   });

@@ -1,7 +1,7 @@
 // Import: drop a file, review the plan, run the import, see the receipt.
 
 import { button, bytes, chip, count, el, facts, field, json, link, mono, more, notes, number, options, quiet, short, soft, table, to, when } from "./elements.js";
-import { asks, into, told, watched } from "./feedback.js";
+import { asks, into, notify, watched } from "./feedback.js";
 import { account, lost } from "./receipts.js";
 import { get, path, post, send } from "./requests.js";
 
@@ -181,7 +181,7 @@ function undone(bank, one, again) {
     rows: [field("Reason (optional)", reason)],
     act: async () => {
       await post(path("banks", bank, "undo"), { source: one.source, reason: reason.value.trim() || null });
-      told("The import is undone.");
+      notify("The import is undone.");
       again();
     },
   });

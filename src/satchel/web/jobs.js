@@ -1,7 +1,7 @@
 // Jobs: progress, results, and cancelling.
 
 import { chip, el, empty, facts, json, more, mono, number, quiet, short, soft, table, when } from "./elements.js";
-import { into, problem, progress, told } from "./feedback.js";
+import { into, problem, progress, notify } from "./feedback.js";
 import { get, path, remove } from "./requests.js";
 
 const SECONDS = 1;
@@ -72,9 +72,9 @@ function fill(row, one) {
     over ? null : quiet("Cancel", async () => {
       try {
         await remove(path("jobs", one.id));
-        told("Cancelling.");
+        notify("Cancelling.");
       } catch (error) {
-        told(error.message);
+        notify(error.message);
       }
     }, { "aria-label": `Cancel this ${one.kind}` }),
     one.problem ? el("div", {}, el("p", { class: "bad" }, one.problem.message), one.problem.hint ? soft(one.problem.hint) : null) : null,

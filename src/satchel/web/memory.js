@@ -2,7 +2,7 @@
 
 import { provenance } from "./charts.js";
 import { button, check, chip, chips, clipped, count, el, facts, field, json, link, more, mono, notes, number, options, quiet, short, soft, table, to, when } from "./elements.js";
-import { asks, into, told } from "./feedback.js";
+import { asks, into, notify } from "./feedback.js";
 import { get, patch, path, post, remove } from "./requests.js";
 
 export const TYPES = ["semantic", "episodic", "procedural", "working", "identity"];
@@ -28,7 +28,7 @@ export function remembering(bank) {
       const made = await post(path("banks", bank, "entries"), {
         text: text.value, type: type.value, tags: tagged(tags), ...(user.value.trim() ? { user: user.value.trim() } : {}),
       });
-      told(made.is_new === false ? "The bank has this memory already." : "Memory stored.");
+      notify(made.is_new === false ? "The bank has this memory already." : "Memory stored.");
       location.hash = to("b", bank, "e", made.id);
     },
   });
@@ -46,7 +46,7 @@ function changing(bank, one) {
       const where = path("banks", bank, "entries", one.id);
       const said = { text: text.value, tags: tagged(tags), ...(reason.value.trim() ? { reason: reason.value.trim() } : {}) };
       const made = wrong.checked ? await post(`${where}/correct`, said) : await patch(where, said, { "If-Match": `"${one.id}"` });
-      told("New version stored.");
+      notify("New version stored.");
       location.hash = to("b", bank, "e", made.id);
     },
   });
@@ -61,7 +61,7 @@ function forgetting(bank, one, again) {
     act: async () => {
       await remove(where, { reason: reason.value.trim() });
       again();
-      told("Memory forgotten.", () => restored(bank, one, again));
+      notify("Memory forgotten.", () => restored(bank, one, again));
     },
   });
 }
@@ -69,9 +69,9 @@ function forgetting(bank, one, again) {
 async function restored(bank, one, again) {
   try {
     await post(path("banks", bank, "entries", one.id, "restore"));
-    told("Memory restored.");
+    notify("Memory restored.");
   } catch (error) {
-    told(error.message);
+    notify(error.message);
   }
   again();
 }

@@ -1,7 +1,7 @@
 // Quarantine: memories to review before any model sees them. Backups: their set-up, freshness and tests.
 
 import { button, chip, chips, copyable, count, el, empty, facts, field, link, mono, notes, number, quiet, soft, table, to, when } from "./elements.js";
-import { into, told, tried, watched } from "./feedback.js";
+import { into, notify, tried, watched } from "./feedback.js";
 import { gist } from "./memory.js";
 import { latest } from "./receipts.js";
 import { get, path, post } from "./requests.js";
@@ -26,7 +26,7 @@ function held(bank, one, picked) {
   const place = el("div", { "aria-live": "polite" });
   const judge = (word, said) => tried(place, async () => {
     await post(path("banks", bank, "quarantine", word), { memories: [one.memory.id], reason: reason.value.trim() || null });
-    told(said);
+    notify(said);
     row.tabIndex = -1;
     const [box] = picked.children;
     box.checked = false;
@@ -86,7 +86,7 @@ async function configured(checks, again) {
   const lines = el("div"), steps = el("div", { class: "setup" });
   const show = async () => {
     const found = await get(path("backups", "setup"), { destination: destination.value.trim() || undefined });
-    lines.replaceChildren(...copyable(found.lines.trim(), "Lines to add", found.lines.trim().split("\n").length, told).flat());
+    lines.replaceChildren(...copyable(found.lines.trim(), "Lines to add", found.lines.trim().split("\n").length, notify).flat());
   };
   destination.addEventListener("change", () => into(lines, async () => { await show(); return [...lines.childNodes]; }));
   await show();

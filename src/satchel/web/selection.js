@@ -1,7 +1,7 @@
 // Selection of memories in a list, and bulk actions.
 
 import { check, clipped, count, el, field, number, options, quiet, to } from "./elements.js";
-import { asks, progress, sentence, told } from "./feedback.js";
+import { asks, progress, sentence, notify } from "./feedback.js";
 import { gist, tagged, written } from "./memory.js";
 import { patch, path, post, Refused, remove } from "./requests.js";
 
@@ -158,14 +158,14 @@ function forgetting(bank, some, again) {
     work: (one) => remove(where(bank, one), because(reason)),
     done: (changed) => {
       again();
-      told(`${memories(changed.length)} forgotten.`, () => broughtBack(bank, changed, again));
+      notify(`${memories(changed.length)} forgotten.`, () => broughtBack(bank, changed, again));
     },
   });
 }
 
 async function broughtBack(bank, some, again) {
   const failed = await each(some, (one) => post(where(bank, one, "restore")), []);
-  told(failed.length ? `Not restored: ${failed.map(([one, error]) => `${title(one)} (${error.message})`).join("; ")}`
+  notify(failed.length ? `Not restored: ${failed.map(([one, error]) => `${title(one)} (${error.message})`).join("; ")}`
     : `${memories(some.length)} restored.`);
   again();
 }
@@ -174,7 +174,7 @@ function restoring(bank, some, again) {
   asked(some, {
     heading: `Restore ${memories(some.length)}`, does: "Restore", said: "They are listed and recalled again.",
     work: (one) => post(where(bank, one, "restore")),
-    done: (changed) => { again(); told(`${memories(changed.length)} restored.`); },
+    done: (changed) => { again(); notify(`${memories(changed.length)} restored.`); },
   });
 }
 
@@ -184,7 +184,7 @@ function tagging(bank, some, again) {
     heading: `Add tags to ${memories(some.length)}`, does: "Add tags", said: "This creates a new version of each memory that lacks a tag.",
     rows: [field("Tags", tags)],
     work: async (one) => (await patch(where(bank, one), { add_tags: tagged(tags) })).is_new,
-    done: (changed) => { again(); told(`Tags added to ${memories(changed.length)}.`); },
+    done: (changed) => { again(); notify(`Tags added to ${memories(changed.length)}.`); },
   });
 }
 
@@ -197,7 +197,7 @@ function untagging(bank, some, again) {
     heading: `Remove a tag from ${memories(some.length)}`, does: "Remove", said: "This creates a new version of each memory that has the tag.",
     rows: [field("Tag", tag)],
     work: async (one) => one.tags.includes(tag.value) && (await patch(where(bank, one), { remove_tags: [tag.value] })).is_new,
-    done: (changed) => { again(); told(`Tag removed from ${memories(changed.length)}.`); },
+    done: (changed) => { again(); notify(`Tag removed from ${memories(changed.length)}.`); },
   });
 }
 
@@ -209,7 +209,7 @@ function releasing(bank, some, again) {
     heading: `Release ${memories(some.length)} from quarantine`, does: "Release",
     said: "They are recalled and provided to models, although they look like prompt injections. Review each first.",
     rows: [field("Reason (optional)", reason)], work: judging(bank, "release", reason),
-    done: (changed) => { again(); told(`${memories(changed.length)} released.`); },
+    done: (changed) => { again(); notify(`${memories(changed.length)} released.`); },
   });
 }
 
@@ -219,14 +219,14 @@ function rejecting(bank, some, again) {
     heading: `Reject ${memories(some.length)}`, does: "Reject", danger: true,
     said: "They are marked as false and never recalled. Their text stays in the log.",
     rows: [field("Reason (optional)", reason)], work: judging(bank, "reject", reason),
-    done: (changed) => { again(); told(`${memories(changed.length)} rejected.`); },
+    done: (changed) => { again(); notify(`${memories(changed.length)} rejected.`); },
   });
 }
 
 // The export has its own preview, with the count and the losses of the format.
 function exported(bank, some) {
   if (some.length > EXPORTED) {
-    told(`Select at most ${number(EXPORTED)} memories, or export with a filter.`);
+    notify(`Select at most ${number(EXPORTED)} memories, or export with a filter.`);
     return;
   }
   const ids = some.map((one) => one.id.slice(one.id.indexOf(":") + 1).slice(0, DIGITS));

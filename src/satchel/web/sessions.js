@@ -2,7 +2,7 @@
 
 import { branches } from "./charts.js";
 import { button, check, clipped, count, el, empty, facts, field, json, link, more, options, quiet, short, soft, to, when } from "./elements.js";
-import { asks, into, told } from "./feedback.js";
+import { asks, into, notify } from "./feedback.js";
 import { get, patch, path, post } from "./requests.js";
 
 const PREVIEW = 3, MOST = 10000;
@@ -127,7 +127,7 @@ function fork({ bank, session, address }, at, where) {
     act: async () => {
       const made = await post(path("banks", bank, "sessions", session.id, "fork"),
         { at: at ?? null, name: name.value.trim() || null, memories: hide.checked ? "as-of" : "all" });
-      told(`Created a fork with ${count(made.messages, "message")}.`);
+      notify(`Created a fork with ${count(made.messages, "message")}.`);
       location.hash = address(made.id);
     },
   });
@@ -150,7 +150,7 @@ function keep({ bank, session, address }, at) {
     heading: "Add checkpoint", does: "Add", said: "Marks a point to return to.", rows: [field("Name", name)],
     act: async () => {
       const made = await post(path("banks", bank, "sessions", session.id, "checkpoints"), { at, name: name.value.trim() || null });
-      told("Checkpoint added.");
+      notify("Checkpoint added.");
       location.hash = address(session.id, made.id);
     },
   });
@@ -170,10 +170,10 @@ function rename({ bank, session, again }) {
 async function archive({ bank, session, again }, archived = !session.archived) {
   try {
     await post(path("banks", bank, "sessions", session.id, "archive"), { restore: !archived });
-    told(archived ? "Conversation archived." : "Conversation unarchived.",
+    notify(archived ? "Conversation archived." : "Conversation unarchived.",
       archived ? () => archive({ bank, session, again }, false) : null);
   } catch (error) {
-    told(error.message);
+    notify(error.message);
   }
   again();
 }
