@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from s3_kit import S3Server
 
 from satchel.errors import SatchelError, TargetError
-from satchel.files import ConcurrencyError, MemoryStore, MemoryStoreError, places
+from satchel.files import ConcurrencyError, MemoryStore, MemoryStoreError, storage
 from satchel.files.remote import store as remote_place
 from satchel.files.remote.objects import MemoryObjects, NotWritten, TaggedObject
 
@@ -315,7 +315,7 @@ class _Flaky(MemoryObjects):
 @pytest.fixture
 def flaky(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A place whose service can be told to fail."""
-    monkeypatch.setattr(places, "MemoryObjects", _Flaky)
+    monkeypatch.setattr(storage, "MemoryObjects", _Flaky)
     monkeypatch.setattr(remote_place, "_pause", lambda _: None)
     _Flaky.plan, _Flaky.answers = (), True
     yield f"memory://{folder()}/store"
@@ -530,7 +530,7 @@ def test_of_concurrent_creations_of_an_object_one_succeeds(
         def create(
             place: str = place, barrier: threading.Barrier = barrier, won: list[bytes] = won
         ) -> None:
-            objects, mine = places._objects(f"{place}/store"), str(threading.get_ident()).encode()
+            objects, mine = storage._objects(f"{place}/store"), str(threading.get_ident()).encode()
             barrier.wait()
             try:
                 objects.create("HEAD", mine)
@@ -543,7 +543,7 @@ def test_of_concurrent_creations_of_an_object_one_succeeds(
             thread.start()
         for thread in threads:
             thread.join()
-        found = places._objects(f"{place}/store").get("HEAD")
+        found = storage._objects(f"{place}/store").get("HEAD")
         assert found is not None
         assert won == [found.data]
 

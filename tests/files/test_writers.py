@@ -12,7 +12,7 @@ import pytest
 from s3_kit import S3Server
 
 from satchel.errors import SatchelError, TargetError
-from satchel.files import ConcurrencyError, MemoryStore, MemoryStoreError, places
+from satchel.files import ConcurrencyError, MemoryStore, MemoryStoreError, storage
 from satchel.files.remote import store as remote_place
 from satchel.files.remote.objects import MemoryObjects, NotWritten, TaggedObject
 from satchel.files.remote.packs import FileEntry, PackContents, RemoteHead, packed
@@ -180,7 +180,7 @@ def test_many_saves_stay_few_objects_to_open(root: str) -> None:
         for number in range(23):
             store.write_text(f"n/{number % 5}.txt", str(number))
             store.save()
-    place = places.file_storage(MemoryStore.remote_path_for_key("k", storage_root=root))
+    place = storage.file_storage(MemoryStore.remote_path_for_key("k", storage_root=root))
     assert isinstance(place, remote_place.RemoteFileStorage)
     found = place.objects.get("meta/.satchel/head")
     assert found is not None
@@ -259,7 +259,7 @@ def test_ones_own_write_is_not_taken_for_a_conflict(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer was lost, the write was not: it is read again and recognised."""
-    monkeypatch.setattr(places, "MemoryObjects", _Lossy)
+    monkeypatch.setattr(storage, "MemoryObjects", _Lossy)
     root = f"memory://{folder()}"
     with MemoryStore.create(key="k", storage_root=root) as store:
         for number in range(3):
@@ -274,7 +274,7 @@ def test_a_service_that_ignores_conditions_is_refused(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is written to it."""
-    monkeypatch.setattr(places, "MemoryObjects", _Careless)
+    monkeypatch.setattr(storage, "MemoryObjects", _Careless)
     root = f"memory://{folder()}"
     with pytest.raises(TargetError, match="ignores conditional writes"):
         MemoryStore.create(key="k", storage_root=root)
@@ -287,7 +287,7 @@ def test_a_damaged_remote_is_an_error_of_ours(folder: Folder) -> None:
     with MemoryStore.create(key="k", storage_root=root) as store:
         store.write_text("a.txt", "true text")
         store.save()
-    place = places.file_storage(MemoryStore.remote_path_for_key("k", storage_root=root))
+    place = storage.file_storage(MemoryStore.remote_path_for_key("k", storage_root=root))
     assert isinstance(place, remote_place.RemoteFileStorage)
     for name in list(place.objects.names()):
         if name.startswith("meta/.satchel/packs/"):
@@ -318,7 +318,7 @@ def test_a_hostile_index_leads_nowhere(folder: Folder, path: object, sha: str) -
     home = folder()
     root = f"memory://{home}"
     MemoryStore.create(key="k", storage_root=root).close()
-    place = places.file_storage(MemoryStore.remote_path_for_key("k", storage_root=root))
+    place = storage.file_storage(MemoryStore.remote_path_for_key("k", storage_root=root))
     assert isinstance(place, remote_place.RemoteFileStorage)
     found = place.objects.get("meta/.satchel/head")
     assert found is not None
@@ -399,7 +399,7 @@ def test_a_damaged_transcript_is_not_lost_when_it_is_replaced(folder: Folder) ->
 def test_a_remote_store_of_flyte_opens_and_is_continued(folder: Folder) -> None:
     """One object for each file: taken in by the first save, with audit and transcript."""
     root = f"memory://{folder()}"
-    place = places.file_storage(MemoryStore.remote_path_for_key("old", storage_root=root))
+    place = storage.file_storage(MemoryStore.remote_path_for_key("old", storage_root=root))
     assert isinstance(place, remote_place.RemoteFileStorage)
     for name, data in {
         "messages.json": b'[{"role": "user", "content": "hi"}]',
