@@ -412,8 +412,13 @@ def test_an_interrupted_one_is_invisible_and_resumed(
     now_ = standing(origin)
     origin.append([*memories(2, start=50), *said(mine[4], "deleted")])  # of a later moment
     if at:
-        with pytest.raises(UsageError, match="interrupted"):
+        with pytest.raises(UsageError, match="interrupted") as error:
             carry(store, origin, target, retired=not retired)
+        word = "with" if retired else "without"
+        assert error.value.hint == f"Run it again {word} --include-deleted."
+        with pytest.raises(UsageError) as error:
+            carry(store, origin, target, retired=retired, on_conflict=BankConflictPolicy.OVERWRITE)
+        assert error.value.hint == "Run it again with --on-conflict skip."
     carry(store, origin, target, retired=retired)
     found = standing(target)
     if at:
