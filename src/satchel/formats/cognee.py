@@ -449,7 +449,7 @@ class Cognee:
         ),
     )
 
-    def recognises(self, location: Location) -> bool:
+    def recognizes(self, location: Place) -> bool:
         return is_archive(location)
 
     def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:

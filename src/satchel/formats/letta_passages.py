@@ -179,7 +179,7 @@ class LettaPassages:
         ),
     )
 
-    def recognises(self, location: Location) -> bool:
+    def recognizes(self, location: Place) -> bool:
         return any(map(_has_passages, heads(location)))
 
     def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:

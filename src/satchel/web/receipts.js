@@ -41,8 +41,8 @@ export async function receipts(id, query) {
   const shown = result.filter((item) => !wanted || item.kind === wanted);
   return [
     el("h1", {}, "Receipts"),
-    result.length ? soft("Signed records of imports, exports, backups and restore tests, with everything that was lost.")
-      : empty("No receipts yet.", "Imports, exports, backups and restore tests leave a receipt."),
+    found.length ? soft("Signed records of imports, exports, backups and restore tests, with everything that was lost.")
+      : empty("No receipts yet.", "Imports, exports, backups and restore tests create a receipt."),
     kinds.length > 1 ? el("div", { class: "row" }, field("Kind", kind)) : null,
     shown.length ? table(["operation", "time", "from", "to", "records", "lost", ""], shown.map((item) => [
       item.kind, when(item.at), item.input, item.output, number(item.records),
