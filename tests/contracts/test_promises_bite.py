@@ -52,14 +52,14 @@ class _Secretive(Mem0):
 class _Blind(Mem0):
     """Recognizes nothing."""
 
-    def recognizes(self, place: Place) -> bool:
+    def recognizes(self, place: Location) -> bool:
         return False
 
 
 class _Vain(Mem0):
     """Recognizes everything as its own."""
 
-    def recognizes(self, place: Place) -> bool:
+    def recognizes(self, place: Location) -> bool:
         return True
 
 

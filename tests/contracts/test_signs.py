@@ -32,7 +32,7 @@ MOST_ASKED = 2
 """How many formats may be asked about a JSON file of Mem0."""
 
 
-def claims(place: Place, names: list[str]) -> list[str]:
+def claims(place: Location, names: list[str]) -> list[str]:
     """Return which of some formats recognize a place, or have an error for it."""
     claimed = []
     for name in names:
@@ -103,7 +103,7 @@ def test_a_json_file_of_mem0_imports_few_formats() -> None:
     program = (
         "import json, sys; from pathlib import Path; from satchel.ports.format import Location;"
         "from satchel.ports.format import formats;"
-        f"name = formats.recognize(Place(Path({str(path)!r})));"
+        f"name = formats.recognize(Location(Path({str(path)!r})));"
         "own = [each for each in formats if f'satchel.formats.{each}' in sys.modules];"
         "print(json.dumps([name, own]))"
     )
@@ -123,4 +123,4 @@ def test_a_format_that_is_not_in_the_index_is_asked(
     monkeypatch.setattr(type(formats), "index", tmp_path / "index.json")
     monkeypatch.setattr(formats, "_listings", None)
     sample = DATA / "formats" / "mem0" / "good-get-all.json"
-    assert formats.recognize(Place(sample)) == "mem0"
+    assert formats.recognize(Location(sample)) == "mem0"

@@ -391,14 +391,14 @@ def test_an_archive_is_recognized_by_what_is_in_it(name: str, tmp_path: Path) ->
     data = archive(tmp_path / "plain", memory()).read_bytes()
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    assert formats.recognize(Place(path)) == "ama"
+    assert formats.recognize(Location(path)) == "ama"
 
 
 def test_a_memory_that_speaks_of_a_header_is_no_archive(tmp_path: Path) -> None:
     """It is told by structure, not by words, and by the first line."""
     path = tmp_path / "x"
     path.write_text('{"text": "\\"_ama_version\\": 1"}\n{"_ama_version": 1}\n')
-    assert not AMA.recognizes(Place(path))
+    assert not AMA.recognizes(Location(path))
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_each_shared_sample_is_recognized_and_read_whole(
     """Nothing of what is a conversation or a memory in them is lost."""
     path = shared_data / "chat-exports" / sample
 
-    assert formats.recognize(Place(path)) == name
+    assert formats.recognize(Location(path)) == name
     found, reading = _read(name, path)
     assert Counter(one.type for one in found) == records
     assert reading.report.total == 0
@@ -103,7 +103,7 @@ def test_a_person_record_holds_no_memory(shared_data: Path, sample: str) -> None
     path = shared_data / "chat-exports" / sample
 
     with pytest.raises(UnknownFormatError):
-        formats.recognize(Place(path))
+        formats.recognize(Location(path))
     with pytest.raises(InputError):
         _read(sample.partition("_")[0], path)
 

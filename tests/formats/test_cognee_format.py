@@ -42,7 +42,7 @@ def _read_folder(path: Path) -> tuple[str, list[Sealed], ReadContext]:
     """Read a folder as every command does, put together."""
     reading = ReadContext()
     with input_to_read(load_settings(), path) as file:
-        place = Place(file.path, held=file)
+        place = Location(file.path, held=file)
         return formats.recognize(place), list(read_records(FORMAT, place, reading)), reading
 
 

@@ -108,7 +108,7 @@ def origin(record: Sealed) -> Origin:
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("good-*")), ids=lambda path: path.name)
 def test_a_good_sample_is_recognized_and_read(path: Path) -> None:
     """By this format alone, and every entry comes sealed with the id it had in its origin."""
-    assert formats.recognize(Place(path)) == "pam_sdk"
+    assert formats.recognize(Location(path)) == "pam_sdk"
     records = read(path)
 
     assert records
@@ -261,7 +261,7 @@ def test_compressed_files_are_recognized_and_read(tmp_path: Path) -> None:
     path = tmp_path / "file.pam.gz"
     path.write_bytes(gzip.compress((SAMPLES / "good-signed.pam").read_bytes()))
 
-    assert FORMAT.recognizes(Place(path))
+    assert FORMAT.recognizes(Location(path))
     assert len(read(path)) == len(read(SAMPLES / "good-signed.pam"))
 
 
@@ -274,7 +274,7 @@ def test_other_files_are_not_recognized(tmp_path: Path, head: bytes) -> None:
     path = tmp_path / "file"
     path.write_bytes(head)
 
-    assert not FORMAT.recognizes(Place(path))
+    assert not FORMAT.recognizes(Location(path))
 
 
 # -- there and back ------------------------------------------------------------------------

@@ -170,8 +170,8 @@ def test_it_recognizes_its_own_samples(subject: Subject) -> None:
     """Each good sample is recognized by its first bytes, and shows a sign, if any are declared."""
     signs = subject.adapter.info.signs
     for sample in subject.good():
-        assert subject.adapter.recognizes(Place(sample)), sample.name
-        assert signs is None or signs.fit(Place(sample)), sample.name
+        assert subject.adapter.recognizes(Location(sample)), sample.name
+        assert signs is None or signs.fit(Location(sample)), sample.name
 
 
 def test_no_other_format_claims_its_samples(subject: Subject) -> None:
@@ -180,7 +180,7 @@ def test_no_other_format_claims_its_samples(subject: Subject) -> None:
         others = [
             name
             for name, other in formats.items()
-            if name != subject.name and other.recognizes(Place(sample))
+            if name != subject.name and other.recognizes(Location(sample))
         ]
 
         assert others == [], sample.name
@@ -195,7 +195,7 @@ def test_it_claims_no_junk(subject: Subject, junk: bytes) -> None:
         path.write_bytes(junk)
 
         with suppress(InputError):  # what it reports as damaged it does not recognize
-            assert not subject.adapter.recognizes(Place(path))
+            assert not subject.adapter.recognizes(Location(path))
 
 
 def test_samples_read_as_expected(subject: Subject) -> None:

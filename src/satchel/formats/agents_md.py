@@ -187,7 +187,7 @@ class AgentsMd:
         lost_on_writing="Everything but the text and type of memories.",
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         if not location.head.startswith(ZIP_MAGIC):
             is_known = location.path.name in _NAMES | _ALONE
             named = is_known and bool(location.head) and b"\0" not in location.head

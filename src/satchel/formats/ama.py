@@ -76,7 +76,7 @@ class Ama:
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         first = location.unpacked_head.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
         paths = {path for path, _ in json_members(first)}
         if (VERSION.encode(),) in paths:

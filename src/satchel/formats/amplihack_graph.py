@@ -49,7 +49,7 @@ class AmplihackGraph:
         traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), writes=False),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return graph_file(location) is not None and not is_graphiti(location)
 
     def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:

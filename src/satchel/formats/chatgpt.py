@@ -457,7 +457,7 @@ class ChatGPT:
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return any(_has_conversations(head) or _has_memories(head) for head in heads(location))
 
     def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:

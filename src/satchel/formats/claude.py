@@ -435,7 +435,7 @@ class Claude:
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return any(_kind(head) for head in heads(location))
 
     def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:

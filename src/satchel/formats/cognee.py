@@ -449,7 +449,7 @@ class Cognee:
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return is_archive(location)
 
     def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:

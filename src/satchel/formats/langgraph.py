@@ -44,7 +44,7 @@ class LangGraph:
         beside=frozenset({VECTORS}),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         tables = tables_of(location)
         return {STORE, "store_migrations"} <= tables and _OTHER not in tables
 

@@ -449,7 +449,7 @@ class LangGraphCheckpoints:
         beside=frozenset({VECTORS}),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return {_CHECKPOINTS, _WRITES} <= tables_of(location)
 
     def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:

@@ -179,7 +179,7 @@ class LettaPassages:
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return any(map(_has_passages, heads(location)))
 
     def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:

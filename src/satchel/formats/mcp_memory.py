@@ -399,7 +399,7 @@ class McpMemory:
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return _is_lines(location) or _is_returned(location)
 
     def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:

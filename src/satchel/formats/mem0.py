@@ -454,7 +454,7 @@ class Mem0:
         beside=OF_THE_STORE,
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         head = location.head
         if _EMPTY_RESULTS.match(head.removeprefix(BOM)):
             return True

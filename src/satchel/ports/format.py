@@ -367,7 +367,7 @@ class Format(Protocol):
 
     info: ClassVar[Info]
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         """Return whether a file or folder is in this format; reads its name and ``head`` only.
 
         Raises:
@@ -606,7 +606,7 @@ class Registry(Mapping[str, Format]):
         ]
         return max(owners)[1] if owners else None
 
-    def recognize(self, location: Place) -> str:
+    def recognize(self, location: Location) -> str:
         """Return the one format that recognizes a place; those without a sign in it are not asked.
 
         Raises:

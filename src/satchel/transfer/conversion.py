@@ -218,7 +218,7 @@ def _converted(
     file: OpenFile, outlet: Outlet, settings: Settings, options: ConvertOptions
 ) -> Conversion:
     output = outlet.path
-    location = Place(file.path, options.on_progress, file)
+    location = Location(file.path, options.on_progress, file)
     source_name = options.source_format or formats.recognize(location)
     target_name, writer = _target(output, options)
     outlet = output_for(encrypted_outlet(outlet, options.lock), writer, options.lock)

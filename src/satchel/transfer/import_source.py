@@ -166,7 +166,7 @@ class ImportSource:
         self.verdict: Verification | None = None
         """Verification of a sealed input."""
 
-        self._place = Place(file.path, on_progress, held)
+        self._place = Location(file.path, on_progress, held)
         self.format = format_ or formats.recognize(self._place)
         self._adapter: Format = formats[self.format] if self._listed is None else self._listed
         self.read_bytes = 0

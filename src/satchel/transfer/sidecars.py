@@ -472,7 +472,7 @@ class SidecarFormat:
         self._sidecar_only = Spool()
         self._missing = ScratchMap()
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         """Return whether the format recognizes a place."""
         return self._adapter.recognizes(location)
 

@@ -248,7 +248,7 @@ def inspect(
 def _inspected(
     file: OpenFile, settings: Settings, source_format: str | None, on_progress: Progress | None
 ) -> Overview:
-    location = Place(file.path, on_progress, held=file)
+    location = Location(file.path, on_progress, held=file)
     name = source_format or formats.recognize(location)
     reader = formats[name]
     outcome = None

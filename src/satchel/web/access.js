@@ -16,13 +16,13 @@ const group = (legend, inputs) => el("fieldset", {}, el("legend", {}, legend), i
 export function tokens(bank) {
   const list = el("div"), made = el("section", { "aria-live": "polite" }), verdict = el("section", { "aria-live": "polite" });
   const past = el("input", { type: "checkbox", onchange: () => show() });
-  const show = () => into(list, async () => {
-    const { tokens: found } = await get(path("banks", bank, "tokens"), { all: past.checked ? "true" : "" });
-    if (!found.length) return empty("There are no active tokens.", "A token grants someone else limited access to a part of this bank, for a limited time.");
-    return table(["audience", "permissions", "scope", "expires", "state", ""], found.map((one) => [
-      one.audience ? mono(one.audience) : "bearer", one.permissions.join(", "), one.scope.join("; "), when(one.expires_at),
-      [chip(one.state ?? "", one.state === "active" ? "good" : ""), el("div", { class: "mono soft" }, short(one.id))],
-      one.state === "active" ? quiet("Revoke", () => revoke(bank, one, show), { "aria-label": `Revoke ${short(one.id)}` }) : "",
+  const show = () => load(list, async () => {
+    const { tokens: result } = await get(path("banks", bank, "tokens"), { all: past.checked ? "true" : "" });
+    if (!result.length) return empty("There are no active tokens.", "A token grants someone else limited access to a part of this bank, for a limited time.");
+    return table(["audience", "permissions", "scope", "expires", "state", ""], result.map((item) => [
+      item.audience ? mono(item.audience) : "bearer", item.permissions.join(", "), item.scope.join("; "), when(item.expires_at),
+      [chip(item.state ?? "", item.state === "active" ? "good" : ""), el("div", { class: "mono soft" }, short(item.id))],
+      item.state === "active" ? quiet("Revoke", () => revoke(bank, item, show), { "aria-label": `Revoke ${short(item.id)}` }) : "",
     ]));
   });
   show();

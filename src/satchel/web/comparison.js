@@ -39,7 +39,7 @@ export async function comparison(bank, query) {
     load(container, () => compared(bank, earlier ? { other: bank, other_as_of: params.get("at") } : { other: params.get("other") }, name, earlier));
   };
   if (query.get("other") !== null) show(query);
-  return [soft("Memories are the same if all of their members except the ID are equal."), form, place];
+  return [soft("Memories are the same if all of their members except the ID are equal."), form, container];
 }
 
 async function compared(bank, query, name, earlier) {

@@ -273,8 +273,8 @@ class Drawing {
     const size = Math.max(1.2, Math.min(7, 4.5 * Math.sqrt(scale))), bonus = Math.min(1, scale);
     const seen = [];
     // One path for each color, which draws faster.
-    this.types.forEach((type, place) => {
-      pen.fillStyle = colors.types[place % COLORS.length];
+    this.types.forEach((type, container) => {
+      pen.fillStyle = colors.types[container % COLORS.length];
       pen.beginPath();
       this.graph.nodes.forEach((node, at) => {
         if (node.type !== type || !this.shown[at] || !inside(at)) return;

@@ -131,6 +131,6 @@ export async function backups() {
       button("Back up now", job("Backup created and verified", [], {}, each)),
       quiet("Verify the newest", job("Verified", ["verify"], {}, each)),
       quiet("Test a restore", job("Restore test", ["drill"], {}, drilled), { title: "Restores into a temporary store. Nothing in use is changed." })) : null,
-    place, list, kept, checks.length ? setup : null,
+    container, list, kept, checks.length ? setup : null,
   ];
 }

@@ -41,7 +41,7 @@ export async function receipts(id, query) {
   const shown = result.filter((item) => !wanted || item.kind === wanted);
   return [
     el("h1", {}, "Receipts"),
-    found.length ? soft("Signed records of imports, exports, backups and restore tests, with everything that was lost.")
+    result.length ? soft("Signed records of imports, exports, backups and restore tests, with everything that was lost.")
       : empty("No receipts yet.", "Imports, exports, backups and restore tests create a receipt."),
     kinds.length > 1 ? el("div", { class: "row" }, field("Kind", kind)) : null,
     shown.length ? table(["operation", "time", "from", "to", "records", "lost", ""], shown.map((item) => [
