@@ -259,7 +259,7 @@ def test_ones_own_write_is_not_taken_for_a_conflict(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer was lost, the write was not: it is read again and recognized."""
-    monkeypatch.setattr(places, "MemoryObjects", _Lossy)
+    monkeypatch.setattr(storage, "MemoryObjects", _Lossy)
     root = f"memory://{folder()}"
     with MemoryStore.create(key="k", storage_root=root) as store:
         for number in range(3):
