@@ -48,6 +48,8 @@ from satchel.ports.store import Extent, InspectableStore, Store
 from satchel.receipts.archive import find_receipts
 from satchel.stores.sqlite import SqliteStore
 
+pytestmark = pytest.mark.usefixtures("private_umask")
+
 ABOUT_ADA = 'Ada Lovelace, born 10 December 1815, said "never" to the Marylebone clinic'
 _ERASURES = Filter(types=frozenset({"erasure"}))
 
@@ -527,8 +529,6 @@ def test_one_person_is_erased_from_a_bank_of_a_hundred_thousand_memories() -> No
     with SqliteStore(path).reading() as reader:
         assert sum(reader.counts(bank.id).values()) > 100_000
 
-
-pytestmark = pytest.mark.usefixtures("private_umask")
 
 ADA = "Ada Lovelace keeps bees on the roof of the observatory"
 

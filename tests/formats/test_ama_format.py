@@ -519,8 +519,8 @@ def test_a_disk_error_is_not_skipped_as_a_malformed_line(tmp_path: Path) -> None
             whole = iter([self.path.read_bytes()])
 
             def read(_: int = -1) -> bytes:
-                for data in whole:
-                    return data
+                for part in whole:
+                    return part
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
 
             yield cast("BinaryIO", type("Disk", (), {"read": staticmethod(read)})())

@@ -12,8 +12,8 @@ import satchel
 from satchel.conformance.subject import sealed, source_of
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError
+from satchel.formats import letta_passages
 from satchel.formats.letta import FORMAT
-from satchel.formats.letta_passages import FORMAT
 from satchel.model.records import Episodic, GraphNode, Identity, Model, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
@@ -285,7 +285,7 @@ _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "letta_passages"
 def _written(path: Path, *records: Model | Sealed) -> tuple[list[Any], Report]:
     writing = WriteContext()
     with sealed(records) as found:
-        FORMAT.write(found, Target(path), writing)
+        letta_passages.FORMAT.write(found, Target(path), writing)
     return json.loads(path.read_bytes()), writing.report
 
 
@@ -311,7 +311,9 @@ def test_memories_of_other_products_become_valid_passages(tmp_path: Path) -> Non
 
 def test_a_changed_passage_is_written_without_its_vector(tmp_path: Path) -> None:
     """The vector would belong to another text."""
-    records = list(read_records(FORMAT, Place(_SAMPLES / "good-list.json"), ReadContext()))
+    records = list(
+        read_records(letta_passages.FORMAT, Place(_SAMPLES / "good-list.json"), ReadContext())
+    )
     old = records[0].model
     assert isinstance(old, Semantic)
     changed = Semantic(text="Rosa drinks coffee.", origin=old.origin)
