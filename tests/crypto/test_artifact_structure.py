@@ -307,7 +307,7 @@ def test_a_file_of_one_endless_line_costs_a_bounded_read(judge: Any) -> None:
     assert_malformed(judge(data, statement_bytes=1000))
 
 
-# -- bounds on the rest ------------------------------------------------------------------------
+# -- limits ------------------------------------------------------------------------------------
 
 
 def test_lines_records_and_documents_are_limited_in_size(judge: Any, key: SigningKey) -> None:
@@ -370,7 +370,7 @@ def test_a_truncated_or_damaged_gzip_file_is_malformed_at_every_offset(
     for place in range(2, len(data), 7):
         damaged = data[:place] + bytes([data[place] ^ 0x55]) + data[place + 1 :]
         result = judge(damaged)
-        # A gzip header has bytes (time, system) that say nothing.
+        # The bytes for time and system in a gzip header are not checked.
         assert result.outcome is not Outcome.GOOD or place < 10
 
 

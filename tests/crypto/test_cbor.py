@@ -189,19 +189,19 @@ class FailingStream(io.RawIOBase):
     """A stream whose reads fail."""
 
     def readable(self) -> bool:
-        """It could be read once."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """It is a file."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Reading stands at the start."""
+        """Return the start position."""
         return 0
 
     def read(self, size: int = -1) -> bytes:
-        """Fail."""
+        """Raise an error of the disk."""
         raise OSError(5, "Input/output error")
 
 

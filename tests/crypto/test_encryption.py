@@ -147,7 +147,7 @@ def test_each_recipient_opens_the_file_and_no_one_else_does(tmp_path: Path) -> N
             assert "--identity" in (caught.value.hint or "")
 
 
-# -- cut, altered, reordered ---------------------------------------------------------------------
+# -- truncated, changed, reordered ---------------------------------------------------------------
 
 
 def _pieces(made: bytes) -> tuple[bytes, list[bytes]]:
@@ -203,7 +203,7 @@ def test_a_file_that_does_not_verify_returns_no_data(
         pytest.fail("nothing of it is given")
 
 
-# -- hostile --------------------------------------------------------------------------------------
+# -- hostile input --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("work", [19, 23, 30, 63, 999_999_999])

@@ -176,7 +176,7 @@ def judge(tmp_path: Path, key: SigningKey) -> FileVerifier:
     return FileVerifier(tmp_path, key)
 
 
-# -- the reference's vectors ---------------------------------------------------------------
+# -- vectors of the reference --------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("component", "members", "text", "identity"), VECTORS)
@@ -383,7 +383,7 @@ def test_a_sample_with_another_envelope_gets_the_same_verdict(shared_data: Path)
     assert first.findings == fifth.findings
 
 
-# -- what a signature of the SDK does and does not cover -----------------------------------
+# -- coverage of a signature of the SDK ----------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -822,7 +822,7 @@ def test_a_claimed_length_reserves_no_memory(judge: FileVerifier) -> None:
         assert judge.refusal(data).findings[0].byte is not None
 
 
-# -- every byte, every length --------------------------------------------------------------
+# -- flipped bytes and truncation ----------------------------------------------------------
 
 
 def _contents(path: Path) -> set[str]:

@@ -100,7 +100,7 @@ def test_a_nested_id_is_content(metadata: dict[str, Any]) -> None:
     """Only the top-level id is the record's own, even if a nested one has the same text."""
     record, _ = open_record(canonical(foreign(text="x", metadata=metadata)))
     assert has_valid_id(record)
-    # The same text as the record's own id, at another place.
+    # The same text as the record's own id, in another member.
     value = foreign(text="x", metadata=json.loads(json.dumps(metadata).replace(ID, record.id)))
     record, _ = open_record(canonical(value))
     assert has_valid_id(record)

@@ -86,7 +86,7 @@ CASES: dict[str, tuple[Callable[[Signatures], Any], str]] = {
     "no base64 alone": (_with_text("§"), "tampered"),
     "too short alone": (_with_text("AAAA"), "tampered"),
 }
-"""SEAL-3.39: what is done to the signatures of a file, and the outcome."""
+"""SEAL-3.39: a change of the signatures of a file, and the outcome."""
 
 
 def test_malformed_signatures_get_the_specified_verdict(key: SigningKey, tmp_path: Path) -> None:

@@ -308,7 +308,7 @@ class FailingStream(io.RawIOBase):
     """A stream that fails after some bytes."""
 
     def read(self, size: int = -1) -> bytes:
-        """Fail."""
+        """Return some bytes, then raise an error of the disk."""
         raise OSError(5, "Input/output error")
 
 

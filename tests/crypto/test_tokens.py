@@ -229,7 +229,7 @@ _SAMPLE = child_of(
 )
 
 
-# -- when, where and for whom -------------------------------------------------------------------
+# -- time, bank and permissions -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -371,7 +371,7 @@ def test_a_bearer_token_cannot_be_attenuated() -> None:
         lambda value: value["tokens"].insert(0, chain_of().value()["tokens"][0]),
         lambda value: value["tokens"].__setitem__(0, chain_of(SEMANTIC).value()["tokens"][0]),
     ],
-    ids=["turned", "headless", "twice", "two heads", "another head"],
+    ids=["reversed", "without root", "duplicate", "two roots", "another root"],
 )
 def test_attack_a_chain_with_an_invalid_link_is_refused(break_link: Any) -> None:
     """Tokens of several chains are combined, or one is omitted."""

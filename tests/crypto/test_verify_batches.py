@@ -129,7 +129,7 @@ def test_an_uppercase_nonce_excludes_the_whole_batch() -> None:
     assert _verified_positions(record.body, odd, record.body) == []
 
 
-# A process of its own: a fork is only made where there is one thread, and pytest has more.
+# A separate process: only a process with one thread forks, and pytest has more threads.
 SCRIPT = """
 import os, signal, sys
 from pathlib import Path

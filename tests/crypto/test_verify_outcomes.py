@@ -181,7 +181,7 @@ def test_a_threshold_counts_distinct_trusted_keys(judge: Any) -> None:
     assert judge(doubled, two).outcome is Outcome.MALFORMED
 
 
-# -- malformed, and what is no sealed file at all ----------------------------------------------
+# -- malformed files, and files that are not sealed --------------------------------------------
 
 
 def test_a_truncated_structure_is_malformed_at_the_step_that_read_it(
@@ -213,7 +213,7 @@ def test_a_file_that_is_not_sealed_is_reported_before_any_verdict(
             verify_artifact(place, TrustPolicy())
 
 
-# -- one entry's chain -------------------------------------------------------------------------
+# -- the chain of an entry ---------------------------------------------------------------------
 
 
 def test_the_chain_of_one_entry_leads_back_to_its_roots(judge: Any, key: SigningKey) -> None:

@@ -73,7 +73,7 @@ def extents_with(store: Store, text: str) -> list[str]:
     ]
 
 
-# -- what goes ------------------------------------------------------------------------------------
+# -- selection ------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("any_store")
@@ -204,7 +204,7 @@ def test_an_invalid_erase_request_is_refused_and_writes_nothing(
         assert view.head.size == size
 
 
-# -- what is looked through, and what the report says ---------------------------------------------
+# -- search and report ----------------------------------------------------------------------------
 
 
 def test_the_signed_report_lists_searched_files_without_content(
@@ -489,8 +489,8 @@ def test_every_copy_of_a_persons_words_is_erased(number: int, tmp_path: Path) ->
         done = erase.run(bank, EraseOptions(where={"user": ["ada"]}, cascade=True))
         assert done.erased == hers + max(0, number // 1_000 - 1)
         file = erase.run(bank, EraseOptions(where={"path": ["people/ada.md"]}))
-        # The backup was made to a destination that is not configured: this machine used it, so it
-        # gets the list of what is erased as well.
+        # The destination of the backup is not configured, but this machine used it, so it gets the
+        # list of erased records as well.
         assert (file.held, file.found, done.found) == ({"memory files": 2, "backups": 2}, 0, 0)
     run_backup.run(settings, options)
     assert [

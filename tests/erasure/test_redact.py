@@ -218,7 +218,7 @@ def test_attack_a_changed_or_exchanged_original_is_refused(bank: OpenBank) -> No
         recover_by_key(bank, other, friend)
 
 
-# -- what nobody gets away with -------------------------------------------------------------------
+# -- attacks --------------------------------------------------------------------------------------
 
 
 def replace_row(bank: OpenBank, identity: str, body: bytes) -> None:
@@ -344,7 +344,7 @@ def test_a_redacted_memory_is_forgotten_restored_and_updated_like_any_other(bank
     assert examine(bank.store, bank.id).is_sound
 
 
-# -- where it goes --------------------------------------------------------------------------------
+# -- copies, tokens and interfaces ----------------------------------------------------------------
 
 
 def test_a_disclosure_of_a_redacted_memory_verifies_against_the_signed_head(
@@ -562,7 +562,7 @@ def test_a_file_with_a_redacted_form_without_its_redaction_is_refused(
         bring(bad, bank="to")
 
 
-# -- what the log takes ---------------------------------------------------------------------------
+# -- rules of the log -----------------------------------------------------------------------------
 
 
 def _redaction_and_form(record: Sealed) -> tuple[Sealed, Sealed]:

@@ -27,7 +27,7 @@ KNOWN = {
         "versions of one second have no order: their names hold whole seconds, then the sha"
     ),
 }
-"""What flyte 2.12.1 does not keep, with the reason; anything else that fails is news."""
+"""Tests that flyte 2.12.1 fails, with the reason; any other failure is unexpected."""
 
 _FAILED = re.compile(r"^(?:FAILED|ERROR) \S+::(test_\w+)", re.MULTILINE)
 
@@ -70,7 +70,7 @@ REFUSED = {
     "messages.json": "messages.json",
     "memory/x": "read-only",
 }
-"""What is refused, and the words that code matches."""
+"""Refused calls, and the words that callers match."""
 
 _SPEAKER = """
 import json, os, sys

@@ -232,7 +232,7 @@ def test_two_working_copies_with_the_same_existing_files_do_not_conflict(
         assert after.read_text("a.txt") == "shared"
 
 
-# Not a folder: it is written in place, or has its own rules, transcript and audit.
+# Not a folder: it is written in place, or has separate rules, transcript and audit.
 @pytest.mark.parametrize("writers", ["memory", "sqlite", "s3"], indirect=True)
 def test_concurrently_changed_rules_are_saved_and_not_undone(writers: Writers) -> None:
     """Also if other writers saved files in the meantime, and without other changes."""
@@ -249,7 +249,7 @@ def test_concurrently_changed_rules_are_saved_and_not_undone(writers: Writers) -
         assert again.keep_versions
 
 
-# Not a folder: it is written in place, or has its own rules, transcript and audit.
+# Not a folder: it is written in place, or has separate rules, transcript and audit.
 @pytest.mark.parametrize("writers", ["memory", "sqlite", "s3"], indirect=True)
 def test_a_file_and_a_folder_of_the_same_name_conflict(writers: Writers) -> None:
     """One writer creates the file, the other a file in the folder."""
@@ -261,7 +261,7 @@ def test_a_file_and_a_folder_of_the_same_name_conflict(writers: Writers) -> None
         two.save()
 
 
-# Not a folder: it is written in place, or has its own rules, transcript and audit.
+# Not a folder: it is written in place, or has separate rules, transcript and audit.
 @pytest.mark.parametrize("writers", ["memory", "sqlite", "s3"], indirect=True)
 def test_the_audit_of_concurrent_transcripts_is_linear(writers: Writers) -> None:
     """Messages are merged; each state follows the previous one."""

@@ -49,7 +49,7 @@ def _round_trip(path: Path, *rows: Row | bytes) -> list[Row]:
     return found[1:]
 
 
-# -- what a line says ----------------------------------------------------------------------
+# -- lines ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_nan_is_preserved_and_not_written_as_nan(tmp_path: Path) -> None:
     assert writing.report.losses == {}
 
 
-# -- what AMA has no place for -------------------------------------------------------------
+# -- records without a counterpart in AMA --------------------------------------------------
 
 
 def _native() -> list[Sealed]:
@@ -429,7 +429,7 @@ def test_an_empty_archive_is_an_error(tmp_path: Path) -> None:
         read(archive(tmp_path / "in.ama.jsonl"))
 
 
-# -- bad lines -----------------------------------------------------------------------------
+# -- malformed lines -----------------------------------------------------------------------
 
 _BAD: dict[str, bytes] = {
     "not utf-8": b'{"id": "b", "text": "\xff"}',

@@ -36,7 +36,7 @@ HEAD = ("agent_name", "exported_at", "format_version")
 
 
 class Fact(msgspec.Struct):
-    """A semantic node as the structs of amplihack-rs have it: every member required, none null."""
+    """A semantic node of amplihack-rs: every member is required, and none is null."""
 
     memory_id: str
     concept: str
@@ -154,7 +154,7 @@ def rewritten(source: Path, path: Path) -> tuple[bytes, Report]:
     return path.read_bytes(), writing.report
 
 
-# -- what is written -----------------------------------------------------------------------
+# -- writing -------------------------------------------------------------------------------
 
 
 @given(data=st.data())
@@ -264,7 +264,7 @@ def test_a_number_outside_json_is_counted_and_not_written(
     assert {lost for lost, _ in report.losses} == {"metadata"} | {name}
 
 
-# -- what is read --------------------------------------------------------------------------
+# -- reading -------------------------------------------------------------------------------
 
 
 def test_episodes_become_parents_and_edges_connect_records(tmp_path: Path) -> None:

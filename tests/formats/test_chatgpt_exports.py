@@ -56,7 +56,7 @@ def _losses(reading: ReadContext) -> dict[str, int]:
     return {loss.name: loss.count for loss in reading.report.losses.values()}
 
 
-# -- what a person told ChatGPT ------------------------------------------------------------
+# -- memories ------------------------------------------------------------------------------
 
 
 def test_instructions_of_older_exports_are_read_from_message_metadata(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def _assert_equals_library(found: list[Semantic], said: dict[str, Any]) -> None:
             one = by_name[name, identity]
             assert one.text == document
             assert payload_of(one) == (members or {})
-            # Vectors of a collection that compares angles are kept as ones of length 1.
+            # A collection with the cosine metric stores vectors of length 1.
             assert _vector(one) == pytest.approx(vector, abs=_NEAR)
             count += 1
     assert count == len(found)

@@ -297,7 +297,7 @@ def test_skip_bad_skips_only_the_malformed_row(tmp_path: Path) -> None:
 
 
 def test_a_file_round_trips_through_a_bank(tmp_path: Path) -> None:
-    """Imported, exported as a graph, and equal to what it was; again adds nothing."""
+    """Import and export give an equal graph; a second import adds nothing."""
     source = _SAMPLES / "good-whole.json"
     with satchel.Satchel.open(tmp_path / "home") as home:
         bank = home.bank("tea")

@@ -161,7 +161,7 @@ def test_checkpoints_of_the_library_are_sessions_points_and_forks(shared_data: P
     events = Counter(one.get("event") for one in found)
 
     assert formats.recognise(Place(path)) == "langgraph_checkpoints"
-    # Changes of the state beside the messages are sessions with a parent.
+    # Changes of the state other than messages are sessions with a parent.
     assert events == {None: 2, "session": 10, "message": 20, "checkpoint": 22, "fork": 1}
     assert sum(one.get("event") == "session" and "parent" not in one for one in found) == 2
     assert _losses(report) == {

@@ -24,7 +24,7 @@ ODD = (
     '"h":[1.0,{"k":2.0},1],"i":100.0,"j":0.5,"k":[0.0,1.0],"l":12345678901234567890.0,"m":0}'
 )
 FLAT = '{"c":1.0,"d":-0.0,"e":1,"i":100.0,"j":0.5,"m":0}'
-"""For what holds no lists, and no number beyond a double."""
+"""For formats without lists and numbers beyond a double."""
 
 _ANY = frozenset(Outcome)
 
@@ -69,7 +69,7 @@ _WITHOUT_TEXT: dict[str, Callable[[Any], None]] = {
     "langgraph_items": lambda rows: rows[1]["value"].update(text="x"),
     "chroma_get": lambda found: found.update(documents=["x"] * len(found["documents"])),
 }
-"""Samples with rows without text, which are judged when they become memories: not here."""
+"""Samples with rows without text, which other tests cover."""
 
 NUMBERED = [str(number) for number in range(len(PLACES))]
 
@@ -161,7 +161,7 @@ def test_canonical_bytes_do_not_contain_the_notation() -> None:
 
 
 FREE = '{"c":1.0,"d":-0.0,"e":1,"i":100.0,"j":0.5,"deep":{"l":[1.0,{"k":2.0},1]},"m":0}'
-"""What is free in a record of a source, without what no double holds."""
+"""Free values of a source record, without numbers beyond a double."""
 
 SOURCES = {
     "mem0": '{"results":[{"id":"1","memory":"likes tea","score":1.0,"metadata":FREE}]}',

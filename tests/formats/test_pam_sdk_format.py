@@ -277,7 +277,7 @@ def test_other_files_are_not_recognized_as_sdk_files(tmp_path: Path, head: bytes
     assert not FORMAT.recognises(Place(path))
 
 
-# -- there and back ------------------------------------------------------------------------
+# -- round trips ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["good-signed.pam", "good-compact.pam", "good-signed.pam.cbor"])
@@ -322,7 +322,7 @@ def test_a_published_sample_round_trips_with_the_same_ids(
 
     assert (after["root_hash"], after["signature"]) == (before["root_hash"], before["signature"])
     if name.startswith("01"):
-        # Equal but for the order of members inside data, which canonical bytes do not keep.
+        # Equal except for the order of members inside data, which canonical bytes do not preserve.
         assert after == before
         assert cbor2.loads(write(records, tmp_path / "back.pam.cbor", key)) == before
 
@@ -526,7 +526,7 @@ def test_entries_of_another_source_are_mapped_to_sdk_members(tmp_path: Path) -> 
     assert file["working"][0]["scratch"] == "note"
     assert file["working"][0]["subgoals"] == [{"goal": "a"}]
     assert file["working"][0]["pending_actions"] == [{"action": "b"}]
-    # Not custom_instructions: what was remembered must not become an order.
+    # Not custom_instructions: a memory must not become an instruction.
     assert file["identity"][0]["persona"] == "likes tea"
     assert file["identity"][0]["custom_instructions"] == ""
     fact = next(r.model for r in read(tmp_path / "out.pam") if r.type == "semantic")

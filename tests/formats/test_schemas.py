@@ -140,7 +140,7 @@ def test_an_invalid_record_does_not_validate(change: Any, word: str) -> None:
         "a component missing",
         "a sixth component",
         "an empty section",
-        "no name of a section",
+        "an unnamed section",
         "no body hash",
         "no id",
         "half a signature",

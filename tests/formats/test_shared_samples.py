@@ -138,7 +138,7 @@ REFUSED: dict[str, type[Refusal]] = {
     "mcp-memory/memory_bad_line.jsonl": MalformedError,
     "pam-sdk/04_tampered_text.pam": MalformedError,
 }
-"""Those that nobody may take in as they are."""
+"""Invalid samples, which every reader refuses."""
 
 PARTS = {
     *("chat-exports/chatgpt_export/user.json", "chat-exports/claude_export/users.json"),
@@ -147,13 +147,13 @@ PARTS = {
     *(f"cognee/zep_cogx/{name}" for name in ("entities.jsonl", "facts.jsonl")),
     "pam-sdk/signer.pub",
 }
-"""Parts of a folder that is read as a whole, or keys: no memory by themselves."""
+"""Parts of a folder that is read as a whole, and keys: not memories by themselves."""
 
 LIVE = ("mem0/history.db", "mem0/qdrant/", "qdrant/db/", "chroma/db/")
-"""Stores of live products, which are opened as such; tests/connectors reads them."""
+"""Stores of live products, which tests/connectors reads."""
 
 ELSEWHERE = ("beam/", "injection/", "locomo/", "qmsum/")
-"""No memory of any product: tests/evaluating and tests/rehydrate read them."""
+"""Not memories of a product: tests/evaluation and tests/rehydrate read them."""
 
 
 def _read(path: Path) -> tuple[str, Counter[str], ReadContext]:

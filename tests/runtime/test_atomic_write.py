@@ -180,7 +180,7 @@ def test_a_target_that_is_not_a_file_is_refused(tmp_path: Path, kind: str) -> No
         ("a\0b", None),
         ("file/below", None),
     ],
-    ids=["no folder", "too long", "nul", "below a file"],
+    ids=["missing folder", "too long", "nul", "below a file"],
 )
 def test_an_impossible_target_is_a_typed_error(tmp_path: Path, name: str, hint: str | None) -> None:
     """The reason of the system and a hint, not a traceback."""

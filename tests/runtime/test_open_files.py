@@ -183,10 +183,10 @@ def test_a_full_temporary_folder_is_a_typed_error_with_a_hint(
     spool = Spool(memory_bytes=0)
 
     class Full:
-        """A file that takes nothing."""
+        """A file on a full disk."""
 
         def write(self, data: bytes) -> None:
-            """Refuse."""
+            """Raise an error of a full disk."""
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
