@@ -40,7 +40,7 @@ def tree_of_sha256(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "blake3", hashlib.sha256)
 
 
-@pytest.mark.usefixtures("sha256")
+@pytest.mark.usefixtures("tree_of_sha256")
 def test_roots_equal_those_of_certificate_transparency() -> None:
     """RFC 6962 2.1, including the empty tree."""
     found = load("rfc6962_tree.json")
@@ -50,7 +50,7 @@ def test_roots_equal_those_of_certificate_transparency() -> None:
         assert log.root_of(leaves[:size]).hex() == root
 
 
-@pytest.mark.usefixtures("sha256")
+@pytest.mark.usefixtures("tree_of_sha256")
 def test_proofs_equal_those_of_rfc_6962() -> None:
     """RFC 6962 2.1.3: the stated nodes in their order; no other proof is valid."""
     found = load("rfc6962_tree.json")

@@ -522,7 +522,7 @@ def frequent_thread_switches() -> Iterator[None]:
     sys.setswitchinterval(usual)
 
 
-@pytest.mark.usefixtures("hasty")
+@pytest.mark.usefixtures("frequent_thread_switches")
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "s3"])
 def test_one_of_several_concurrent_object_creations_succeeds(
     kind: str, request: pytest.FixtureRequest, folder: Folder
