@@ -197,7 +197,7 @@ def test_a_file_that_does_not_verify_returns_no_data(
     path.write_bytes(made[:-1])
     with (
         OpenFile.named(path) as file,
-        pytest.raises(EncryptionError, match="cut or altered"),
+        pytest.raises(EncryptionError, match="truncated or altered"),
         plain_file(file, unlocker),
     ):
         pytest.fail("nothing of it is given")
@@ -229,11 +229,11 @@ def test_excessive_scrypt_work_is_refused_before_it_starts(
 
 
 @pytest.mark.parametrize(
-    "spelt", [b"018", b"+9", b"1e9", b" 5", b"-1", b"18 18", b""], ids=lambda part: part.decode()
+    "spelled", [b"018", b"+9", b"1e9", b" 5", b"-1", b"18 18", b""], ids=lambda part: part.decode()
 )
-def test_a_scrypt_line_in_another_spelling_is_refused(spelt: bytes) -> None:
+def test_a_scrypt_line_in_another_spelling_is_refused(spelled: bytes) -> None:
     """The checked parameters have to be the ones that are used."""
-    made = encryption.MAGIC + b"-> scrypt AAAAAAAAAAAAAAAAAAAAAA %b\nAAAA\n--- AAAA\n" % spelt
+    made = encryption.MAGIC + b"-> scrypt AAAAAAAAAAAAAAAAAAAAAA %b\nAAAA\n--- AAAA\n" % spelled
     with pytest.raises((MalformedError, EncryptionError)):
         decrypted(made + b"\0" * 32, unlocker_of("x"))
 

@@ -400,14 +400,14 @@ def test_an_archive_is_recognized_by_its_content(name: str, tmp_path: Path) -> N
     data = archive(tmp_path / "plain", memory()).read_bytes()
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    assert formats.recognise(Place(path)) == "ama"
+    assert formats.recognize(Place(path)) == "ama"
 
 
 def test_a_memory_with_the_text_of_a_header_is_not_an_archive(tmp_path: Path) -> None:
     """Archives are recognized by the structure of the first line, not by words."""
     path = tmp_path / "x"
     path.write_text('{"text": "\\"_ama_version\\": 1"}\n{"_ama_version": 1}\n')
-    assert not AMA.recognises(Place(path))
+    assert not AMA.recognizes(Place(path))
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_each_shared_sample_is_recognized_and_read_without_loss(
     """All conversations and memories."""
     path = shared_data / "chat-exports" / sample
 
-    assert formats.recognise(Place(path)) == name
+    assert formats.recognize(Place(path)) == name
     found, reading = _read(name, path)
     assert Counter(one.type for one in found) == records
     assert reading.report.total == 0
@@ -103,7 +103,7 @@ def test_a_user_file_alone_is_not_an_export(shared_data: Path, sample: str) -> N
     path = shared_data / "chat-exports" / sample
 
     with pytest.raises(UnknownFormatError):
-        formats.recognise(Place(path))
+        formats.recognize(Place(path))
     with pytest.raises(InputError):
         _read(sample.partition("_")[0], path)
 

@@ -63,7 +63,7 @@ def test_memory_files_of_claude_are_memories(tmp_path: Path) -> None:
         ],
     }
     path = _file(tmp_path, row)
-    assert formats.recognise(Place(path)) == "claude"
+    assert formats.recognize(Place(path)) == "claude"
     found, reading = _read(path)
 
     area, of_project = (one.value for one in found)
@@ -102,7 +102,7 @@ def test_conversations_of_claude_design_are_sessions(tmp_path: Path) -> None:
         ],
     }
     path = _file(tmp_path, row)
-    assert formats.recognise(Place(path)) == "claude"
+    assert formats.recognize(Place(path)) == "claude"
     found, reading = _read(path)
 
     assert _message_texts(found) == ["Draw a box.", None, "Thanks."]
@@ -176,7 +176,7 @@ def test_attack_an_id_that_leads_out_is_not_a_path(attack: str, tmp_path: Path) 
 def test_a_wrapped_list_of_conversations_is_recognized(tmp_path: Path) -> None:
     """As written by tools that merge exports."""
     path = _file(tmp_path, {"conversations": [_conversation(_message("a", "hi"))]})
-    assert formats.recognise(Place(path)) == "claude"
+    assert formats.recognize(Place(path)) == "claude"
     assert _message_texts(_read(path)[0]) == ["hi"]
 
 

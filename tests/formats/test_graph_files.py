@@ -113,8 +113,8 @@ def test_an_old_graph_is_read_completely_and_not_changed(name: str, tmp_path: Pa
 def test_json_damaged_by_an_old_engine_is_kept_as_text_and_reported(tmp_path: Path) -> None:
     """LadybugDB before 0.22 changed texts that looked like JSON; Kuzu did not."""
     reading = ReadContext()
-    spoilt = read(unpacked("amplihack-ladybug-41", tmp_path / "old"), reading)
-    (first,) = (row for row in spoilt["semantic_nodes"] if row["memory_id"] == "f0")
+    spoiled = read(unpacked("amplihack-ladybug-41", tmp_path / "old"), reading)
+    (first,) = (row for row in spoiled["semantic_nodes"] if row["memory_id"] == "f0")
     assert first["metadata"] == "{category: domain_specific, temporal_index: 0}"
     assert any("metadata" in note for note in reading.report.notes)
     whole = read(unpacked("amplihack-kuzu-39", tmp_path / "kuzu"))
@@ -291,7 +291,7 @@ def unpacked_graph(name: str, folder: Path) -> Path:
 def test_a_graph_yields_facts_episodes_and_links_of_each_kind(name: str, tmp_path: Path) -> None:
     """With their agents; a fact has its episode as a parent."""
     place = Place(unpacked_graph(name, tmp_path))
-    assert formats.recognise(place) == "amplihack_graph"
+    assert formats.recognize(place) == "amplihack_graph"
     found = list(FORMAT.read(place, ReadContext()))
     facts = [one for one in found if isinstance(one, Semantic)]
     episodes = [one for one in found if isinstance(one, Episodic)]

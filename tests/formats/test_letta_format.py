@@ -67,7 +67,7 @@ def test_a_published_file_round_trips(
     records, reading = _read_agent(path)
     kinds = Counter(one.type for one in records)
 
-    assert formats.recognise(Place(path)) == "letta"
+    assert formats.recognize(Place(path)) == "letta"
     assert kinds["semantic"] + kinds["identity"] == entries
     assert (kinds["graph_node"], kinds["session_event"]) == (things, turns)
     assert reading.report.total == 0
@@ -97,7 +97,7 @@ def test_a_file_that_is_json_in_a_json_string_is_read(tmp_path: Path) -> None:
     """It is recognized, and written as plain JSON."""
     path = _AGENT_SAMPLES / "other-twice-encoded.af"
 
-    assert formats.recognise(Place(path)) == "letta"
+    assert formats.recognize(Place(path)) == "letta"
     assert _rewritten(path, tmp_path) == _plain(_AGENT_SAMPLES / "good-whole.af")
 
 
@@ -241,7 +241,7 @@ def test_null_lists_are_empty_and_unknown_lists_are_reported(tmp_path: Path) -> 
     passages = [{"text": "archived"}]
     document = {"agents": [agent], "blocks": [block], **lists, "passages": passages}
     path.write_text(json.dumps(document))
-    assert formats.recognise(Place(path)) == "letta"
+    assert formats.recognize(Place(path)) == "letta"
     found, reading = _read_agent(path)
 
     assert [one.type for one in found] == ["semantic", "graph_node"]
@@ -349,7 +349,7 @@ def test_passages_exported_by_the_page_of_letta_are_read(tmp_path: Path) -> None
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("agent-1.json", json.dumps([row]))
         archive.writestr("read me.txt", "words")
-    assert formats.recognise(Place(path)) == "letta_passages"
+    assert formats.recognize(Place(path)) == "letta_passages"
     reading = ReadContext()
     (found,) = read_records(formats["letta_passages"], Place(path), reading)
 

@@ -55,7 +55,7 @@ def test_real_files_are_read_and_losses_reported(
     path = shared_data / "mcp-memory" / name
     found, report = _read(path)
 
-    assert formats.recognise(Place(path)) == "mcp_memory"
+    assert formats.recognize(Place(path)) == "mcp_memory"
     assert len(found) == records
     assert _losses(report) == losses
 

@@ -431,7 +431,7 @@ def test_rules_of_other_agents_are_instructions(name: str, tmp_path: Path) -> No
     """A single file, recognized by its name."""
     path = tmp_path / name
     path.write_text("Be kind.\n")
-    assert formats.recognise(Place(path)) == "agents_md"
+    assert formats.recognize(Place(path)) == "agents_md"
     (found,) = read_records(formats["agents_md"], Place(path), ReadContext())
     assert found.value["custom_instructions"] == "Be kind.\n"
 

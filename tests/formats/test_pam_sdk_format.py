@@ -108,7 +108,7 @@ def origin(record: Sealed) -> Origin:
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("good-*")), ids=lambda path: path.name)
 def test_a_valid_sample_is_recognized_and_read(path: Path) -> None:
     """By this format alone; every entry is sealed with its original id in its origin."""
-    assert formats.recognise(Place(path)) == "pam_sdk"
+    assert formats.recognize(Place(path)) == "pam_sdk"
     records = read(path)
 
     assert records
@@ -261,7 +261,7 @@ def test_compressed_files_are_recognized_and_read(tmp_path: Path) -> None:
     path = tmp_path / "file.pam.gz"
     path.write_bytes(gzip.compress((SAMPLES / "good-signed.pam").read_bytes()))
 
-    assert FORMAT.recognises(Place(path))
+    assert FORMAT.recognizes(Place(path))
     assert len(read(path)) == len(read(SAMPLES / "good-signed.pam"))
 
 
@@ -274,7 +274,7 @@ def test_other_files_are_not_recognized_as_sdk_files(tmp_path: Path, head: bytes
     path = tmp_path / "file"
     path.write_bytes(head)
 
-    assert not FORMAT.recognises(Place(path))
+    assert not FORMAT.recognizes(Place(path))
 
 
 # -- round trips ---------------------------------------------------------------------------
@@ -438,7 +438,7 @@ def test_a_changed_entry_is_not_written_as_before(tmp_path: Path) -> None:
     path = tmp_path / "in.pam"
     members = {
         "created_at": "yesterday",
-        "preferences": {"volume": 1.0, "colour": "red"},
+        "preferences": {"volume": 1.0, "color": "red"},
         "parent_ids": [root_hash(())],
     }
     path.write_bytes(dump_json(document_of("identity", members)))

@@ -159,7 +159,7 @@ ELSEWHERE = ("beam/", "injection/", "locomo/", "qmsum/")
 def _read(path: Path) -> tuple[str, Counter[str], ReadContext]:
     with input_to_read(load_settings(), path) as file:
         place, reading = Place(file.path, held=file), ReadContext()
-        name = formats.recognise(place)
+        name = formats.recognize(place)
         found = Counter(record.type for record in read_records(formats[name], place, reading))
     return name, found, reading
 

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
-from folder_kit import neighbour
+from folder_kit import neighbor
 
 from satchel.runtime.contained_folder import ContainedFolder
 
@@ -45,4 +45,4 @@ def folder(tmp_path: Path) -> Iterator[ContainedFolder]:
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
     """A folder next to it with a file, which no test may change."""
-    return neighbour(tmp_path)
+    return neighbor(tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from descriptors_kit import descriptors
-from folder_kit import ACTS, Act, leftovers, neighbour, picture
+from folder_kit import ACTS, Act, leftovers, neighbor, picture
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -286,7 +286,7 @@ def test_attack_no_path_changes_a_file_outside_the_folder(
     """For all paths: an operation works inside, or raises a typed error."""
     with tempfile.TemporaryDirectory() as temporary:
         above = Path(temporary)
-        outside = neighbour(above)
+        outside = neighbor(above)
         with ContainedFolder(above / "ours", create=True) as folder:
             folder.make_folder("sub/deep")
             folder.write("file", b"old")
@@ -479,7 +479,7 @@ def test_attack_swapping_a_folder_with_a_link_during_writes_changes_nothing_outs
     500 files are written, read, moved and removed through it.
     """
     monkeypatch.setattr(os, "fsync", lambda _: None)  # more exchanges in less time
-    outside = neighbour(tmp_path)
+    outside = neighbor(tmp_path)
     before = picture(outside)
     written = refused = 0
     with swapping_with_link(folder.path / "sub", outside):

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from descriptors_kit import descriptors
-from folder_kit import leftovers, neighbour, picture
+from folder_kit import leftovers, neighbor, picture
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,7 +32,7 @@ from satchel.runtime.roots import Roots
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A root with a file in a folder, next to ``outside``."""
-    neighbour(tmp_path)
+    neighbor(tmp_path)
     folder = tmp_path / "root" / "sub"
     folder.mkdir(parents=True)
     (folder / "file").write_bytes(b"ours")
@@ -417,7 +417,7 @@ def test_attack_no_path_changes_a_file_outside_the_roots(said: list[str], absolu
     """For all paths: an operation works inside, or raises a typed error."""
     with tempfile.TemporaryDirectory() as temporary:
         above = Path(temporary)
-        outside = neighbour(above)
+        outside = neighbor(above)
         root = above / "root"
         (root / "sub").mkdir(parents=True)
         (root / "file").write_bytes(b"ours")
@@ -445,7 +445,7 @@ def test_attack_no_path_changes_a_file_outside_the_roots(said: list[str], absolu
 @pytest.mark.parametrize("what", ["folder", "file", "root"])
 def test_attack_a_thread_that_swaps_links_gets_no_access_outside(tmp_path: Path, what: str) -> None:
     """A part of the path alternates with a link to the same names outside."""
-    outside = neighbour(tmp_path)
+    outside = neighbor(tmp_path)
     (outside / "sub").mkdir()
     for path in ("sub/file", "secret"):
         (outside / path).write_bytes(b"theirs")
