@@ -503,7 +503,7 @@ def test_a_damaged_gzip_file_yields_what_precedes_the_damage(tmp_path: Path) -> 
     data = gzip.compress(archive(tmp_path / "in.ama.jsonl", *rows).read_bytes())
     path = tmp_path / "cut.ama.jsonl.gz"
     path.write_bytes(data[: len(data) // 2])
-    with pytest.raises(MalformedError, match="cut"):
+    with pytest.raises(MalformedError, match="truncated"):
         read(path)
     records, reading = read(path, skip_bad=True)
     assert 500 < len(records) < 1500

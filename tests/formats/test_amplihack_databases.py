@@ -206,5 +206,5 @@ def test_a_database_truncated_within_a_page_is_refused(tmp_path: Path) -> None:
     """SQLite itself reads the missing part as zeros."""
     path = tmp_path / "x.db"
     path.write_bytes(GOOD.read_bytes()[:-17])
-    with pytest.raises(MalformedError, match="cut"):
+    with pytest.raises(MalformedError, match="truncated"):
         read(path)
