@@ -186,7 +186,7 @@ os.waitpid(-1, 0)
 
 
 @pytest.mark.parametrize("how", ["fork", "program"])
-def test_children_of_a_killed_holder_do_not_hold_the_lock(path: Path, how: str) -> None:
+def test_a_lock_is_not_inherited_by_children_of_a_killed_holder(path: Path, how: str) -> None:
     """The lock is not inherited."""
     with other_process(_FORKING, str(path), how) as holder:
         assert holder.read_line() == "held"
