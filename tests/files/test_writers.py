@@ -259,7 +259,7 @@ def test_a_write_with_a_lost_answer_is_not_a_conflict(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is read again and recognized."""
-    monkeypatch.setattr(places, "MemoryObjects", _LossyObjects)
+    monkeypatch.setattr(storage, "MemoryObjects", _LossyObjects)
     root = f"memory://{folder()}"
     with MemoryStore.create(key="k", storage_root=root) as store:
         for number in range(3):
@@ -274,7 +274,7 @@ def test_a_service_that_ignores_conditional_writes_is_refused(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is written to it."""
-    monkeypatch.setattr(places, "MemoryObjects", _UnconditionalObjects)
+    monkeypatch.setattr(storage, "MemoryObjects", _UnconditionalObjects)
     root = f"memory://{folder()}"
     with pytest.raises(TargetError, match="ignores conditional writes"):
         MemoryStore.create(key="k", storage_root=root)
