@@ -25,91 +25,87 @@ from satchel.stores.sqlite import SqliteStore
 
 @pytest.fixture
 def witness(tmp_path: Path) -> Witness:
-    """The witness of a program that goes on."""
+    """The witness of a running program."""
     return Witness(tmp_path / "witness")
 
 
 @pytest.fixture
 def ledger(tmp_path: Path, witness: Witness) -> Ledger:
-    """A bank in a program that goes on."""
+    """A bank on disk in a running program."""
     return created(SqliteStore(tmp_path / "satchel.db"), witness)
 
 
-def believed(value: dict[str, Any]) -> WitnessedHead:
-    """Return a head as a program has it that signed it."""
+def witnessed_head(value: dict[str, Any]) -> WitnessedHead:
+    """Return a head as its signer passes it to the witness."""
     return WitnessedHead(head=parse_head(value).signed, signed=canonical(value))
 
 
-def file_of(witness: Witness, bank: str = BANK) -> Path:
-    """Return where the heads are."""
+def heads_file(witness: Witness, bank: str = BANK) -> Path:
+    """Return the file of heads of a bank."""
     return witness.folder / f"{bank.removeprefix('blake3:')}.heads"
 
 
-def test_heads_witnessed_by_another_process_count(witness: Witness) -> None:
-    """It is newer, or it is another history; a memory of our own last head says neither."""
-    witness.record_verified(believed(signed(1)))
+def test_an_append_respects_heads_witnessed_by_another_process(witness: Witness) -> None:
+    """The other head is newer, or it is another history; a cached own head shows neither."""
+    witness.record_verified(witnessed_head(signed(1)))
     Witness(witness.folder).record(signed(5))
-    assert witness.record_verified(believed(signed(3))) is WitnessOutcome.COVERED
-    assert witness.record_verified(believed(signed(6))) is WitnessOutcome.WRITTEN
+    assert witness.record_verified(witnessed_head(signed(3))) is WitnessOutcome.COVERED
+    assert witness.record_verified(witnessed_head(signed(6))) is WitnessOutcome.WRITTEN
     Witness(witness.folder).record(signed(9, branch="theirs"))
     with pytest.raises(WitnessError, match="forked"):
-        witness.record_verified(believed(signed(9)))
+        witness.record_verified(witnessed_head(signed(9)))
 
 
 @pytest.mark.parametrize("place", [0, 10, 30, 300, -2])
-def test_a_line_changed_concurrently_is_not_the_one_that_was_written(
-    witness: Witness, place: int
-) -> None:
-    """Attack: our own last line, in place, between two appends of one program."""
-    witness.record_verified(believed(signed(1)))
-    data = bytearray(file_of(witness).read_bytes())
+def test_an_append_detects_a_change_of_its_last_witness_line(witness: Witness, place: int) -> None:
+    """Attack: the line is changed in place between two appends of one program."""
+    witness.record_verified(witnessed_head(signed(1)))
+    data = bytearray(heads_file(witness).read_bytes())
     data[place] ^= 1
-    file_of(witness).write_bytes(data)
+    heads_file(witness).write_bytes(data)
     with pytest.raises(WitnessError, match="changed after it was recorded"):
-        witness.record_verified(believed(signed(2)))
-    assert file_of(witness).read_bytes() == data
+        witness.record_verified(witnessed_head(signed(2)))
+    assert heads_file(witness).read_bytes() == data
 
 
-def test_a_head_that_was_put_in_place_of_ours_has_to_be_signed(witness: Witness) -> None:
-    """Attack: a whole line, its length and checksum in order, that nobody signed."""
-    witness.record_verified(believed(signed(1)))
+def test_an_append_refuses_an_unsigned_head_in_place_of_its_own(witness: Witness) -> None:
+    """Attack: a whole line with a valid length and checksum that nobody signed."""
+    witness.record_verified(witnessed_head(signed(1)))
     forged = signed(2)
     forged["signed"] = forged["signed"] | {"root": BANK}
-    file_of(witness).write_bytes(frame_line(canonical(forged)))
+    heads_file(witness).write_bytes(frame_line(canonical(forged)))
     with pytest.raises(WitnessError, match="signature"):
-        witness.record_verified(believed(signed(3)))
+        witness.record_verified(witnessed_head(signed(3)))
 
 
-def test_a_file_that_was_replaced_or_removed_concurrently_is_read(witness: Witness) -> None:
-    """By another that is as long: no descriptor of the old one is kept."""
-    witness.record_verified(believed(signed(1)))
-    other = file_of(witness).with_suffix(".new")
+def test_an_append_reads_a_replaced_or_removed_witness_file(witness: Witness) -> None:
+    """By another of the same length: no descriptor of the old file stays open."""
+    witness.record_verified(witnessed_head(signed(1)))
+    other = heads_file(witness).with_suffix(".new")
     other.write_bytes(format_line(signed(8)))
     other.chmod(0o600)
-    other.replace(file_of(witness))
-    assert witness.record_verified(believed(signed(7))) is WitnessOutcome.COVERED
+    other.replace(heads_file(witness))
+    assert witness.record_verified(witnessed_head(signed(7))) is WitnessOutcome.COVERED
     assert Witness(witness.folder).forget(BANK)
-    assert witness.record_verified(believed(signed(2))) is WitnessOutcome.WRITTEN
-    assert file_of(witness).read_bytes() == format_line(signed(2))
+    assert witness.record_verified(witnessed_head(signed(2))) is WitnessOutcome.WRITTEN
+    assert heads_file(witness).read_bytes() == format_line(signed(2))
 
 
-def test_a_lock_file_that_was_replaced_concurrently_is_the_one_that_is_taken(
-    witness: Witness, tmp_path: Path
-) -> None:
-    """Else who holds the new file and who holds the old one would both write."""
-    witness.record_verified(believed(signed(1)))
-    lock = file_of(witness).with_suffix(".lock")
+def test_an_append_locks_the_current_lock_file(witness: Witness, tmp_path: Path) -> None:
+    """Otherwise the holders of the old and of the new file would both write."""
+    witness.record_verified(witnessed_head(signed(1)))
+    lock = heads_file(witness).with_suffix(".lock")
     lock.rename(tmp_path / "old")
     lock.symlink_to(tmp_path / "old")
     with pytest.raises(WitnessError, match="did not create"):
-        witness.record_verified(believed(signed(2)))
+        witness.record_verified(witnessed_head(signed(2)))
     lock.unlink()
-    assert witness.record_verified(believed(signed(2))) is WitnessOutcome.WRITTEN
+    assert witness.record_verified(witnessed_head(signed(2))) is WitnessOutcome.WRITTEN
     assert lock.stat().st_ino != (tmp_path / "old").stat().st_ino
 
 
-def test_a_folder_that_was_opened_to_others_is_made_private_again(ledger: Ledger) -> None:
-    """Each append makes sure that the witness is its owner's alone."""
+def test_an_append_makes_the_witness_folder_private_again(ledger: Ledger) -> None:
+    """Each append restricts the folder to its owner."""
     witness = ledger._witness
     assert witness is not None
     witness.folder.chmod(0o777)
@@ -117,10 +113,10 @@ def test_a_folder_that_was_opened_to_others_is_made_private_again(ledger: Ledger
     assert witness.folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_folder_that_was_replaced_is_refused_or_created_again(
+def test_an_append_refuses_a_linked_witness_folder_and_recreates_a_missing_one(
     ledger: Ledger, tmp_path: Path
 ) -> None:
-    """Attack: a link to a folder of older heads; and that it is gone is not overlooked."""
+    """Attack: a link to a folder of older heads."""
     witness = ledger._witness
     assert witness is not None
     witness.folder.rename(tmp_path / "theirs")
@@ -133,8 +129,8 @@ def test_a_folder_that_was_replaced_is_refused_or_created_again(
     assert [found.head.size for found in Witness(witness.folder).heads(ledger.bank)] == [3]
 
 
-def test_every_head_that_an_append_witnessed_is_signed(ledger: Ledger) -> None:
-    """It is not checked again as it is written, so a program that starts anew checks each."""
+def test_every_witnessed_head_has_a_valid_signature(ledger: Ledger) -> None:
+    """Writing does not check it again, so a new program checks each one."""
     for number in range(5):
         ledger.append(memories(1, start=number))
     parse_line.cache_clear()
@@ -146,8 +142,8 @@ def test_every_head_that_an_append_witnessed_is_signed(ledger: Ledger) -> None:
         assert found[-1].head == view.head
 
 
-def test_appends_of_another_program_are_continued(ledger: Ledger, tmp_path: Path) -> None:
-    """Its records and its head, which this one has not seen."""
+def test_an_append_continues_after_those_of_another_program(ledger: Ledger, tmp_path: Path) -> None:
+    """Its records and its head were unknown to this program."""
     other = opened(SqliteStore(tmp_path / "satchel.db"), ledger.bank, tmp_path / "witness")
     for number in range(0, 6, 2):
         assert ledger.append(memories(1, start=number)) == [2 + number]
@@ -155,8 +151,8 @@ def test_appends_of_another_program_are_continued(ledger: Ledger, tmp_path: Path
     assert len(listed(ledger)) == 8
 
 
-def test_a_store_that_was_rolled_back_concurrently_is_refused(tmp_path: Path) -> None:
-    """Also by the very next append, of a program that starts and of one that goes on."""
+def test_the_next_append_to_a_rolled_back_store_is_refused(tmp_path: Path) -> None:
+    """By a new program, and by one that is still running."""
     path, folder = tmp_path / "store.db", tmp_path / "witness"
     store = SqliteStore(path)
     ledger = created(store, Witness(folder))
@@ -180,10 +176,8 @@ counts = st.dictionaries(
 
 @settings(deadline=None)
 @given(counts, st.integers(0, 2**53 - 1))
-def test_the_bytes_of_a_signed_head_are_the_canonical_ones(
-    counted: dict[str, int], epoch: int
-) -> None:
-    """Whatever it counts: keys that JCS sorts in another way, and numbers of sixteen digits."""
+def test_a_signed_head_is_written_as_canonical_json(counted: dict[str, int], epoch: int) -> None:
+    """For any counts: keys that JCS sorts in another way, and numbers of sixteen digits."""
     size = sum(counted.values())
     head = Head(
         v=1,

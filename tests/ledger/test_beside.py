@@ -1,4 +1,4 @@
-"""What a verified view gives of vectors and blobs, and what blobs cost."""
+"""Verified reads of vectors and blobs, and the memory and disk space that blobs take."""
 
 import gc
 import tracemalloc
@@ -36,8 +36,8 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
     store.close()
 
 
-def test_the_nearest_are_verified_and_current(store: SqliteStore) -> None:
-    """Retired and held records are left out, also those that the store still calls current."""
+def test_nearest_returns_verified_current_records(store: SqliteStore) -> None:
+    """Retired and quarantined records are skipped, even if the store lists them as current."""
     ledger, generation = created(store), Generation("model", 2)
     records = memories(5)
     ledger.append(records)
@@ -54,8 +54,8 @@ def test_the_nearest_are_verified_and_current(store: SqliteStore) -> None:
     assert [score for _, score in found] == pytest.approx([5**-0.5, 10**-0.5])
 
 
-def test_a_changed_record_is_not_among_the_nearest(store: SqliteStore, tmp_path: Path) -> None:
-    """Its bytes are proved before it is shown."""
+def test_nearest_refuses_a_changed_record(store: SqliteStore, tmp_path: Path) -> None:
+    """Its bytes are verified before they are returned."""
     ledger, generation = created(store), Generation("model", 2)
     (record,) = memories(1)
     ledger.append([record])
@@ -73,8 +73,8 @@ def test_a_changed_record_is_not_among_the_nearest(store: SqliteStore, tmp_path:
     ("pieces", "given"),
     [([b"ab", b"c"], 2), ([b"abc"], 1), ([b"", b"ab", b"", b"c", b""], 2), ([b"a", b"b", b"c"], 3)],
 )
-def test_the_right_pieces_are_returned(pieces: list[bytes], given: int) -> None:
-    """However they are cut."""
+def test_verified_pieces_of_any_size_are_returned(pieces: list[bytes], given: int) -> None:
+    """However the blob is cut."""
     found = list(verified_pieces(pieces, ABC))
     assert (b"".join(found), len(found)) == (b"abc", given)
 
@@ -92,16 +92,16 @@ def test_the_right_pieces_are_returned(pieces: list[bytes], given: int) -> None:
         ([b"ab", b"c", b"d"], 2),
     ],
 )
-def test_the_last_of_several_wrong_packs_is_withheld(pieces: list[bytes], given: int) -> None:
-    """An empty piece after it, or a wrong one, does not let go of more."""
+def test_the_last_piece_of_a_wrong_blob_is_withheld(pieces: list[bytes], given: int) -> None:
+    """An empty or wrong piece after it releases no more bytes."""
     found = list[bytes]()
     with pytest.raises(VerificationError):
         found.extend(iter(verified_pieces(pieces, ABC)))
     assert len(found) <= given
 
 
-def test_a_blob_of_nothing_is_a_blob(store: SqliteStore) -> None:
-    """No pieces, and the digest of no bytes; one that was never put is told before it is read."""
+def test_an_empty_blob_can_be_stored(store: SqliteStore) -> None:
+    """It has no pieces and the digest of no bytes; an unknown blob is refused before reading."""
     ledger = created(store)
     with store.writing() as writing:
         digest = writing.blobs.put(ledger.bank, [])
@@ -112,7 +112,7 @@ def test_a_blob_of_nothing_is_a_blob(store: SqliteStore) -> None:
 
 
 def test_a_large_blob_takes_little_memory(store: SqliteStore) -> None:
-    """48 MiB go in and come out with less than 8 MiB of ours, and SQLite's cache."""
+    """Writing and reading 48 MiB takes less than 8 MiB, and SQLite's cache."""
     ledger = created(store)
     store.reading()
     gc.collect()
@@ -132,13 +132,13 @@ def test_a_large_blob_takes_little_memory(store: SqliteStore) -> None:
 
 
 def _make_small(store: SqliteStore) -> None:
-    """Leave space for three pieces."""
+    """Limit the database to space for three more pieces."""
     connection = store._connection()
     connection.pragma("max_page_count", connection.pragma("page_count") + 800)
 
 
 def test_a_blob_that_does_not_fit_leaves_nothing(store: SqliteStore) -> None:
-    """Fault: no space left. What was there before stays, and the store goes on."""
+    """Fault: no space left. Earlier blobs stay, and the store continues."""
     ledger = created(store)
     with store.writing() as writing:
         before = writing.blobs.put(ledger.bank, [b"before"])
@@ -147,12 +147,12 @@ def test_a_blob_that_does_not_fit_leaves_nothing(store: SqliteStore) -> None:
         writing.blobs.put(ledger.bank, [bytes(MIB)] * 4)
     with store.reading() as reader:
         assert list(reader.blobs.listed(ledger.bank)) == [(before, 6)]
-    assert _pieces_kept(store) == 1
+    assert _count_pieces(store) == 1
     ledger.append(memories(1))
 
 
-def test_nothing_is_kept_by_a_writer_that_continues_after_a_full_disk(store: SqliteStore) -> None:
-    """Fault: SQLite takes back a transaction by itself; what comes after it is not committed."""
+def test_a_writer_that_continues_after_a_full_disk_commits_nothing(store: SqliteStore) -> None:
+    """Fault: SQLite rolls the transaction back by itself; later writes are not committed."""
     ledger = created(store)
     _make_small(store)
 
@@ -168,14 +168,12 @@ def test_nothing_is_kept_by_a_writer_that_continues_after_a_full_disk(store: Sql
         go_on()
     with store.reading() as reader:
         assert list(reader.blobs.listed(ledger.bank)) == []
-    assert _pieces_kept(store) == 0
+    assert _count_pieces(store) == 0
     ledger.append(memories(1))
 
 
-def test_a_damaged_blob_is_whole_again_once_it_is_put_again(
-    store: SqliteStore, tmp_path: Path
-) -> None:
-    """What is there under the digest is replaced, and not believed to be it."""
+def test_storing_a_damaged_blob_again_repairs_it(store: SqliteStore, tmp_path: Path) -> None:
+    """The stored pieces are replaced, not trusted."""
     ledger = created(store)
     with store.writing() as writing:
         digest = writing.blobs.put(ledger.bank, [b"abc"])
@@ -186,9 +184,9 @@ def test_a_damaged_blob_is_whole_again_once_it_is_put_again(
         assert writing.blobs.put(ledger.bank, [b"abc"]) == digest
     with ledger.reading() as view:
         assert list(view.blob(digest)) == [b"abc"]
-    assert _pieces_kept(store) == 1
+    assert _count_pieces(store) == 1
 
 
-def _pieces_kept(store: SqliteStore) -> int:
+def _count_pieces(store: SqliteStore) -> int:
     with store.reading() as reader:
         return int(reader._all("SELECT count(*) FROM piece")[0][0])

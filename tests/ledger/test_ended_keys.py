@@ -1,4 +1,4 @@
-"""Keys of a bank that are replaced, retired and revoked: what stands stays, nothing comes after."""
+"""Key status: keys that are replaced, retired or revoked keep their past records valid."""
 
 from pathlib import Path
 
@@ -34,8 +34,8 @@ def _writers(one: Machine) -> frozenset[str]:
         return view.authority.writers
 
 
-def _counts(one: Machine, *records: Sealed) -> bool:
-    """Tell whether records that anybody may append change whose bank it is."""
+def _changes_keys(one: Machine, *records: Sealed) -> bool:
+    """Return whether records appended by any writer change the keys of the bank."""
     with one.ledger().reading() as view:
         before = view.authority.keys
     forge(one.store, one.bank, records)
@@ -51,8 +51,8 @@ def _counts(one: Machine, *records: Sealed) -> bool:
 # -- succession ----------------------------------------------------------------------------------
 
 
-def test_an_heir_decides_and_the_old_key_does_not(tmp_path: Path) -> None:
-    """The log says so, signed by both; what was written before stays."""
+def test_a_successor_key_decides_and_the_old_key_does_not(tmp_path: Path) -> None:
+    """The log records it, signed by both; what was written before stays."""
     one = machine(tmp_path)
     before = one.listed()
     assert one.decider().hand_over([HEIR])
@@ -67,7 +67,7 @@ def test_an_heir_decides_and_the_old_key_does_not(tmp_path: Path) -> None:
 
 
 def test_several_successions_are_recorded_together(tmp_path: Path) -> None:
-    """A store that was away while a key was replaced twice learns both."""
+    """A store that missed two replacements of a key records both."""
     one = machine(tmp_path)
     assert one.decider().hand_over([HEIR, NEXT])
     assert _owners(one) == {NEXT.did}
@@ -75,37 +75,37 @@ def test_several_successions_are_recorded_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("signers", [(OWNER,), (HEIR,), (THIEF, HEIR)], ids=["old", "new", "thief"])
-def test_a_succession_that_not_both_signed_changes_nothing(
+def test_a_succession_needs_both_signatures(
     tmp_path: Path, signers: tuple[SigningKey, ...]
 ) -> None:
-    """Nobody is made an owner who did not agree, and nobody makes itself one."""
+    """Nobody becomes an owner without agreeing, or by its own signature alone."""
     one = machine(tmp_path)
     payload = {"bank": one.bank, "old": OWNER.did, "new": HEIR.did}
     record = signed_config(Config(action=SUCCEEDED, payload=payload, at=_AT), *signers)
-    assert not _counts(one, record)
+    assert not _changes_keys(one, record)
 
 
 def test_a_succession_of_another_bank_changes_nothing(tmp_path: Path) -> None:
-    """Else one bank's could be carried into another of the same owner."""
+    """One bank's succession cannot be carried into another of the same owner."""
     one, two = machine(tmp_path / "a"), machine(tmp_path / "b")
-    assert not _counts(one, succession_record(two.bank, OWNER, HEIR, _AT))
+    assert not _changes_keys(one, succession_record(two.bank, OWNER, HEIR, _AT))
 
 
-def test_the_second_succession_of_a_key_is_a_fork_and_counts_for_nothing(tmp_path: Path) -> None:
-    """Whoever stole the old key comes too late; the log shows that it was tried."""
+def test_a_second_succession_of_a_key_is_ignored_as_a_fork(tmp_path: Path) -> None:
+    """A thief of the old key comes too late; the log shows the attempt."""
     one = machine(tmp_path)
     one.decider().hand_over([HEIR])
-    assert not _counts(one, succession_record(one.bank, OWNER, THIEF, _AT))
+    assert not _changes_keys(one, succession_record(one.bank, OWNER, THIEF, _AT))
     with one.ledger().reading() as view:
         assert [found.heir for found in view.authority.forked] == [THIEF.did]
         assert any("second succession" in note for note in view.notes)
 
 
-def test_a_retired_key_does_not_return(tmp_path: Path) -> None:
-    """Not as an heir, not as a writer."""
+def test_a_retired_key_cannot_be_readmitted(tmp_path: Path) -> None:
+    """Neither as a successor nor as a writer."""
     one = machine(tmp_path)
     one.decider().hand_over([HEIR])
-    assert not _counts(
+    assert not _changes_keys(
         one,
         succession_record(one.bank, HEIR, OWNER, _AT),
         admission_record(one.bank, OWNER.did, HEIR, _AT),
@@ -115,7 +115,7 @@ def test_a_retired_key_does_not_return(tmp_path: Path) -> None:
 
 
 def test_a_machine_that_trusts_the_old_key_trusts_its_successor(tmp_path: Path) -> None:
-    """A machine that never saw the bank needs no more than the log."""
+    """A machine that never saw the bank needs only the log."""
     one = machine(tmp_path)
     one.decider().hand_over([HEIR])
     new = Machine(one.store, one.bank, tmp_path / "new", trusted=frozenset({OWNER.did}))
@@ -124,8 +124,8 @@ def test_a_machine_that_trusts_the_old_key_trusts_its_successor(tmp_path: Path) 
     assert elsewhere.standing() == "untrusted"
 
 
-def test_an_heir_of_a_key_that_was_revoked_is_asked_about(tmp_path: Path) -> None:
-    """Whoever stole it may have named the heir, and revoked it after that."""
+def test_the_successor_of_a_revoked_key_needs_confirmation(tmp_path: Path) -> None:
+    """A thief may have named the successor before the key was revoked."""
     one = machine(tmp_path)
     one.decider().hand_over([HEIR])
     one.decider(HEIR).end(REVOKED, OWNER.did, "stolen")
@@ -137,8 +137,8 @@ def test_an_heir_of_a_key_that_was_revoked_is_asked_about(tmp_path: Path) -> Non
 # -- retirement and revocation ---------------------------------------------------------------------
 
 
-def test_a_retired_writer_adds_nothing_more(tmp_path: Path) -> None:
-    """What it wrote stays; the sentence says what to do."""
+def test_a_retired_writer_cannot_append(tmp_path: Path) -> None:
+    """Its past records stay; the error says what to do."""
     one = machine(tmp_path)
     one.decider().admit(OTHER_WRITER.did)
     two = Machine(one.store, one.bank, tmp_path / "two", writer=OTHER_WRITER)
@@ -152,8 +152,8 @@ def test_a_retired_writer_adds_nothing_more(tmp_path: Path) -> None:
     assert one.listed()[: len(written)] == written
 
 
-def test_a_head_that_a_revoked_key_signs_afterwards_is_refused(tmp_path: Path) -> None:
-    """With a store, a writer's stolen key and a program that asks nobody; also without witness."""
+def test_a_head_signed_by_a_revoked_key_is_refused(tmp_path: Path) -> None:
+    """Attack: a store and a writer's stolen key; also without a witness."""
     one = machine(tmp_path)
     one.decider().admit(OTHER_WRITER.did)
     assert one.decider().end(REVOKED, OTHER_WRITER.did, "stolen")
@@ -165,7 +165,7 @@ def test_a_head_that_a_revoked_key_signs_afterwards_is_refused(tmp_path: Path) -
             each.listed()
 
 
-def test_a_machines_own_key_can_be_revoked_at_that_machine(tmp_path: Path) -> None:
+def test_a_machine_can_revoke_its_own_writer_key(tmp_path: Path) -> None:
     """The owner's key signs the head over it."""
     one = machine(tmp_path)
     decider = one.decider()
@@ -177,27 +177,29 @@ def test_a_machines_own_key_can_be_revoked_at_that_machine(tmp_path: Path) -> No
     assert _writers(one) == frozenset()
 
 
-def test_the_last_owner_is_neither_retired_nor_revoked(tmp_path: Path) -> None:
-    """Nobody could ever decide about the bank again."""
+def test_the_last_owner_cannot_be_retired_or_revoked(tmp_path: Path) -> None:
+    """Otherwise nobody could decide about the bank again."""
     one = machine(tmp_path)
     for action in (RETIRED, REVOKED):
         with pytest.raises(UsageError, match="as the last owner") as caught:
             one.decider().end(action, OWNER.did)
         assert "key rotate" in (caught.value.hint or "")
-        assert not _counts(one, key_end_record(action, one.bank, OWNER.did, OWNER, _AT))
+        assert not _changes_keys(one, key_end_record(action, one.bank, OWNER.did, OWNER, _AT))
 
 
 @pytest.mark.parametrize("action", [RETIRED, REVOKED])
 @pytest.mark.parametrize("by", [WRITER, THIEF], ids=["writer", "thief"])
-def test_only_an_owner_ends_a_key(tmp_path: Path, action: str, by: SigningKey) -> None:
-    """Else whoever can add to the log could shut others out."""
+def test_only_an_owner_can_retire_or_revoke_a_key(
+    tmp_path: Path, action: str, by: SigningKey
+) -> None:
+    """Otherwise any writer could lock others out."""
     one = machine(tmp_path)
     one.decider().admit(OTHER_WRITER.did)
-    assert not _counts(one, key_end_record(action, one.bank, OTHER_WRITER.did, by, _AT))
+    assert not _changes_keys(one, key_end_record(action, one.bank, OTHER_WRITER.did, by, _AT))
 
 
-def test_a_replaced_key_can_be_revoked_later_by_its_heir(tmp_path: Path) -> None:
-    """It was replaced in honour, and then it turned out that it was stolen."""
+def test_a_replaced_key_can_be_revoked_later_by_its_successor(tmp_path: Path) -> None:
+    """For example when it turns out later that the key was stolen."""
     one = machine(tmp_path)
     one.decider().hand_over([HEIR])
     with one.ledger().reading() as view:
@@ -208,18 +210,18 @@ def test_a_replaced_key_can_be_revoked_later_by_its_heir(tmp_path: Path) -> None
         assert view.authority.revoked_keys == {OWNER.did}
 
 
-def test_what_an_ended_key_signs_afterwards_changes_nothing(tmp_path: Path) -> None:
-    """Whatever time it writes into what it signs: the place in the log counts."""
+def test_records_signed_by_an_ended_key_are_ignored(tmp_path: Path) -> None:
+    """Whatever time they claim: the log position counts."""
     one = machine(tmp_path)
     one.decider().hand_over([HEIR])
     early = "2020-01-01T00:00:00.000000Z"
-    assert not _counts(one, admission_record(one.bank, OTHER_WRITER.did, OWNER, early))
-    assert not _counts(one, rename_record(one.bank, "theirs", OWNER, early))
+    assert not _changes_keys(one, admission_record(one.bank, OTHER_WRITER.did, OWNER, early))
+    assert not _changes_keys(one, rename_record(one.bank, "theirs", OWNER, early))
     assert ADMISSION in actions(one.store, one.bank)
 
 
 def test_key_statuses_are_the_same_in_one_pass_and_step_by_step(tmp_path: Path) -> None:
-    """A program that has the bank open and one that was just started believe the same."""
+    """A running program and a new one compute the same keys."""
     one = machine(tmp_path)
     ledger = one.ledger()
     with ledger.reading():
@@ -233,7 +235,7 @@ def test_key_statuses_are_the_same_in_one_pass_and_step_by_step(tmp_path: Path) 
         assert view.authority == step
 
 
-def test_a_copy_from_before_does_not_bring_a_revoked_key_back(tmp_path: Path) -> None:
+def test_an_older_copy_does_not_reinstate_a_revoked_key(tmp_path: Path) -> None:
     """The machine saw the revocation, so the older store is refused."""
     one = machine(tmp_path)
     one.decider().admit(OTHER_WRITER.did)

@@ -26,7 +26,7 @@ _steps = st.one_of(
 
 
 class _World:
-    """Two machines at one store, the copies that were taken, and what each machine was told."""
+    """Two machines at one store, the copies that were taken, and what each machine saw."""
 
     def __init__(self, root: Path) -> None:
         self.store = InMemoryStore()
@@ -38,17 +38,17 @@ class _World:
         for one in self.machines:
             one.decider().admit()
         self.copies = [backup(self.store)]
-        self.told = [self.raw() for _ in _SEVERAL]
+        self.told = [self.raw_ids() for _ in _SEVERAL]
         self.told[0] = self.told[0][:-1]  # the admission of the other came after
         self.made = 0
 
-    def raw(self) -> list[str]:
-        """The ids in the store, whatever a machine thinks of them."""
+    def raw_ids(self) -> list[str]:
+        """Return the IDs in the store, without any verification."""
         bank = self.machines[0].bank
         return [row.id for row in self.store._banks[bank].rows]
 
     def step(self, action: str, number: int) -> None:
-        """Do one thing; where it is refused, nothing was done."""
+        """Do one thing; if it is refused, nothing changed."""
         self.made += 1
         if action == "keep":
             self.copies.append(backup(self.store))
@@ -56,7 +56,7 @@ class _World:
             put_back(self.store, self.copies[number % len(self.copies)])
         else:
             one = self.machines[number]
-            before = self.raw()
+            before = self.raw_ids()
             with suppress(RolledBackError, ForkedError, ReadOnlyStoreError):
                 if action == "add":
                     one.add(1, start=self.made)
@@ -66,13 +66,13 @@ class _World:
                 else:
                     one.decider().accept_restore()
                     assert one.notes() == ()
-                self.told[number] = self.raw()
+                self.told[number] = self.raw_ids()
                 return
-            assert self.raw() == before
+            assert self.raw_ids() == before
 
     def check(self) -> None:
-        """Each machine reads all that it was told, or is told why not, or is refused."""
-        raw, bank = self.raw(), self.machines[0].bank
+        """Require that each machine reads all it saw, gets a note, or is refused."""
+        raw, bank = self.raw_ids(), self.machines[0].bank
         decisions = [action for action in actions(self.store, bank) if action in DECISIONS]
         for one, told in zip(self.machines, self.told, strict=True):
             kept = raw[: len(told)] == told
@@ -91,10 +91,10 @@ class _World:
 
 
 @given(steps=st.lists(_steps, max_size=14))
-def test_in_any_history_a_machine_reads_what_it_saw_or_gets_the_reason(
+def test_a_machine_in_any_history_reads_what_it_saw_or_gets_the_reason(
     steps: list[tuple[str, int]],
 ) -> None:
-    """Without a decision of an owner in the log, what a machine saw is there or it is refused."""
+    """Without an owner's decision in the log, what a machine saw exists or the read is refused."""
     with TemporaryDirectory() as root:
         world = _World(Path(root))
         world.check()

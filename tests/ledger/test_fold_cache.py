@@ -1,4 +1,4 @@
-"""What the log said is remembered outside the store, and believed of the same log alone."""
+"""The cache of statuses outside the store: it is trusted only for the same log."""
 
 import apsw
 import pytest
@@ -17,8 +17,8 @@ from satchel.ports.rows import Filter
 
 
 @pytest.fixture(autouse=True)
-def remembering(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few records are worth remembering here."""
+def small_cache_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cache the statuses of few records."""
     monkeypatch.setattr(projection, "_MANY", 1)
 
 
@@ -31,23 +31,23 @@ def _edit(sql: str, *values: bytes) -> None:
         connection.close()
 
 
-def _shown(bank: OpenBank) -> list[str]:
+def _visible(bank: OpenBank) -> list[str]:
     return [memory.id for memory in list_memories(bank, ListRequest())]
 
 
 def _fill() -> tuple[str, str]:
-    """Make a bank in which one memory was forgotten; what its log says is remembered then."""
+    """Make a bank with one forgotten memory, and cache the statuses of its log."""
     with filled() as bank:
         stays, gone = keep(bank, "the wombat sleeps"), keep(bank, "a wombat that is forgotten")
         forget(bank, [gone])
     with open_bank(load_settings()) as bank:
-        assert _shown(bank) == [stays]
+        assert _visible(bank) == [stays]
         assert witness_of(load_settings()).fold_path(bank.id).stat().st_mode & 0o777 == 0o600
     return stays, gone
 
 
 def test_statuses_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that opens the bank later takes only what the log says since."""
+    """A program that opens the bank later reads only the statuses since."""
     stays, gone = _fill()
     taken = list[int]()
     take = Fold.take
@@ -58,17 +58,17 @@ def test_statuses_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Fold, "take", counted)
     with open_bank(load_settings()) as bank:
-        assert _shown(bank) == [stays]
+        assert _visible(bank) == [stays]
         assert taken == [0]
     with filled() as bank:
         restore(bank, [gone])
-        assert sorted(_shown(bank)) == sorted([stays, gone])
+        assert sorted(_visible(bank)) == sorted([stays, gone])
     with open_bank(load_settings()) as bank:
-        assert sorted(_shown(bank)) == sorted([stays, gone])
+        assert sorted(_visible(bank)) == sorted([stays, gone])
 
 
-def test_without_it_or_with_nonsense_the_log_is_read() -> None:
-    """A cache: what is listed, and refused, is the same."""
+def test_the_log_is_read_when_the_status_cache_is_missing_or_invalid() -> None:
+    """The same memories are listed and refused."""
     stays, _ = _fill()
     with open_bank(load_settings()) as bank:
         path = witness_of(load_settings()).fold_path(bank.id)
@@ -76,17 +76,17 @@ def test_without_it_or_with_nonsense_the_log_is_read() -> None:
     for cache in (b"", b"nonsense" * 9, remembered[:-1] + b"x", remembered):
         path.write_bytes(cache)
         with open_bank(load_settings()) as bank:
-            assert _shown(bank) == [stays]
+            assert _visible(bank) == [stays]
 
 
 def test_a_memory_hidden_by_a_reverted_status_is_refused() -> None:
-    """What was remembered as retired and is restored since is not hidden by its old column."""
+    """It was cached as retired and restored since; its old column does not hide it."""
     _, gone = _fill()
     with filled() as bank:
         restore(bank, [gone])
     _edit("UPDATE record SET retired = 5 WHERE id = ?", bytes.fromhex(gone.removeprefix("blake3:")))
     with open_bank(load_settings()) as bank, pytest.raises(VerificationError):
-        _shown(bank)
+        _visible(bank)
 
 
 @pytest.mark.parametrize(
@@ -103,20 +103,20 @@ def test_a_memory_hidden_by_a_reverted_status_is_refused() -> None:
         "UPDATE record SET retired = NULL",
     ],
 )
-def test_an_edit_of_what_is_remembered_brings_nothing_back_and_is_found(edit: str) -> None:
+def test_an_edited_status_cache_restores_nothing_and_is_detected(edit: str) -> None:
     """A forgotten memory stays forgotten, or the bank is refused; ``doctor`` names the bank."""
     stays, _ = _fill()
     _edit(edit)
     try:
         with open_bank(load_settings()) as bank:
-            assert _shown(bank) == [stays]
+            assert _visible(bank) == [stays]
     except VerificationError:
         pass
     assert any(check.state == "problem" for check in check_banks(load_settings()))
 
 
-def test_a_reader_of_statuses_notices_one_hidden_by_its_type() -> None:
-    """They were not read when the bank was opened, so they are counted by their leaves."""
+def test_a_status_hidden_by_an_edited_type_is_detected() -> None:
+    """Statuses not read when the bank was opened are counted by their leaves."""
     statuses = Filter(types=frozenset({"status"}))
     _fill()
     with open_bank(load_settings()) as bank, bank.ledger.reading() as view:

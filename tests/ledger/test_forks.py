@@ -1,4 +1,4 @@
-"""A process that forks in the middle of its work: parent and child both go on, and lose nothing."""
+"""A process that forks while it works: parent and child both continue and lose nothing."""
 
 import os
 import subprocess
@@ -135,8 +135,8 @@ _ADDED = {"idle": 15, "view": 15, "append": 21, "busy": 38}
 
 
 @pytest.mark.parametrize("case", _CASES)
-def test_a_process_that_forks_continues_as_two(case: str, tmp_path: Path) -> None:
-    """With a view open, with an append of another thread under way, with many: nothing is lost."""
+def test_parent_and_child_continue_after_a_fork(case: str, tmp_path: Path) -> None:
+    """With an open view, with an append of another thread, with many: nothing is lost."""
     database, witness = tmp_path / "store" / "satchel.db", tmp_path / "witness"
     database.parent.mkdir()
     store = SqliteStore(database)

@@ -17,10 +17,10 @@ from satchel.stores.sqlite import SqliteStore
 
 
 @pytest.mark.parametrize("kind", [SqliteStore, LadybugStore])
-def test_what_is_linked_is_reached_in_steps(
+def test_a_walk_follows_parents_and_edges(
     tmp_path: Path, kind: type[SqliteStore | LadybugStore]
 ) -> None:
-    """Along parents and edges, and back along the shortest way."""
+    """Also backwards, along the shortest path."""
     store = kind(tmp_path / "store")
     ledger = created(store)
     one = seal(Semantic(text="one"))
@@ -41,8 +41,8 @@ def test_what_is_linked_is_reached_in_steps(
     store.close()
 
 
-def test_a_link_that_no_record_makes_is_refused(tmp_path: Path) -> None:
-    """Also one that was put into the index beside a record that makes another."""
+def test_a_link_without_a_record_is_refused(tmp_path: Path) -> None:
+    """Also one that an edited index has beside a record with another link."""
     store = SqliteStore(tmp_path / "store")
     ledger = created(store)
     edge = seal(Edge(source="a", target="b", kind="knows"))
