@@ -1,20 +1,210 @@
-"""Appends with preconditions on what was read, and the statuses of records."""
+"""Appends: what they check again since the last one, preconditions, and statuses."""
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
-from ledger_kit import created, listed, memories
+from heads_kit import BANK, KEY, signed
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ledger_kit import created, listed, memories, opened
 
+from satchel.crypto.canonical import canonical
+from satchel.crypto.log import Head, check_head, parse_head, sign_head, signed_head
 from satchel.crypto.sealed_records import Sealed, seal
-from satchel.errors import ChangedError, StoreFullError, VerificationError
+from satchel.errors import (
+    ChangedError,
+    RolledBackError,
+    StoreFullError,
+    VerificationError,
+    WitnessError,
+)
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.transaction import closing_receipt
+from satchel.ledger.witness import Witness, WitnessOutcome
+from satchel.ledger.witness_file import WitnessedHead, format_line, frame_line, parse_line
 from satchel.model.records import Source, State, Status
 from satchel.ports.store import Reader, Writer
 from satchel.stores.memory import InMemoryStore
+from satchel.stores.sqlite import SqliteStore
+
+
+@pytest.fixture
+def witness(tmp_path: Path) -> Witness:
+    """The witness of a running program."""
+    return Witness(tmp_path / "witness")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, witness: Witness) -> Ledger:
+    """A bank on disk in a running program."""
+    return created(SqliteStore(tmp_path / "satchel.db"), witness)
+
+
+def witnessed_head(value: dict[str, Any]) -> WitnessedHead:
+    """Return a head as its signer passes it to the witness."""
+    return WitnessedHead(head=parse_head(value).signed, signed=canonical(value))
+
+
+def heads_file(witness: Witness, bank: str = BANK) -> Path:
+    """Return the file of heads of a bank."""
+    return witness.folder / f"{bank.removeprefix('blake3:')}.heads"
+
+
+def test_an_append_respects_heads_witnessed_by_another_process(witness: Witness) -> None:
+    """The other head is newer, or it is another history; a cached own head shows neither."""
+    witness.record_verified(witnessed_head(signed(1)))
+    Witness(witness.folder).record(signed(5))
+    assert witness.record_verified(witnessed_head(signed(3))) is WitnessOutcome.COVERED
+    assert witness.record_verified(witnessed_head(signed(6))) is WitnessOutcome.WRITTEN
+    Witness(witness.folder).record(signed(9, branch="theirs"))
+    with pytest.raises(WitnessError, match="forked"):
+        witness.record_verified(witnessed_head(signed(9)))
+
+
+@pytest.mark.parametrize("place", [0, 10, 30, 300, -2])
+def test_an_append_detects_a_change_of_its_last_witness_line(witness: Witness, place: int) -> None:
+    """Attack: the line is changed in place between two appends of one program."""
+    witness.record_verified(witnessed_head(signed(1)))
+    data = bytearray(heads_file(witness).read_bytes())
+    data[place] ^= 1
+    heads_file(witness).write_bytes(data)
+    with pytest.raises(WitnessError, match="changed after it was recorded"):
+        witness.record_verified(witnessed_head(signed(2)))
+    assert heads_file(witness).read_bytes() == data
+
+
+def test_an_append_refuses_an_unsigned_head_in_place_of_its_own(witness: Witness) -> None:
+    """Attack: a whole line with a valid length and checksum that nobody signed."""
+    witness.record_verified(witnessed_head(signed(1)))
+    forged = signed(2)
+    forged["signed"] = forged["signed"] | {"root": BANK}
+    heads_file(witness).write_bytes(frame_line(canonical(forged)))
+    with pytest.raises(WitnessError, match="signature"):
+        witness.record_verified(witnessed_head(signed(3)))
+
+
+def test_an_append_reads_a_replaced_or_removed_witness_file(witness: Witness) -> None:
+    """By another of the same length: no descriptor of the old file stays open."""
+    witness.record_verified(witnessed_head(signed(1)))
+    other = heads_file(witness).with_suffix(".new")
+    other.write_bytes(format_line(signed(8)))
+    other.chmod(0o600)
+    other.replace(heads_file(witness))
+    assert witness.record_verified(witnessed_head(signed(7))) is WitnessOutcome.COVERED
+    assert Witness(witness.folder).forget(BANK)
+    assert witness.record_verified(witnessed_head(signed(2))) is WitnessOutcome.WRITTEN
+    assert heads_file(witness).read_bytes() == format_line(signed(2))
+
+
+def test_an_append_locks_the_current_lock_file(witness: Witness, tmp_path: Path) -> None:
+    """Otherwise the holders of the old and of the new file would both write."""
+    witness.record_verified(witnessed_head(signed(1)))
+    lock = heads_file(witness).with_suffix(".lock")
+    lock.rename(tmp_path / "old")
+    lock.symlink_to(tmp_path / "old")
+    with pytest.raises(WitnessError, match="did not create"):
+        witness.record_verified(witnessed_head(signed(2)))
+    lock.unlink()
+    assert witness.record_verified(witnessed_head(signed(2))) is WitnessOutcome.WRITTEN
+    assert lock.stat().st_ino != (tmp_path / "old").stat().st_ino
+
+
+def test_an_append_makes_the_witness_folder_private_again(ledger: Ledger) -> None:
+    """Each append restricts the folder to its owner."""
+    witness = ledger._witness
+    assert witness is not None
+    witness.folder.chmod(0o777)
+    ledger.append(memories(1))
+    assert witness.folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_an_append_refuses_a_linked_witness_folder_and_recreates_a_missing_one(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    """Attack: a link to a folder of older heads."""
+    witness = ledger._witness
+    assert witness is not None
+    witness.folder.rename(tmp_path / "theirs")
+    witness.folder.symlink_to(tmp_path / "theirs")
+    with pytest.raises(WitnessError, match="did not create"):
+        ledger.append(memories(1))
+    witness.folder.unlink()
+    ledger.append(memories(1, start=1))
+    assert witness.folder.stat().st_mode & 0o777 == 0o700
+    assert [found.head.size for found in Witness(witness.folder).heads(ledger.bank)] == [3]
+
+
+def test_every_witnessed_head_has_a_valid_signature(ledger: Ledger) -> None:
+    """Writing does not check it again, so a new program checks each one."""
+    for number in range(5):
+        ledger.append(memories(1, start=number))
+    parse_line.cache_clear()
+    witness = ledger._witness
+    assert witness is not None
+    found = Witness(witness.folder).heads(ledger.bank)
+    assert [one.head.size for one in found] == list(range(2, 8))
+    with ledger.reading() as view:
+        assert found[-1].head == view.head
+
+
+def test_an_append_continues_after_those_of_another_program(ledger: Ledger, tmp_path: Path) -> None:
+    """Its records and its head were unknown to this program."""
+    other = opened(SqliteStore(tmp_path / "satchel.db"), ledger.bank, tmp_path / "witness")
+    for number in range(0, 6, 2):
+        assert ledger.append(memories(1, start=number)) == [2 + number]
+        assert other.append(memories(1, start=number + 1)) == [3 + number]
+    assert len(listed(ledger)) == 8
+
+
+def test_the_next_append_to_a_rolled_back_store_is_refused(tmp_path: Path) -> None:
+    """By a new program, and by one that is still running."""
+    path, folder = tmp_path / "store.db", tmp_path / "witness"
+    store = SqliteStore(path)
+    ledger = created(store, Witness(folder))
+    store.copy_to(tmp_path / "older.db")
+    ledger.append(memories(1))
+    store.close()
+    os.replace(tmp_path / "older.db", path)  # noqa: PTH105 - as somebody else would
+    store = SqliteStore(path)
+    with pytest.raises(RolledBackError):
+        opened(store, ledger.bank, folder).append(memories(1, start=1))
+    with pytest.raises(RolledBackError):
+        Ledger(store, ledger.bank, writer=ledger._writer, witness=ledger._witness).append(
+            memories(1, start=1)
+        )
+
+
+counts = st.dictionaries(
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=8), st.integers(0, 2**48), max_size=5
+)
+
+
+@settings(deadline=None)
+@given(counts, st.integers(0, 2**53 - 1))
+def test_a_signed_head_is_written_as_canonical_json(counted: dict[str, int], epoch: int) -> None:
+    """For any counts: keys that JCS sorts in another way, and numbers of sixteen digits."""
+    size = sum(counted.values())
+    head = Head(
+        v=1,
+        bank=BANK,
+        epoch=epoch,
+        size=size,
+        root=BANK,
+        counts=counted,
+        at="2025-03-04T05:06:07.000000Z",
+        key=KEY.did,
+    )
+    value = sign_head(head, KEY)
+    assert signed_head(head, KEY) == canonical(value)
+    assert parse_head(value).signed == head
+    assert check_head(value, parse_head(value)).valid
+
 
 AT = "2026-03-01T09:30:00.000001Z"
 
