@@ -19,7 +19,7 @@ QUESTIONS = ("noodles in Bergen", "when did Ada sail", "what does Bela cook", "t
 
 @pytest.fixture
 def stores(tmp_path: Path, postgres: str) -> Iterator[dict[str, Store]]:
-    """Give every store there is, empty."""
+    """Return an empty store of each kind."""
     made = PostgresStore(postgres)
     yield {
         "memory": InMemoryStore(),

@@ -1,4 +1,4 @@
-"""Vectors of a bank: made once, gone on with, and never of two generations."""
+"""Vector generations: made once, resumed, and never mixed."""
 
 import signal
 import struct
@@ -20,8 +20,8 @@ from satchel.recall.vector_index import current_generation, fill, pending_genera
 from satchel.recall.vector_updates import embed_bank
 
 
-class Model:
-    """A model whose vectors say how long a text is, and how often it was asked."""
+class LengthEmbedder:
+    """An embedder whose vectors hold the length of a text, for a limited number of texts."""
 
     dimensions = 2
 
@@ -37,59 +37,59 @@ class Model:
 
 
 @pytest.fixture(autouse=True)
-def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look at eight memories at a time."""
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read eight memories at a time."""
     monkeypatch.setattr(vector_index, "_TOGETHER", 8)
     monkeypatch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")  # only what is asked for is made
 
 
 @pytest.fixture
 def bank(tmp_path: Path) -> Iterator[Any]:
-    """Give a bank of 30 memories."""
+    """A bank of 30 memories."""
     bring(write(tmp_path / "a.json", rows(*((str(n), f"tea {n} " * (n + 1)) for n in range(30)))))
     with opened() as there:
         yield there
 
 
-def kept(view: View) -> dict[Any, dict[str, tuple[float, ...]]]:
+def vectors_by_generation(view: View) -> dict[Any, dict[str, tuple[float, ...]]]:
     """Return all vectors of a bank by generation."""
     ids = [one.record.id for one in view.scan(vector_index.CURRENT)]
     return {one: view.vectors(one, ids) for one in view.generations()}
 
 
 def test_each_current_memory_gets_a_vector_once(bank: Any) -> None:
-    """The second time there is nothing to do."""
-    first, second = (fill(bank.store, bank.ledger, Model()) for _ in range(2))
+    """The second run has nothing to do."""
+    first, second = (fill(bank.store, bank.ledger, LengthEmbedder()) for _ in range(2))
 
     assert (first.new, first.kept) == (30, 0)
     assert (second.new, second.kept, second.info) == (0, 30, first.info)
     with bank.ledger.reading() as view:
         assert current_generation(view) == first.info
         assert pending_generation(view) is None
-        assert [len(found) for found in kept(view).values()] == [30]
+        assert [len(found) for found in vectors_by_generation(view).values()] == [30]
 
 
 def test_an_interrupted_generation_is_not_used_and_is_resumed(bank: Any) -> None:
-    """What was paid for is not made again."""
+    """Vectors that were paid for are not made again."""
     with pytest.raises(InferenceError):
-        fill(bank.store, bank.ledger, Model(most=20))
+        fill(bank.store, bank.ledger, LengthEmbedder(most=20))
     with bank.ledger.reading() as view:
         assert current_generation(view) is None
         assert pending_generation(view) is not None
-    done = fill(bank.store, bank.ledger, Model(most=14))
+    done = fill(bank.store, bank.ledger, LengthEmbedder(most=14))
 
     assert (done.new, done.kept) == (14, 16)
 
 
-def test_rebuilding_leaves_the_old_ones_until_the_new_ones_are_complete(bank: Any) -> None:
-    """Whoever asks meanwhile is answered from one generation."""
-    first = fill(bank.store, bank.ledger, Model())
+def test_rebuilding_keeps_the_old_vectors_until_the_new_ones_are_complete(bank: Any) -> None:
+    """Queries in the meantime use one generation."""
+    first = fill(bank.store, bank.ledger, LengthEmbedder())
     with pytest.raises(InferenceError):
-        fill(bank.store, bank.ledger, Model(most=20), rebuild=True)
+        fill(bank.store, bank.ledger, LengthEmbedder(most=20), rebuild=True)
     with bank.ledger.reading() as view:
         assert current_generation(view) == first.info
-        assert len(kept(view)[first.info.generation]) == 30
-    done = fill(bank.store, bank.ledger, Model(), rebuild=True)
+        assert len(vectors_by_generation(view)[first.info.generation]) == 30
+    done = fill(bank.store, bank.ledger, LengthEmbedder(), rebuild=True)
 
     assert (done.info.number, done.dropped) == (1, 30)
     with bank.ledger.reading() as view:
@@ -97,12 +97,14 @@ def test_rebuilding_leaves_the_old_ones_until_the_new_ones_are_complete(bank: An
 
 
 @pytest.mark.parametrize(
-    "other", [Model("2"), Model(model="other")], ids=["another make", "another model"]
+    "other",
+    [LengthEmbedder("2"), LengthEmbedder(model="other")],
+    ids=["another make", "another model"],
 )
-def test_another_model_begins_a_generation_of_its_own(bank: Any, other: Model) -> None:
-    """Vectors of two models are never side by side, not even when one was given up."""
+def test_another_model_begins_its_own_generation(bank: Any, other: LengthEmbedder) -> None:
+    """Vectors of two models are never mixed, not even after one was abandoned."""
     with pytest.raises(InferenceError):
-        fill(bank.store, bank.ledger, Model(most=20))
+        fill(bank.store, bank.ledger, LengthEmbedder(most=20))
     done = fill(bank.store, bank.ledger, other)
 
     assert done.new == 30
@@ -110,9 +112,9 @@ def test_another_model_begins_a_generation_of_its_own(bank: Any, other: Model) -
         assert list(view.generations().values()) == [30]
 
 
-def test_what_was_forgotten_gets_none_and_what_came_does(bank: Any, tmp_path: Path) -> None:
-    """Only current memories have to have one; stats say how many have not."""
-    fill(bank.store, bank.ledger, Model())
+def test_forgotten_memories_get_no_vector_and_new_ones_do(bank: Any, tmp_path: Path) -> None:
+    """Only current memories need one; stats count the missing ones."""
+    fill(bank.store, bank.ledger, LengthEmbedder())
     with bank.ledger.reading() as view:
         gone = next(iter(view.scan(vector_index.CURRENT))).record.id
     forget(bank, [gone])
@@ -121,30 +123,30 @@ def test_what_was_forgotten_gets_none_and_what_came_does(bank: Any, tmp_path: Pa
     found = stats(bank).vectors
     assert found is not None
     assert (found.model, found.count, found.missing) == ("lengths", 30, 2)
-    assert fill(bank.store, bank.ledger, Model()).new == 2
+    assert fill(bank.store, bank.ledger, LengthEmbedder()).new == 2
     found = stats(bank).vectors
     assert found is not None
     assert found.missing == 0
 
 
 def test_a_bank_without_vectors_reports_it(bank: Any) -> None:
-    """Nothing is there until somebody asked for it."""
+    """No vectors are made until they are requested."""
     assert stats(bank).vectors is None
 
 
-def test_a_damaged_cache_beside_the_log_is_rebuilt(bank: Any) -> None:
-    """Nothing proves them, so nothing hangs on them."""
-    fill(bank.store, bank.ledger, Model())
+def test_damaged_vectors_are_rebuilt(bank: Any) -> None:
+    """They are not verified, so nothing depends on them."""
+    fill(bank.store, bank.ledger, LengthEmbedder())
     with bank.store.writing() as writing:
         writing.put_side(bank.id, {"vectors/used": b"{", "vectors/making": b"[]"})
 
-    assert fill(bank.store, bank.ledger, Model()).new in (0, 30)
+    assert fill(bank.store, bank.ledger, LengthEmbedder()).new in (0, 30)
     with bank.ledger.reading() as view:
         assert current_generation(view) is not None
 
 
-def test_the_words_of_a_bank_are_weighed_as_when_it_was_begun(bank: Any, tmp_path: Path) -> None:
-    """Later vectors can be compared with the first; a note says when to make all of them again."""
+def test_word_weights_of_a_generation_do_not_change(bank: Any, tmp_path: Path) -> None:
+    """Later vectors are comparable with the first; a note says when to rebuild all."""
     first = embed_bank(bank, "static-idf")
     many = rows(*((f"x{n}", f"coffee number {n}") for n in range(40)))
     bring(write(tmp_path / "b.json", many))
@@ -180,16 +182,16 @@ with opened_bank(load_settings(), "b", writes=True) as bank:
 """
 
 
-def test_one_that_is_killed_comes_to_the_same(bank: Any) -> None:
-    """Killed at each of its parts, and gone on with: the same vectors, bit for bit."""
+def test_a_killed_run_is_resumed_with_the_same_vectors(bank: Any) -> None:
+    """Killed at each part and resumed: the vectors are equal bit for bit."""
     for parts in (0, 1, 3):
         done = subprocess.run([sys.executable, "-c", _EMBED, str(parts)], check=False)
         assert done.returncode == -signal.SIGKILL
     embed_bank(bank, "static-idf")
     with bank.ledger.reading() as view:
-        pieced = list(kept(view).values())
+        pieced = list(vectors_by_generation(view).values())
     embed_bank(bank, "static-idf", rebuild=True)
 
     with bank.ledger.reading() as view:
-        assert list(kept(view).values()) == pieced
+        assert list(vectors_by_generation(view).values()) == pieced
     assert len(pieced[0]) == 30 == len(texts())

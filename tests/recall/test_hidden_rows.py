@@ -26,10 +26,10 @@ EDITS = {
 
 @pytest.mark.parametrize("large", [0, 1 << 20])
 @pytest.mark.parametrize("edit", EDITS)
-def test_an_edited_column_hides_nothing_that_meaning_nominates(
+def test_an_edited_column_does_not_hide_a_nearest_memory(
     tmp_path: Path, edit: str, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a large bank, whose rows are verified as they are met, and in a small one."""
+    """In a large bank, whose rows are verified as they are read, and in a small one."""
     monkeypatch.setattr(columns, "_LARGE", large)
     path = tmp_path / "a.db"
     bank = Remembering(SqliteStore(path))
@@ -57,10 +57,10 @@ def test_an_edited_column_hides_nothing_that_meaning_nominates(
 
 
 @pytest.mark.parametrize("large", [0, 1 << 20])
-def test_retired_memories_are_omitted_whatever_their_vector(
+def test_retired_memories_are_omitted_from_nearest_results(
     tmp_path: Path, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log says so of it: nothing is refused."""
+    """The log retired them, so nothing is refused."""
     monkeypatch.setattr(columns, "_LARGE", large)
     bank = Remembering(SqliteStore(tmp_path / "a.db"))
     gone, kept = bank.add(Semantic(text="Ada likes sushi"), Semantic(text="Bela likes tea"))

@@ -1,4 +1,4 @@
-"""Vectors that nobody asked for: made where they are missed, a bounded step at a time."""
+"""Automatic vectors: missing ones are made in bounded steps."""
 
 import os
 import signal
@@ -39,36 +39,36 @@ from satchel.recall.vector_index import (
 from satchel.recall.vector_updates import embed_bank
 from satchel.stores.memory import InMemoryStore
 
-ALL = 1_000_000
+NO_LIMIT = 1_000_000
 
 
-class Failing(StaticTable):
-    """A model that does not answer."""
+class FailingEmbedder(StaticTable):
+    """An embedder that fails."""
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
         """Fail."""
         raise InferenceError("no")
 
 
-def keeper(_made: GenerationInfo | None) -> Embedder:
-    """Give a model that weighs nothing, so that a generation never grows too old."""
+def unweighted(_made: GenerationInfo | None) -> Embedder:
+    """Return a model without word weights, so that a generation never gets outdated."""
     return StaticTable()
 
 
-def weighing(made: GenerationInfo | None) -> Embedder | None:
-    """Give the model that is configured."""
+def configured(made: GenerationInfo | None) -> Embedder | None:
+    """Return the configured model."""
     return automatic_embedders(load_settings())(made)
 
 
-def kept(
-    bank: Remembering, most: int = ALL, by: Callable[[GenerationInfo | None], Any] = keeper
+def run_step(
+    bank: Remembering, most: int = NO_LIMIT, by: Callable[[GenerationInfo | None], Any] = unweighted
 ) -> int:
-    """Do one step."""
+    """Run one step; return how many vectors it made."""
     return keep_up(bank.store, bank.ledger, by, most)
 
 
-def lacking(bank: Remembering) -> list[str | None]:
-    """Return the texts of current memories that have no vector in the generation in use."""
+def missing_texts(bank: Remembering) -> list[str | None]:
+    """Return the texts of current memories without a vector in the current generation."""
     with bank.ledger.reading() as view:
         made = current_generation(view)
         there = {one.record.id: one for one in view.scan(CURRENT)}
@@ -79,112 +79,114 @@ def lacking(bank: Remembering) -> list[str | None]:
 
 
 @pytest.fixture
-def few() -> Remembering:
+def small_bank() -> Remembering:
     """A bank of forty memories."""
     bank = Remembering(InMemoryStore())
     bank.add(*(Semantic(text=f"tea number {number}") for number in range(40)))
     return bank
 
 
-def test_a_bank_gets_its_first_vectors_and_then_those_of_what_comes(few: Remembering) -> None:
-    """Once each: when nothing is new, nothing is done."""
-    assert (kept(few), kept(few), lacking(few)) == (40, 0, [])
-    few.add(Semantic(text="coffee"), Semantic(text="rain"))
-    assert (kept(few), kept(few), lacking(few)) == (2, 0, [])
-
-
-def test_a_step_does_no_more_than_allowed_and_the_next_continues(
-    few: Remembering, monkeypatch: pytest.MonkeyPatch
+def test_a_bank_gets_vectors_for_its_memories_and_later_for_new_ones(
+    small_bank: Remembering,
 ) -> None:
-    """Nothing is compared before all is there; long texts count for more than short ones."""
+    """Each once: without new memories, nothing is done."""
+    assert (run_step(small_bank), run_step(small_bank), missing_texts(small_bank)) == (40, 0, [])
+    small_bank.add(Semantic(text="coffee"), Semantic(text="rain"))
+    assert (run_step(small_bank), run_step(small_bank), missing_texts(small_bank)) == (2, 0, [])
+
+
+def test_a_step_is_bounded_and_the_next_one_continues(
+    small_bank: Remembering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Vectors are used once all exist; long texts count for more than short ones."""
     monkeypatch.setattr("satchel.recall.vector_index._STEP_SIZE", 8)
-    few.add(*(Semantic(text="long " * 2000) for _ in range(8)))
+    small_bank.add(*(Semantic(text="long " * 2000) for _ in range(8)))
     steps = list[int]()
-    while made := kept(few, most=8):
-        with few.ledger.reading() as view:
-            assert (current_generation(view) is None) == is_behind(view, keeper)
+    while made := run_step(small_bank, most=8):
+        with small_bank.ledger.reading() as view:
+            assert (current_generation(view) is None) == is_behind(view, unweighted)
         steps.append(made)
     assert sum(steps) == 48
     assert max(steps) <= 16
-    assert lacking(few) == []
+    assert missing_texts(small_bank) == []
 
 
-def test_what_a_status_brings_back_gets_a_vector(few: Remembering) -> None:
-    """Deleted while vectors were made, restored since."""
-    (gone,) = few.add(Semantic(text="brought back"))
-    few.add(Status(target=gone.id, state="deleted"))
-    assert kept(few) == 40
-    few.add(Status(target=gone.id, state="restored"))
-    assert lacking(few) == ["brought back"]
-    assert (kept(few), lacking(few)) == (1, [])
+def test_a_restored_memory_gets_a_vector(small_bank: Remembering) -> None:
+    """Deleted while vectors were made, restored later."""
+    (gone,) = small_bank.add(Semantic(text="brought back"))
+    small_bank.add(Status(target=gone.id, state="deleted"))
+    assert run_step(small_bank) == 40
+    small_bank.add(Status(target=gone.id, state="restored"))
+    assert missing_texts(small_bank) == ["brought back"]
+    assert (run_step(small_bank), missing_texts(small_bank)) == (1, [])
 
 
-def test_what_an_import_brought_gets_vectors_when_it_is_complete(few: Remembering) -> None:
-    """However much was logged and looked at between its beginning and its end."""
+def test_imported_memories_get_vectors_when_the_import_is_complete(small_bank: Remembering) -> None:
+    """However much was logged between its start and its end."""
     source = seal(Source(provider="mem0", format="mem0"))
-    few.ledger.append([source])
+    small_bank.ledger.append([source])
     brought = [seal(Semantic(text=text)) for text in ("imported", "likewise")]
-    few.ledger.append(brought, batch=source.id)
-    few.add(Semantic(text="beside it"))
-    assert kept(few) == 41
-    few.ledger.append([closing_receipt(source.id, "2026-01-01T00:00:00.000000Z")])
-    assert lacking(few) == ["imported", "likewise"]
-    assert (kept(few), kept(few), lacking(few)) == (2, 0, [])
+    small_bank.ledger.append(brought, batch=source.id)
+    small_bank.add(Semantic(text="beside it"))
+    assert run_step(small_bank) == 41
+    small_bank.ledger.append([closing_receipt(source.id, "2026-01-01T00:00:00.000000Z")])
+    assert missing_texts(small_bank) == ["imported", "likewise"]
+    assert (run_step(small_bank), run_step(small_bank), missing_texts(small_bank)) == (2, 0, [])
 
 
-def test_those_beside_an_erased_one_get_their_sketches_back(few: Remembering) -> None:
-    """They went with its own; the vectors are there."""
-    assert kept(few) == 40
-    with few.ledger.reading() as view:
+def test_sketches_removed_with_an_erased_one_are_made_again(small_bank: Remembering) -> None:
+    """They share a block with the erased one; their vectors still exist."""
+    assert run_step(small_bank) == 40
+    with small_bank.ledger.reading() as view:
         gone = next(iter(view.scan(CURRENT))).record.id
-    few.add(Status(target=gone, state="deleted"))
-    few.ledger.append([seal(Erasure(entry=gone))])
-    with few.ledger.reading() as view:
+    small_bank.add(Status(target=gone, state="deleted"))
+    small_bank.ledger.append([seal(Erasure(entry=gone))])
+    with small_bank.ledger.reading() as view:
         assert view.side(SKETCHES) == {}
-    assert kept(few) == 0
-    with few.ledger.reading() as view:
+    assert run_step(small_bank) == 0
+    with small_bank.ledger.reading() as view:
         assert len(view.side(SKETCHES)) == 1
 
 
-def test_a_receipt_that_says_nonsense_makes_no_trouble(few: Remembering) -> None:
-    """Attack: a record of the log that names an import which is none, and one of the wrong kind."""
-    few.ledger.append(
+def test_attack_an_invalid_receipt_is_ignored(small_bank: Remembering) -> None:
+    """Attack: a record that names an import which does not exist, and one of the wrong type."""
+    small_bank.ledger.append(
         [
             seal(Receipt(action="something", result={"source": ["x"]})),
             seal(Receipt(action="batch_group", result={})),
         ]
     )
-    assert (kept(few), lacking(few)) == (40, [])
+    assert (run_step(small_bank), missing_texts(small_bank)) == (40, [])
 
 
 def test_word_weights_are_computed_again_when_a_bank_has_grown() -> None:
-    """A new generation takes the place of the old one; meanwhile the old one answers."""
+    """A new generation replaces the old one, which answers in the meantime."""
     bank = Remembering(InMemoryStore())
     numbers = list[int]()
     for count in (1, 2, 1, 12, 100):
         bank.add(*(Semantic(text=f"tea {len(numbers)} {number}") for number in range(count)))
-        kept(bank, by=weighing)
-        assert lacking(bank) == []
+        run_step(bank, by=configured)
+        assert missing_texts(bank) == []
         with bank.ledger.reading() as view:
             made = current_generation(view)
             assert made is not None
             assert len(view.generations()) == 1
         numbers.append(made.number)
     assert numbers == [0, 0, 1, 2, 3]
-    assert kept(bank, by=weighing) == 0
+    assert run_step(bank, by=configured) == 0
 
 
-def test_another_make_of_the_model_is_followed_by_a_new_generation(few: Remembering) -> None:
-    """Vectors of two makes are never compared, and the new ones are made without being asked."""
+def test_another_revision_of_the_model_starts_a_new_generation(small_bank: Remembering) -> None:
+    """Vectors of two revisions are never compared; the new ones are made automatically."""
 
     class Newer(StaticTable):
         def __init__(self) -> None:
             super().__init__()
             self.revision += "x"
 
-    kept(few)
-    assert kept(few, by=lambda _made: Newer()) == 40
-    with few.ledger.reading() as view:
+    run_step(small_bank)
+    assert run_step(small_bank, by=lambda _made: Newer()) == 40
+    with small_bank.ledger.reading() as view:
         assert len(view.generations()) == 1
         made = current_generation(view)
         assert made is not None
@@ -192,112 +194,114 @@ def test_another_make_of_the_model_is_followed_by_a_new_generation(few: Remember
         assert not is_behind(view, lambda _made: Newer())
 
 
-def test_vectors_replaced_concurrently_are_not_kept(few: Remembering) -> None:
-    """A step that was overtaken leaves no generation behind that nobody uses."""
-    kept(few)
-    few.add(Semantic(text="late"))
+def test_vectors_of_a_replaced_generation_are_dropped(small_bank: Remembering) -> None:
+    """A step that was overtaken leaves no unused generation."""
+    run_step(small_bank)
+    small_bank.add(Semantic(text="late"))
 
     class Overtaken(StaticTable):
         def embed(self, texts: Sequence[str]) -> list[bytes]:
-            fill(few.store, few.ledger, StaticTable(), rebuild=True)
+            fill(small_bank.store, small_bank.ledger, StaticTable(), rebuild=True)
             return super().embed(texts)
 
-    assert kept(few, by=lambda _made: Overtaken()) == 0
-    with few.ledger.reading() as view:
+    assert run_step(small_bank, by=lambda _made: Overtaken()) == 0
+    with small_bank.ledger.reading() as view:
         assert [one.number for one in view.generations()] == [1]
-    assert lacking(few) == []
+    assert missing_texts(small_bank) == []
 
 
 @pytest.fixture
-def banked(tmp_path: Path) -> Iterator[OpenBank]:
-    """A bank that thirty memories were imported into."""
+def imported_bank(tmp_path: Path) -> Iterator[OpenBank]:
+    """A bank with thirty imported memories."""
     bring(write(tmp_path / "a.json", rows(*((str(n), f"tea {n} and rain") for n in range(30)))))
     with opened() as there:
         yield there
 
 
-def found(bank: OpenBank, text: str) -> Any:
-    """Return the plan of a question."""
+def plan_of(bank: OpenBank, text: str) -> Any:
+    """Return the plan of a query."""
     return recall_memories(bank, Query(text=text)).plan
 
 
-def test_an_import_ends_with_vectors_and_a_question_makes_those_that_are_new(
-    banked: OpenBank,
+def test_an_import_makes_vectors_and_a_query_makes_the_new_ones(
+    imported_bank: OpenBank,
 ) -> None:
-    """Nobody asks for them; remembering itself makes none."""
-    told = stats(banked).vectors
+    """Remembering itself makes none."""
+    told = stats(imported_bank).vectors
     assert told is not None
     assert (told.count, told.missing) == (30, 0)
-    remember(banked, {"text": "a physician came"})
-    told = stats(banked).vectors
+    remember(imported_bank, {"text": "a physician came"})
+    told = stats(imported_bank).vectors
     assert told is not None
     assert told.missing == 1
-    assert found(banked, "doctor").by_meaning >= 1
-    told = stats(banked).vectors
+    assert plan_of(imported_bank, "doctor").by_meaning >= 1
+    told = stats(imported_bank).vectors
     assert told is not None
     assert told.missing == 0
 
 
-def test_a_setting_switches_it_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_automatic_vectors_can_be_disabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bank works by words, and the plan says so."""
     monkeypatch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")
     bring(write(tmp_path / "a.json", rows(("1", "tea"))))
     with opened() as bank:
-        plan = found(bank, "tea")
+        plan = plan_of(bank, "tea")
         assert (plan.vectors, plan.by_words, plan.by_meaning) == (None, 1, 0)
         assert stats(bank).vectors is None
 
 
-def test_nothing_is_sent_to_a_server_unasked(
+def test_memories_are_not_sent_to_a_server_automatically(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that is configured gets memories by satchel embed alone."""
+    """Only ``satchel embed`` sends them to a configured server."""
     monkeypatch.setenv("SATCHEL_INFERENCE_EMBEDDER", "openai")
     bring(write(tmp_path / "a.json", rows(("1", "tea"))))
     with opened() as bank:
-        assert found(bank, "tea").vectors is None
+        assert plan_of(bank, "tea").vectors is None
         assert stats(bank).vectors is None
 
 
-def test_what_goes_wrong_with_it_hinders_no_question(
-    banked: OpenBank, monkeypatch: pytest.MonkeyPatch
+def test_a_failing_model_does_not_fail_a_query(
+    imported_bank: OpenBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The memory that has no vector yet is found by its words."""
-    monkeypatch.setattr(step, "automatic_embedders", lambda _settings: lambda _made: Failing())
-    remember(banked, {"text": "a harbour"})
-    assert [one.text for one in recall_memories(banked, Query(text="harbour")).memories] == [
+    """The memory without a vector is found by its words."""
+    monkeypatch.setattr(
+        step, "automatic_embedders", lambda _settings: lambda _made: FailingEmbedder()
+    )
+    remember(imported_bank, {"text": "a harbour"})
+    assert [one.text for one in recall_memories(imported_bank, Query(text="harbour")).memories] == [
         "a harbour"
     ]
 
 
-def test_a_bank_that_is_open_for_reading_is_not_written_to(banked: OpenBank) -> None:
-    """Asked as it is."""
-    remember(banked, {"text": "a harbour"})
+def test_a_query_of_a_read_only_bank_makes_no_vectors(imported_bank: OpenBank) -> None:
+    """The bank is queried as it is."""
+    remember(imported_bank, {"text": "a harbour"})
     with open_bank(load_settings(), "b") as reading:
-        assert found(reading, "harbour").by_words == 1
-    told = stats(banked).vectors
+        assert plan_of(reading, "harbour").by_words == 1
+    told = stats(imported_bank).vectors
     assert told is not None
     assert told.missing == 1
 
 
-def test_a_question_of_the_command_makes_them_first(banked: OpenBank) -> None:
-    """Opened for reading when there is nothing to do, and for writing when there is."""
+def test_the_recall_command_makes_missing_vectors_first(imported_bank: OpenBank) -> None:
+    """The bank is opened for writing only if some are missing."""
     for writes in (False, True):
         with step.open_bank_for_query(load_settings(), "b", "tea") as bank:
             assert bank.ledger.writes == writes
-            found(bank, "tea")
-        remember(banked, {"text": "a harbour"})
+            plan_of(bank, "tea")
+        remember(imported_bank, {"text": "a harbour"})
     with step.open_bank_for_query(load_settings(), "b", "") as bank:
         assert not bank.ledger.writes
 
 
-def test_deleting_and_restoring_make_nothing_twice(banked: OpenBank) -> None:
-    """What has its vector still keeps it."""
-    with banked.ledger.reading() as view:
+def test_deleting_and_restoring_keeps_the_vector(imported_bank: OpenBank) -> None:
+    """Nothing is made again."""
+    with imported_bank.ledger.reading() as view:
         some = [one.record.id for one in view.scan(CURRENT)][:5]
-    forget(banked, some)
-    restore(banked, some)
-    assert step.keep_up(banked) == 0
+    forget(imported_bank, some)
+    restore(imported_bank, some)
+    assert step.keep_up(imported_bank) == 0
 
 
 _STEP = """
@@ -321,8 +325,8 @@ with opened_bank(settings, "b", writes=True) as bank:
 """
 
 
-def test_a_killed_transfer_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed after each of its parts: nothing is used before all is there, nothing made twice."""
+def test_a_killed_step_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed after each part: no vector is used before all exist, and none is made twice."""
     with monkeypatch.context() as off:
         off.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")
         bring(write(tmp_path / "a.json", rows(*((str(n), f"tea {n}") for n in range(30)))))

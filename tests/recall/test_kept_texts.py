@@ -1,4 +1,4 @@
-"""What memories say is worked out once in a process; answers do not depend on that."""
+"""The text cache: texts are analyzed once per process, and answers do not depend on it."""
 
 import random
 import sys
@@ -25,14 +25,14 @@ NAMES = ("Ada", "Bela", "Chidi", "Dina")
 
 
 @pytest.fixture(autouse=True)
-def nothing_kept() -> None:
-    """Begin with nothing."""
+def empty_cache() -> None:
+    """Clear the cache."""
     texts.texts.clear()
 
 
 @pytest.fixture
 def bank(tmp_path: Any) -> Remembering:
-    """A bank of conversations, short and long turns, and of memories outside them."""
+    """A bank with short and long turns of conversations, and other memories."""
     made, chance = Remembering(SqliteStore(tmp_path / "a.db")), random.Random(3)  # noqa: S311 - the same bank in every run
     drafts = list[Any]()
     for number in range(160):
@@ -63,10 +63,10 @@ def _answers(bank: Remembering) -> list[Any]:
     return found
 
 
-def test_answers_are_the_same_cold_warm_and_with_nothing_kept(
+def test_answers_are_the_same_with_a_cold_warm_or_disabled_cache(
     bank: Remembering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the last digit of each score, and with the same reasons."""
+    """To the last digit of each score, with the same reasons."""
     cold = _answers(bank)
     assert _answers(bank) == cold
     assert texts.texts.size > 0
@@ -82,7 +82,7 @@ def test_answers_are_the_same_cold_warm_and_with_nothing_kept(
 def test_answers_are_the_same_with_numpy_and_without(
     bank: Remembering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the last digit of each score: numpy is used where it is loaded, and not loaded for it."""
+    """To the last digit of each score: numpy is used if it is loaded, and never loaded for it."""
     np = pytest.importorskip("numpy")
     assert sys.modules["numpy"] is np
     found = _answers(bank)
@@ -93,8 +93,8 @@ def test_answers_are_the_same_with_numpy_and_without(
 
 
 @pytest.mark.parametrize("length", [1, 12, 49, 51, 400])
-def test_words_are_counted_as_a_list_of_them_counts(length: int) -> None:
-    """In short texts, which are kept as a string, and in long ones: words, phrases, beginnings."""
+def test_cached_words_are_counted_like_a_list_of_words(length: int) -> None:
+    """In short texts, which are cached as a string, and in long ones: words, phrases, prefixes."""
     chance = random.Random(length)  # noqa: S311 - the same text in every run
     said = [
         "tea",
@@ -122,7 +122,7 @@ def test_words_are_counted_as_a_list_of_them_counts(length: int) -> None:
 
 
 def test_concurrent_threads_get_the_same_answers(bank: Remembering) -> None:
-    """While halves of what is kept are exchanged."""
+    """While halves of the cache are exchanged."""
     expected, found = _answers(bank), list[Any]()
     texts.texts.clear()
     with pytest.MonkeyPatch.context() as patch:
@@ -135,8 +135,8 @@ def test_concurrent_threads_get_the_same_answers(bank: Remembering) -> None:
     assert found == [expected] * 2
 
 
-def test_what_is_erased_is_not_kept(bank: Remembering) -> None:
-    """A process that goes on answering knows nothing more of it, once it is asked again."""
+def test_erased_texts_leave_the_cache(bank: Remembering) -> None:
+    """A running process forgets them with its next query."""
     (record,) = bank.add(Episodic(text="the code is marzipan", scope=Scope(run="run-1")))
     bank.ask("marzipan code")
     assert _kept("marzipan")

@@ -1,4 +1,4 @@
-"""The same answers on every store: the same memories, in the same order, with the same scores."""
+"""Every store returns the same memories, in the same order, with the same scores."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +34,7 @@ def _turn(number: int, who: str, text: str) -> Entry:
 
 
 def _records() -> list[list[Sealed]]:
-    """Return what is appended, part by part: conversations, facts, edges, and what is gone."""
+    """Return what is appended, in parts: conversations, facts, edges and a deletion."""
     said = (
         ("Ada", "I bought a sailing boat last week, she is called Petrel"),
         ("Bela", "What does a boat like that cost?"),
@@ -104,7 +104,7 @@ def _filled(store: Store) -> Ledger:
 
 
 def _answers(ledger: Ledger) -> dict[str, Any]:
-    """Return all that is told for each question, but what hangs on a bank's own keys."""
+    """Return everything that each query returns, except what depends on the bank's keys."""
     found = dict[str, Any]()
     embedders = query_embedders(load_settings())
     wanted = QUESTIONS | {text: {"text": text} for text in LANGUAGES}
@@ -117,28 +117,30 @@ def _answers(ledger: Ledger) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def plain() -> dict[str, Any]:
-    """What the store in memory answers, which has no index of any kind."""
+def memory_answers() -> dict[str, Any]:
+    """The answers of the store in memory, which has no index."""
     return _answers(_filled(InMemoryStore()))
 
 
-def test_a_question_is_answered_by_words_meaning_and_edges(plain: dict[str, Any]) -> None:
-    """What the stores are compared by below is more than nothing."""
-    hits, plan, *_ = plain["hybrid"]
+def test_the_memory_store_answers_by_words_meaning_and_edges(
+    memory_answers: dict[str, Any],
+) -> None:
+    """The baseline that the other stores are compared with is not empty."""
+    hits, plan, *_ = memory_answers["hybrid"]
     assert hits[0][0] == "I bought a sailing boat last week, she is called Petrel"
     assert (plan.vectors, plan.note) == ("wordllama-l2-256-int8-idf", "")
     assert plan.by_words
-    assert plain["an edge"][1].by_edges
-    hits, plan, *_ = plain["meaning alone"]
+    assert memory_answers["an edge"][1].by_edges
+    hits, plan, *_ = memory_answers["meaning alone"]
     assert (hits[0][0], plan.by_words) == ("Doctors always say that", 0)
-    assert all(told[0] for told in plain.values())
+    assert all(told[0] for told in memory_answers.values())
 
 
 @pytest.mark.parametrize("kind", STORES[1:])
 def test_every_store_returns_the_same_answers(
-    kind: str, plain: dict[str, Any], tmp_path: Path, request: pytest.FixtureRequest
+    kind: str, memory_answers: dict[str, Any], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Memories, order, scores, reasons and plan, for each kind of question."""
+    """Memories, order, scores, reasons and plan, for each kind of query."""
     made: dict[str, Callable[[], Store]] = {
         "sqlite": lambda: SqliteStore(tmp_path / "a.db"),
         "ladybug": lambda: LadybugStore(tmp_path / "a.graph"),
@@ -151,13 +153,13 @@ def test_every_store_returns_the_same_answers(
         found = _answers(_filled(store))
     finally:
         store.close()
-    for name, told in plain.items():
+    for name, told in memory_answers.items():
         assert found[name] == told, name
 
 
 @pytest.mark.parametrize(("question", "wanted"), LANGUAGES.items(), ids=range(len(LANGUAGES)))
-def test_questions_in_other_languages_find_their_entries(
-    question: str, wanted: str, plain: dict[str, Any]
+def test_questions_in_other_languages_rank_their_entries_first(
+    question: str, wanted: str, memory_answers: dict[str, Any]
 ) -> None:
-    """Japanese, Chinese, Thai and German: first of all; on every store, by what stands above."""
-    assert plain[question][0][0][0] == wanted
+    """Japanese, Chinese, Thai and German; the test above extends it to every store."""
+    assert memory_answers[question][0][0][0] == wanted

@@ -23,7 +23,7 @@ def _version(path: str, text: str | None, number: int) -> Sealed:
 
 
 def _write(bank: Remembering, path: str, text: str | None, old: Sealed | None = None) -> Sealed:
-    """Log a version of a file, in place of the one before it."""
+    """Log a version of a file that replaces the previous one."""
     new = _version(path, text, 1 if old is None else 2)
     gone = [] if old is None else [superseding(old.id, new.id, actor="agent")]
     bank.ledger.append([new, *gone])
@@ -34,8 +34,8 @@ def _paths(bank: Remembering, text: str, as_of: int | None = None) -> list[str]:
     return [hit.file.path for hit in bank.ask(text, files=True, as_of=as_of).files]
 
 
-def test_files_are_found_as_they_are_and_as_they_were(bank: Remembering) -> None:
-    """Changed and deleted ones, beside the memories; only where they are asked for."""
+def test_recall_finds_current_and_earlier_files(bank: Remembering) -> None:
+    """Changed and deleted files, next to memories; only on request."""
     bank.add(Semantic(text="Ada fears lighthouses"))
     plans = _write(bank, "user/plans.md", "First the harbour.\nThen the lighthouse.")
     gone = _write(bank, "gone.md", "the lighthouse keeper")
@@ -51,7 +51,7 @@ def test_files_are_found_as_they_are_and_as_they_were(bank: Remembering) -> None
 
 @pytest.mark.parametrize("budget", [20, 200, 4_000])
 def test_files_and_memories_share_a_budget(bank: Remembering, budget: int) -> None:
-    """Neither takes what is the other's; what did not fit is counted."""
+    """Neither uses the share of the other; what did not fit is counted."""
     bank.add(*(Semantic(text=f"the lighthouse of number {one}") for one in range(20)))
     for one in range(20):
         _write(bank, f"{one}.md", f"the lighthouse keeper of number {one}")

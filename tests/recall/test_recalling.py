@@ -1,4 +1,4 @@
-"""Recall: words, filters, moments, validity and budgets, alike in each store."""
+"""Recall: words, filters, moments, validity and budgets, the same in each store."""
 
 import tempfile
 from collections.abc import Callable
@@ -32,13 +32,13 @@ from satchel.stores.sqlite import SqliteStore
 MAY, JUNE, JULY = (f"2026-{month:02}-01T12:00:00.000000Z" for month in (5, 6, 7))
 
 
-def retired(record: Any, state: str = "deleted") -> Status:
-    """Return what ends a record."""
+def retirement(record: Any, state: str = "deleted") -> Status:
+    """Return a status that retires a record."""
     return Status(target=record.id, state=state)  # type: ignore[arg-type]  # one of them
 
 
-def test_a_question_finds_its_answer_and_says_why(bank: Remembering) -> None:
-    """The words that were met are named, stop words are not looked for, a score is given."""
+def test_recall_finds_the_answer_and_gives_reasons(bank: Remembering) -> None:
+    """The matched words and a score are returned; stop words are ignored."""
     bank.add(Semantic(text="Ada eats no peanuts"), Semantic(text="the what and the does"))
     (hit,) = bank.ask("What does Ada eat?").hits
     assert hit.entry.text == "Ada eats no peanuts"
@@ -62,14 +62,14 @@ def test_a_question_finds_its_answer_and_says_why(bank: Remembering) -> None:
 def test_words_are_found_in_any_script(
     bank: Remembering, text: str, typed: str, terms: tuple[str, ...]
 ) -> None:
-    """And named as they are read."""
+    """And returned as they are written."""
     bank.add(Semantic(text=text), Semantic(text="something else"))
     (hit,) = bank.ask(typed).hits
     assert (hit.entry.text, hit.terms) == (text, terms)
 
 
-def test_without_words_the_newest_come_first(bank: Remembering) -> None:
-    """Also for signs alone; filters hold."""
+def test_recall_without_words_lists_newest_first(bank: Remembering) -> None:
+    """Also for punctuation alone; filters apply."""
     bank.add(*(Semantic(text=f"memory {number}", tags=("ab"[number % 2],)) for number in range(40)))
     for text in ("", " ", "?!"):
         assert bank.texts(text, limit=2) == ["memory 39", "memory 38"]
@@ -79,7 +79,7 @@ def test_without_words_the_newest_come_first(bank: Remembering) -> None:
 
 
 def test_a_text_of_stop_words_alone_is_searched_by_them(bank: Remembering) -> None:
-    """Somebody may look for "to be"; beside other words, they say nothing."""
+    """For "to be", for example; next to other words they are ignored."""
     bank.add(Semantic(text="to be or not to be"), Semantic(text="harbour"))
     assert bank.texts("to be") == ["to be or not to be"]
     assert bank.texts("the harbour to be") == ["harbour"]
@@ -135,10 +135,10 @@ FILTERED: list[tuple[dict[str, Any], Entry, Entry]] = [
     FILTERED,
     ids=[f"{next(iter(members))}-{number}" for number, (members, _, _) in enumerate(FILTERED)],
 )
-def test_each_filter_counts(
+def test_each_filter_excludes_only_what_it_should(
     bank: Remembering, members: dict[str, Any], wanted: Entry, other: Entry
 ) -> None:
-    """With words and without: what it does not want is left out, and nothing else is."""
+    """With words and without."""
     bank.add(replace(wanted, kind="wanted"), other)
     for text in ("tea", ""):
         assert [hit.entry.kind for hit in bank.ask(text, **members).hits] == ["wanted"]
@@ -146,7 +146,7 @@ def test_each_filter_counts(
 
 
 def test_the_plan_counts_what_each_filter_excluded(bank: Remembering) -> None:
-    """It answers why a memory that the words nominate is missing."""
+    """It explains why a memory with matching words is missing."""
     bank.add(
         Semantic(text="tea", tags=("own",)),
         Semantic(text="tea"),
@@ -160,8 +160,8 @@ def test_the_plan_counts_what_each_filter_excluded(bank: Remembering) -> None:
     assert bank.ask("tea", trust="user", with_expired=True).plan.excluded.keys() <= {"trust"}
 
 
-def test_filters_do_not_starve_an_answer(bank: Remembering) -> None:
-    """What matches better but is not wanted does not use up what is looked at."""
+def test_filtered_memories_do_not_use_up_the_candidates(bank: Remembering) -> None:
+    """Better matches that a filter excludes do not take the place of others."""
     bank.add(Semantic(text="tea at four o'clock in the garden", tags=("own",)))
     bank.add(*(Semantic(text="tea", scope=Scope(user="bela")) for _ in range(150)))
     assert bank.texts("tea", tags=frozenset({"own"}), limit=1)
@@ -174,7 +174,7 @@ def test_filters_do_not_starve_an_answer(bank: Remembering) -> None:
 def test_the_search_is_bounded_and_reports_it(
     bank: Remembering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attack: a bank full of what the filter refuses; the answer says that it gave up."""
+    """Attack: a bank full of excluded memories; the answer says that the search stopped."""
     monkeypatch.setattr(engine, "MOST_LOOKED_AT", 30)
     bank.add(Semantic(text="tea", tags=("own",)), *(Semantic(text="tea") for _ in range(40)))
     for text in ("tea", ""):
@@ -184,18 +184,18 @@ def test_the_search_is_bounded_and_reports_it(
 
 
 def test_only_memories_are_recalled(bank: Remembering) -> None:
-    """Turns of a conversation, deleted and held memories are not."""
+    """Not messages of a conversation, nor deleted or held memories."""
     bank.add(SessionEvent(event="message", session="s", text="tea"))
     deleted, held = bank.add(Semantic(text="tea, deleted"), Semantic(text="tea, held"))
-    bank.add(retired(deleted), retired(held, "quarantined"), Semantic(text="tea, kept"))
+    bank.add(retirement(deleted), retirement(held, "quarantined"), Semantic(text="tea, kept"))
     assert bank.texts("tea") == bank.texts() == ["tea, kept"]
-    bank.add(retired(deleted, "restored"), retired(held, "released"))
+    bank.add(retirement(deleted, "restored"), retirement(held, "released"))
     assert sorted(map(str, bank.texts("tea"))) == ["tea, deleted", "tea, held", "tea, kept"]
 
 
 @pytest.mark.parametrize("text", ["tea", ""])
 def test_validity_counts_to_the_microsecond(bank: Remembering, text: str) -> None:
-    """From the first moment, before the last; those outside are given when asked for."""
+    """From the first moment, before the last; others are returned on request."""
     before, after = JUNE.replace("000000Z", "000001Z"), "2026-06-01T11:59:59.999999Z"
     bank.add(
         Semantic(text="tea 1", valid_from=JUNE),
@@ -208,11 +208,11 @@ def test_validity_counts_to_the_microsecond(bank: Remembering, text: str) -> Non
     assert len(bank.texts(text, with_expired=True, moment=JUNE)) == 3
 
 
-def test_as_of_finds_what_was_there_then(bank: Remembering) -> None:
-    """By size: what came later is not there, what was retired since is, with and without words."""
+def test_as_of_a_size_finds_the_memories_of_that_size(bank: Remembering) -> None:
+    """Later memories are missing and later retired ones exist, with and without words."""
     old, _ = bank.add(Semantic(text="Ada lives in Accra"), Semantic(text="Bela lives in Accra"))
     size = bank.size()
-    bank.add(Semantic(text="Ada lives in Lomé"), retired(old, "superseded"))
+    bank.add(Semantic(text="Ada lives in Lomé"), retirement(old, "superseded"))
     now, then = ["Ada lives in Lomé"], ["Ada lives in Accra"]
     assert bank.texts("Ada") == now
     assert bank.texts("Ada", as_of=size) == then
@@ -227,12 +227,12 @@ def test_as_of_finds_what_was_there_then(bank: Remembering) -> None:
 
 
 def test_as_of_a_moment_is_the_log_of_that_moment() -> None:
-    """By arrival, the moment itself included; validity is judged then."""
+    """By arrival, the moment included; validity is judged at that moment."""
     arrivals = iter((MAY, MAY, MAY, MAY, JULY))
     bank = Remembering(InMemoryStore(), lambda: next(arrivals))
     bank.add(Semantic(text="tea 1", expires_at=JUNE))
     (second,) = bank.add(Semantic(text="tea 2"))
-    bank.add(retired(second))
+    bank.add(retirement(second))
     with bank.ledger.reading() as view:
         assert view.size_at("2025-01-01T00:00:00.000000Z") == 0
         assert view.size_at(MAY) == 4
@@ -243,7 +243,7 @@ def test_as_of_a_moment_is_the_log_of_that_moment() -> None:
 
 
 def test_as_of_finds_an_import_that_was_undone(bank: Remembering) -> None:
-    """All its records, each once, also those that were deleted for themselves."""
+    """Each of its records once, also those that were deleted individually."""
     from satchel.ledger.transaction import closing_receipt
     from satchel.model.records import Source
 
@@ -252,13 +252,13 @@ def test_as_of_finds_an_import_that_was_undone(bank: Remembering) -> None:
     before = bank.size()
     bank.ledger.append([closing_receipt(source.id, MAY)])
     size = bank.size()
-    bank.add(retired(first), retired(source))
+    bank.add(retirement(first), retirement(source))
     assert bank.texts("tea") == bank.texts("tea", as_of=before) == []
     assert sorted(map(str, bank.texts("tea", as_of=size))) == ["tea 1", "tea 2"]
 
 
 def test_a_budget_is_filled_in_rank_order_and_nothing_is_cut(bank: Remembering) -> None:
-    """What does not fit is left out whole and counted; what comes after it may fit."""
+    """A memory that does not fit is omitted whole and counted; a later one may fit."""
     long = "tea " * 200
     bank.add(Semantic(text="tea tea"), Semantic(text=long), Semantic(text="tea and cake"))
     everything = bank.ask("tea")
@@ -284,17 +284,17 @@ def test_a_budget_is_filled_in_rank_order_and_nothing_is_cut(bank: Remembering) 
         ({"as_of": -1}, "as_of"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(members: dict[str, Any], field: str) -> None:
-    """The member is named."""
+def test_invalid_queries_are_refused(members: dict[str, Any], field: str) -> None:
+    """The error names the member."""
     with pytest.raises(UsageError) as caught:
         Query(**members)
     assert caught.value.field == field
 
 
-def test_a_mebibyte_of_words_is_a_query_like_others(
+def test_attack_a_query_of_a_mebibyte_works(
     make_bank: Callable[[str], Remembering],
 ) -> None:
-    """Attack: a page pasted as a question; its first terms count, and nothing breaks."""
+    """Attack: a page pasted as a query; only its first terms count."""
     bank = make_bank("sqlite")
     bank.add(Semantic(text="tea"), Semantic(text="cake"))
     for filler in ("the ", "\0", "茶", '" OR * NEAR(', "🎂\u202e", "zanzibar "):
@@ -304,14 +304,16 @@ def test_a_mebibyte_of_words_is_a_query_like_others(
 @pytest.mark.parametrize(
     "syntax", ['tea" OR cake', "tea*", "terms:tea", "NOT tea", "(tea", "tea NEAR tea", "-tea", '"']
 )
-def test_the_language_of_the_index_is_text(bank: Remembering, syntax: str) -> None:
-    """Attack: operators in a query; they are words, or nothing."""
+def test_attack_operators_of_the_index_are_plain_text(bank: Remembering, syntax: str) -> None:
+    """Attack: operators in a query are words, or ignored."""
     bank.add(Semantic(text="tea"), Semantic(text="teapot"))
     assert bank.texts(syntax) == (["teapot", "tea"] if syntax == '"' else ["tea"])
 
 
-def test_what_the_store_made_up_is_refused(make_bank: Callable[[str], Remembering]) -> None:
-    """Attack: another text under a memory's id, in the file."""
+def test_attack_a_text_changed_in_the_store_is_refused(
+    make_bank: Callable[[str], Remembering],
+) -> None:
+    """Attack: another text under the ID of a memory, in the file."""
     bank = make_bank("sqlite")
     bank.add(Semantic(text="Ada is allergic to peanuts"))
     assert isinstance(bank.store, SqliteStore)
@@ -338,7 +340,7 @@ WORDS = ["tea", "the", "harbours", "harbour", "次の金曜日", "会議", "茶"
 def test_both_stores_recall_the_same(
     texts: list[list[str]], queries: list[list[str]], gone: set[int], members: dict[str, Any]
 ) -> None:
-    """For all memories and questions: the same memories, in the same order, for the same words."""
+    """For all memories and queries: the same memories, in the same order, by the same words."""
     drafts = [
         Semantic(text=" ".join(words), scope=Scope(user="ab"[at % 2]), tags=("bc"[at % 2],))
         for at, words in enumerate(texts)
@@ -348,7 +350,7 @@ def test_both_stores_recall_the_same(
         for bank in banks:
             records = bank.add(*drafts)
             bank.add(Semantic(text="last"))
-            bank.add(*(retired(records[at]) for at in sorted(gone) if at < len(records)))
+            bank.add(*(retirement(records[at]) for at in sorted(gone) if at < len(records)))
         members = (
             {**members, "as_of": min(members["as_of"], banks[0].size())}
             if ("as_of" in members)
@@ -362,7 +364,7 @@ def test_both_stores_recall_the_same(
         banks[1].store.close()
 
 
-def test_every_component_has_words_to_show() -> None:
+def test_every_type_has_a_text_to_show() -> None:
     """A memory without a text is not an empty line."""
     shown = {
         memory_text(Semantic(subject="Ada", predicate="eats", object="rice")): "Ada eats rice",
@@ -376,8 +378,8 @@ def test_every_component_has_words_to_show() -> None:
     assert list(shown) == list(shown.values())
 
 
-def test_the_estimate_is_not_below_what_scripts_take() -> None:
-    """A token a character and a quarter for Japanese, a third of one for English."""
+def test_the_token_estimate_is_not_too_low_for_any_script() -> None:
+    """At least one token per character in Japanese, and a third of one in English."""
     assert estimated_tokens("") == 1
     assert estimated_tokens("茶" * 100) >= 100
     assert 100 / 3 <= estimated_tokens("a" * 100) <= 50

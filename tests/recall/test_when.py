@@ -1,4 +1,4 @@
-"""Times that questions name, and what they are taken for."""
+"""Time ranges in queries: which words name them, and what they mean."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ NOW = "2026-06-03T12:00:00.000000Z"  # a Wednesday
 
 
 def span(text: str) -> tuple[str, str, str] | None:
-    """Return the words, the first day and the day after the last; empty for none."""
+    """Return the words, the first day and the day after the last; None without a time range."""
     told = parse_time_range(text, NOW)
     if told is None:
         return None
@@ -39,7 +39,7 @@ def span(text: str) -> tuple[str, str, str] | None:
     ],
 )
 def test_times_relative_to_now_are_exact(text: str, words: str, since: str, until: str) -> None:
-    """Days, weeks from Monday on, months and years before the question."""
+    """Days, weeks from Monday on, months and years before the query."""
     assert span(text) == (words, since, until)
 
 
@@ -59,8 +59,8 @@ def test_times_relative_to_now_are_exact(text: str, words: str, since: str, unti
         ("as of May 2023", "", "2023-06-04"),
     ],
 )
-def test_a_date_counts_for_some_days_more(text: str, since: str, until: str) -> None:
-    """What happened on a day is often told, and remembered, a little later."""
+def test_a_date_includes_a_few_days_after_it(text: str, since: str, until: str) -> None:
+    """Events are often told, and stored, a little later."""
     found = span(text)
     assert found is not None
     assert found[1:] == (since, until)
@@ -82,14 +82,14 @@ def test_a_date_counts_for_some_days_more(text: str, since: str, until: str) -> 
         "昨日の会議",
     ],
 )
-def test_what_may_be_something_else_names_no_time(text: str) -> None:
-    """Other words, days that are none, and what has not been yet."""
+def test_ambiguous_words_name_no_time(text: str) -> None:
+    """Other words, days that do not exist, and times in the future."""
     assert span(text) is None
 
 
 @given(st.text(max_size=80) | st.from_regex(r"(in|on|last) [\w ,.-]{0,30}", fullmatch=True))
 def test_any_text_yields_an_ordered_time_range_or_none(text: str) -> None:
-    """Nothing that is typed makes an error, or a period that ends before it begins."""
+    """No input raises an error or gives a range that ends before it begins."""
     told = parse_time_range(text, NOW)
     if told is not None:
         ends = [end for end in (told.since, told.until) if end is not None]
@@ -97,8 +97,8 @@ def test_any_text_yields_an_ordered_time_range_or_none(text: str) -> None:
         assert all(map(is_canonical_time, ends))
 
 
-def test_a_long_text_of_half_times_takes_no_long_time() -> None:
-    """Attack: a question that every pattern begins to match; only its start is looked at."""
+def test_attack_a_long_text_of_partial_times_is_fast() -> None:
+    """Attack: a query that every pattern begins to match; only its start is read."""
     assert parse_time_range("the last " * 100_000 + "year", NOW) is None
 
 
@@ -112,8 +112,8 @@ def test_a_long_text_of_half_times_takes_no_long_time() -> None:
         ("", False),
     ],
 )
-def test_whether_a_question_asks_for_a_time(question: str, *, asks: bool) -> None:
-    """By how it begins."""
+def test_questions_that_ask_for_a_time_are_recognized(question: str, *, asks: bool) -> None:
+    """By how they begin."""
     assert asks_when(question) is asks
 
 
@@ -127,8 +127,8 @@ def test_whether_a_question_asks_for_a_time(question: str, *, asks: bool) -> Non
         ("20190 boats", False),
     ],
 )
-def test_whether_a_text_names_a_time(text: str, *, names: bool) -> None:
-    """Days, months, years, and words that count from now."""
+def test_texts_that_name_a_time_are_recognized(text: str, *, names: bool) -> None:
+    """Days, months, years, and words relative to now."""
     assert names_time(tokens_of(text)) is names
 
 

@@ -1,4 +1,4 @@
-"""Content-type enforcement: what is held back, and what ordinary text is not."""
+"""Content-type enforcement: what is withheld and why, and that ordinary text is not."""
 # ruff: noqa: RUF001 - lookalikes are what it is about
 
 import json
@@ -59,14 +59,14 @@ ORDINARY = [
 
 @pytest.mark.parametrize("trust", [USER, OUTSIDE])
 @pytest.mark.parametrize("text", SHAPES)
-def test_shapes_of_no_memory_are_withheld_from_every_source(text: str, trust: TrustClass) -> None:
-    """A mismatch of the shape always quarantines."""
+def test_prompt_structures_are_withheld_from_every_source(text: str, trust: TrustClass) -> None:
+    """Text with the structure of a prompt is always quarantined."""
     assert reasons_against(text, "semantic", trust, "outside")
 
 
 @pytest.mark.parametrize("text", IMPERATIVES)
-def test_imperatives_are_withheld_from_outside_only(text: str) -> None:
-    """What the user or the agent says may be an order; with ``all``, nobody's is shown."""
+def test_imperatives_are_withheld_only_from_external_sources(text: str) -> None:
+    """The user and the agent may give orders; with ``all``, nobody's are shown."""
     assert reasons_against(text, "semantic", OUTSIDE, "outside")
     assert reasons_against(text, "semantic", USER, "all")
     assert not [
@@ -77,7 +77,7 @@ def test_imperatives_are_withheld_from_outside_only(text: str) -> None:
 
 @pytest.mark.parametrize("text", ORDINARY)
 def test_ordinary_text_is_not_withheld(text: str) -> None:
-    """From outside, too; a flag of England is no hidden tag."""
+    """From outside, too; a flag of England has no hidden tags."""
     assert reasons_against(text, "semantic", OUTSIDE, "outside") == []
 
 
@@ -86,8 +86,8 @@ def test_ordinary_text_is_not_withheld(text: str) -> None:
     ["ignore all ", " ", "\n", "a.", "x-x.", "0", "-", "\n-_", "<", "call a_b ", "send to ", "a:"],
     ids=range(12),
 )
-def test_a_text_made_to_take_long_does_not(text: str) -> None:
-    """Repetition of what patterns begin with: none tries very long (the test's own timeout)."""
+def test_attack_repeated_prefixes_of_patterns_are_fast(text: str) -> None:
+    """No pattern backtracks for long (the limit is the timeout of the test)."""
     reasons_against(text * (200_000 // len(text)), "semantic", OUTSIDE, "outside")
 
 
@@ -98,7 +98,7 @@ def test_a_text_made_to_take_long_does_not(text: str) -> None:
 def test_fewer_than_two_in_a_hundred_ordinary_texts_are_withheld(
     shared_data: Path, name: str
 ) -> None:
-    """The false positives that the docs state, taken as from outside."""
+    """The false positives stated in the docs, for text from outside."""
     texts = labelled(shared_data, name, 0)
     held = [one for one in texts if reasons_against(one, "semantic", OUTSIDE, "outside")]
     assert len(held) < 0.02 * len(texts)
@@ -106,7 +106,7 @@ def test_fewer_than_two_in_a_hundred_ordinary_texts_are_withheld(
 
 @pytest.mark.shared
 def test_most_of_the_attacks_of_the_small_packs_are_withheld(shared_data: Path) -> None:
-    """At least six in ten; the docs state how many."""
+    """At least eight in ten; the docs state how many."""
     texts = labelled(shared_data, "small_packs", 1)
     held = [one for one in texts if reasons_against(one, "semantic", OUTSIDE, "outside")]
     assert len(held) >= 0.8 * len(texts)
