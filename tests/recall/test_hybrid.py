@@ -4,8 +4,10 @@ import struct
 import sys
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import apsw
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,9 @@ from hypothesis import strategies as st
 from recall_kit import NOW, Remembering
 
 from satchel.crypto.sealed_records import seal
-from satchel.errors import InferenceError
+from satchel.errors import InferenceError, VerificationError
+from satchel.ledger import columns
+from satchel.ledger.ledger import Ledger
 from satchel.model.records import Edge, Entry, Episodic, Erasure, Semantic, Status
 from satchel.model.values import Scope
 from satchel.ports.inference import Embedder
@@ -24,6 +28,7 @@ from satchel.recall.query import Query, RecallResult
 from satchel.recall.sketches import MatrixSketches, PlainSketches, QuantizedQuery, VectorSketches
 from satchel.recall.vector_index import GenerationInfo, current_generation, fill
 from satchel.stores.memory import InMemoryStore
+from satchel.stores.sqlite import SqliteStore
 
 TOPICS = ("food", "work", "music", "travel")
 
@@ -603,3 +608,58 @@ def test_word_positions_do_not_matter_in_short_texts(bank: Remembering) -> None:
     found = bank.ask("tomato soup").hits
 
     assert [hit.signals.phrase for hit in found if hit.signals] == [0.0, 0.0]
+
+
+EDITS = {
+    "retired": "UPDATE record SET retired = 5 WHERE id = ?1",
+    "held": "UPDATE record SET hold = 1 WHERE id = ?1",
+    "type": "UPDATE record SET type = CASE type WHEN 'edge' THEN 'semantic' ELSE 'edge' END"
+    " WHERE id = ?1 OR type = 'edge'",
+}
+
+
+@pytest.mark.parametrize("large", [0, 1 << 20])
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_column_does_not_hide_a_nearest_memory(
+    tmp_path: Path, edit: str, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a large bank, whose rows are verified as they are read, and in a small one."""
+    monkeypatch.setattr(columns, "_LARGE", large)
+    path = tmp_path / "a.db"
+    bank = Remembering(SqliteStore(path))
+    wanted, desk, _ = bank.add(
+        Semantic(text="Ada likes sushi"),
+        Semantic(text="the desk is grey"),
+        Semantic(text="a report"),
+    )
+    bank.add(Edge(source=desk.id, target="grey", kind="is"))
+    fill(bank.store, bank.ledger, Topics())
+
+    def found() -> list[str | None]:
+        ledger = Ledger(SqliteStore(path), bank.ledger.bank)
+        with ledger.reading() as view:
+            asked = recall(view, Query(text="dinner"), now=lambda: NOW, embedders=topics)
+        return [hit.entry.text for hit in asked.hits]
+
+    assert found() == ["Ada likes sushi"]
+    connection = apsw.Connection(str(path))
+    connection.execute(EDITS[edit], (bytes.fromhex(wanted.id.removeprefix("blake3:")),))
+    assert connection.total_changes() > 0
+    connection.close()
+    with pytest.raises(VerificationError):
+        found()
+
+
+@pytest.mark.parametrize("large", [0, 1 << 20])
+def test_retired_memories_are_omitted_from_nearest_results(
+    tmp_path: Path, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log retired them, so nothing is refused."""
+    monkeypatch.setattr(columns, "_LARGE", large)
+    bank = Remembering(SqliteStore(tmp_path / "a.db"))
+    gone, kept = bank.add(Semantic(text="Ada likes sushi"), Semantic(text="Bela likes tea"))
+    fill(bank.store, bank.ledger, Topics())
+    bank.add(Status(target=gone.id, state="deleted"))
+    with bank.ledger.reading() as view:
+        asked = recall(view, Query(text="dinner"), now=lambda: NOW, embedders=topics)
+    assert [hit.logged.record.id for hit in asked.hits] == [kept.id]

@@ -1,13 +1,13 @@
 """Every store returns the same memories, in the same order, with the same scores."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ledger_kit import OWNER, WRITER
 from postgres_kit import in_schema
-from recall_kit import NOW
+from recall_kit import NOW, Remembering
 
 from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import Sealed, seal
@@ -163,3 +163,52 @@ def test_questions_in_other_languages_rank_their_entries_first(
 ) -> None:
     """Japanese, Chinese, Thai and German; the test above extends it to every store."""
     assert memory_answers[question][0][0][0] == wanted
+
+
+CONVERSATION_QUESTIONS = (
+    "noodles in Bergen",
+    "when did Ada sail",
+    "what does Bela cook",
+    "the boat last year",
+)
+
+
+@pytest.fixture
+def stores(tmp_path: Path, postgres: str) -> Iterator[dict[str, Store]]:
+    """Return an empty store of each kind."""
+    made = PostgresStore(postgres)
+    yield {
+        "memory": InMemoryStore(),
+        "sqlite": SqliteStore(tmp_path / "a.db"),
+        "ladybug": LadybugStore(tmp_path / "a.lbdb"),
+        "postgres": made,
+    }
+    made.close()
+
+
+def turns() -> Iterator[Episodic]:
+    """Yield short and long turns of three conversations."""
+    about = ("noodles", "a boat", "Bergen", "trains", "the weather", "sailing", "cooking")
+    for number in range(90):
+        first, second = about[number % 7], about[number * 3 % 5]
+        long = " and more of it" * (60 if number % 4 == 3 else 0)
+        yield Episodic(
+            text=f"{first} with {second}{long}{'?' if number % 5 == 0 else ''}",
+            actor="Ada" if number % 2 else "Bela",
+            occurred_at=f"202{number % 4}-05-1{number % 10}T00:00:00.000000Z",
+            scope=Scope(run=f"r{number // 30}"),
+        )
+
+
+def test_a_conversation_is_ranked_alike_on_every_store(stores: dict[str, Store]) -> None:
+    """The same memories in the same order, with the same scores."""
+    answers = {}
+    for name, store in stores.items():
+        bank = Remembering(store)
+        bank.add(*turns())
+        answers[name] = [
+            [(hit.logged.seq, hit.score) for hit in bank.ask(question).hits]
+            for question in CONVERSATION_QUESTIONS
+        ]
+    for name in stores:
+        assert answers[name] == answers["memory"], name
