@@ -1,4 +1,4 @@
-"""Whatever is said, forked and taken back, in whatever order: it reads like plain lists."""
+"""A state machine: sessions, forks and deletions read like plain lists."""
 
 import shutil
 import tempfile
@@ -36,8 +36,8 @@ MESSAGE = "message"
 
 
 @dataclass
-class Talk:
-    """One conversation, as the model has it: a plain list, copied at each fork."""
+class ModelSession:
+    """A session in the model: a plain list that each fork copies."""
 
     id: str
     elements: list[tuple[str, str]] = field(default_factory=list)
@@ -54,17 +54,17 @@ class Talk:
 
     @property
     def points(self) -> dict[str, int]:
-        """Its checkpoints, and those of what it was forked from up to there."""
+        """The checkpoints of the session, and those of its source up to the fork."""
         above = self.source.points if self.source is not None else {}
         inherited = {name: place for name, place in above.items() if place <= self.begins}
         return {**inherited, **self.own_points}
 
     def texts(self) -> list[str]:
-        """Return what its messages say."""
+        """Return the texts of its messages."""
         return [text for what, text in self.elements if what == MESSAGE]
 
     def last(self, kind: str) -> str | None:
-        """Return what was last kept of a kind."""
+        """Return the last change of a kind."""
         return next((text for what, text in reversed(self.elements) if what == kind), None)
 
     def up_to(self, at: str | None) -> int:
@@ -77,38 +77,38 @@ class Talk:
         return places[int(at) - 1] if int(at) else 0
 
 
-class Conversations(RuleBasedStateMachine):
-    """Does the same to a bank and to the model."""
+class SessionMachine(RuleBasedStateMachine):
+    """Applies the same steps to a bank and to the model."""
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
-        self.store = self.made(self.folder)
+        self.store = self.make_store(self.folder)
         self.ledger: Ledger = created(self.store)
-        self.talks: list[Talk] = []
+        self.talks: list[ModelSession] = []
 
-    def made(self, folder: Path) -> Store:
+    def make_store(self, folder: Path) -> Store:
         """Return a new store."""
         del folder
         return InMemoryStore()
 
     def teardown(self) -> None:
-        """Give everything back."""
+        """Close the store and remove its folder."""
         self.store.close()
         shutil.rmtree(self.folder)
 
     @rule(batched=st.booleans(), texts=st.lists(_TEXTS, max_size=4))
     def begin(self, *, batched: bool, texts: list[str]) -> None:
-        """A session begins, also with an import."""
+        """Start a session, possibly in an import."""
         start = new_session()
         recorder = Recorder(Tip(start.id, start.id))
         said = [recorder.message(Message(role="user", content=one)) for one in texts]
         self._append([start, *said], batched=batched)
-        self.talks.append(Talk(start.id, [(MESSAGE, one) for one in texts]))
+        self.talks.append(ModelSession(start.id, [(MESSAGE, one) for one in texts]))
 
     @rule(data=st.data(), texts=st.lists(_TEXTS, min_size=1, max_size=3), batched=st.booleans())
     def say(self, data: st.DataObject, texts: list[str], *, batched: bool) -> None:
-        """Messages are added to the end, also by an import."""
+        """Append messages, possibly in an import."""
         talk = self._any(data)
         if talk is not None:
             recorder, given = self._recorder(talk)
@@ -118,7 +118,7 @@ class Conversations(RuleBasedStateMachine):
 
     @rule(data=st.data(), kind=_KINDS, text=_TEXTS)
     def change(self, data: st.DataObject, kind: str, text: str) -> None:
-        """What is kept beside the messages changes."""
+        """Change the state that is stored next to the messages."""
         talk = self._any(data)
         if talk is not None:
             recorder, given = self._recorder(talk)
@@ -128,7 +128,7 @@ class Conversations(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def checkpoint(self, data: st.DataObject) -> None:
-        """The end is kept to return to."""
+        """Create a checkpoint at the end."""
         talk = self._any(data)
         if talk is not None:
             with self.ledger.reading() as view:
@@ -139,7 +139,7 @@ class Conversations(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def fork(self, data: st.DataObject) -> None:
-        """A session goes on from any message or checkpoint of another, or from its end."""
+        """Fork a session at any message or checkpoint, or at its end."""
         talk = self._any(data)
         if talk is None:
             return
@@ -150,11 +150,11 @@ class Conversations(RuleBasedStateMachine):
             made = Recorder(point.tip).fork(_head(view), source=talk.id, as_of=point.log)
         self._append([made])
         count = talk.up_to(at)
-        self.talks.append(Talk(made.id, talk.elements[:count], talk, count))
+        self.talks.append(ModelSession(made.id, talk.elements[:count], talk, count))
 
     @rule(data=st.data())
     def delete_and_restore(self, data: st.DataObject) -> None:
-        """A message is deleted, read around, and brought back."""
+        """Delete a message, read the others, and restore it."""
         talk = self._any(data)
         if talk is None or not talk.texts():
             return
@@ -170,8 +170,8 @@ class Conversations(RuleBasedStateMachine):
         self._append([seal(Status(target=target, state="restored"))])
 
     @invariant()
-    def all_is_as_in_the_model(self) -> None:
-        """Every session has its messages, its state and its checkpoints, whatever others did."""
+    def sessions_equal_the_model(self) -> None:
+        """Every session has the messages, state and checkpoints of the model."""
         with self.ledger.reading() as view:
             shown = {one.id: one for one in lookup.sessions(view)}
             assert shown.keys() == {talk.id for talk in self.talks}
@@ -187,12 +187,12 @@ class Conversations(RuleBasedStateMachine):
                 assert state.working_state == talk.last("working_state")
                 assert state.thread_summary == talk.last("thread_summary")
 
-    def _recorder(self, talk: Talk) -> tuple[Recorder, Precondition]:
+    def _recorder(self, talk: ModelSession) -> tuple[Recorder, Precondition]:
         with self.ledger.reading() as view:
             tip = tip_of(view, lookup.find(view, talk.id))
             return Recorder(tip), Precondition(view.head.size, [], (tip.session,))
 
-    def _any(self, data: st.DataObject) -> Talk | None:
+    def _any(self, data: st.DataObject) -> ModelSession | None:
         return data.draw(st.sampled_from(self.talks)) if self.talks else None
 
     def _append(
@@ -216,18 +216,18 @@ def _head(view: View) -> LogHead:
     return LogHead(size=view.head.size, root=view.head.root)
 
 
-class OnSqlite(Conversations):
-    """On the store that is the default."""
+class SqliteSessionMachine(SessionMachine):
+    """The same on SQLite."""
 
-    def made(self, folder: Path) -> Store:
+    def make_store(self, folder: Path) -> Store:
         """Return a new store."""
         return SqliteStore(folder / "a.db")
 
 
-class OnLadybug(Conversations):
-    """On the graph store."""
+class LadybugSessionMachine(SessionMachine):
+    """The same on LadybugDB."""
 
-    def made(self, folder: Path) -> Store:
+    def make_store(self, folder: Path) -> Store:
         """Return a new store."""
         return LadybugStore(folder / "graph")
 
@@ -235,16 +235,16 @@ class OnLadybug(Conversations):
 @pytest.mark.parametrize(
     ("machine", "examples"),
     [
-        (Conversations, 6),
-        (OnSqlite, 2),
-        pytest.param(Conversations, 100, marks=pytest.mark.prove),
-        pytest.param(OnSqlite, 20, marks=pytest.mark.prove),
-        pytest.param(OnLadybug, 5, marks=pytest.mark.prove),
+        (SessionMachine, 6),
+        (SqliteSessionMachine, 2),
+        pytest.param(SessionMachine, 100, marks=pytest.mark.prove),
+        pytest.param(SqliteSessionMachine, 20, marks=pytest.mark.prove),
+        pytest.param(LadybugSessionMachine, 5, marks=pytest.mark.prove),
     ],
     ids=["memory", "sqlite", "memory-long", "sqlite-long", "ladybug"],
 )
-def test_conversations_read_like_plain_lists(machine: type[Conversations], examples: int) -> None:
-    """Forks copy lists in the model and nothing in the bank; both say the same."""
+def test_sessions_read_like_plain_lists(machine: type[SessionMachine], examples: int) -> None:
+    """Forks copy lists in the model and nothing in the bank; both return the same."""
     run_state_machine_as_test(
         machine,
         settings=settings(

@@ -1,4 +1,4 @@
-"""Conversations travel: in files, to copies of a bank and back, into another bank."""
+"""Sessions in transfer: in files, in copies of a bank and back, and in merges."""
 
 import shutil
 import uuid
@@ -27,7 +27,7 @@ from satchel.transfer.imports import import_file
 Shown = dict[str, Any]
 
 
-def stocked(bank: OpenBank) -> str:
+def fill(bank: OpenBank) -> str:
     """Make a session with distillations, a named checkpoint, forks of forks and states."""
     session = begun(bank, 3).session
     change(bank, session, working_state={"task": 1}, note="n")
@@ -43,7 +43,7 @@ def stocked(bank: OpenBank) -> str:
 
 
 def everything(bank: OpenBank) -> list[Shown]:
-    """Return all that can be seen of the conversations, without what arrivals change."""
+    """Return all that can be read of the sessions, except what imports change."""
     found = []
     for one in list_sessions(bank, include_archived=True):
         shown = show_session(bank, one.id, last=10_000)
@@ -86,21 +86,21 @@ def store(
     run_sql(server, f"DROP SCHEMA IF EXISTS {schema} CASCADE")
 
 
-def opened(name: str, settings: Settings | None = None) -> Any:
-    """Open a bank to look at it, or to add to it."""
+def open_for_writing(name: str, settings: Settings | None = None) -> Any:
+    """Open a bank for writing."""
     return open_bank(settings or load_settings(), name, writes=True)
 
 
 @pytest.mark.parametrize("name", ["a.pam", "a.pam.jsonl", "a.pam.cbor"])
 def test_a_file_carries_sessions_checkpoints_and_forks(tmp_path: Path, name: str) -> None:
-    """All of them, with their ids: whoever reads it goes on where the other one was."""
+    """All with their IDs: the importing bank continues where the other one was."""
     path = tmp_path / name
     with filled("first") as bank:
-        session = stocked(bank)
+        session = fill(bank)
         before = everything(bank)
         export(bank, path, ExportOptions(key=owner()))
     assert import_file(load_settings(), path, "second", owner).banks[0].done.read > 0
-    with opened("second") as bank:
+    with open_for_writing("second") as bank:
         assert everything(bank) == before
         say(bank, session, "on")
         say(bank, "two", "on as well")
@@ -109,35 +109,35 @@ def test_a_file_carries_sessions_checkpoints_and_forks(tmp_path: Path, name: str
         back = fork(bank, session, at="distillation:1").id
         assert texts_of(bank, back)[-1] == "We decided to walk."
     import_file(load_settings(), path, "second", owner)
-    with opened("second") as bank:
+    with open_for_writing("second") as bank:
         assert len(list_sessions(bank, include_archived=True)) == len(before) + 1
         assert texts_of(bank, session)[-1] == "on"
 
 
 @pytest.mark.usefixtures("store")
-def test_conversations_are_the_same_on_every_store_and_carried_from_bank_to_bank() -> None:
-    """Copied, then merged into a bank that has others; each goes on by itself."""
+def test_sessions_are_the_same_on_every_store_and_after_a_merge() -> None:
+    """Copied, then merged into a bank that has others; both continue on their own."""
     with filled("first") as bank:
-        session = stocked(bank)
+        session = fill(bank)
         before = everything(bank)
     copy_bank(load_settings(), "first", "second", owner())
-    with opened("second") as bank:
+    with open_for_writing("second") as bank:
         assert everything(bank) == before
         say(bank, session, "in the second")
-    with opened("first") as bank:
+    with open_for_writing("first") as bank:
         assert everything(bank) == before
         assert texts_of(bank, session)[-1] == "more"
     create_bank(load_settings(), "third", owner())
-    with opened("third") as bank:
+    with open_for_writing("third") as bank:
         begun(bank, 2, "own")
     merge_banks(load_settings(), "first", "third")
-    with opened("third") as bank:
+    with open_for_writing("third") as bank:
         assert [one for one in everything(bank) if one["session"][1] != "own"] == before
         assert texts_of(bank, "own") == ["turn 1", "turn 2"]
 
 
-def test_two_machines_exchange_conversations_and_no_end_is_moved(tmp_path: Path) -> None:
-    """Pulled and pushed; what both said to one session stays a branch beside the own one."""
+def test_two_machines_exchange_sessions_without_moving_an_end(tmp_path: Path) -> None:
+    """Pulled and pushed; messages of both to one session become a branch."""
     one, two = (
         load_settings(
             home=tmp_path / name, environment={"SATCHEL_WITNESS": str(tmp_path / f"{name}-saw")}
@@ -148,21 +148,21 @@ def test_two_machines_exchange_conversations_and_no_end_is_moved(tmp_path: Path)
     shutil.copytree(one.home, two.home)
     bank_id = create_bank(one, "assistant", key).id
     admit_writer(one, bank_id, (key,), writer_key(two).did)
-    with opened(bank_id, one) as bank:
-        session = stocked(bank)
+    with open_for_writing(bank_id, one) as bank:
+        session = fill(bank)
         before = everything(bank)
     pull(two, one.store, ExchangeOptions())
-    with opened(bank_id, two) as bank:
+    with open_for_writing(bank_id, two) as bank:
         assert everything(bank) == before
         say(bank, session, "from two")
     push(two, one.store, ExchangeOptions())
-    with opened(bank_id, one) as bank:
+    with open_for_writing(bank_id, one) as bank:
         assert texts_of(bank, session)[-1] == "from two"
         say(bank, session, "one goes on")
-    with opened(bank_id, two) as bank:
+    with open_for_writing(bank_id, two) as bank:
         other = say(bank, session, "two goes on").element
     pull(one, two.store, ExchangeOptions(merge=True))
-    with opened(bank_id, one) as bank:
+    with open_for_writing(bank_id, one) as bank:
         assert texts_of(bank, session)[-2:] == ["from two", "one goes on"]
         branch = fork(bank, session, at=other).id
         assert texts_of(bank, branch)[-2:] == ["from two", "two goes on"]
