@@ -43,7 +43,7 @@ class ModelSession:
     elements: list[tuple[str, str]] = field(default_factory=list)
     """What each is, and what it says."""
 
-    source: "Talk | None" = None
+    source: "ModelSession | None" = None
     """What it was forked from."""
 
     begins: int = 0
