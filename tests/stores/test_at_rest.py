@@ -1,4 +1,4 @@
-"""A store that is encrypted at rest: nothing of it in plain, and all else as it was."""
+"""A store encrypted at rest: nothing is written in plain, and everything else works as before."""
 
 import itertools
 import os
@@ -43,8 +43,8 @@ _KINDS = apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_TEMP
 _numbers = itertools.count()
 
 
-class Traced(apsw.VFS):
-    """A file system that notes what is written in plain, wherever: files without a name, too."""
+class TracedDisk(apsw.VFS):
+    """A file system that records what is written in plain, unnamed files included."""
 
     def __init__(self) -> None:
         self.name = f"traced-{next(_numbers)}"
@@ -55,11 +55,11 @@ class Traced(apsw.VFS):
 
     def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's name
         """Open a file."""
-        return _Traced(self, name, flags)
+        return _TracedFile(self, name, flags)
 
 
-class _Traced(apsw.VFSFile):
-    def __init__(self, disk: Traced, name: Any, flags: list[int]) -> None:
+class _TracedFile(apsw.VFSFile):
+    def __init__(self, disk: TracedDisk, name: Any, flags: list[int]) -> None:
         self._disk, self._kind = disk, flags[0]
         super().__init__("", name, flags)
 
@@ -71,22 +71,22 @@ class _Traced(apsw.VFSFile):
 
 
 @pytest.fixture
-def traced() -> Iterator[Traced]:
-    """A file system that notes what is written in plain."""
-    disk = Traced()
+def traced_disk() -> Iterator[TracedDisk]:
+    """A file system that records what is written in plain."""
+    disk = TracedDisk()
     yield disk
     disk.unregister()
 
 
 def filled(store: SqliteStore, count: int = 400) -> Ledger:
-    """Make a bank of memories with a word in each."""
+    """Make a bank of memories that contain a word."""
     ledger = created(store)
     texts = (f"{WORD.decode()} grows by the river, {number} of it" for number in range(count))
     ledger.append([seal(Semantic(text=text)) for text in texts])
     return ledger
 
 
-def on_the_disk(folder: Path) -> dict[str, bytes]:
+def files_in(folder: Path) -> dict[str, bytes]:
     """Return the bytes of every file in a folder."""
     return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
 
@@ -95,11 +95,11 @@ def on_the_disk(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
-def test_no_word_is_written_in_plain_not_even_to_what_is_temporary(
-    tmp_path: Path, traced: Traced, key: StoreKey | None
+def test_no_word_is_written_in_plain_not_even_to_temporary_files(
+    tmp_path: Path, traced_disk: TracedDisk, key: StoreKey | None
 ) -> None:
-    """File, log, journal, index of words, sorting, writing anew: beside a store that hides none."""
-    store = SqliteStore(tmp_path / "a.db", vfs=traced.name, key=key)
+    """File, log, journal, full-text index, sorting, vacuum: compared with a store in plain."""
+    store = SqliteStore(tmp_path / "a.db", vfs=traced_disk.name, key=key)
     with closing(store):
         filled(store)
         connection = store._connection()
@@ -108,27 +108,27 @@ def test_no_word_is_written_in_plain_not_even_to_what_is_temporary(
         sort = "SELECT body FROM record, (SELECT 1 UNION SELECT 2) ORDER BY body LIMIT 700"
         assert len(connection.execute(sort).fetchall()) == 700
         filled(store, 50)
-        seen = on_the_disk(tmp_path)
+        seen = files_in(tmp_path)
     if key is None:
-        assert {kind & _KINDS for kind in traced.plain} >= {
+        assert {kind & _KINDS for kind in traced_disk.plain} >= {
             apsw.SQLITE_OPEN_MAIN_DB,
             apsw.SQLITE_OPEN_WAL,
             apsw.SQLITE_OPEN_TEMP_DB,
         }
         assert any(WORD in data for data in seen.values())
     else:
-        assert not traced.plain
+        assert not traced_disk.plain
         assert {"a.db", "a.db-wal"} <= set(seen)
         assert all(WORD not in data and b"SQLite format" not in data for data in seen.values())
 
 
-def test_copies_have_the_same_key_and_it_is_put_beside_them(tmp_path: Path) -> None:
-    """A copy opens with what is beside it; one that fails leaves no key behind."""
+def test_copies_have_the_same_key_stored_with_them(tmp_path: Path) -> None:
+    """A copy opens with the key next to it; a failed one leaves no key."""
     with closing(SqliteStore(tmp_path / "a.db", key=KEY)) as store:
         ledger = filled(store)
         store.copy_to(tmp_path / "b.db")
         assert key_file(tmp_path / "b.db").read_bytes() == KEY.held
-        before = set(on_the_disk(tmp_path))
+        before = set(files_in(tmp_path))
         with pytest.raises(TargetError):
             store.copy_to(tmp_path / "missing" / "c.db")
         (tmp_path / "d.db").write_bytes(b"somebody's")
@@ -136,7 +136,7 @@ def test_copies_have_the_same_key_and_it_is_put_beside_them(tmp_path: Path) -> N
             store.copy_to(tmp_path / "d.db")
         with pytest.raises(TargetExistsError):
             store.copy_to(tmp_path / "b.db")
-        assert set(on_the_disk(tmp_path)) == {*before, "d.db"}
+        assert set(files_in(tmp_path)) == {*before, "d.db"}
         there = listed(ledger)
     assert WORD not in (tmp_path / "b.db").read_bytes()
     with closing(SqliteStore(tmp_path / "b.db", key=KEY)) as copy:
@@ -144,8 +144,10 @@ def test_copies_have_the_same_key_and_it_is_put_beside_them(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("left", [(), ("-wal",), ("-wal", "-shm")], ids=["", "log", "index"])
-def test_what_a_writer_left_is_read_without_a_trace(tmp_path: Path, left: tuple[str, ...]) -> None:
-    """Nobody has it open, somebody was killed: no lock is taken, no file is made."""
+def test_the_files_of_a_killed_writer_are_read_without_a_trace(
+    tmp_path: Path, left: tuple[str, ...]
+) -> None:
+    """Nobody has the store open: no lock is taken and no file is made."""
     origin, path = tmp_path / "a.db", tmp_path / "only-read" / "a.db"
     path.parent.mkdir()
     with closing(SqliteStore(origin, key=KEY)) as store:
@@ -155,18 +157,18 @@ def test_what_a_writer_left_is_read_without_a_trace(tmp_path: Path, left: tuple[
         for ending in ("", *left):
             shutil.copy(f"{origin}{ending}", f"{path}{ending}")
         there = listed(ledger)
-    before = on_the_disk(path.parent)
+    before = files_in(path.parent)
     with closing(SqliteStore(path, read_only=True, key=KEY)) as copy:
         assert listed(opened(copy, ledger.bank, None)) == there
         if not left:
-            assert set(on_the_disk(path.parent)) == set(before)
-    assert {
-        name: data for name, data in on_the_disk(path.parent).items() if name[-3:] != "shm"
-    } == {name: data for name, data in before.items() if name[-3:] != "shm"}
+            assert set(files_in(path.parent)) == set(before)
+    assert {name: data for name, data in files_in(path.parent).items() if name[-3:] != "shm"} == {
+        name: data for name, data in before.items() if name[-3:] != "shm"
+    }
 
 
 def test_the_search_covers_decrypted_free_pages_and_the_log(tmp_path: Path) -> None:
-    """Erasing looks for what is gone: encrypted bytes would never have it."""
+    """Erasure searches for leftovers; the encrypted bytes would never contain them."""
     with closing(SqliteStore(tmp_path / "a.db", key=KEY)) as store:
         filled(store)
         store.copy_to(tmp_path / "a.db.v0.now.bak")
@@ -193,8 +195,8 @@ def test_the_search_covers_decrypted_free_pages_and_the_log(tmp_path: Path) -> N
 # -- altered, mistaken, missing -------------------------------------------------------------------
 
 
-def _everything(path: Path) -> list[Any]:
-    """Read all that a store has, past its cache."""
+def _read_tables(path: Path) -> list[Any]:
+    """Read all tables of a store, bypassing its cache."""
     with closing(SqliteStore(path, read_only=True, key=KEY)) as store:
         assert store.check() == []
         connection = store._connection()
@@ -209,13 +211,13 @@ def _pages(path: Path) -> Callable[[int], slice]:
     return lambda number: slice(number * 4096, (number + 1) * 4096)
 
 
-def test_each_changed_byte_cut_and_exchanged_page_is_noticed(tmp_path: Path) -> None:
-    """Attack: whoever can write the file cannot change a page, or put one in another's place."""
+def test_attack_each_changed_truncated_or_exchanged_page_is_detected(tmp_path: Path) -> None:
+    """Attack: a page is changed in the file, or replaced by another one."""
     path, altered = tmp_path / "a.db", tmp_path / "altered.db"
     with closing(SqliteStore(path, key=KEY)) as store:
         filled(store, 30)
     whole, page = path.read_bytes(), _pages(path)
-    there = _everything(path)
+    there = _read_tables(path)
     count = len(whole) // 4096
     changed = [bytearray(whole) for _ in range(0, len(whole), 1021)]
     for number, data in enumerate(changed):
@@ -230,7 +232,7 @@ def test_each_changed_byte_cut_and_exchanged_page_is_noticed(tmp_path: Path) -> 
     for data in [*changed, *cut, *exchanged]:
         altered.write_bytes(data)
         try:
-            assert _everything(altered) == there
+            assert _read_tables(altered) == there
         except (SatchelError, AssertionError):
             noticed += 1
     # Byte 16 to 23 of the first page are SQLite's own constants, which are compared as they are.
@@ -238,7 +240,7 @@ def test_each_changed_byte_cut_and_exchanged_page_is_noticed(tmp_path: Path) -> 
 
 
 def test_a_wrong_or_missing_key_is_distinguished_from_damage(tmp_path: Path) -> None:
-    """Each says what to do; nothing of the file is changed."""
+    """Each error says what to do; the file is not changed."""
     path = tmp_path / "a.db"
     SqliteStore(path, key=KEY).close()
     before = path.read_bytes()
@@ -258,8 +260,8 @@ def test_a_wrong_or_missing_key_is_distinguished_from_damage(tmp_path: Path) -> 
         SqliteStore(tmp_path / "plain.db", key=KEY)
 
 
-def test_a_store_in_plain_in_the_place_of_an_encrypted_one_is_refused(tmp_path: Path) -> None:
-    """Attack: what is remembered from now on would be written in plain."""
+def test_attack_a_plain_store_in_place_of_an_encrypted_one_is_refused(tmp_path: Path) -> None:
+    """Attack: from now on, memories would be written in plain."""
     path = tmp_path / "a.db"
     SqliteStore(path).close()
     put_key(path, KEY)
@@ -267,10 +269,10 @@ def test_a_store_in_plain_in_the_place_of_an_encrypted_one_is_refused(tmp_path: 
         key_for(path)
 
 
-def test_without_what_encrypts_a_plain_store_opens_and_an_encrypted_one_says_why(
+def test_without_the_encrypting_driver_only_plain_stores_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The package `apsw` may have taken the place of the one that encrypts."""
+    """The package `apsw` may have replaced the one that encrypts; the error names it."""
     SqliteStore(tmp_path / "a.db", key=KEY).close()
     monkeypatch.delattr(apsw, "mc_version")
     SqliteStore(tmp_path / "plain.db").close()
@@ -289,10 +291,10 @@ def test_without_what_encrypts_a_plain_store_opens_and_an_encrypted_one_says_why
     ],
     ids=["empty", "other", "large", "cut"],
 )
-def test_a_hostile_key_file_is_a_typed_error_that_names_it(
+def test_attack_a_hostile_key_file_is_a_typed_error_that_names_it(
     tmp_path: Path, held: bytes, error: type[SatchelError]
 ) -> None:
-    """Whatever is in it, little of it is read."""
+    """Whatever it contains, little of it is read."""
     path = tmp_path / "a.db"
     key_file(path).write_bytes(held)
     with pytest.raises(error) as refused:
@@ -301,7 +303,7 @@ def test_a_hostile_key_file_is_a_typed_error_that_names_it(
 
 
 def test_a_key_file_holds_no_plain_key_and_opens_for_its_recipients(tmp_path: Path) -> None:
-    """Neither what is shown of it nor its file says it; another identity does not open it."""
+    """Neither its display nor its file reveals the key; another identity does not open it."""
     (identity, recipient), (outsider, _) = new_identity(), new_identity()
     key = new_store_key(Lock(recipients=(recipient,)))
     assert key.secret not in key.held
@@ -323,8 +325,8 @@ def test_a_key_file_holds_no_plain_key_and_opens_for_its_recipients(tmp_path: Pa
 # -- changing the key -----------------------------------------------------------------------------
 
 
-def put_under(path: Path, old: StoreKey | None, new: StoreKey | None) -> None:
-    """Put a store under another key as the action does."""
+def change_key(path: Path, old: StoreKey | None, new: StoreKey | None) -> None:
+    """Change the key of a store as the operation does."""
 
     def first() -> None:
         encryption.put_next(path, old, new)
@@ -339,7 +341,7 @@ WAYS = [(None, KEY), (KEY, OTHER), (KEY, None)]
 WAY_NAMES = ["encrypting", "another key", "decrypting"]
 
 
-def _begun(path: Path, key: StoreKey | None) -> tuple[str, list[str]]:
+def _fill(path: Path, key: StoreKey | None) -> tuple[str, list[str]]:
     with closing(SqliteStore(path, key=key)) as store:
         ledger = filled(store, 60)
         if key is not None:
@@ -347,21 +349,21 @@ def _begun(path: Path, key: StoreKey | None) -> tuple[str, list[str]]:
         return ledger.bank, listed(ledger)
 
 
-def _known(key: StoreKey | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the files of the keys open without an identity."""
+def _open_known_keys(key: StoreKey | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let key files open without an identity."""
     known = {one.held: one for one in (KEY, OTHER)}
     monkeypatch.setattr(encryption, "open_store_key", lambda held, _: known[held])
     assert key is None or key.held in known
 
 
 @pytest.mark.parametrize(("old", "new"), WAYS, ids=WAY_NAMES)
-def test_a_store_is_put_under_another_key_whole(
+def test_changing_the_key_keeps_the_whole_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: StoreKey | None, new: StoreKey | None
 ) -> None:
-    """The same records, the same log, no other file beside it; what waited is told in bytes."""
-    _known(old, monkeypatch)
+    """The same records, the same log, no other file next to it; progress is reported in bytes."""
+    _open_known_keys(old, monkeypatch)
     path, told = tmp_path / "a.db", list[tuple[int, int]]()
-    bank, there = _begun(path, old)
+    bank, there = _fill(path, old)
 
     def tell(done: int, whole: int) -> None:
         told.append((done, whole))
@@ -379,7 +381,7 @@ def test_a_store_is_put_under_another_key_whole(
     assert is_plain(path) == (new is None)
     assert (WORD in path.read_bytes()) == (new is None)
     assert path.stat().st_mode & 0o077 == 0
-    assert set(on_the_disk(tmp_path)) == {"a.db", *(["a.db.key"] if new else [])}
+    assert set(files_in(tmp_path)) == {"a.db", *(["a.db.key"] if new else [])}
     with closing(SqliteStore(path, key=new)) as store:
         ledger = opened(store, bank, None)
         assert listed(ledger) == there
@@ -387,38 +389,38 @@ def test_a_store_is_put_under_another_key_whole(
         assert store.check() == []
 
 
-class CutError(Exception):
-    """Where a program was killed."""
+class KillError(Exception):
+    """Raised where a program is killed."""
 
 
 @pytest.mark.parametrize(("old", "new"), WAYS, ids=WAY_NAMES)
 @pytest.mark.parametrize("at", ["before", "first", "rename", "last"])
-def test_interrupted_at_any_step_it_opens_and_can_be_resumed(
+def test_a_key_change_interrupted_at_any_step_can_be_resumed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     old: StoreKey | None,
     new: StoreKey | None,
     at: str,
 ) -> None:
-    """Killed before or after each thing that is on the disk: the store opens, whole."""
-    _known(old, monkeypatch)
+    """Killed before or after each change on disk: the store opens, complete."""
+    _open_known_keys(old, monkeypatch)
     path = tmp_path / "a.db"
-    bank, there = _begun(path, old)
+    bank, there = _fill(path, old)
 
     def first() -> None:
         if at == "before":
-            raise CutError
+            raise KillError
         encryption.put_next(path, old, new)
         if at == "first":
-            raise CutError
+            raise KillError
 
     def last() -> None:
         if at == "rename":
-            raise CutError
+            raise KillError
         encryption.settle(path, encrypted=new is not None)
-        raise CutError
+        raise KillError
 
-    with pytest.raises(CutError):
+    with pytest.raises(KillError):
         encryption.rewrite_with_key(path, old, new, first=first, last=last)
     done = at in {"rename", "last"}
     if new is None and at == "rename":
@@ -429,36 +431,36 @@ def test_interrupted_at_any_step_it_opens_and_can_be_resumed(
     with closing(SqliteStore(path, key=key_for(path))) as store:
         assert listed(opened(store, bank, None)) == there
     # Done again, whatever was left is no obstacle; then again, to a key that neither was.
-    put_under(path, key_for(path), new)
-    put_under(path, key_for(path), OTHER if new != OTHER else KEY)
+    change_key(path, key_for(path), new)
+    change_key(path, key_for(path), OTHER if new != OTHER else KEY)
     assert not next_file(path).exists()
     with closing(SqliteStore(path, key=key_for(path))) as store:
         assert listed(opened(store, bank, None)) == there
 
 
-def test_an_earlier_change_that_was_cut_short_is_not_lost_by_the_next(
+def test_a_second_interrupted_key_change_does_not_lose_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its key is only in the file of the next one; a second cut in the worst place keeps it."""
-    _known(KEY, monkeypatch)
+    """Its key is only in the file of the next one; a second kill at the worst step keeps it."""
+    _open_known_keys(KEY, monkeypatch)
     path = tmp_path / "a.db"
-    bank, there = _begun(path, KEY)
+    bank, there = _fill(path, KEY)
 
     def cut() -> None:
-        raise CutError
+        raise KillError
 
     def under_other() -> None:
         encryption.put_next(path, KEY, OTHER)
 
-    with pytest.raises(CutError):
+    with pytest.raises(KillError):
         encryption.rewrite_with_key(path, KEY, OTHER, first=under_other, last=cut)
     assert key_for(path) == OTHER
 
     def and_no_further() -> None:
         encryption.put_next(path, OTHER, KEY)
-        raise CutError
+        raise KillError
 
-    with pytest.raises(CutError):
+    with pytest.raises(KillError):
         encryption.rewrite_with_key(path, OTHER, KEY, first=and_no_further, last=cut)
     assert key_for(path) == OTHER
     with closing(SqliteStore(path, key=key_for(path))) as store:
@@ -466,10 +468,10 @@ def test_an_earlier_change_that_was_cut_short_is_not_lost_by_the_next(
 
 
 @pytest.mark.parametrize("busy", ["idle", "reading", "writing"])
-def test_while_another_process_has_it_open_nothing_is_changed(
+def test_the_key_is_not_changed_while_another_process_has_the_store_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: str
 ) -> None:
-    """What they write afterwards would go to a file that has no name any more."""
+    """Its later writes would go to a file without a name."""
     monkeypatch.setattr(encryption, "_BUSY_MS", 50)
     path = tmp_path / "a.db"
     with closing(SqliteStore(path)) as store:
@@ -478,22 +480,22 @@ def test_while_another_process_has_it_open_nothing_is_changed(
         with {"idle": store.reading, "reading": store.reading, "writing": store.writing}[busy]():
             if busy != "idle":
                 with pytest.raises(StoreBusyError, match="has the store open"):
-                    put_under(path, None, KEY)
+                    change_key(path, None, KEY)
         if busy == "idle":
             with pytest.raises(StoreBusyError, match="has the store open"):
-                put_under(path, None, KEY)
+                change_key(path, None, KEY)
         ledger.append(memories(1))
         assert len(listed(ledger)) == 8
     assert is_plain(path)
-    assert set(on_the_disk(tmp_path)) == {"a.db"}
+    assert set(files_in(tmp_path)) == {"a.db"}
 
 
-def test_a_waiter_for_the_old_file_cannot_write_to_it(tmp_path: Path) -> None:
-    """Race: opened before, first used after: an acknowledged write would be gone with the file."""
+def test_a_connection_to_the_old_file_cannot_write_to_it(tmp_path: Path) -> None:
+    """Race: opened before, first used after: an acknowledged write would be lost with the file."""
     path = tmp_path / "a.db"
     SqliteStore(path).close()
     late = apsw.Connection(str(path))
-    put_under(path, None, KEY)
+    change_key(path, None, KEY)
     with pytest.raises(apsw.ReadOnlyError):
         late.execute("BEGIN IMMEDIATE; DELETE FROM side; PRAGMA user_version = 7; COMMIT")
     late.close()
@@ -504,7 +506,7 @@ def test_a_waiter_for_the_old_file_cannot_write_to_it(tmp_path: Path) -> None:
 def test_concurrent_key_changes_run_one_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Race: the second has the old file open, and the first has put another in its place."""
+    """Race: the second has the old file open while the first replaces it."""
     monkeypatch.setattr(encryption, "_BUSY_MS", 50)
     path = tmp_path / "a.db"
     SqliteStore(path).close()
@@ -513,22 +515,22 @@ def test_concurrent_key_changes_run_one_after_the_other(
     def late(path: Path, **_: Any) -> apsw.Connection:
         found = apsw.Connection(str(path))  # which has not read anything yet
         monkeypatch.setattr(encryption, "open_for_writing", real)
-        put_under(path, None, KEY)
+        change_key(path, None, KEY)
         return found
 
     monkeypatch.setattr(encryption, "open_for_writing", late)
     with pytest.raises(StoreBusyError):
-        put_under(path, None, OTHER)
-    _known(KEY, monkeypatch)
+        change_key(path, None, OTHER)
+    _open_known_keys(KEY, monkeypatch)
     assert key_for(path) == KEY
     with closing(SqliteStore(path, key=KEY)) as store:
         assert store.check() == []
 
 
-def test_without_room_the_store_is_as_it_was(
+def test_a_full_disk_leaves_the_store_under_its_old_key(
     mount_small: Callable[[str], Path],
 ) -> None:
-    """Fault: a full disk in the middle of writing it anew."""
+    """Fault: the disk is full in the middle of the rewrite."""
     folder = mount_small("2m")
     path = folder / "a.db"
     with closing(SqliteStore(path)) as store:
@@ -538,8 +540,8 @@ def test_without_room_the_store_is_as_it_was(
     (folder / "else").write_bytes(bytes(free - 100_000))
     before = path.read_bytes()
     with pytest.raises(StoreFullError):
-        put_under(path, None, KEY)
+        change_key(path, None, KEY)
     assert path.read_bytes()[100:] == before[100:]  # but for the mode of its journal
-    assert set(on_the_disk(folder)) == {"a.db", "else"}
+    assert set(files_in(folder)) == {"a.db", "else"}
     with closing(SqliteStore(path)) as store:
         assert listed(opened(store, ledger.bank, None)) == there

@@ -1,4 +1,4 @@
-"""Vectors and blobs that were changed behind the store's back, and blobs larger than memory."""
+"""Vectors and blobs that were changed behind the store's back."""
 
 import random
 import shutil
@@ -21,8 +21,8 @@ GENERATION = Generation("model", 3)
 PAGE = 4096
 
 
-class Whole(NamedTuple):
-    """A store that nobody has open, with three vectors and a blob of four pieces."""
+class StoreSample(NamedTuple):
+    """A closed store with three vectors and a blob of four pieces."""
 
     database: Path
     bank: str
@@ -36,8 +36,8 @@ def pieces() -> list[bytes]:
 
 
 @pytest.fixture
-def whole(tmp_path: Path) -> Whole:
-    """Make it."""
+def sample(tmp_path: Path) -> StoreSample:
+    """A store with three vectors and a blob."""
     database = tmp_path / "whole.db"
     store = SqliteStore(database)
     ledger, records = created(store), memories(3)
@@ -48,12 +48,12 @@ def whole(tmp_path: Path) -> Whole:
         writing.vectors.put(ledger.bank, GENERATION, {**dict(zip(ids, vectors, strict=True))})
         digest = writing.blobs.put(ledger.bank, pieces())
     store.close()
-    return Whole(database, ledger.bank, ids, digest)
+    return StoreSample(database, ledger.bank, ids, digest)
 
 
-def change(whole: Whole, sql: str, *values: object) -> int:
-    """Change it with SQLite alone, and return how many pieces there are."""
-    connection = apsw.Connection(str(whole.database))
+def change(sample: StoreSample, sql: str, *values: object) -> int:
+    """Edit the database with SQLite alone, and return the number of pieces."""
+    connection = apsw.Connection(str(sample.database))
     connection.execute(sql, values)
     assert connection.changes()
     count = connection.execute("SELECT count(*) FROM piece").get
@@ -78,17 +78,17 @@ def change(whole: Whole, sql: str, *values: object) -> int:
     ],
 )
 @pytest.mark.parametrize("place", [0, 2])
-def test_a_damaged_vector_is_reported(whole: Whole, edit: str, place: int) -> None:
-    """Fault: another length, another width, no number; nothing is loaded that cannot be one."""
-    change(whole, f"UPDATE vector SET {edit} WHERE place & 1023 = ?", place + 2)  # noqa: S608 - our own
-    store = SqliteStore(whole.database)
+def test_a_damaged_vector_is_reported(sample: StoreSample, edit: str, place: int) -> None:
+    """Fault: another length, another width, not a number; nothing invalid is loaded."""
+    change(sample, f"UPDATE vector SET {edit} WHERE place & 1023 = ?", place + 2)  # noqa: S608 - our own
+    store = SqliteStore(sample.database)
     tracemalloc.start()
     try:
         with store.reading() as reader:
             with pytest.raises(StoreDamagedError):
-                reader.vectors.get(whole.bank, GENERATION, whole.ids)
+                reader.vectors.get(sample.bank, GENERATION, sample.ids)
             with pytest.raises(StoreDamagedError):
-                reader.vectors.near(whole.bank, GENERATION, [1, 2, 3], limit=1)
+                reader.vectors.near(sample.bank, GENERATION, [1, 2, 3], limit=1)
         assert tracemalloc.get_traced_memory()[1] < 8 * MIB
     finally:
         tracemalloc.stop()
@@ -96,13 +96,13 @@ def test_a_damaged_vector_is_reported(whole: Whole, edit: str, place: int) -> No
 
 
 @pytest.mark.parametrize("number", [0, -1, 2**22, 2**63 - 1])
-def test_a_number_that_no_bank_has_is_reported(whole: Whole, number: int) -> None:
-    """Fault: places that begin with it would be beyond all keys, or another bank's."""
-    change(whole, "UPDATE bank SET number = ?", number)
-    store = SqliteStore(whole.database)
+def test_an_invalid_bank_number_is_reported(sample: StoreSample, number: int) -> None:
+    """Fault: positions derived from it would be out of range, or another bank's."""
+    change(sample, "UPDATE bank SET number = ?", number)
+    store = SqliteStore(sample.database)
     try:
         with store.reading() as reader, pytest.raises(StoreDamagedError):
-            reader.at(whole.bank, [0])
+            reader.at(sample.bank, [0])
     finally:
         store.close()
 
@@ -121,19 +121,19 @@ def test_a_number_that_no_bank_has_is_reported(whole: Whole, number: int) -> Non
         "number = 9223372036854775807",
     ],
 )
-def test_a_damaged_generation_is_reported(whole: Whole, edit: str) -> None:
-    """Fault: a name, length or number that no generation has."""
-    change(whole, f"UPDATE generation SET {edit}")  # noqa: S608 - our own
-    store = SqliteStore(whole.database)
+def test_a_damaged_generation_is_reported(sample: StoreSample, edit: str) -> None:
+    """Fault: an invalid name, length or number."""
+    change(sample, f"UPDATE generation SET {edit}")  # noqa: S608 - our own
+    store = SqliteStore(sample.database)
     try:
         with store.reading() as reader, pytest.raises(StoreDamagedError):
-            reader.vectors.generations(whole.bank)
+            reader.vectors.generations(sample.bank)
     finally:
         store.close()
 
 
 def _changed(data: str, index: int) -> str:
-    """Return what makes other bytes of a piece."""
+    """Return SQL that changes the bytes of a piece."""
     return f"UPDATE piece SET data = CAST({data} AS BLOB) WHERE place & 1023 = {index}"  # noqa: S608 - our own
 
 
@@ -157,17 +157,17 @@ def _changed(data: str, index: int) -> str:
         "UPDATE blob SET digest = zeroblob(32)",
     ],
 )
-def test_a_blob_that_was_changed_is_refused(whole: Whole, edit: str) -> None:
-    """Fault: a byte changed, a piece missing, cut, emptied, added, or all of them turned around.
+def test_a_changed_blob_is_refused(sample: StoreSample, edit: str) -> None:
+    """Fault: a byte changed, a piece missing, truncated, emptied or added, or the order reversed.
 
-    The last one that is there is never given.
+    The last piece is never returned.
     """
-    count = change(whole, edit)
-    digest = "blake3:" + "0" * 64 if "zeroblob(32)" in edit else whole.digest
-    store = SqliteStore(whole.database)
+    count = change(sample, edit)
+    digest = "blake3:" + "0" * 64 if "zeroblob(32)" in edit else sample.digest
+    store = SqliteStore(sample.database)
     got = list[bytes]()
     try:
-        with opened(store, whole.bank, None).reading() as view, pytest.raises(VerificationError):
+        with opened(store, sample.bank, None).reading() as view, pytest.raises(VerificationError):
             got.extend(view.blob(digest))
     finally:
         store.close()
@@ -182,51 +182,54 @@ def test_a_blob_that_was_changed_is_refused(whole: Whole, edit: str) -> None:
         "UPDATE blob SET number = 9223372036854775807",
     ],
 )
-def test_an_impossible_blob_is_reported(whole: Whole, edit: str) -> None:
-    """Fault: a piece larger than any, which is not loaded; a number that no blob has."""
-    change(whole, edit)
-    store = SqliteStore(whole.database)
+def test_an_oversized_piece_or_invalid_number_is_reported(sample: StoreSample, edit: str) -> None:
+    """Fault: a piece over the bound, which is not loaded, or a number that no blob has."""
+    change(sample, edit)
+    store = SqliteStore(sample.database)
     tracemalloc.start()
     try:
-        with opened(store, whole.bank, None).reading() as view, pytest.raises(StoreDamagedError):
-            list(view.blob(whole.digest))
+        with opened(store, sample.bank, None).reading() as view, pytest.raises(StoreDamagedError):
+            list(view.blob(sample.digest))
         assert tracemalloc.get_traced_memory()[1] < 8 * MIB
     finally:
         tracemalloc.stop()
         store.close()
 
 
-def outcome(whole: Whole, database: Path) -> str:
-    """Ask for all that is beside the log, and say what came of it."""
+def outcome(sample: StoreSample, database: Path) -> str:
+    """Read all vectors and blobs, and return the outcome."""
     try:
         store = SqliteStore(database)
     except SatchelError as error:
         return type(error).__name__
     try:
-        with opened(store, whole.bank, None).reading() as view:
-            return _asked(whole, view)
+        with opened(store, sample.bank, None).reading() as view:
+            return _read_outcome(sample, view)
     except SatchelError as error:
         return type(error).__name__
     finally:
         store.close()
 
 
-def _asked(whole: Whole, view: View) -> str:
+def _read_outcome(sample: StoreSample, view: View) -> str:
     near = [(each.record.id, score) for each, score in view.nearest(GENERATION, [1, 0, 0])]
-    assert {name for name, _ in near} <= set(whole.ids)
+    assert {name for name, _ in near} <= set(sample.ids)
     assert all(-1 <= score <= 1 for _, score in near)
-    assert list(view.blob(whole.digest)) == pieces()
-    return "the same" if [name for name, _ in near] == [*whole.ids[1:], whole.ids[0]] else "scores"
+    assert list(view.blob(sample.digest)) == pieces()
+    return (
+        "the same" if [name for name, _ in near] == [*sample.ids[1:], sample.ids[0]] else "scores"
+    )
 
 
-def test_a_flipped_byte_beside_the_log_crashes_nothing(whole: Whole, tmp_path: Path) -> None:
-    """Fault: a byte of each page with a header, and 100 anywhere but in the blob's pages.
+def test_a_flipped_byte_of_vectors_or_blobs_causes_no_crash(
+    sample: StoreSample, tmp_path: Path
+) -> None:
+    """Fault: a byte of each page with a header, and 100 random ones outside the blob's pages.
 
-    A blob is right or refused. A vector is nobody's word: a flipped digit moves its record in the
-    order, and makes no other one of it.
+    A blob is right or refused. Vectors are not signed: a flipped digit only changes the ranking.
     """
     chance = random.Random(7)  # noqa: S311 - the same bytes each time
-    before = whole.database.read_bytes()
+    before = sample.database.read_bytes()
     small = [at for at in range(0, len(before), PAGE) if len(set(before[at : at + PAGE])) > 4]
     places = [at + chance.randrange(12) for at in small]
     places += [chance.choice(small) + chance.randrange(PAGE) for _ in range(100)]
@@ -238,7 +241,7 @@ def test_a_flipped_byte_beside_the_log_crashes_nothing(whole: Whole, tmp_path: P
         folder.mkdir()
         (folder / "satchel.db").write_bytes(flipped)
         with noting(f"byte {place} became {flipped[place]}"):
-            found = outcome(whole, folder / "satchel.db")
+            found = outcome(sample, folder / "satchel.db")
         counts[found] = counts.get(found, 0) + 1
         shutil.rmtree(folder)
     assert sum(counts.values()) - counts.get("the same", 0) > len(places) // 20

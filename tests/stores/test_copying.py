@@ -1,4 +1,4 @@
-"""A copy of a store is one state of it, whole or not there, while others write."""
+"""A copy of a SQLite store is one consistent state, complete or absent, while others write."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ from satchel.stores.sqlite import SqliteStore
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    """A store of some 6 MB: the copy is made in several steps."""
+    """A store of some 6 MB, so that the copy takes several steps."""
     (tmp_path / "store").mkdir()
     store = SqliteStore(tmp_path / "store" / "satchel.db")
     with store.writing() as writing:
@@ -33,7 +33,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 def require_prefix(path: Path, ledger: Ledger, store: SqliteStore, folder: Path) -> int:
-    """Require a sound store whose head the original has grown from; return its size."""
+    """Require a sound store that is a prefix of the original; return its size."""
     copied = SqliteStore(path, read_only=True)
     try:
         assert copied._connection().pragma("integrity_check") == "ok"
@@ -50,10 +50,8 @@ def require_prefix(path: Path, ledger: Ledger, store: SqliteStore, folder: Path)
     return len(there)
 
 
-def test_a_copy_made_while_another_writes_is_a_state_that_was(
-    store: SqliteStore, tmp_path: Path
-) -> None:
-    """Appends between all steps: the copy is how the bank was when it began, and verifies."""
+def test_a_copy_made_during_writes_is_one_earlier_state(store: SqliteStore, tmp_path: Path) -> None:
+    """Appends between all steps: the copy is the bank at the start, and verifies."""
     ledger = created(store)
     ledger.append(memories(30))
     other = SqliteStore(store.path)
@@ -74,8 +72,8 @@ def test_a_copy_made_while_another_writes_is_a_state_that_was(
     assert not list(tmp_path.glob("*copy.db*?")) + list(tmp_path.glob(".*"))
 
 
-def test_a_copy_continues_as_a_store_of_its_own(store: SqliteStore, tmp_path: Path) -> None:
-    """What is added to it is not in the original."""
+def test_a_copy_is_an_independent_store(store: SqliteStore, tmp_path: Path) -> None:
+    """Later records of the copy are not in the original."""
     ledger = created(store)
     store.copy_to(tmp_path / "copy.db")
     copied = SqliteStore(tmp_path / "copy.db")
@@ -84,8 +82,10 @@ def test_a_copy_continues_as_a_store_of_its_own(store: SqliteStore, tmp_path: Pa
     assert len(listed(ledger)) == 2
 
 
-def test_a_view_is_copied_as_it_is_seen(store: SqliteStore, tmp_path: Path) -> None:
-    """Inside a block that reads, what was committed since is not in the copy."""
+def test_a_copy_within_a_read_block_is_what_the_block_sees(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    """Commits since the block began are not in the copy."""
     ledger = created(store)
     other = SqliteStore(store.path)
     with ledger.reading():
@@ -95,8 +95,8 @@ def test_a_view_is_copied_as_it_is_seen(store: SqliteStore, tmp_path: Path) -> N
     assert require_prefix(tmp_path / "copy.db", ledger, store, tmp_path) == 2
 
 
-def test_what_is_being_written_is_not_copied(store: SqliteStore, tmp_path: Path) -> None:
-    """Inside a block that writes it may never be committed."""
+def test_a_copy_within_a_write_block_is_refused(store: SqliteStore, tmp_path: Path) -> None:
+    """Its changes may never be committed."""
     with store.writing(), pytest.raises(UsageError):
         store.copy_to(tmp_path / "copy.db")
     assert not (tmp_path / "copy.db").exists()
@@ -104,13 +104,13 @@ def test_what_is_being_written_is_not_copied(store: SqliteStore, tmp_path: Path)
 
 @pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
 @pytest.mark.parametrize("link", [True, False])
-def test_a_copy_replaces_nothing_and_joins_nothing(
+def test_a_copy_refuses_an_existing_target(
     store: SqliteStore,
     tmp_path: Path,
     ending: str,
     link: bool,  # noqa: FBT001 - a parameter
 ) -> None:
-    """A file or link in its place, or one that SQLite would take for a part of it: refused."""
+    """A file or link in its place, or one that SQLite would use as a part of it."""
     taken = tmp_path / f"copy.db{ending}"
     if link:
         taken.symlink_to(tmp_path / "elsewhere")
@@ -122,8 +122,8 @@ def test_a_copy_replaces_nothing_and_joins_nothing(
     assert picture(tmp_path) == before
 
 
-def test_a_copy_that_fails_leaves_nothing(store: SqliteStore, tmp_path: Path) -> None:
-    """Whoever is told of its progress may stop it; a folder must be there."""
+def test_a_failed_copy_leaves_no_file(store: SqliteStore, tmp_path: Path) -> None:
+    """A progress callback may stop it; the folder must exist."""
 
     class _Enough(Exception):  # noqa: N818 - no error of anybody's
         pass
@@ -139,7 +139,7 @@ def test_a_copy_that_fails_leaves_nothing(store: SqliteStore, tmp_path: Path) ->
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_copy_without_room_leaves_nothing_and_is_made_with_room(
+def test_a_copy_to_a_full_disk_leaves_no_file_and_succeeds_with_space(
     store: SqliteStore, tmp_path: Path, mount_small: Callable[[str], Path]
 ) -> None:
     """Fault: the disk of the copy is full."""
@@ -155,8 +155,8 @@ def test_a_copy_without_room_leaves_nothing_and_is_made_with_room(
 
 
 @pytest.mark.parametrize("moment", ["fsync", "link"])
-def test_a_killed_copy_is_not_there(store: SqliteStore, tmp_path: Path, moment: str) -> None:
-    """Fault: kill -9 before it is forced, and before it is named; the next one is made."""
+def test_a_killed_copy_leaves_no_target(store: SqliteStore, tmp_path: Path, moment: str) -> None:
+    """Fault: kill -9 before the sync, and before the rename; the next copy succeeds."""
     ledger = created(store)
     program = """
 import os, pathlib, signal, sys
@@ -177,10 +177,10 @@ store.copy_to(pathlib.Path(sys.argv[2]))
     assert require_prefix(target, ledger, store, tmp_path) == 2
 
 
-def test_a_store_that_is_only_read_is_copied(
+def test_a_read_only_store_can_be_copied(
     store: SqliteStore, tmp_path: Path, mount_small: Callable[[str], Path]
 ) -> None:
-    """From a medium that cannot be written, with what is only in its log."""
+    """From a read-only medium, including what is only in its log."""
     ledger = created(store)
     ledger.append(memories(5))
     folder = mount_small("20m")
@@ -197,7 +197,7 @@ def test_a_store_that_is_only_read_is_copied(
 def test_copying_takes_no_more_memory_for_a_larger_store(
     store: SqliteStore, tmp_path: Path
 ) -> None:
-    """50 MB are copied within what SQLite keeps of a file in memory."""
+    """50 MB are copied within SQLite's page cache."""
     with store.writing() as writing:
         for number in range(60, 500):
             writing._all("INSERT INTO side VALUES ('none', ?, randomblob(100000))", f"{number}")

@@ -1,4 +1,4 @@
-"""Attacks on what SQLite keeps beside a store that is in use: no acknowledged write is lost."""
+"""Attacks on the write-ahead log of an open store: no acknowledged write is lost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ os._exit(9)  # as if killed: nothing is closed
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the store is."""
+    """The path of the store."""
     return tmp_path / "satchel.db"
 
 
@@ -53,7 +53,7 @@ def _beside(path: Path, ending: str) -> Path:
 def test_a_deleted_log_is_noticed_by_the_next_transaction(
     path: Path, ending: str, *, replaced: bool
 ) -> None:
-    """It is neither written to nor read from any more, until all have left."""
+    """No program reads or writes the store any more, until all have closed it."""
     store = SqliteStore(path)
     ledger = created(store)
     ledger.append(memories(2))
@@ -70,8 +70,8 @@ def test_a_deleted_log_is_noticed_by_the_next_transaction(
         pass
 
 
-def test_a_log_that_is_deleted_within_a_transaction_fails_it(path: Path) -> None:
-    """What is written to nothing is not acknowledged."""
+def test_deleting_the_log_within_a_transaction_fails_it(path: Path) -> None:
+    """A write to an unlinked file is not acknowledged."""
     store = SqliteStore(path)
     ledger = created(store)
 
@@ -84,8 +84,8 @@ def test_a_log_that_is_deleted_within_a_transaction_fails_it(path: Path) -> None
         write()
 
 
-def test_a_thread_that_comes_later_makes_no_second_log(path: Path) -> None:
-    """Two logs of one file would undo each other."""
+def test_a_later_thread_makes_no_second_log(path: Path) -> None:
+    """Two logs of one file would overwrite each other."""
     store = SqliteStore(path)
     ledger = created(store)
     _beside(path, "-wal").unlink()
@@ -104,8 +104,8 @@ def test_a_thread_that_comes_later_makes_no_second_log(path: Path) -> None:
     assert not _beside(path, "-wal").exists()
 
 
-def test_of_a_deleted_log_nothing_acknowledged_is_lost(path: Path) -> None:
-    """What it held is in the file once it is noticed: a kill takes nothing from then on."""
+def test_a_deleted_log_loses_no_acknowledged_write(path: Path) -> None:
+    """Once the deletion is noticed, its content is in the file, so that a kill loses nothing."""
     found = subprocess.run(
         [sys.executable, "-c", _KILLED, str(path)],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
@@ -123,8 +123,8 @@ def test_of_a_deleted_log_nothing_acknowledged_is_lost(path: Path) -> None:
     store.close()
 
 
-def test_opening_and_closing_disturbs_no_other_process(path: Path) -> None:
-    """Others that open and close the store leave the log where it is."""
+def test_opening_and_closing_does_not_disturb_other_processes(path: Path) -> None:
+    """Processes that open and close the store leave the log in place."""
     store = SqliteStore(path)
     ledger = created(store)
     before = len(listed(ledger))

@@ -1,4 +1,4 @@
-"""What is LadybugDB's own: one owner of its files, logs that cannot be read, and its graph."""
+"""LadybugDB: one owner of the files, unreadable logs, its graph, many rows and older engines."""
 
 import os
 import shutil
@@ -53,12 +53,12 @@ else:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where a store is going to be."""
+    """The path of a store that does not exist yet."""
     return tmp_path / "bank.graph"
 
 
 def write(store: LadybugStore, *drafts: Model, erased: tuple[int, ...] = ()) -> list[Row]:
-    """Log drafts after what is there."""
+    """Append drafts to the log."""
     size, rows = size_of(store), []
     for place, draft in enumerate(drafts, size):
         record = seal(draft)
@@ -69,13 +69,13 @@ def write(store: LadybugStore, *drafts: Model, erased: tuple[int, ...] = ()) -> 
 
 
 def size_of(store: LadybugStore) -> int:
-    """Return how many records there are, counted one by one."""
+    """Return the number of records, counted one by one."""
     with store.reading() as reader:
         return len(list(reader.scan(BANK, ALL))) if reader.banks() else 0
 
 
 def cypher(folder: Path, statement: str) -> list[list[Any]]:
-    """Ask the closed store with the engine itself."""
+    """Query the closed store with the engine itself."""
     database = ladybug.Database(str(folder / FILE), max_db_size=1 << 40)
     connection = ladybug.Connection(database)
     found: list[list[Any]] = connection.execute(statement).get_all()
@@ -84,7 +84,7 @@ def cypher(folder: Path, statement: str) -> list[list[Any]]:
     return found
 
 
-def held(folder: Path, how: str) -> "subprocess.Popen[str]":
+def start_holder(folder: Path, how: str) -> "subprocess.Popen[str]":
     """Start a process that opens the store."""
     return subprocess.Popen(
         [sys.executable, "-c", HOLD, str(folder), how, BANK],
@@ -94,17 +94,17 @@ def held(folder: Path, how: str) -> "subprocess.Popen[str]":
     )
 
 
-def told(process: "subprocess.Popen[str]") -> str:
+def read_line(process: "subprocess.Popen[str]") -> str:
     """Return the next line of a process."""
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
 
 @pytest.mark.parametrize("closed_first", [0, 1])
-def test_two_handles_on_one_path_lose_nothing_acknowledged(
+def test_two_handles_on_one_path_lose_no_acknowledged_write(
     folder: Path, tmp_path: Path, closed_first: int
 ) -> None:
-    """Whichever closes first, also where the second names the folder through a link."""
+    """Whichever closes first, also if the second names the folder through a link."""
     (tmp_path / "link").symlink_to(tmp_path)
     handles = [LadybugStore(folder), LadybugStore(tmp_path / "link" / folder.name)]
     for number in range(3):
@@ -120,29 +120,29 @@ def test_two_handles_on_one_path_lose_nothing_acknowledged(
 
 
 def test_another_process_is_refused_and_the_holder_named(folder: Path) -> None:
-    """For reading as well; with the number of the process, until that has closed it."""
+    """For reading as well; with the process ID, until that process has closed it."""
     store = LadybugStore(folder)
     write(store, memory(1))
     for how in ("write", "read"):
-        other = held(folder, how)
-        assert f"process {os.getpid()} on" in told(other)
+        other = start_holder(folder, how)
+        assert f"process {os.getpid()} on" in read_line(other)
         other.communicate()
     store.close()
-    other = held(folder, "write")
-    assert told(other) == "1"
+    other = start_holder(folder, "write")
+    assert read_line(other) == "1"
     with pytest.raises(LockedError, match=f"process {other.pid} on"):
         LadybugStore(folder, busy_ms=50)
     other.communicate("\n")
 
 
-def test_several_processes_may_read(folder: Path) -> None:
-    """None of them changes a file; who wants to write has to wait."""
+def test_several_processes_can_read(folder: Path) -> None:
+    """None of them changes a file; a writer must wait."""
     store = LadybugStore(folder)
     write(store, memory(1))
     store.close()
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    store, other = LadybugStore(folder, read_only=True), held(folder, "read")
-    assert told(other) == "1"
+    store, other = LadybugStore(folder, read_only=True), start_holder(folder, "read")
+    assert read_line(other) == "1"
     assert size_of(store) == 1
     with pytest.raises(ReadOnlyStoreError), store.writing():
         pass
@@ -155,15 +155,15 @@ def test_several_processes_may_read(folder: Path) -> None:
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_reading_makes_nothing(folder: Path) -> None:
-    """An address with a mistake in it names no new, empty store."""
+def test_reading_a_missing_store_creates_nothing(folder: Path) -> None:
+    """A mistyped address is an error, not a new empty store."""
     with pytest.raises(StoreError, match="no store"):
         LadybugStore(folder, read_only=True)
     assert not folder.exists()
 
 
 def test_the_folder_is_private_and_has_an_address(folder: Path) -> None:
-    """The engine's files follow the umask, so nobody else may enter."""
+    """The engine's files follow the umask, so nobody else may enter the folder."""
     store = open_store(f"ladybug:///{folder}")
     assert store.name == str(folder)
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -171,7 +171,7 @@ def test_the_folder_is_private_and_has_an_address(folder: Path) -> None:
     open_store(f"ladybug:///{folder}", read_only=True).close()
 
 
-def left_by_a_kill(folder: Path, rows: int) -> None:
+def killed_store(folder: Path, rows: int) -> None:
     """Leave a store as a killed program does, with all of some rows in the log."""
     store = LadybugStore(folder.with_name("living"))
     for number in range(rows):
@@ -193,8 +193,8 @@ def _flip(log: bytes) -> bytes:
 def test_an_unreadable_log_is_kept_and_reported(
     folder: Path, damage: Callable[[bytes], bytes]
 ) -> None:
-    """Once, with where the files are; then the store has what came before, whole."""
-    left_by_a_kill(folder, 20)
+    """Once, with the path of the files; then the store has the state before it, complete."""
+    killed_store(folder, 20)
     log = folder / LOG
     log.write_bytes(damage(log.read_bytes()))
     before = {name: (folder / name).read_bytes() for name in (FILE, LOG)}
@@ -216,9 +216,9 @@ def test_an_unreadable_log_is_kept_and_reported(
     store.close()
 
 
-def test_a_log_without_damage_is_read(folder: Path) -> None:
-    """What was acknowledged before a kill is there."""
-    left_by_a_kill(folder, 5)
+def test_an_undamaged_log_is_read(folder: Path) -> None:
+    """Writes acknowledged before the kill exist."""
+    killed_store(folder, 5)
     reader = LadybugStore(folder, read_only=True)
     assert size_of(reader) == 5
     reader.close()
@@ -228,7 +228,7 @@ def test_a_log_without_damage_is_read(folder: Path) -> None:
     store.close()
 
 
-def test_what_is_not_ours_is_refused(folder: Path) -> None:
+def test_foreign_files_are_refused(folder: Path) -> None:
     """Another file, another graph, and files of a newer engine."""
     folder.mkdir()
     (folder / FILE).write_bytes(b"a letter, and not a graph" * 999)
@@ -252,7 +252,7 @@ def test_what_is_not_ours_is_refused(folder: Path) -> None:
 def test_files_of_an_older_engine_are_copied_before_they_are_opened_for_writing(
     folder: Path,
 ) -> None:
-    """The engine writes them anew; for reading alone nothing is changed."""
+    """The engine rewrites them; a reader changes nothing."""
     LadybugStore(folder).close()
     older = b"LBUG" + (40).to_bytes(8, "little") + (folder / FILE).read_bytes()[12:]
     (folder / FILE).write_bytes(older)
@@ -264,8 +264,8 @@ def test_files_of_an_older_engine_are_copied_before_they_are_opened_for_writing(
     assert (folder / "graph.storage-40.lbug").read_bytes() == older
 
 
-def test_what_is_listed_ends_with_its_block(folder: Path) -> None:
-    """Whoever goes on with it is told, and sees nothing that was written since."""
+def test_a_listing_ends_with_its_block(folder: Path) -> None:
+    """Continuing it is an error, and it shows nothing that was written since."""
     store = LadybugStore(folder)
     write(store, memory(1))
     with store.reading() as reader:
@@ -275,10 +275,10 @@ def test_what_is_listed_ends_with_its_block(folder: Path) -> None:
     store.close()
 
 
-def test_a_missing_engine_is_named_with_how_to_install_it(
+def test_a_missing_engine_is_reported_with_the_install_command(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So is the other package that has its name."""
+    """So is the other package with its name."""
     monkeypatch.setitem(sys.modules, "ladybug", None)
     with pytest.raises(MissingExtraError) as error:
         LadybugStore(folder)
@@ -289,8 +289,8 @@ def test_a_missing_engine_is_named_with_how_to_install_it(
     assert "ladybug-core" in (error.value.hint or "")
 
 
-def test_a_child_leaves_its_parents_files_alone(folder: Path) -> None:
-    """Whatever it does before it ends; it is told that its parent has the store."""
+def test_a_child_process_does_not_touch_its_parents_files(folder: Path) -> None:
+    """Whatever it does before it ends; it gets the error that its parent has the store."""
     store = LadybugStore(folder, busy_ms=50)
     write(store, memory(1))
     child = os.fork()
@@ -313,8 +313,8 @@ def test_a_child_leaves_its_parents_files_alone(folder: Path) -> None:
     store.close()
 
 
-def test_a_block_in_which_the_engine_failed_keeps_nothing(folder: Path) -> None:
-    """Also where the error is caught: the engine took back what came before."""
+def test_a_block_with_a_failed_statement_commits_nothing(folder: Path) -> None:
+    """Also if the error is caught: the engine rolled the block back."""
     store = LadybugStore(folder)
     (row,) = write(store, memory(1))
     record = seal(memory(2))
@@ -337,8 +337,8 @@ def test_a_block_in_which_the_engine_failed_keeps_nothing(folder: Path) -> None:
     store.close()
 
 
-def test_one_thread_writes_at_a_time_and_a_block_is_not_begun_in_another(folder: Path) -> None:
-    """Who does not get his turn is told; what he could have waited for ever for is refused."""
+def test_only_one_thread_writes_at_a_time(folder: Path) -> None:
+    """A writer that waits too long gets an error; a nested block is refused, not a deadlock."""
     store, errors = LadybugStore(folder, busy_ms=20), list[type[BaseException]]()
 
     def also() -> None:
@@ -360,7 +360,7 @@ def test_one_thread_writes_at_a_time_and_a_block_is_not_begun_in_another(folder:
     store.close()
 
 
-def test_scrubbed_files_hold_nothing_of_what_was_erased(folder: Path) -> None:
+def test_scrubbed_files_hold_no_erased_data(folder: Path) -> None:
     """Neither the words of a record nor the name of a placeholder that only it linked to."""
     store = LadybugStore(folder)
     secret = Edge(source="xyzzy-one", target="xyzzy-two", kind="xyzzy-kind")
@@ -374,8 +374,8 @@ def test_scrubbed_files_hold_nothing_of_what_was_erased(folder: Path) -> None:
     assert {path.name for path in files} == {FILE, "lock"}
 
 
-def test_a_scrub_that_was_killed_leaves_the_store_and_is_cleared_away(folder: Path) -> None:
-    """The new file counts once it has the name."""
+def test_a_killed_scrub_leaves_the_store_and_is_cleaned_up(folder: Path) -> None:
+    """The new file counts once it is renamed."""
     store = LadybugStore(folder)
     write(store, memory(1))
     (folder / "graph.new.lbug").write_bytes(b"half a file")
@@ -385,8 +385,8 @@ def test_a_scrub_that_was_killed_leaves_the_store_and_is_cleared_away(folder: Pa
     store.close()
 
 
-def test_what_others_could_read_or_have_linked_is_put_right_or_refused(tmp_path: Path) -> None:
-    """At every open: the files, the log that the engine makes anew, and links in their place."""
+def test_readable_files_are_made_private_and_links_are_refused(tmp_path: Path) -> None:
+    """At every open: the files, the log that the engine recreates, and links in their place."""
     folder = tmp_path / "a"
     with closing(LadybugStore(folder)) as there:
         write(there, memory(1))
@@ -408,7 +408,7 @@ def test_what_others_could_read_or_have_linked_is_put_right_or_refused(tmp_path:
     assert not victim.exists()
 
 
-def test_core_links_have_tables_of_their_own_and_missing_ends_are_placeholders(
+def test_core_links_have_their_own_tables_and_missing_ends_are_placeholders(
     folder: Path,
 ) -> None:
     """In the graph as Cypher sees it; a placeholder is filled when its record arrives."""
@@ -456,12 +456,12 @@ for turn in count():
 
 
 def kill_writers(folder: Path, rounds: int) -> None:
-    """Kill writers at any moment, and compare records and links with what they acknowledged."""
+    """Kill writers at random; compare records and links with what they acknowledged."""
     for turn in range(rounds):
         process = subprocess.Popen(
             [sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE, text=True
         )
-        said = [told(process) for _ in range(1 + turn * 7 % 11)]
+        said = [read_line(process) for _ in range(1 + turn * 7 % 11)]
         process.send_signal(signal.SIGKILL)
         said += process.communicate()[0].splitlines()
         size, newest = said[-1].split()
@@ -478,21 +478,21 @@ def kill_writers(folder: Path, rounds: int) -> None:
         store.close()
 
 
-def test_a_killed_writer_loses_nothing_that_it_acknowledged(folder: Path) -> None:
+def test_a_killed_ladybug_writer_loses_no_acknowledged_write(folder: Path) -> None:
     """Records and links, a few times."""
     kill_writers(folder, 1)
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(1_500)
-def test_many_killed_writers_lose_nothing_that_they_acknowledged(folder: Path) -> None:
+def test_many_killed_ladybug_writers_lose_no_acknowledged_write(folder: Path) -> None:
     """Records and links, two hundred times, each store opened after the last kill."""
     for number in range(10):
         kill_writers(folder.with_name(f"{number}.graph"), 20)
 
 
-def test_a_record_without_a_size_is_damage(folder: Path) -> None:
-    """A column that was emptied from outside is refused by name, and stops no program."""
+def test_a_record_without_a_size_is_reported_as_damage(folder: Path) -> None:
+    """A column that was emptied from outside is named in the error."""
     store = LadybugStore(folder)
     write(store, memory(1))
     store.close()

@@ -22,7 +22,7 @@ ODD = ("", "a\0b", "\x01", "🐝" * 9, "{'a': 1}", '{"a": 1}', "[]", "null", "1e
 
 
 def rows_of(drafts: list[Model], first: int = 0) -> list[Row]:
-    """Return drafts as they are logged from a place on."""
+    """Return the rows of drafts, from a sequence number on."""
     records = [seal(draft) for draft in drafts]
     return [
         derive_row(record.model, seq=place, at=AT, body=record.body)
@@ -31,13 +31,13 @@ def rows_of(drafts: list[Model], first: int = 0) -> list[Row]:
 
 
 def facts(count: int, turn: int = 0) -> list[Model]:
-    """Return facts, each of its own user."""
+    """Return facts, each of another user."""
     return [Semantic(text=f"fact {turn} {n}", scope=Scope(user=f"u{n}")) for n in range(count)]
 
 
 @pytest.mark.parametrize("count", [MANY - 1, MANY, AT_ONCE, AT_ONCE + MANY])
-def test_rows_are_the_same_however_many_go_in_together(count: int, tmp_path: Path) -> None:
-    """As in SQLite, also those with odd texts, and when many are changed at once."""
+def test_rows_are_the_same_for_any_number_of_rows_per_statement(count: int, tmp_path: Path) -> None:
+    """Equal to SQLite's, including unusual texts and many changes at once."""
     drafts = facts(count)
     for number, odd in enumerate(ODD):
         drafts[number] = Semantic(text=f"odd {odd} text", scope=Scope(user=odd or None, agent="x"))
@@ -60,8 +60,8 @@ def test_rows_are_the_same_however_many_go_in_together(count: int, tmp_path: Pat
     assert found[0] == found[1]
 
 
-def test_a_load_leaves_nothing_of_its_tables_in_memory(tmp_path: Path) -> None:
-    """However long it is; a statement that was kept would keep the table that it read."""
+def test_a_bulk_load_frees_its_tables(tmp_path: Path) -> None:
+    """A cached statement would keep the table that it read in memory."""
     store = LadybugStore(tmp_path / "graph")
     gc.collect()
     before, size = pa.total_allocated_bytes(), 0
@@ -76,7 +76,7 @@ def test_a_load_leaves_nothing_of_its_tables_in_memory(tmp_path: Path) -> None:
 
 
 def test_rows_refused_by_the_engine_roll_back_the_transaction(tmp_path: Path) -> None:
-    """Nothing of the block stays, and the store goes on."""
+    """Nothing of the block stays, and the store continues."""
     store = LadybugStore(tmp_path / "graph")
     first = rows_of(facts(MANY))
     with store.writing() as writing:
@@ -101,10 +101,10 @@ def test_rows_refused_by_the_engine_roll_back_the_transaction(tmp_path: Path) ->
     again.close()
 
 
-def test_without_arrow_many_rows_name_what_to_install(
+def test_a_bulk_load_without_arrow_names_the_install_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of them is written; few go in as before."""
+    """None of the rows is written; a few rows still work."""
     store = LadybugStore(tmp_path / "graph")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 

@@ -18,7 +18,7 @@ VERSIONS = ("40", "41")
 
 
 def unpacked(name: str, folder: Path) -> Path:
-    """Return a folder with a store as it was left."""
+    """Return a folder with an unpacked store."""
     folder.mkdir(mode=0o700)
     for packed, file in ((f"{name}.gz", FILE), (f"{name}.wal.gz", LOG)):
         if (DATA / packed).exists():
@@ -36,7 +36,7 @@ def rows_in(store: LadybugStore) -> list[Row]:
 def test_a_store_of_an_older_engine_is_copied_opened_and_continued(
     version: str, tmp_path: Path
 ) -> None:
-    """Records, links and words; the copy is as the file was, and opens as well."""
+    """Records, links and words; the copy equals the old file, and opens as well."""
     folder = unpacked(f"satchel-{version}", tmp_path / "store")
     before = (folder / FILE).read_bytes()
     reader = LadybugStore(folder, read_only=True)
@@ -77,7 +77,7 @@ def test_a_log_of_an_older_engine_is_refused_before_anything_is_changed(
     read_only: bool,  # noqa: FBT001 - a parameter of the test
     tmp_path: Path,
 ) -> None:
-    """The engine here would cut off what it cannot read: all that was acknowledged last."""
+    """The current engine would truncate what it cannot read: the last acknowledged writes."""
     folder = unpacked(f"satchel-{version}-killed", tmp_path / "store")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(StoreVersionError, match=f"version {version}") as error:

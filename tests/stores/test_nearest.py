@@ -1,4 +1,4 @@
-"""What is near is found with numpy and without it, the same."""
+"""Vector search: the same results with numpy and without it."""
 
 import struct
 import sys
@@ -25,8 +25,8 @@ WAYS = [pytest.param(True, id="numpy", marks=needs_numpy), pytest.param(False, i
 
 
 @contextmanager
-def way(*, fast: bool) -> Iterator[None]:
-    """Search with numpy, or as where it is not installed."""
+def search_method(*, fast: bool) -> Iterator[None]:
+    """Search with numpy, or as if it is not installed."""
     if fast:
         yield
     else:
@@ -34,10 +34,12 @@ def way(*, fast: bool) -> Iterator[None]:
             yield
 
 
-def found(vectors: list[list[float]], wanted: list[float], limit: int, *, fast: bool) -> list[int]:
-    """Return the places of what is near."""
+def nearest_positions(
+    vectors: list[list[float]], wanted: list[float], limit: int, *, fast: bool
+) -> list[int]:
+    """Return the positions of the nearest vectors."""
     rows = [(at, pack_vector(each, len(wanted), "").numbers) for at, each in enumerate(vectors)]
-    with way(fast=fast):
+    with search_method(fast=fast):
         return [place for place, _ in nearest(rows, tuple(wanted), limit)]
 
 
@@ -51,12 +53,12 @@ _FINITE = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-3, 3).
     ),
     st.integers(1, 40),
 )
-def test_both_ways_find_the_same(vectors: list[list[float]], limit: int) -> None:
-    """For all finite numbers, in either width: the same cosines, and the same order by them."""
+def test_both_methods_return_the_same_vectors(vectors: list[list[float]], limit: int) -> None:
+    """For all finite numbers, in either width: the same cosines, and the same order."""
     wanted, *rest = vectors
     rows = [(at, pack_vector(each, len(wanted), "").numbers) for at, each in enumerate(rest)]
     fast = nearest(rows, tuple(wanted), limit)
-    with way(fast=False):
+    with search_method(fast=False):
         plain = nearest(rows, tuple(wanted), limit)
         scores = dict(nearest(rows, tuple(wanted), len(rows)))
     assert len(fast) == len(plain)
@@ -67,27 +69,29 @@ def test_both_ways_find_the_same(vectors: list[list[float]], limit: int) -> None
 
 @pytest.mark.parametrize("fast", WAYS)
 @pytest.mark.parametrize("count", [1, 3, 31, 255, 257])
-def test_equal_vectors_are_found_in_the_order_of_the_log(*, fast: bool, count: int) -> None:
-    """Wherever they stand among others: two thousand of them, over several blocks."""
+def test_equal_vectors_are_returned_in_log_order(*, fast: bool, count: int) -> None:
+    """Wherever they are among others: two thousand of them, over several blocks."""
     one = [1 / (number + 3) for number in range(count)]
     vectors = [one if at % 3 else [float(at)] * count for at in range(3000)]
     wanted = [1.0, *[0.5] * (count - 1)]
-    places = found(vectors, wanted, 3000, fast=fast)
+    places = nearest_positions(vectors, wanted, 3000, fast=fast)
     assert sorted(places) == list(range(3000))
     equal = [place for place in places if place % 3]
     assert all(left < right for left, right in pairwise(equal))
 
 
 @pytest.mark.parametrize("fast", WAYS)
-def test_the_best_are_found_wherever_they_stand(*, fast: bool) -> None:
-    """First, last, rising or falling: a limit takes the best of all."""
+def test_the_nearest_vectors_are_found_at_any_position(*, fast: bool) -> None:
+    """First, last, rising or falling: a limit returns the nearest of all."""
     rising = [[float(at), 4000.0] for at in range(3000)]
     for limit in (1, 2, 7, 600, 2999):
-        assert found(rising, [1, 0], limit, fast=fast) == list(range(2999, 2999 - limit, -1))
-        assert found(rising, [-1, 0], limit, fast=fast) == list(range(limit))
-        assert found(rising[::-1], [1, 0], limit, fast=fast) == list(range(limit))
-    assert found(rising, [1, 0], 0, fast=fast) == []
-    assert found(rising, [1, 0], -1, fast=fast) == []
+        assert nearest_positions(rising, [1, 0], limit, fast=fast) == list(
+            range(2999, 2999 - limit, -1)
+        )
+        assert nearest_positions(rising, [-1, 0], limit, fast=fast) == list(range(limit))
+        assert nearest_positions(rising[::-1], [1, 0], limit, fast=fast) == list(range(limit))
+    assert nearest_positions(rising, [1, 0], 0, fast=fast) == []
+    assert nearest_positions(rising, [1, 0], -1, fast=fast) == []
 
 
 @pytest.mark.parametrize("fast", WAYS)
@@ -99,33 +103,33 @@ def test_the_best_are_found_wherever_they_stand(*, fast: bool) -> None:
 def test_invalid_stored_numbers_are_reported(
     *, fast: bool, kind: str, numbers: tuple[float, float], wanted: tuple[float, float]
 ) -> None:
-    """NaN and infinity never make a row the best one, nor let it pass in silence."""
+    """NaN and infinity never rank a row first, nor pass silently."""
     rows = [(0, struct.pack(f"<2{kind}", 1, 2)), (1, struct.pack(f"<2{kind}", *numbers))]
-    with way(fast=fast), pytest.raises(ValueError, match="not a finite number"):
+    with search_method(fast=fast), pytest.raises(ValueError, match="not a finite number"):
         nearest(rows, wanted, 1)
 
 
 @pytest.mark.parametrize("fast", WAYS)
 @pytest.mark.parametrize("row", [None, b"", b"123", bytes(12), bytes(17)])
 def test_stored_numbers_of_another_length_are_reported(*, fast: bool, row: bytes | None) -> None:
-    """None for what is not there, and all lengths but two."""
+    """Missing ones and all lengths but two."""
     with (
-        way(fast=fast),
+        search_method(fast=fast),
         pytest.raises(ValueError, match="does not have the length of its generation"),
     ):
         nearest([(0, bytes(8)), (1, row)], (1.0, 0.0), 1)
 
 
 @pytest.mark.parametrize("fast", WAYS)
-def test_a_search_takes_memory_for_some_vectors_at_a_time(*, fast: bool, tmp_path: Path) -> None:
-    """Five megabytes of vectors are looked at with less than three."""
+def test_a_search_holds_few_vectors_in_memory(*, fast: bool, tmp_path: Path) -> None:
+    """Five megabytes of vectors are searched with less than three."""
     store = SqliteStore(tmp_path / "satchel.db")
     ledger, generation, records = created(store), Generation("model", 4096), memories(300)
     ledger.append(records)
     row = struct.pack("<4096f", *[1.0] * 4096)
     with store.writing() as writing:
         writing.vectors.put(ledger.bank, generation, {record.id: row for record in records})
-    with way(fast=fast), store.reading() as reader:
+    with search_method(fast=fast), store.reading() as reader:
         nearest([], (1.0,), 1)  # imports
         tracemalloc.start()
         near = reader.vectors.near(ledger.bank, generation, row, limit=10)

@@ -1,4 +1,4 @@
-"""An append that is refused leaves nothing, also where its block goes on and is committed."""
+"""Refused appends and records: nothing of them is logged."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,19 +19,19 @@ STORES: list[Callable[[Path], Store]] = [lambda _: InMemoryStore(), SqliteStore]
 
 
 def row(place: int, name: str) -> Row:
-    """Return the row of a memory that speaks of the thing of that name."""
+    """Return the row of a memory with an origin of that name."""
     record = seal(Semantic(text=name, origin=Origin(provider="test", id=name)))
     return derive_row(record.model, seq=place, at=AT, body=record.body)
 
 
 def commit(head: bytes, *rows: Row) -> Commit:
-    """Return what adds rows under a head."""
+    """Return a commit that adds rows under a head."""
     nodes = [b"n" * 32] * (1 if rows[0].seq == 0 else 2)
     return Commit(rows=rows, nodes=nodes, head=StoredHead(head, b""), side={"last": head})
 
 
 @pytest.mark.parametrize("make", STORES, ids=["memory", "sqlite"])
-def test_a_refused_append_leaves_nothing_where_the_block_continues(
+def test_a_refused_append_leaves_nothing_in_a_block_that_continues(
     make: Callable[[Path], Store], tmp_path: Path
 ) -> None:
     """Neither the head, nor the rows before the refused one, nor side values."""

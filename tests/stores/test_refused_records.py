@@ -30,10 +30,8 @@ _MAKERS: dict[str, Callable[[str], Model]] = {
 
 @pytest.mark.parametrize("member", _MAKERS)
 @given(before=st.text(st.characters(exclude_categories=["Cs"]), max_size=3), lone=st.data())
-def test_a_lone_surrogate_is_refused_when_it_is_sealed(
-    member: str, before: str, lone: st.DataObject
-) -> None:
-    """In any text of any record: no UTF-8 has it, so no store could keep it."""
+def test_sealing_refuses_a_lone_surrogate(member: str, before: str, lone: st.DataObject) -> None:
+    """In any text of any record: UTF-8 has no form for it."""
     surrogate = chr(lone.draw(st.integers(0xD800, 0xDFFF)))
     with pytest.raises(ValueRefusedError):
         seal(_MAKERS[member](before + surrogate))
@@ -44,7 +42,7 @@ def _of_size(size: int, limits: Limits = DEFAULT_LIMITS) -> Sealed:
     return seal(Semantic(text="x" * (size - around)), limits=limits)
 
 
-def test_a_record_of_a_mebibyte_is_taken_and_one_byte_more_is_refused() -> None:
+def test_a_record_of_a_mebibyte_is_accepted_and_one_byte_more_is_refused() -> None:
     """The bound is on canonical bytes."""
     ledger = created(InMemoryStore())
     largest = _of_size(DEFAULT_LIMITS.entry_bytes)
@@ -79,8 +77,8 @@ def _no_record() -> Sealed:
 
 
 @pytest.mark.parametrize("make", [_too_large, _wrong_id, _wrong_type, _not_canonical, _no_record])
-def test_a_record_that_could_not_be_read_again_is_not_logged(make: Callable[[], Sealed]) -> None:
-    """Whatever a program hands in: a log that holds it would be refused by every reader."""
+def test_an_invalid_record_is_not_logged(make: Callable[[], Sealed]) -> None:
+    """Every reader would refuse a log that holds it."""
     ledger = created(InMemoryStore())
     (before,) = memories(1)
     ledger.append([before])

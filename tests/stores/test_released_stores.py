@@ -20,14 +20,14 @@ STORES = sorted(RELEASED.glob("store-*.db"))
 
 @pytest.fixture(params=STORES, ids=lambda path: path.stem)
 def released(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Any]:
-    """A copy of a released store, and what must be in it."""
+    """A copy of a released store, and its expected content."""
     path = tmp_path / "satchel.db"
     shutil.copy(request.param, path)
     return path, json.loads(request.param.with_suffix(".json").read_text())
 
 
 def require_all(store: SqliteStore, told: Any) -> None:
-    """Require every record, proved under the head of then, and found as it was found then."""
+    """Require that every record verifies under the old head, with the same query results."""
     ledger = opened(store, told["bank"], None)
     with ledger.reading() as view:
         assert (view.head.size, view.head.root) == (told["size"], told["root"])
@@ -39,13 +39,13 @@ def require_all(store: SqliteStore, told: Any) -> None:
         assert [found.record.id for found, _ in view.candidates("金曜日")] == told["friday"]
 
 
-def test_this_version_is_among_the_released_ones() -> None:
-    """Whoever changes the tables makes a file of them: tests/data/released/make.py."""
+def test_this_version_has_a_released_store() -> None:
+    """A change of the tables needs a new file: tests/data/released/make.py."""
     assert f"store-{VERSION}" in [path.stem for path in STORES]
 
 
-def test_a_released_store_is_opened_verified_and_extended(released: tuple[Path, Any]) -> None:
-    """Whatever is needed to bring it up to date is done on the way."""
+def test_a_released_store_is_upgraded_verified_and_extended(released: tuple[Path, Any]) -> None:
+    """Every step of the upgrade runs on open."""
     path, told = released
     store = SqliteStore(path)
     require_all(store, told)
@@ -57,8 +57,8 @@ def test_a_released_store_is_opened_verified_and_extended(released: tuple[Path, 
     store.close()
 
 
-def test_a_released_store_of_these_tables_is_read_where_it_lies() -> None:
-    """Read only, from the folder of the samples, which is as it was afterwards."""
+def test_a_released_store_of_this_version_is_read_in_place() -> None:
+    """Read only, from the folder of the samples, which does not change."""
     path = RELEASED / f"store-{VERSION}.db"
     before = sorted(RELEASED.iterdir()), path.read_bytes()
     store = SqliteStore(path, read_only=True)
@@ -67,12 +67,12 @@ def test_a_released_store_of_these_tables_is_read_where_it_lies() -> None:
     assert (sorted(RELEASED.iterdir()), path.read_bytes()) == before
 
 
-def test_released_stores_get_the_tables_that_new_ones_have(
+def test_upgraded_stores_have_the_tables_of_new_ones(
     released: tuple[Path, Any], tmp_path: Path
 ) -> None:
-    """Tables that change without a new version, or a step that forgets one, are noticed.
+    """Changed tables without a new version, or an incomplete step, are detected.
 
-    The index of names is no reason for a new version: it comes with the first that is written.
+    The index of names needs no new version: the first write creates it.
     """
     path, _ = released
     for each in (path, tmp_path / "new.db"):

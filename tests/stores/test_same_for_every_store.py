@@ -23,7 +23,7 @@ STORES = {"ladybug", "memory", "postgresql", "sqlite"}
 
 
 def test_the_contract_collects_the_same_number_of_tests_for_every_store() -> None:
-    """A promise that one store is not asked to keep would be a promise that nobody sees broken."""
+    """Otherwise a store could miss a check unnoticed."""
     words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [*words, "tests/stores/test_store_contract.py"],
@@ -39,8 +39,8 @@ def test_the_contract_collects_the_same_number_of_tests_for_every_store() -> Non
     assert min(found.values()) >= len(needs())
 
 
-def test_every_promise_is_known_with_what_it_needs() -> None:
-    """The table in the docs is made of this."""
+def test_every_check_declares_the_traits_that_it_needs() -> None:
+    """The table in the docs is generated from it."""
     asked = needs()
     assert asked.keys() == {name for name in vars(promises) if name.startswith("test_")}
     traits = {field.name for field in fields(StoreTraits)}
@@ -48,8 +48,8 @@ def test_every_promise_is_known_with_what_it_needs() -> None:
     assert not any(len(wanted) > 1 for wanted in asked.values())
 
 
-def test_a_promise_is_skipped_for_a_trait_and_for_nothing_else() -> None:
-    """There is one way to skip, and it names a trait that the store does not claim."""
+def test_a_missing_trait_is_the_only_way_to_skip_a_check() -> None:
+    """The skip names the trait that the store does not claim."""
     folder = Path(promises.__file__).parent
     skips = [
         path.name

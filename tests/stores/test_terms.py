@@ -1,4 +1,4 @@
-"""The words that a store indexes and searches, against SQLite's own full-text index."""
+"""The terms that a store indexes and searches, and their cost, with SQLite's full-text index."""
 # ruff: noqa: RUF001 - letters that look like others are what these tests are about
 
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ WRITTEN_TOGETHER = {
 
 @pytest.fixture(scope="session")
 def index() -> Iterator[apsw.Connection]:
-    """Return a database with an empty full-text table."""
+    """A database with an empty full-text table."""
     connection = apsw.Connection(":memory:")
     connection.execute(TABLE)
     yield connection
@@ -57,7 +57,7 @@ def index() -> Iterator[apsw.Connection]:
 
 @pytest.fixture(scope="session")
 def found(index: apsw.Connection) -> Found:
-    """Return a function that tells whether a text is found by what somebody types."""
+    """Return a function that reports whether a query finds a text."""
 
     def search(typed: str, text: str, *, any_word: bool = True) -> bool:
         expression = query(typed, any_word=any_word)
@@ -94,7 +94,7 @@ def found(index: apsw.Connection) -> Found:
 def test_a_word_is_found_inside_a_sentence_without_spaces(
     found: Found, typed: str, text: str, *, any_word: bool
 ) -> None:
-    """For all scripts without spaces, and Korean: a word does not have to stand alone."""
+    """For all scripts without spaces, and Korean: a word need not stand alone."""
     assert found(typed, text, any_word=any_word)
 
 
@@ -119,7 +119,7 @@ def test_characters_in_another_order_are_not_the_word(found: Found, typed: str, 
 @pytest.mark.parametrize(
     "text", ["茶が好き", "緑茶", "緑茶を飲む", "お茶、お願い", "茶", "緑茶3杯"]
 )
-def test_one_character_is_found_wherever_it_stands(found: Found, text: str) -> None:
+def test_one_character_is_found_at_any_position(found: Found, text: str) -> None:
     """At the start, in the middle, at the end of a run, and alone."""
     assert found("茶", text)
     assert not found("紅", text)
@@ -127,10 +127,10 @@ def test_one_character_is_found_wherever_it_stands(found: Found, text: str) -> N
 
 @pytest.mark.parametrize("script", WRITTEN_TOGETHER)
 @given(data=st.data())
-def test_every_stretch_of_a_sentence_finds_the_sentence(
+def test_every_substring_of_a_sentence_finds_the_sentence(
     found: Found, script: str, data: st.DataObject
 ) -> None:
-    """For all stretches of whole characters of a run: the phrase is met inside it."""
+    """For all substrings of whole characters: the phrase matches inside the run."""
     characters = WRITTEN_TOGETHER[script].split("|")
     sentence = "".join(characters)
     start = data.draw(st.integers(0, len(characters) - 1))
@@ -138,8 +138,8 @@ def test_every_stretch_of_a_sentence_finds_the_sentence(
     assert found("".join(characters[start:stop]), f"abc{sentence}3月", any_word=False)
 
 
-def test_a_question_finds_its_answer_and_the_closest_one_first(index: apsw.Connection) -> None:
-    """A run that is too long for a word is found by its pairs; the words together rank first."""
+def test_a_question_finds_the_closest_answer_first(index: apsw.Connection) -> None:
+    """A run that is too long for a word is found by its pairs; adjacent words rank first."""
     texts = ["土曜日は休み", "会議は金曜日の10時から", "金曜日の会議は何時?と聞かれた", "猫"]
     index.execute("DELETE FROM words")
     for row, text in enumerate(texts):
@@ -193,10 +193,8 @@ def test_forms_of_a_word_find_each_other(found: Found, typed: str, text: str) ->
     ("typed", "text"),
     [("ran", "she runs"), ("कम", "काम कीमत"), ("हल", "हैलो"), ("ปา", "ปี"), ("か", "がく")],
 )
-def test_words_that_differ_are_not_taken_for_each_other(
-    found: Found, typed: str, text: str
-) -> None:
-    """Vowel signs and voicing make other words; irregular verbs are not known to Porter."""
+def test_different_words_do_not_match_each_other(found: Found, typed: str, text: str) -> None:
+    """Vowel signs and voicing make other words; Porter does not know irregular verbs."""
     assert not found(typed, text)
 
 
@@ -222,12 +220,12 @@ def test_words_that_differ_are_not_taken_for_each_other(
 def test_the_parts_of_mixed_text_are_found(
     found: Found, text: str, parts: list[str], *, any_word: bool
 ) -> None:
-    """Names, versions, addresses, emoji, and words that touch another script."""
+    """Names, versions, addresses, emoji, and words next to another script."""
     assert [part for part in [*parts, text] if not found(part, text, any_word=any_word)] == []
 
 
-def test_what_is_written_together_is_looked_for_together(found: Found) -> None:
-    """Without any_word a name is met as one; with it, one part will do."""
+def test_words_written_together_are_searched_as_a_phrase(found: Found) -> None:
+    """Without any_word a name matches as a whole; with it, one part is enough."""
     text = "the user wrote an example"
     assert not found("user@example.com", text, any_word=False)
     assert found("user@example.com", text)
@@ -239,8 +237,8 @@ def test_what_is_written_together_is_looked_for_together(found: Found) -> None:
 @pytest.mark.parametrize(
     "typed", ["", " \n", "\0", "\ud800", "...", '"*^()-:+', "\u0301\u200d", "、。"]
 )
-def test_there_may_be_nothing_to_search_for(typed: str) -> None:
-    """None, not an expression that SQLite refuses."""
+def test_a_query_without_terms_is_none(typed: str) -> None:
+    """Not an expression that SQLite refuses."""
     assert query(typed) is None
 
 
@@ -259,8 +257,8 @@ def test_there_may_be_nothing_to_search_for(typed: str) -> None:
         "'; DROP TABLE words; -- tea",
     ],
 )
-def test_syntax_that_a_person_types_is_only_text(found: Found, typed: str) -> None:
-    """It neither raises nor acts: the words in it are looked for."""
+def test_query_syntax_is_plain_text(found: Found, typed: str) -> None:
+    """It neither raises nor acts: its words are searched."""
     assert found(typed, "tea")
     assert not found(typed, "teapot")
     assert found(typed, typed, any_word=False)
@@ -282,7 +280,7 @@ def test_no_query_makes_sqlite_raise(index: apsw.Connection, *, typed: str, any_
 @example("か\u309aき")
 @example("a" * (LONGEST_WORD + 1))
 def test_a_text_is_found_whole_and_by_each_of_its_words(found: Found, text: str) -> None:
-    """For all texts, each word between spaces, asked either way."""
+    """For all texts, each word between spaces, with and without any_word."""
     for word in [text, *text.split()]:
         if query(word) is not None:
             assert found(word, text)
@@ -290,7 +288,7 @@ def test_a_text_is_found_whole_and_by_each_of_its_words(found: Found, text: str)
 
 
 @given(TEXTS)
-def test_the_form_of_unicode_makes_no_difference(text: str) -> None:
+def test_the_unicode_normalization_form_makes_no_difference(text: str) -> None:
     """For all texts: NFC, NFD, NFKC and NFKD have the same terms."""
     terms = index_text(text)
     for form in ("NFC", "NFD", "NFKC", "NFKD"):
@@ -299,14 +297,14 @@ def test_the_form_of_unicode_makes_no_difference(text: str) -> None:
 
 @given(TEXTS)
 def test_the_terms_of_a_text_are_plain_words(index: apsw.Connection, text: str) -> None:
-    """For all texts: the tokenizer keeps each term whole, so that phrases are what they seem."""
+    """For all texts: the tokenizer keeps each term whole, so that phrases match."""
     terms = index_text(text)
     tokens = _tokens(index, terms)
     assert len(tokens) == len(terms.split(" ") if terms else [])
 
 
 def test_every_letter_digit_and_mark_of_unicode_is_kept_whole(index: apsw.Connection) -> None:
-    """Python and SQLite have tables of their own; where they disagree, a word would be lost."""
+    """Python and SQLite have their own tables; a difference would lose a word."""
     letters = filter(str.isalnum, map(chr, range(0x20000)))
     # Some Arabic forms are nothing but points over a space.
     characters = [one for one in letters if any(map(str.isalnum, normalize("NFKC", one)))]
@@ -319,13 +317,13 @@ def test_every_letter_digit_and_mark_of_unicode_is_kept_whole(index: apsw.Connec
 
 @given(TEXTS)
 def test_the_output_is_at_most_a_few_times_the_input(text: str) -> None:
-    """For all texts: three characters for each one, whatever it unfolds to (ﷺ: eighteen)."""
+    """For all texts: three characters for each one, whatever it expands to (ﷺ: eighteen)."""
     unfolded = normalize("NFKD", normalize("NFKD", text).casefold())
     assert len(index_text(text)) <= 3 * max(len(unfolded), len(text))
 
 
 def test_a_query_is_bounded(found: Found) -> None:
-    """At most so many terms and so long a phrase, however much is typed; it still finds."""
+    """A bound on terms and phrase length for any input; it still finds."""
     many = " ".join(f"word{number}" for number in range(1000))
     long = "".join(chr(0x4E00 + number) for number in range(1000))
     marks = "ก" + "ี" * 10_000
@@ -350,8 +348,8 @@ def _tokens(index: apsw.Connection, terms: str) -> list[str]:
     return [str(token[0]) for token in found if not isinstance(token, str)]
 
 
-def test_stop_words_are_as_they_are_folded() -> None:
-    """One that is not would never be met."""
+def test_stop_words_are_in_folded_form() -> None:
+    """Others would never match."""
     assert [word for word in STOP_WORDS | DENIED if index_text(word) != word] == []
 
 
@@ -373,5 +371,5 @@ def test_stop_words_are_as_they_are_folded() -> None:
 def test_stop_words_are_ignored_in_a_query_unless_there_is_nothing_else(
     typed: str, terms: list[str]
 ) -> None:
-    """And what is looked for can be shown to a person."""
+    """The searched terms can be shown to a person."""
     assert [readable(term) for term in query_terms(typed)] == terms

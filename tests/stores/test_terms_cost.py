@@ -9,7 +9,7 @@ import pytest
 
 from satchel.stores.text_search import index_text, query
 
-TABLE = (
+TABLE_WITH_OPTIONS = (
     "CREATE VIRTUAL TABLE words USING fts5(text, detail=full, content='', contentless_delete=1, "
     "tokenize='porter unicode61 remove_diacritics 2'{})"
 )
@@ -19,15 +19,15 @@ TABLE = (
     "unit",
     ["茶", "ก", "ที่", "한", "a", "é", "🎂", "a.", "茶a", "ี", "茶\u200b", "ក្ក", "្ក", "ﷺ", "a\u0301"],
 )
-def test_twice_the_text_is_twice_the_work(unit: str) -> None:
-    """Counted, not timed: the lines of Python that run grow as the text does, for any unit."""
-    once, twice = (_lines_run(unit * size) for size in (2000, 4000))
+def test_the_work_grows_linearly_with_the_text(unit: str) -> None:
+    """Counted, not timed: executed lines of Python, for any unit."""
+    once, twice = (_count_lines(unit * size) for size in (2000, 4000))
     assert twice <= 2.1 * once
     assert len(index_text(unit * 4000)) <= 2.1 * len(index_text(unit * 2000)) + 8
 
 
-def test_the_ends_of_runs_cost_less_than_every_character_would() -> None:
-    """The reason in the module's docstring: sizes of optimised indexes, which are exact."""
+def test_indexing_the_ends_of_runs_costs_less_than_every_character() -> None:
+    """The reason in the module's docstring: sizes of optimized indexes, which are exact."""
     texts = _sentences(1500)
     pairs = ["".join(text).split("。") for text in texts]
     only_pairs = [" ".join(a + b for run in runs for a, b in pairwise(run)) for runs in pairs]
@@ -38,8 +38,8 @@ def test_the_ends_of_runs_cost_less_than_every_character_would() -> None:
     assert _size([index_text(text) for text in texts], ", prefix='1'") > 1.4 * ours
 
 
-def _lines_run(text: str) -> int:
-    """Return how many lines of Python it takes to index and to search for ``text``."""
+def _count_lines(text: str) -> int:
+    """Return how many lines of Python it takes to index and search ``text``."""
     count = 0
 
     def trace(_frame: object, event: str, _argument: object) -> object:
@@ -58,7 +58,7 @@ def _lines_run(text: str) -> int:
 
 
 def _sentences(count: int) -> list[str]:
-    """Return texts whose characters and words are as unevenly frequent as in a language."""
+    """Return texts whose characters and words have the frequencies of a language."""
     random = Random(7)  # noqa: S311 - the same texts in every run, no secret
     characters = [chr(0x4E00 + 6 * number) for number in range(3000)]
     common = [1 / (rank + 1) for rank in range(3000)]
@@ -76,7 +76,7 @@ def _sentences(count: int) -> list[str]:
 def _size(texts: list[str], options: str = "") -> int:
     """Return the bytes of the full-text index of ``texts``."""
     connection = apsw.Connection(":memory:")
-    connection.execute(TABLE.format(options))
+    connection.execute(TABLE_WITH_OPTIONS.format(options))
     with connection:
         connection.executemany("INSERT INTO words(text) VALUES (?)", ((text,) for text in texts))
     connection.execute("INSERT INTO words(words) VALUES ('optimize')")

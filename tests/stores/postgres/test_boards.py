@@ -1,4 +1,4 @@
-"""Servers on several machines that share a store on PostgreSQL know of each other."""
+"""Several machines that share a store on PostgreSQL."""
 
 import uuid
 from pathlib import Path
@@ -18,7 +18,7 @@ BANK = "/v1/banks/assistant"
 def test_machines_behind_one_address_accept_a_request_once_and_share_jobs(
     postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attack: what was overheard on the way to one machine is sent to the other one."""
+    """Attack: a request sent to one machine is replayed to the other one."""
     monkeypatch.setenv("SATCHEL_STORE", in_schema(postgres, f"board_{uuid.uuid4().hex[:8]}"))
     with serving() as one:
         one.client().post("/v1/banks", json={"name": "assistant"})
@@ -29,7 +29,7 @@ def test_machines_behind_one_address_accept_a_request_once_and_share_jobs(
         token = canonical(issued).decode()
         monkeypatch.setenv("SATCHEL_WITNESS", str(tmp_path / "another machine"))
         with serving() as other:
-            _as_one(one.gateway, other.gateway)
+            _share_verifier(one.gateway, other.gateway)
             client = one.client(ELSEWHERE)
             request = client.build_request("GET", f"{BANK}/entries")
             headers = dict(Proving(token, key, one.gateway.verifier)(request).headers)
@@ -46,8 +46,8 @@ def test_machines_behind_one_address_accept_a_request_once_and_share_jobs(
             assert banks == ["assistant"]
 
 
-def _as_one(one: Gateway, other: Gateway) -> None:
-    """Have both go by one verifier, as ``--verifier`` does."""
+def _share_verifier(one: Gateway, other: Gateway) -> None:
+    """Make both use one verifier, as ``--verifier`` does."""
     assert not one.is_alone
     assert not other.is_alone
     other.verifier = one.verifier

@@ -1,4 +1,4 @@
-"""An edit by SQL under a program that keeps the store open."""
+"""Edits by SQL while a program keeps the store open."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ HIDING = {
 
 @pytest.fixture
 def edited(postgres: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A schema that is edited."""
+    """A schema to edit."""
     mark = "&" if "?" in postgres else "?"
     monkeypatch.setenv("SATCHEL_STORE", f"{postgres}{mark}schema=edited")
     yield postgres
@@ -38,7 +38,7 @@ def edited(postgres: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_a_row_hidden_by_sql_is_refused_by_a_program_that_keeps_the_store_open(
     edited: str, edit: str
 ) -> None:
-    """The transactions that the server counts have everything compared again."""
+    """The transaction counter of the server triggers a new comparison."""
     with filled() as bank:
         wanted = keep(bank, "the wombat sleeps", scope={"user": "u0"})
         keep(bank, "another", scope={"user": "u0"})
@@ -65,8 +65,8 @@ def test_a_link_deleted_by_sql_is_refused_by_a_program_that_keeps_the_store_open
             links(bank, parent)
 
 
-def test_own_transactions_change_no_stamp() -> None:
-    """Whoever writes and reads in turns verifies nothing again."""
+def test_own_transactions_do_not_change_the_stamp() -> None:
+    """Alternating reads and writes verify nothing again."""
     own = OwnTransactions()
     before = own.stamp("100:100:")
     for number in range(100, 110):
@@ -76,7 +76,7 @@ def test_own_transactions_change_no_stamp() -> None:
 
 
 def test_each_transaction_of_another_writer_changes_the_stamp() -> None:
-    """Also one that began before own ones and ends after them, or ends within them."""
+    """Also one that begins before own ones and ends after or within them."""
     own = OwnTransactions()
     own.add(100)
     own.add(102)
@@ -92,7 +92,7 @@ def test_each_transaction_of_another_writer_changes_the_stamp() -> None:
 
 
 def test_an_old_own_transaction_counts_as_another_writers() -> None:
-    """So nothing grows without an end, and nothing is missed."""
+    """The list of own transactions is bounded, and nothing is missed."""
     own = OwnTransactions()
     for number in range(0, 6_000, 2):
         own.add(number)

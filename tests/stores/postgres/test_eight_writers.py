@@ -66,10 +66,9 @@ def _admitted(store: Store, bank: str, witness: Witness) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("banks", [1, _WRITERS], ids=["one bank", "a bank each"])
 def test_eight_machines_write_concurrently(banks: int, tmp_path: Path) -> None:
-    """Each with a key and a witness of its own: every place is given once, every record is there.
+    """Each has its own key and witness: every sequence number is used once, every record exists.
 
-    How many appends a second that is, is printed. How often anybody had to begin again is counted
-    by the server, and is never.
+    The appends per second are printed. The server counts the retries, and there are none.
     """
     with server() as one:
         address = one.get_uri()
@@ -126,5 +125,5 @@ def test_eight_machines_write_concurrently(banks: int, tmp_path: Path) -> None:
 
 
 def listed_of(store: PostgresStore, bank: str) -> list[str]:
-    """Return the ids of all records of a bank, each proved."""
+    """Return the IDs of all records of a bank, each verified."""
     return listed(Ledger(store, bank, writer=None))

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.prove  # a server of its own each
 
 
-def test_a_full_disk_is_reported_and_keeps_what_was_acknowledged(
+def test_a_full_server_disk_keeps_acknowledged_appends(
     mount_small: Callable[[str], Path],
 ) -> None:
-    """The append that found no room is not there; the store is sound, and goes on with room."""
+    """The failed append left nothing; the store is sound, and continues with space."""
     folder = mount_small("6m")
     (folder / "there").mkdir()
     with server() as one:
@@ -44,8 +44,8 @@ def test_a_full_disk_is_reported_and_keeps_what_was_acknowledged(
         run_sql(one.get_uri(), "DROP SCHEMA satchel CASCADE", "DROP TABLESPACE small")
 
 
-def test_a_server_that_does_not_force_its_log_is_refused_for_writing() -> None:
-    """It would acknowledge what a power loss takes; reading is not refused."""
+def test_a_server_with_fsync_off_is_refused_for_writing() -> None:
+    """A power loss would lose acknowledged writes; reading is not refused."""
     with server() as one:
         store = PostgresStore(one.get_uri())
         ledger = created(store)

@@ -1,4 +1,4 @@
-"""A server that dies at any moment: what it had acknowledged is there when it is back."""
+"""A server that stops or runs out of space: acknowledged appends exist when it is back."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ except StoreError as error:
 """
 
 
-def test_a_server_that_stops_in_the_middle_keeps_what_it_acknowledged(tmp_path: Path) -> None:
-    """What was committed is there and proved, what was not is gone; the same store goes on."""
+def test_a_server_that_stops_within_a_commit_keeps_acknowledged_appends(tmp_path: Path) -> None:
+    """Committed records verify, others are gone; the same store continues."""
     with server() as one:
         store = PostgresStore(one.get_uri())
         ledger = created(store, Witness(tmp_path))
         ledger.append(memories(20))
         before = listed(ledger)
         with pytest.raises(StoreError) as stopped, store.writing() as writing:  # noqa: PT012 - one block that fails at its end
-            writing.append(ledger.bank, _next(store, ledger.bank))
+            writing.append(ledger.bank, _sweep_commit(store, ledger.bank))
             stop_at_once(one)
         assert stopped.value.code == "store.failed"
         with pytest.raises(StoreError), store.reading():
@@ -67,8 +67,8 @@ def test_a_server_that_stops_in_the_middle_keeps_what_it_acknowledged(tmp_path: 
         store.close()
 
 
-def _next(store: PostgresStore, bank: str) -> Commit:
-    """Return a commit that changes much and adds nothing."""
+def _sweep_commit(store: PostgresStore, bank: str) -> Commit:
+    """Return a commit that changes many rows and adds none."""
     with store.reading() as reader:
         head = reader.head(bank)
     assert head is not None
@@ -83,10 +83,10 @@ def _next(store: PostgresStore, bank: str) -> Commit:
 @pytest.mark.prove
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("how", [kill, stop_at_once], ids=["SIGKILL", "immediate"])
-def test_a_server_that_is_killed_while_it_is_written_to_loses_nothing_acknowledged(
+def test_a_server_killed_during_writes_loses_no_acknowledged_append(
     how: Callable[[Any], None], tmp_path: Path
 ) -> None:
-    """Round after round, at moments that chance chooses; the witness never is ahead of the log."""
+    """In every round at a random moment; the witness is never ahead of the log."""
     seed = random.randrange(1 << 32)  # noqa: S311 - told when it fails
     chance = random.Random(seed)  # noqa: S311 - told when it fails
     with noting(f"the seed was {seed}"), server() as one:
@@ -95,7 +95,7 @@ def test_a_server_that_is_killed_while_it_is_written_to_loses_nothing_acknowledg
         store.close()
         acknowledged = set[str]()
         for _ in range(15):
-            acknowledged |= _round(one, tmp_path, bank, chance, how)
+            acknowledged |= _write_until_killed(one, tmp_path, bank, chance, how)
             again(one)
             store = PostgresStore(one.get_uri())
             ledger = opened(store, bank, tmp_path)
@@ -107,10 +107,10 @@ def test_a_server_that_is_killed_while_it_is_written_to_loses_nothing_acknowledg
         assert len(acknowledged) > 100
 
 
-def _round(
+def _write_until_killed(
     one: Any, witness: Path, bank: str, chance: random.Random, how: Callable[[Any], None]
 ) -> set[str]:
-    """Have a process write until its server dies, and return what it was told is kept."""
+    """Have a process write until its server dies; return the IDs it acknowledged."""
     command = [sys.executable, "-c", _WRITER, one.get_uri(), str(witness), bank]
     acknowledged = set[str]()
     turns = chance.randrange(1, 40)

@@ -1,4 +1,4 @@
-"""Banks by name on a server: with an index, without one, and for who sees one bank only."""
+"""Bank names on a PostgreSQL server: with an index, without one, and for tenants."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = ("one", "two", "three", "four", "nobody")
 
 @pytest.fixture
 def store(place: str) -> Iterator[PostgresStore]:
-    """Banks, one of which was called otherwise before, and two that have one name."""
+    """Banks, one of which was renamed, and two with the same name."""
     made = PostgresStore(place)
     banks = [_founded(made, name) for name in ("one", "two", "three", "two")]
     banks[2].append([rename_record(banks[2].bank, "four", OWNER, AT)])
@@ -36,12 +36,12 @@ def _founded(store: PostgresStore, name: str) -> Ledger:
     return Ledger.create(store, owner=OWNER, writer=WRITER, name=name)
 
 
-def _told(store: PostgresStore) -> dict[str, list[str]]:
+def _banks_by_name(store: PostgresStore) -> dict[str, list[str]]:
     return {name: found for name in NAMES if (found := banks_called(store, name))}
 
 
-def test_names_are_looked_for_in_their_index(store: PostgresStore, postgres: str) -> None:
-    """The server takes it for the question that is asked, where going through rows costs more."""
+def test_names_are_found_by_their_index(store: PostgresStore, postgres: str) -> None:
+    """The server's plan uses it when a scan costs more."""
     said = f"'\\x{bank_name_bytes('four').hex()}'::bytea"
     found = run_sql(
         postgres,
@@ -52,30 +52,32 @@ def test_names_are_looked_for_in_their_index(store: PostgresStore, postgres: str
     assert sum("Index Cond" in line and "CASE" in line for (line,) in found) == 2
 
 
-def test_tables_from_before_are_asked_without_an_index(store: PostgresStore, postgres: str) -> None:
-    """What is found is the same, two of one name included."""
-    expected = _told(store)
+def test_older_tables_are_searched_without_an_index(store: PostgresStore, postgres: str) -> None:
+    """The results are the same, including two banks of one name."""
+    expected = _banks_by_name(store)
     assert expected == named_banks(store)
     assert len(expected["two"]) == 2
     run_sql(postgres, f"DROP INDEX {schema_of(store.address)}.record_name")
-    assert _told(store) == expected
+    assert _banks_by_name(store) == expected
 
 
-def test_an_index_that_holds_nothing_of_names_hides_none(
+def test_attack_an_index_without_the_names_hides_no_bank(
     store: PostgresStore, postgres: str
 ) -> None:
-    """Attack: somebody who owns the tables puts another in its place."""
-    expected, schema = _told(store), schema_of(store.address)
+    """Attack: the owner of the tables replaces the index."""
+    expected, schema = _banks_by_name(store), schema_of(store.address)
     run_sql(
         postgres,
         f"DROP INDEX {schema}.record_name",
         f"CREATE INDEX record_name ON {schema}.record (body) WHERE false",
     )
-    assert _told(store) == expected
+    assert _banks_by_name(store) == expected
 
 
-def test_a_tenant_learns_of_no_other_bank_by_its_name(store: PostgresStore, postgres: str) -> None:
-    """Attack: whoever sees one bank asks for the names of others."""
+def test_attack_a_tenant_cannot_find_other_banks_by_name(
+    store: PostgresStore, postgres: str
+) -> None:
+    """Attack: a role that sees one bank asks for the names of others."""
     schema, role = schema_of(store.address), f"asks_{schema_of(store.address)[:20]}"
     run_sql(
         postgres,
@@ -86,7 +88,7 @@ def test_a_tenant_learns_of_no_other_bank_by_its_name(store: PostgresStore, post
     (mine,) = banks_called(store, "four")
     tenant = PostgresStore(f"{as_role(store.address, role)}&bank={mine}", read_only=True)
     try:
-        assert _told(tenant) == {"four": [mine]}
+        assert _banks_by_name(tenant) == {"four": [mine]}
         with tenant.reading() as reader:
             assert reader.named(bank_name_bytes("one")) == []
             assert reader.named(bank_name_bytes("three")) == [mine]  # as which it was founded

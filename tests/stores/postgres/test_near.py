@@ -1,4 +1,4 @@
-"""With pgvector and without it, the nearest vectors are the same ones, in the same order."""
+"""Vector search on PostgreSQL: the same results in the same order with and without pgvector."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _vectors(dimensions: int) -> list[Sequence[float]]:
     return found
 
 
-def test_the_nearest_are_the_same_with_the_extension_and_without(place: str, postgres: str) -> None:
-    """Of vectors that 32 bits cannot tell apart, too; the server sends a few of them, not all."""
+def test_nearest_vectors_are_the_same_with_and_without_pgvector(place: str, postgres: str) -> None:
+    """Also vectors that 32 bits cannot distinguish; the server sends a few of them, not all."""
     for dimensions in (3, 64):
         store, bank, ids = _filled(f"{place}_{dimensions}")
         vectors, generation = _vectors(dimensions), Generation("model", dimensions)
@@ -75,8 +75,8 @@ def test_the_nearest_are_the_same_with_the_extension_and_without(place: str, pos
         run_sql(postgres, f"DROP SCHEMA {schema} CASCADE")
 
 
-def test_a_vector_that_is_too_long_for_the_extension_is_kept_without(place: str) -> None:
-    """It is compared, as any."""
+def test_a_vector_too_long_for_pgvector_is_stored_and_compared(place: str) -> None:
+    """Without the extension's column."""
     store, bank, ids = _filled(place)
     generation = Generation("model", 20_000)
     with store.writing() as writing:

@@ -10,7 +10,7 @@ from satchel.cli import _console
 
 
 @pytest.mark.timeout(120, method="thread")  # the signal is that of the line
-def test_the_progress_line_is_drawn_while_a_lock_is_waited_for(
+def test_the_progress_line_is_drawn_while_the_server_holds_a_lock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The timer interrupts a wait of the driver; the lock is released after two draws."""

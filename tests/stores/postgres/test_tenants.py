@@ -1,4 +1,4 @@
-"""Row level security: a role that does not own the tables sees one bank, whatever it asks for."""
+"""Row level security: a role that does not own the tables sees one bank, whatever it queries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Two:
+class TenantStore:
     """A store with two banks, and a role that owns nothing."""
 
     def __init__(self, address: str, place: str) -> None:
@@ -45,71 +45,82 @@ class Two:
             f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {self.schema} TO {self.role}",
         )
 
-    def seen_by(self, bank: str | None) -> PostgresStore:
-        """Open the store as the tenant."""
+    def opened_for(self, bank: str | None) -> PostgresStore:
+        """Open the store as the tenant of a bank."""
         place = as_role(self.place, self.role)
         return PostgresStore(place if bank is None else f"{place}&bank={bank}")
 
 
 @pytest.fixture
-def two(postgres: str, place: str) -> Iterator[Two]:
+def tenant_store(postgres: str, place: str) -> Iterator[TenantStore]:
     """Two banks, one tenant."""
-    found = Two(postgres, place)
+    found = TenantStore(postgres, place)
     yield found
     found.store.close()
     run_sql(postgres, f"DROP OWNED BY {found.role}", f"DROP ROLE {found.role}")
 
 
-def test_a_connection_that_is_set_to_one_bank_sees_no_other(two: Two) -> None:
-    """Not its head, rows, words, links, vectors, blobs or side values, and not that it is there."""
-    store = two.seen_by(two.mine.bank)
+def test_a_connection_bound_to_one_bank_sees_no_other(tenant_store: TenantStore) -> None:
+    """Not its head, rows, words, links, vectors, blobs or side values, nor that it exists."""
+    store = tenant_store.opened_for(tenant_store.mine.bank)
     with store.reading() as reader:
-        assert reader.banks() == [two.mine.bank]
-        assert reader.head(two.other.bank) is None
-        assert reader.side(two.other.bank) == {}
+        assert reader.banks() == [tenant_store.mine.bank]
+        assert reader.head(tenant_store.other.bank) is None
+        assert reader.side(tenant_store.other.bank) == {}
         for ask in (
-            lambda: reader.counts(two.other.bank),
-            lambda: list(reader.scan(two.other.bank, Filter())),
-            lambda: reader.candidates(two.other.bank, "memory", limit=9),
-            lambda: reader.blobs.has(two.other.bank, two.digest),
+            lambda: reader.counts(tenant_store.other.bank),
+            lambda: list(reader.scan(tenant_store.other.bank, Filter())),
+            lambda: reader.candidates(tenant_store.other.bank, "memory", limit=9),
+            lambda: reader.blobs.has(tenant_store.other.bank, tenant_store.digest),
         ):
             with pytest.raises(SatchelError) as refused:
                 ask()
             assert refused.value.code == "bank.unknown"
-    assert len(listed(Ledger(store, two.mine.bank, writer=None))) == 52
+    assert len(listed(Ledger(store, tenant_store.mine.bank, writer=None))) == 52
     store.close()
 
 
-def test_raw_sql_of_a_tenant_finds_nothing_of_others_in_any_table(two: Two) -> None:
-    """Also where it changes what its session says, once its role is bound to a bank."""
+def test_raw_sql_of_a_tenant_finds_no_rows_of_others_in_any_table(
+    tenant_store: TenantStore,
+) -> None:
+    """Also if it changes the settings of its session, once its role is bound to a bank."""
     run_sql(
-        two.address,
-        f"INSERT INTO {two.schema}.tenant VALUES ('{two.role}', '{two.mine.bank}')",  # noqa: S608 - our own names
+        tenant_store.address,
+        f"INSERT INTO {tenant_store.schema}.tenant VALUES ('{tenant_store.role}', '{tenant_store.mine.bank}')",  # noqa: S608 - our own names
     )
-    numbers = dict(run_sql(two.address, f"SELECT id, number FROM {two.schema}.bank"))  # noqa: S608 - our own names
-    with psycopg.connect(as_role(two.address, two.role), autocommit=True) as connection:
-        connection.execute("SELECT set_config('satchel.bank', %s, false)", (two.other.bank,))
+    numbers = dict(
+        run_sql(tenant_store.address, f"SELECT id, number FROM {tenant_store.schema}.bank")
+    )  # noqa: S608 - our own names
+    with psycopg.connect(
+        as_role(tenant_store.address, tenant_store.role), autocommit=True
+    ) as connection:
+        connection.execute(
+            "SELECT set_config('satchel.bank', %s, false)", (tenant_store.other.bank,)
+        )
         for table in TABLES:
             if table in ("store", "tenant"):
                 continue
             name, mine = (
-                ("id", two.mine.bank)
+                ("id", tenant_store.mine.bank)
                 if table == "bank"
-                else ("bank", two.mine.bank if table == "side" else numbers[two.mine.bank])
+                else (
+                    "bank",
+                    tenant_store.mine.bank if table == "side" else numbers[tenant_store.mine.bank],
+                )
             )
-            rows = connection.execute(f"SELECT DISTINCT {name} FROM {two.schema}.{table}")  # noqa: S608 - our own names
+            rows = connection.execute(f"SELECT DISTINCT {name} FROM {tenant_store.schema}.{table}")  # noqa: S608 - our own names
             assert {row[0] for row in rows} <= {mine}, table
             gone = connection.execute(
-                f"DELETE FROM {two.schema}.{table} WHERE {name} <> %s",  # noqa: S608 - our own names
+                f"DELETE FROM {tenant_store.schema}.{table} WHERE {name} <> %s",  # noqa: S608 - our own names
                 (mine,),
             )
             assert gone.rowcount == 0
-    assert len(listed(two.other)) == 5
+    assert len(listed(tenant_store.other)) == 5
 
 
-def test_a_tenant_without_a_bank_sees_none(two: Two) -> None:
-    """What was not said is not everything."""
-    store = two.seen_by(None)
+def test_a_tenant_without_a_bank_sees_no_bank(tenant_store: TenantStore) -> None:
+    """An unset bank does not mean every bank."""
+    store = tenant_store.opened_for(None)
     with store.reading() as reader:
         assert reader.banks() == []
     with pytest.raises(ReadOnlyStoreError):
@@ -117,32 +128,32 @@ def test_a_tenant_without_a_bank_sees_none(two: Two) -> None:
     store.close()
 
 
-def test_a_tenant_writes_its_own_bank(two: Two) -> None:
+def test_a_tenant_can_write_its_own_bank(tenant_store: TenantStore) -> None:
     """Single records and many at once, where rows cannot be copied in a stream."""
-    store = two.seen_by(two.mine.bank)
-    ledger = Ledger(store, two.mine.bank, writer=WRITER)
+    store = tenant_store.opened_for(tenant_store.mine.bank)
+    ledger = Ledger(store, tenant_store.mine.bank, writer=WRITER)
     ledger.append(memories(1, start=100))
     ledger.append(memories(700, start=200))
     store.close()
-    assert len(listed(Ledger(two.store, two.mine.bank, writer=None))) == 52 + 701
-    with two.store.reading() as reader:
-        assert len(reader.candidates(two.mine.bank, "memory 333", limit=1)) == 1
+    assert len(listed(Ledger(tenant_store.store, tenant_store.mine.bank, writer=None))) == 52 + 701
+    with tenant_store.store.reading() as reader:
+        assert len(reader.candidates(tenant_store.mine.bank, "memory 333", limit=1)) == 1
 
 
-def test_one_bank_is_not_promised_to_a_role_that_sees_all(two: Two) -> None:
-    """The owner of the tables is not held by their policies, so it is refused, not believed."""
+def test_a_role_that_sees_all_banks_cannot_be_bound_to_one(tenant_store: TenantStore) -> None:
+    """The policies do not apply to the owner of the tables, so it is refused."""
     with pytest.raises(StoreError, match="can see every bank"):
-        PostgresStore(f"{two.place}&bank={two.mine.bank}")
+        PostgresStore(f"{tenant_store.place}&bank={tenant_store.mine.bank}")
 
 
-def test_a_read_only_role_gets_a_clear_error(two: Two) -> None:
-    """And nothing of what it wanted to write is there."""
+def test_a_read_only_role_gets_a_clear_error(tenant_store: TenantStore) -> None:
+    """Nothing of its write is stored."""
     run_sql(
-        two.address,
-        f"REVOKE INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {two.schema} FROM {two.role}",
+        tenant_store.address,
+        f"REVOKE INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {tenant_store.schema} FROM {tenant_store.role}",
     )
-    store = two.seen_by(two.mine.bank)
-    assert len(listed(Ledger(store, two.mine.bank, writer=None))) == 52
+    store = tenant_store.opened_for(tenant_store.mine.bank)
+    assert len(listed(Ledger(store, tenant_store.mine.bank, writer=None))) == 52
     with pytest.raises(ReadOnlyStoreError), store.writing() as writing:
-        writing.put_side(two.mine.bank, {"a": b"b"})
+        writing.put_side(tenant_store.mine.bank, {"a": b"b"})
     store.close()
