@@ -1,5 +1,7 @@
 """LadybugDB: one owner of the files, unreadable logs, its graph, many rows and older engines."""
 
+import gc
+import gzip
 import os
 import shutil
 import signal
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import ladybug
+import pyarrow as pa
 import pytest
 
 from satchel.bank.connections import open_store
@@ -29,9 +32,13 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.model.records import Edge, Model, Semantic
+from satchel.model.values import Scope
 from satchel.ports.rows import Row, derive_row
+from satchel.ports.store import ColumnChange
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.ladybug.database import FILE, LOCK, LOG
+from satchel.stores.ladybug.statements import AT_ONCE, MANY
+from satchel.stores.sqlite import SqliteStore
 
 HOLD = """
 import sys
@@ -503,3 +510,183 @@ def test_a_record_without_a_size_is_reported_as_damage(folder: Path) -> None:
         damaged.reading() as reader,
     ):
         list(reader.scan(BANK, ALL))
+
+
+ODD = ("", "a\0b", "\x01", "🐝" * 9, "{'a': 1}", '{"a": 1}', "[]", "null", "1e5", "'", "\\", "`$x`")
+
+
+def rows_of(drafts: list[Model], first: int = 0) -> list[Row]:
+    """Return the rows of drafts, from a sequence number on."""
+    records = [seal(draft) for draft in drafts]
+    return [
+        derive_row(record.model, seq=place, at=AT, body=record.body)
+        for place, record in enumerate(records, first)
+    ]
+
+
+def facts(count: int, turn: int = 0) -> list[Model]:
+    """Return facts, each of another user."""
+    return [Semantic(text=f"fact {turn} {n}", scope=Scope(user=f"u{n}")) for n in range(count)]
+
+
+@pytest.mark.parametrize("count", [MANY - 1, MANY, AT_ONCE, AT_ONCE + MANY])
+def test_rows_are_the_same_for_any_number_of_rows_per_statement(count: int, tmp_path: Path) -> None:
+    """Equal to SQLite's, including unusual texts and many changes at once."""
+    drafts = facts(count)
+    for number, odd in enumerate(ODD):
+        drafts[number] = Semantic(text=f"odd {odd} text", scope=Scope(user=odd or None, agent="x"))
+    drafts += [Edge(source=f"s{n}", target=f"t{n}", kind=f"k{n % 3}") for n in range(count)]
+    rows = rows_of(drafts)
+    changes = [ColumnChange(row.seq, retired=len(rows), hold=row.seq % 2 == 0) for row in rows[::2]]
+    (last,) = rows_of([Semantic(text="the last")], len(rows))
+    stores = LadybugStore(tmp_path / "graph"), SqliteStore(tmp_path / "store.db")
+    found = []
+    for store in stores:
+        with store.writing() as writing:
+            writing.append(BANK, commit_of(rows, 0))
+        with store.writing() as writing:
+            writing.append(BANK, commit_of([last], len(rows), changes=changes))
+        with store.reading() as reader:
+            found.append(list(reader.scan(BANK, ALL)))
+            assert [row.hold for row in found[-1][:4]] == [True, False, True, False]
+            assert reader.candidates(BANK, "odd", limit=99)
+        store.close()
+    assert found[0] == found[1]
+
+
+def test_a_bulk_load_frees_its_tables(tmp_path: Path) -> None:
+    """A cached statement would keep the table that it read in memory."""
+    store = LadybugStore(tmp_path / "graph")
+    gc.collect()
+    before, size = pa.total_allocated_bytes(), 0
+    for turn in range(5):
+        rows = rows_of(facts(2 * MANY, turn), size)
+        with store.writing() as writing:
+            writing.append(BANK, commit_of(rows, size))
+        size += len(rows)
+    gc.collect()
+    assert pa.total_allocated_bytes() == before
+    store.close()
+
+
+def test_rows_refused_by_the_engine_roll_back_the_transaction(tmp_path: Path) -> None:
+    """Nothing of the block stays, and the store continues."""
+    store = LadybugStore(tmp_path / "graph")
+    first = rows_of(facts(MANY))
+    with store.writing() as writing:
+        writing.append(BANK, commit_of(first, 0))
+    taken = rows_of(facts(MANY, turn=1))  # at places that are taken
+
+    def fail() -> None:
+        with store.writing() as writing:
+            writing.put_side(BANK, {"note": b"lost"})
+            writing.append(BANK, commit_of(taken, 0))
+
+    with pytest.raises(StoreError):
+        fail()
+    more = rows_of(facts(MANY, turn=2), MANY)
+    with store.writing() as writing:
+        writing.append(BANK, commit_of(more, MANY))
+    store.close()
+    again = LadybugStore(tmp_path / "graph")
+    with again.reading() as reader:
+        assert [row.id for row in reader.scan(BANK, ALL)] == [row.id for row in first + more]
+        assert reader.side(BANK) == {}
+    again.close()
+
+
+def test_a_bulk_load_without_arrow_names_the_install_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of the rows is written; a few rows still work."""
+    store = LadybugStore(tmp_path / "graph")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    def fail() -> None:
+        with store.writing() as writing:
+            writing.append(BANK, commit_of(rows_of(facts(MANY)), 0))
+
+    with pytest.raises(MissingExtraError) as error:
+        fail()
+    assert "satchel[graph]" in (error.value.hint or "")
+    with store.writing() as writing:
+        writing.append(BANK, commit_of(rows_of(facts(2)), 0))
+    with store.reading() as reader:
+        assert len(list(reader.scan(BANK, ALL))) == 2
+    store.close()
+
+
+DATA = Path(__file__).parents[1] / "data" / "graphs"
+VERSIONS = ("40", "41")
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    """Return a folder with an unpacked store."""
+    folder.mkdir(mode=0o700)
+    for packed, file in ((f"{name}.gz", FILE), (f"{name}.wal.gz", LOG)):
+        if (DATA / packed).exists():
+            (folder / file).write_bytes(gzip.decompress((DATA / packed).read_bytes()))
+    return folder
+
+
+def rows_in(store: LadybugStore) -> list[Row]:
+    """Return all rows."""
+    with store.reading() as reader:
+        return list(reader.scan(BANK, ALL))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_store_of_an_older_engine_is_copied_opened_and_continued(
+    version: str, tmp_path: Path
+) -> None:
+    """Records, links and words; the copy equals the old file, and opens as well."""
+    folder = unpacked(f"satchel-{version}", tmp_path / "store")
+    before = (folder / FILE).read_bytes()
+    reader = LadybugStore(folder, read_only=True)
+    rows = rows_in(reader)
+    reader.close()
+    assert (folder / FILE).read_bytes() == before
+    assert [row.type for row in rows] == ["semantic"] * 5 + ["edge"] * 3
+    store = LadybugStore(folder)
+    assert rows_in(store) == rows
+    with store.reading() as reading:
+        assert reading.head(BANK) == commit_of(rows, 0).head
+        linked = {
+            (link.link.target, link.link.kind)
+            for link in reading.links(BANK, [rows[0].id], incoming=False, kinds=None, limit=9)
+        }
+    kinds = ("similar_to", "knows", "derives_from")
+    assert linked == {(rows[place].id, kind) for place, kind in enumerate(kinds, 1)}
+    record = seal(memory(9))
+    new = derive_row(record.model, seq=len(rows), at=AT, body=record.body)
+    with store.writing() as writing:
+        writing.append(BANK, commit_of([new], len(rows)))
+    store.close()
+    kept = folder / f"graph.storage-{version}.lbug"
+    assert kept.read_bytes() == before
+    assert kept.stat().st_mode & 0o777 == 0o600
+    own = ladybug.Database.get_storage_version()
+    assert (folder / FILE).read_bytes()[4:12] == own.to_bytes(8, "little")
+    kept.rename(folder / FILE)
+    again = LadybugStore(folder)
+    assert rows_in(again) == rows
+    again.close()
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_log_of_an_older_engine_is_refused_before_anything_is_changed(
+    version: str,
+    read_only: bool,  # noqa: FBT001 - a parameter of the test
+    tmp_path: Path,
+) -> None:
+    """The current engine would truncate what it cannot read: the last acknowledged writes."""
+    folder = unpacked(f"satchel-{version}-killed", tmp_path / "store")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(StoreVersionError, match=f"version {version}") as error:
+        LadybugStore(folder, read_only=read_only)
+    release = {"40": "0.15.3", "41": "0.17.1"}[version]
+    assert f"ladybug=={release}" in (error.value.hint or "")
+    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert {name: after[name] for name in before} == before
+    assert set(after) <= {*before, "lock"}

@@ -1,7 +1,9 @@
 """The terms that a store indexes and searches, and their cost, with SQLite's full-text index."""
-# ruff: noqa: RUF001 - letters that look like others are what these tests are about
 
+import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
+from random import Random
 from unicodedata import category, normalize
 
 import apsw
@@ -20,6 +22,9 @@ from satchel.stores.text_search import (
     query_terms,
     readable,
 )
+
+# ruff: noqa: RUF001 - letters that look like others are what these tests are about
+
 
 TABLE = (
     "CREATE VIRTUAL TABLE words USING fts5(text, detail=full, content='', contentless_delete=1, "
@@ -373,3 +378,79 @@ def test_stop_words_are_ignored_in_a_query_unless_there_is_nothing_else(
 ) -> None:
     """The searched terms can be shown to a person."""
     assert [readable(term) for term in query_terms(typed)] == terms
+
+
+TABLE_WITH_OPTIONS = (
+    "CREATE VIRTUAL TABLE words USING fts5(text, detail=full, content='', contentless_delete=1, "
+    "tokenize='porter unicode61 remove_diacritics 2'{})"
+)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["茶", "ก", "ที่", "한", "a", "é", "🎂", "a.", "茶a", "ี", "茶\u200b", "ក្ក", "្ក", "ﷺ", "a\u0301"],
+)
+def test_the_work_grows_linearly_with_the_text(unit: str) -> None:
+    """Counted, not timed: executed lines of Python, for any unit."""
+    once, twice = (_count_lines(unit * size) for size in (2000, 4000))
+    assert twice <= 2.1 * once
+    assert len(index_text(unit * 4000)) <= 2.1 * len(index_text(unit * 2000)) + 8
+
+
+def test_indexing_the_ends_of_runs_costs_less_than_every_character() -> None:
+    """The reason in the module's docstring: sizes of optimized indexes, which are exact."""
+    texts = _sentences(1500)
+    pairs = ["".join(text).split("。") for text in texts]
+    only_pairs = [" ".join(a + b for run in runs for a, b in pairwise(run)) for runs in pairs]
+    singles = [" ".join(text.replace("。", "")) for text in texts]
+    ours = _size([index_text(text) for text in texts])
+    assert ours < 1.12 * _size(only_pairs)
+    assert _size([f"{a} {b}" for a, b in zip(only_pairs, singles, strict=True)]) > 1.4 * ours
+    assert _size([index_text(text) for text in texts], ", prefix='1'") > 1.4 * ours
+
+
+def _count_lines(text: str) -> int:
+    """Return how many lines of Python it takes to index and search ``text``."""
+    count = 0
+
+    def trace(_frame: object, event: str, _argument: object) -> object:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)  # type: ignore[arg-type]  # a tracer's type refers to itself
+    try:
+        index_text(text)
+        query(text)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def _sentences(count: int) -> list[str]:
+    """Return texts whose characters and words have the frequencies of a language."""
+    random = Random(7)  # noqa: S311 - the same texts in every run, no secret
+    characters = [chr(0x4E00 + 6 * number) for number in range(3000)]
+    common = [1 / (rank + 1) for rank in range(3000)]
+    words = [
+        "".join(random.choices(characters, common, k=random.choice((1, 1, 2, 2, 2, 2, 2, 3, 4))))
+        for _ in range(10_000)
+    ]
+    used = [1 / (rank + 1) ** 0.9 for rank in range(10_000)]
+    return [
+        "".join([*random.choices(words, used, k=9), "。", *random.choices(words, used, k=6)])
+        for _ in range(count)
+    ]
+
+
+def _size(texts: list[str], options: str = "") -> int:
+    """Return the bytes of the full-text index of ``texts``."""
+    connection = apsw.Connection(":memory:")
+    connection.execute(TABLE_WITH_OPTIONS.format(options))
+    with connection:
+        connection.executemany("INSERT INTO words(text) VALUES (?)", ((text,) for text in texts))
+    connection.execute("INSERT INTO words(words) VALUES ('optimize')")
+    size: int = connection.execute("SELECT sum(length(block)) FROM words_data").get
+    connection.close()
+    return size

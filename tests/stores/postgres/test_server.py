@@ -1,19 +1,20 @@
 """A PostgreSQL server that is gone, busy, restarted, of another version, or refuses."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Event, Timer
 
+import psycopg
 import pytest
 from ledger_kit import OWNER, WRITER, created, listed, memories
-from postgres_kit import as_role, run_sql, schema_of
+from postgres_kit import as_role, run_sql, schema_of, server
 
 from satchel.bank.connections import open_store
+from satchel.cli import _console
 from satchel.conformance.stores.oracle import ALL, BANK
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
@@ -31,9 +32,6 @@ from satchel.ledger.witness import Witness
 from satchel.model.records import Semantic
 from satchel.stores.postgres import PostgresStore, store_is_created
 from satchel.stores.postgres.statements import VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _SECRET = "hunter2-hunter2"  # noqa: S105 - of nobody
 _KIT = Path(__file__).parents[2] / "kit"
@@ -367,3 +365,34 @@ def test_the_log_is_searched_before_the_tables_that_it_updates(store: PostgresSt
     logs = kinds.count(True)
     assert 0 < logs < len(kinds), "there are files of both"
     assert all(kinds[:logs])
+
+
+@pytest.mark.timeout(120, method="thread")  # the signal is that of the line
+def test_the_progress_line_is_drawn_while_the_server_holds_a_lock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The timer interrupts a wait of the driver; the lock is released after two draws."""
+    monkeypatch.setattr(_console, "_SHOWN_AFTER", 0.1)
+    drawn = list[bool]()
+    released = Event()
+    with server() as one, psycopg.connect(one.get_uri()) as holder:
+        holder.execute("CREATE TABLE locked (number integer)")
+        holder.commit()
+        holder.execute("LOCK TABLE locked IN ACCESS EXCLUSIVE MODE")
+
+        def draw() -> None:
+            drawn.append(released.is_set())
+            if len(drawn) == 2:
+                release()
+
+        def release() -> None:
+            released.set()
+            holder.rollback()
+
+        patience = Timer(20, release)
+        patience.start()
+        with psycopg.connect(one.get_uri()) as waiter, _console._ticking(draw):
+            waiter.execute("SELECT * FROM locked")
+        patience.cancel()
+
+    assert drawn[:2] == [False, False]

@@ -52,7 +52,7 @@ class TenantStore:
 
 
 @pytest.fixture
-def tenant_store(postgres: str, place: str) -> Iterator[TenantStore]:
+def tenants(postgres: str, place: str) -> Iterator[TenantStore]:
     """Two banks, one tenant."""
     found = TenantStore(postgres, place)
     yield found
@@ -60,67 +60,61 @@ def tenant_store(postgres: str, place: str) -> Iterator[TenantStore]:
     run_sql(postgres, f"DROP OWNED BY {found.role}", f"DROP ROLE {found.role}")
 
 
-def test_a_connection_bound_to_one_bank_sees_no_other(tenant_store: TenantStore) -> None:
+def test_a_connection_bound_to_one_bank_sees_no_other(tenants: TenantStore) -> None:
     """Not its head, rows, words, links, vectors, blobs or side values, nor that it exists."""
-    store = tenant_store.opened_for(tenant_store.mine.bank)
+    store = tenants.opened_for(tenants.mine.bank)
     with store.reading() as reader:
-        assert reader.banks() == [tenant_store.mine.bank]
-        assert reader.head(tenant_store.other.bank) is None
-        assert reader.side(tenant_store.other.bank) == {}
+        assert reader.banks() == [tenants.mine.bank]
+        assert reader.head(tenants.other.bank) is None
+        assert reader.side(tenants.other.bank) == {}
         for ask in (
-            lambda: reader.counts(tenant_store.other.bank),
-            lambda: list(reader.scan(tenant_store.other.bank, Filter())),
-            lambda: reader.candidates(tenant_store.other.bank, "memory", limit=9),
-            lambda: reader.blobs.has(tenant_store.other.bank, tenant_store.digest),
+            lambda: reader.counts(tenants.other.bank),
+            lambda: list(reader.scan(tenants.other.bank, Filter())),
+            lambda: reader.candidates(tenants.other.bank, "memory", limit=9),
+            lambda: reader.blobs.has(tenants.other.bank, tenants.digest),
         ):
             with pytest.raises(SatchelError) as refused:
                 ask()
             assert refused.value.code == "bank.unknown"
-    assert len(listed(Ledger(store, tenant_store.mine.bank, writer=None))) == 52
+    assert len(listed(Ledger(store, tenants.mine.bank, writer=None))) == 52
     store.close()
 
 
 def test_raw_sql_of_a_tenant_finds_no_rows_of_others_in_any_table(
-    tenant_store: TenantStore,
+    tenants: TenantStore,
 ) -> None:
     """Also if it changes the settings of its session, once its role is bound to a bank."""
     run_sql(
-        tenant_store.address,
-        f"INSERT INTO {tenant_store.schema}.tenant VALUES ('{tenant_store.role}', '{tenant_store.mine.bank}')",  # noqa: S608 - our own names
+        tenants.address,
+        f"INSERT INTO {tenants.schema}.tenant VALUES ('{tenants.role}', '{tenants.mine.bank}')",  # noqa: S608 - our own names
     )
-    numbers = dict(
-        run_sql(tenant_store.address, f"SELECT id, number FROM {tenant_store.schema}.bank")
-    )  # noqa: S608 - our own names
-    with psycopg.connect(
-        as_role(tenant_store.address, tenant_store.role), autocommit=True
-    ) as connection:
-        connection.execute(
-            "SELECT set_config('satchel.bank', %s, false)", (tenant_store.other.bank,)
-        )
+    numbers = dict(run_sql(tenants.address, f"SELECT id, number FROM {tenants.schema}.bank"))  # noqa: S608 - our own names
+    with psycopg.connect(as_role(tenants.address, tenants.role), autocommit=True) as connection:
+        connection.execute("SELECT set_config('satchel.bank', %s, false)", (tenants.other.bank,))
         for table in TABLES:
             if table in ("store", "tenant"):
                 continue
             name, mine = (
-                ("id", tenant_store.mine.bank)
+                ("id", tenants.mine.bank)
                 if table == "bank"
                 else (
                     "bank",
-                    tenant_store.mine.bank if table == "side" else numbers[tenant_store.mine.bank],
+                    tenants.mine.bank if table == "side" else numbers[tenants.mine.bank],
                 )
             )
-            rows = connection.execute(f"SELECT DISTINCT {name} FROM {tenant_store.schema}.{table}")  # noqa: S608 - our own names
+            rows = connection.execute(f"SELECT DISTINCT {name} FROM {tenants.schema}.{table}")  # noqa: S608 - our own names
             assert {row[0] for row in rows} <= {mine}, table
             gone = connection.execute(
-                f"DELETE FROM {tenant_store.schema}.{table} WHERE {name} <> %s",  # noqa: S608 - our own names
+                f"DELETE FROM {tenants.schema}.{table} WHERE {name} <> %s",  # noqa: S608 - our own names
                 (mine,),
             )
             assert gone.rowcount == 0
-    assert len(listed(tenant_store.other)) == 5
+    assert len(listed(tenants.other)) == 5
 
 
-def test_a_tenant_without_a_bank_sees_no_bank(tenant_store: TenantStore) -> None:
+def test_a_tenant_without_a_bank_sees_no_bank(tenants: TenantStore) -> None:
     """An unset bank does not mean every bank."""
-    store = tenant_store.opened_for(None)
+    store = tenants.opened_for(None)
     with store.reading() as reader:
         assert reader.banks() == []
     with pytest.raises(ReadOnlyStoreError):
@@ -128,32 +122,33 @@ def test_a_tenant_without_a_bank_sees_no_bank(tenant_store: TenantStore) -> None
     store.close()
 
 
-def test_a_tenant_can_write_its_own_bank(tenant_store: TenantStore) -> None:
+def test_a_tenant_can_write_its_own_bank(tenants: TenantStore) -> None:
     """Single records and many at once, where rows cannot be copied in a stream."""
-    store = tenant_store.opened_for(tenant_store.mine.bank)
-    ledger = Ledger(store, tenant_store.mine.bank, writer=WRITER)
+    store = tenants.opened_for(tenants.mine.bank)
+    ledger = Ledger(store, tenants.mine.bank, writer=WRITER)
     ledger.append(memories(1, start=100))
     ledger.append(memories(700, start=200))
     store.close()
-    assert len(listed(Ledger(tenant_store.store, tenant_store.mine.bank, writer=None))) == 52 + 701
-    with tenant_store.store.reading() as reader:
-        assert len(reader.candidates(tenant_store.mine.bank, "memory 333", limit=1)) == 1
+    assert len(listed(Ledger(tenants.store, tenants.mine.bank, writer=None))) == 52 + 701
+    with tenants.store.reading() as reader:
+        assert len(reader.candidates(tenants.mine.bank, "memory 333", limit=1)) == 1
 
 
-def test_a_role_that_sees_all_banks_cannot_be_bound_to_one(tenant_store: TenantStore) -> None:
+def test_a_role_that_sees_all_banks_cannot_be_bound_to_one(tenants: TenantStore) -> None:
     """The policies do not apply to the owner of the tables, so it is refused."""
     with pytest.raises(StoreError, match="can see every bank"):
-        PostgresStore(f"{tenant_store.place}&bank={tenant_store.mine.bank}")
+        PostgresStore(f"{tenants.place}&bank={tenants.mine.bank}")
 
 
-def test_a_read_only_role_gets_a_clear_error(tenant_store: TenantStore) -> None:
+def test_a_read_only_role_gets_a_clear_error(tenants: TenantStore) -> None:
     """Nothing of its write is stored."""
     run_sql(
-        tenant_store.address,
-        f"REVOKE INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {tenant_store.schema} FROM {tenant_store.role}",
+        tenants.address,
+        f"REVOKE INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {tenants.schema}"
+        f" FROM {tenants.role}",
     )
-    store = tenant_store.opened_for(tenant_store.mine.bank)
-    assert len(listed(Ledger(store, tenant_store.mine.bank, writer=None))) == 52
+    store = tenants.opened_for(tenants.mine.bank)
+    assert len(listed(Ledger(store, tenants.mine.bank, writer=None))) == 52
     with pytest.raises(ReadOnlyStoreError), store.writing() as writing:
-        writing.put_side(tenant_store.mine.bank, {"a": b"b"})
+        writing.put_side(tenants.mine.bank, {"a": b"b"})
     store.close()

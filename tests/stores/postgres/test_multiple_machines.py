@@ -1,27 +1,68 @@
-"""Eight machines that write at once: nothing lost, nobody tries again and again."""
-
-from __future__ import annotations
+"""Several machines that share a store on PostgreSQL."""
 
 import os
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from http_kit import ELSEWHERE, Proving, serving
 from ledger_kit import OWNER, WRITER, created, listed
-from postgres_kit import run_sql, server
+from postgres_kit import in_schema, run_sql, server
 
+from satchel.crypto.canonical import canonical
 from satchel.crypto.keys import SigningKey
+from satchel.errors import TokenError
+from satchel.http.gateway import Gateway
 from satchel.ledger.decisions import Decider
 from satchel.ledger.examination import examine
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
+from satchel.ports.store import Store
 from satchel.stores.postgres import PostgresStore
 
-if TYPE_CHECKING:
-    from satchel.ports.store import Store
+BANK = "/v1/banks/assistant"
+
+
+def test_machines_behind_one_address_accept_a_request_once_and_share_jobs(
+    postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attack: a request sent to one machine is replayed to the other one."""
+    monkeypatch.setenv("SATCHEL_STORE", in_schema(postgres, f"board_{uuid.uuid4().hex[:8]}"))
+    with serving() as one:
+        one.client().post("/v1/banks", json={"name": "assistant"})
+        one.client().post(f"{BANK}/entries", json={"text": "Ada drinks tea"})
+        key = SigningKey.generate()
+        asked = {"audience": key.did, "everything": True}
+        issued = one.client().post(f"{BANK}/tokens", json=asked).json()["token"]
+        token = canonical(issued).decode()
+        monkeypatch.setenv("SATCHEL_WITNESS", str(tmp_path / "another machine"))
+        with serving() as other:
+            _share_verifier(one.gateway, other.gateway)
+            client = one.client(ELSEWHERE)
+            request = client.build_request("GET", f"{BANK}/entries")
+            headers = dict(Proving(token, key, one.gateway.verifier)(request).headers)
+            assert client.get(f"{BANK}/entries", headers=headers).status_code == 200
+            again = other.client(ELSEWHERE).get(f"{BANK}/entries", headers=headers)
+            assert (again.status_code, again.json()["code"]) == (
+                TokenError.http_status,
+                TokenError.code,
+            )
+            job = one.gateway.jobs.begin("test", lambda _: {"answer": 42})
+            assert "event: end" in other.client().get(f"/v1/jobs/{job.id}/events").text
+            assert other.client().get(f"/v1/jobs/{job.id}").json()["result"] == {"answer": 42}
+            banks = [one["name"] for one in other.client().get("/v1/banks").json()["banks"]]
+            assert banks == ["assistant"]
+
+
+def _share_verifier(one: Gateway, other: Gateway) -> None:
+    """Make both use one verifier, as ``--verifier`` does."""
+    assert not one.is_alone
+    assert not other.is_alone
+    other.verifier = one.verifier
+
 
 _KIT = Path(__file__).parents[2] / "kit"
 _WRITERS, _TURNS = 8, 40
