@@ -116,8 +116,8 @@ class ModelBank:
             for seq, told in enumerate(self.log)
             if not told.erased
             and (wanted.as_of is None or seq < wanted.as_of)
-            and (wanted.is_retired or not told.is_retired(size))
-            and (wanted.is_held or not told.is_held(size))
+            and (wanted.retired or not told.is_retired(size))
+            and (wanted.held or not told.is_held(size))
             and (wanted.types is None or told.type in wanted.types)
             and (wanted.kinds is None or told.kind in wanted.kinds)
             and (wanted.user is None or told.user == wanted.user)

@@ -1,4 +1,4 @@
-"""AMA archives and banks: what comes in, what goes out, and that it is the same again."""
+"""AMA archives and banks: import, export, and lossless round trips."""
 
 import os
 from pathlib import Path
@@ -28,15 +28,15 @@ _ROWS: list[Row] = [
 ]
 
 
-def _out(path: Path, bank: str = "b", **options: object) -> Export:
+def _export(path: Path, bank: str = "b", **options: object) -> Export:
     with open_bank(load_settings(), bank) as found:
         return export(found, path, ExportOptions(overwrite=True, **options))  # type: ignore[arg-type]
 
 
-def test_an_archive_goes_through_a_bank_and_comes_out_equal(tmp_path: Path) -> None:
-    """Every member of every line, in their order; the header says who wrote it and when."""
+def test_an_archive_round_trips_through_a_bank(tmp_path: Path) -> None:
+    """Every member of every line, in order; the header says who wrote it and when."""
     bring(archive(tmp_path / "in.ama.jsonl", *_ROWS, note="kept"))
-    done = _out(tmp_path / "out.ama.jsonl", embeddings=True)
+    done = _export(tmp_path / "out.ama.jsonl", embeddings=True)
     first, *rows = lines(tmp_path / "out.ama.jsonl")
     assert rows == _ROWS
     assert done.lost == 0
@@ -46,7 +46,7 @@ def test_an_archive_goes_through_a_bank_and_comes_out_equal(tmp_path: Path) -> N
 
 
 def test_importing_the_same_archive_again_changes_nothing(tmp_path: Path) -> None:
-    """Astrocyte stores it as often as it is imported, or drops what is alike."""
+    """Astrocyte stores it with each import, or drops similar memories."""
     path = archive(tmp_path / "in.ama.jsonl", *_ROWS)
     bring(path)
     before = size()
@@ -55,8 +55,8 @@ def test_importing_the_same_archive_again_changes_nothing(tmp_path: Path) -> Non
     assert size() == before
 
 
-def test_importing_an_archive_of_ones_own_again_changes_nothing(tmp_path: Path) -> None:
-    """Into the bank, and into another; two memories among them say the same."""
+def test_importing_an_exported_archive_again_changes_nothing(tmp_path: Path) -> None:
+    """Into the bank, and into another; two of the memories have the same text."""
     with Satchel.open() as store:
         bank = store.create_bank("b")
         for _ in range(2):
@@ -66,7 +66,7 @@ def test_importing_an_archive_of_ones_own_again_changes_nothing(tmp_path: Path) 
         bank.remember(Working(text="now"))
         bank.remember(Identity(text="Ada"))
     path = tmp_path / "own.ama.jsonl"
-    _out(path)
+    _export(path)
     for into, added in (("b", 0), ("other", 6), ("other", 0)):
         done = bring(path, bank=into).banks[0].done
         assert (done.added, done.known) == (added, 6 - added), into
@@ -83,7 +83,7 @@ def test_importing_an_archive_of_ones_own_again_changes_nothing(tmp_path: Path) 
 def test_another_text_under_an_id_is_another_version(
     mode: ConflictPolicy, expected: list[str], tmp_path: Path
 ) -> None:
-    """Astrocyte never looks at the id; a fact type that changed is no other memory either."""
+    """Astrocyte ignores the ID; a changed fact type is not another memory either."""
     bring(archive(tmp_path / "1.ama.jsonl", _ROWS[0]))
     changed = memory("m-1", "Noor keeps goats.", fact_type="observation")
     bring(archive(tmp_path / "2.ama.jsonl", changed), on_conflict=mode)
@@ -91,7 +91,7 @@ def test_another_text_under_an_id_is_another_version(
 
 
 def test_two_texts_under_one_id_in_a_file_are_a_conflict(tmp_path: Path) -> None:
-    """Astrocyte imports both as memories of their own."""
+    """Astrocyte imports both as separate memories."""
     path = archive(tmp_path / "in.ama.jsonl", _ROWS[0], memory("m-1", "Noor keeps goats."))
     with pytest.raises(ConflictError, match="m-1"):
         bring(path, on_conflict=ConflictPolicy.ERROR)
@@ -99,12 +99,12 @@ def test_two_texts_under_one_id_in_a_file_are_a_conflict(tmp_path: Path) -> None
     assert texts() == ["Noor keeps bees."]
 
 
-def test_the_same_id_in_two_archives_of_two_banks_are_two_memories(tmp_path: Path) -> None:
-    """The seed's own ids, ``mem_001`` and so on, are in every archive."""
+def test_the_same_id_in_archives_of_two_banks_is_two_memories(tmp_path: Path) -> None:
+    """The example IDs ``mem_001`` and so on are in every archive."""
     bring(archive(tmp_path / "1.ama.jsonl", memory("mem_001", "one")))
     bring(archive(tmp_path / "2.ama.jsonl", memory("mem_001", "two"), bank_id="other"))
     assert texts() == ["one", "two"]
-    _out(tmp_path / "out.ama.jsonl")
+    _export(tmp_path / "out.ama.jsonl")
     assert [row.get("bank_id") for row in lines(tmp_path / "out.ama.jsonl")] == [
         "b",
         "noor",
@@ -130,9 +130,9 @@ def _fill(bank: str) -> None:
 
 
 def test_an_own_bank_round_trips(tmp_path: Path) -> None:
-    """All components, owners, links, equal texts: the same current memories under the same ids."""
+    """All types, owners, links, equal texts: the same current memories under the same IDs."""
     _fill("a")
-    done = _out(tmp_path / "a.ama.jsonl", "a")
+    done = _export(tmp_path / "a.ama.jsonl", "a")
     assert [loss.name for loss in done.losses] == []
     bring(tmp_path / "a.ama.jsonl", "b")
     assert diff(load_settings(), "a", "b").is_same
@@ -144,16 +144,16 @@ def test_an_own_bank_round_trips(tmp_path: Path) -> None:
 
 
 def test_an_archive_of_a_bank_changes_nothing_in_that_bank(tmp_path: Path) -> None:
-    """Its memories are recognised by their ids, and not doubled."""
+    """Its memories are recognized by their IDs, and not duplicated."""
     _fill("a")
-    _out(tmp_path / "a.ama.jsonl", "a")
+    _export(tmp_path / "a.ama.jsonl", "a")
     before = size("a")
     assert bring(tmp_path / "a.ama.jsonl", "a").banks[0].done.known == 8
     assert size("a") == before
 
 
-def test_an_archive_becomes_a_sealed_file_and_an_archive_again(tmp_path: Path) -> None:
-    """Header and lines are those that were read, also compressed."""
+def test_an_archive_round_trips_through_a_sealed_file(tmp_path: Path) -> None:
+    """Header and lines are unchanged, also compressed."""
     source = archive(tmp_path / "in.ama.jsonl", *_ROWS, note=[1, {"a": None}])
     for name in ("1.pam", "2.ama.jsonl.gz", "3.pam.cbor", "4.ama.jsonl"):
         convert(source, tmp_path / name, load_settings(), ConvertOptions(key=owner()))
@@ -162,7 +162,7 @@ def test_an_archive_becomes_a_sealed_file_and_an_archive_again(tmp_path: Path) -
 
 
 def test_malformed_lines_are_skipped_on_request(tmp_path: Path) -> None:
-    """Counted, named with their lines, in imports and conversions, also in a dry run."""
+    """Counted and named with their lines, in imports and conversions, also in a dry run."""
     path = archive(tmp_path / "in.ama.jsonl", _ROWS[0], b"{", memory("x", tags=5), _ROWS[1])
     with pytest.raises(MalformedError) as refusal:
         bring(path)
@@ -176,14 +176,14 @@ def test_malformed_lines_are_skipped_on_request(tmp_path: Path) -> None:
 
 
 def test_a_file_with_only_malformed_records_reports_them(tmp_path: Path) -> None:
-    """Nothing is imported, and nobody has to guess why."""
+    """Nothing is imported, and the error gives the reason."""
     path = archive(tmp_path / "in.ama.jsonl", b"{", b"[")
     with pytest.raises(EmptyInputError, match="line 2"):
         bring(path, skip_bad=True)
 
 
-def test_one_byte_of_a_header_never_becomes_many(tmp_path: Path) -> None:
-    """A megabyte of ``provider`` was a megabyte in each memory; here it is in none."""
+def test_attack_a_large_header_is_not_copied_into_each_memory(tmp_path: Path) -> None:
+    """Attack: a megabyte of ``provider`` was once a megabyte in each memory; now it is in none."""
     rows = [memory(str(number)) for number in range(50)]
     bring(archive(tmp_path / "in.ama.jsonl", *rows, provider="p" * 1000))
     with opened() as there, there.ledger.reading() as view:
@@ -191,13 +191,13 @@ def test_one_byte_of_a_header_never_becomes_many(tmp_path: Path) -> None:
     assert sum(b"ppp" in body for body in found) <= 1
 
 
-def test_a_failing_export_leaves_the_old_archive_as_it_was(tmp_path: Path) -> None:
-    """Astrocyte opens the final name for writing, and has lost the old one when it fails."""
+def test_a_failed_export_keeps_the_old_archive(tmp_path: Path) -> None:
+    """Astrocyte writes to the final name, and loses the old archive when it fails."""
     bring(archive(tmp_path / "in.ama.jsonl", *_ROWS))
     output = tmp_path / "out.ama.jsonl"
     output.write_bytes(b"the old archive")
     with pytest.raises(EmptyInputError):
-        _out(output, selection=selection(tags=("no such tag",)))
+        _export(output, selection=selection(tags=("no such tag",)))
     assert output.read_bytes() == b"the old archive"
     assert {one.name for one in tmp_path.iterdir() if one.is_file()} == {
         "in.ama.jsonl",
@@ -205,43 +205,43 @@ def test_a_failing_export_leaves_the_old_archive_as_it_was(tmp_path: Path) -> No
     }
 
 
-def test_long_and_alike_and_blank_memories_arrive_one_by_one_as_they_are(tmp_path: Path) -> None:
+def test_long_similar_and_blank_memories_are_imported_unchanged(tmp_path: Path) -> None:
     """Astrocyte splits the first, drops most of the second as duplicates, and skips the third."""
     rows = [memory("long", "A sentence about bees. " * 2000)]
     rows += [memory(f"alike-{n}", f"The hive number {n} was moved to the roof.") for n in range(5)]
     rows += [memory("blank", "  \r\n "), memory("empty", "")]
     bring(archive(tmp_path / "in.ama.jsonl", *rows))
     assert texts() == [row["text"] for row in rows]
-    _out(tmp_path / "out.ama.jsonl")
+    _export(tmp_path / "out.ama.jsonl")
     assert lines(tmp_path / "out.ama.jsonl")[1:] == rows
 
 
-def test_an_export_makes_no_folders_and_invents_no_times(tmp_path: Path) -> None:
-    """A folder that is not there is an error; a memory without an event time has none after."""
+def test_an_export_creates_no_folders_and_invents_no_times(tmp_path: Path) -> None:
+    """A missing folder is an error; a memory without an event time gets none."""
     bring(archive(tmp_path / "in.ama.jsonl", memory()))
     with pytest.raises(TargetError):
-        _out(tmp_path / "none" / "out.ama.jsonl")
+        _export(tmp_path / "none" / "out.ama.jsonl")
     assert not (tmp_path / "none").exists()
-    _out(tmp_path / "out.ama.jsonl")
+    _export(tmp_path / "out.ama.jsonl")
     assert lines(tmp_path / "out.ama.jsonl")[1] == memory()
 
 
-def test_a_memory_that_was_changed_here_is_written_as_it_is_now(tmp_path: Path) -> None:
-    """What its source said is not put back over it: no old text, time or embedding."""
+def test_a_changed_memory_is_exported_in_its_current_form(tmp_path: Path) -> None:
+    """Without the old text, time or embedding of its source."""
     bring(archive(tmp_path / "in.ama.jsonl", {**_ROWS[0], "created_at": "2026-01-01", "x": 1}))
     with Satchel.open(bank="b") as store:
         (there,) = store.bank().list()
         store.bank().update(there.id, "Noor keeps goats.", tags=["goats"])
-    _out(tmp_path / "out.ama.jsonl", embeddings=True)
+    _export(tmp_path / "out.ama.jsonl", embeddings=True)
     row = lines(tmp_path / "out.ama.jsonl")[1]
     assert (row["id"], row["text"], row["tags"]) == ("m-1", "Noor keeps goats.", ["goats"])
     assert (row["x"], row.get("embedding")) == (1, None)
 
 
-def test_numbers_that_canonical_bytes_spell_otherwise_read_back_equal_in_one_pass(
+def test_numbers_with_another_canonical_form_read_back_equal_in_one_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A single ``0.0`` among many memories does not send all of them the long way."""
+    """A single ``0.0`` among many memories does not cause a second pass over all of them."""
 
     def refuse() -> None:
         raise AssertionError("laid side by side")
@@ -252,5 +252,5 @@ def test_numbers_that_canonical_bytes_spell_otherwise_read_back_equal_in_one_pas
     ]
     bring(archive(tmp_path / "in.ama.jsonl", *rows))
     monkeypatch.setattr(comparison, "Pairing", refuse)
-    assert _out(tmp_path / "out.ama.jsonl").lost == 0
+    assert _export(tmp_path / "out.ama.jsonl").lost == 0
     assert lines(tmp_path / "out.ama.jsonl")[1:] == rows

@@ -33,8 +33,10 @@ def _header(path: Path) -> Any:
     return json.loads(path.read_text().splitlines()[0])
 
 
-def test_an_archive_names_the_bank_unless_all_of_it_came_with_one_archive(tmp_path: Path) -> None:
-    """Memories of the bank's own are not said to be somebody else's."""
+def test_an_archive_names_its_bank_or_the_archive_that_all_memories_came_from(
+    tmp_path: Path,
+) -> None:
+    """The bank's own memories are not attributed to another bank."""
     with Satchel.open() as there:
         there.import_bank("emb", _archive(tmp_path / "a.ama.jsonl", "tea"), **_ANYWHERE)
         there.export_bank("emb", tmp_path / "same.ama.jsonl", **_ANYWHERE)
@@ -46,8 +48,8 @@ def test_an_archive_names_the_bank_unless_all_of_it_came_with_one_archive(tmp_pa
     assert not done.changed
 
 
-def test_the_loop_of_the_page_makes_its_folder_and_replaces_its_own_file(tmp_path: Path) -> None:
-    """Run twice; a file that is none of its own stays."""
+def test_the_backup_loop_creates_its_folder_and_replaces_its_own_files(tmp_path: Path) -> None:
+    """Run twice; a file of another program stays."""
     folder = tmp_path / "backup" / "all"
     with Satchel.open() as there:
         for name in ("user-123", "team-support"):
@@ -71,8 +73,8 @@ def test_the_loop_of_the_page_makes_its_folder_and_replaces_its_own_file(tmp_pat
 
 
 @pytest.mark.parametrize("sign", ["\x1b", "\n", "\x7f", "\x00"])
-def test_control_characters_are_refused_in_every_mode(tmp_path: Path, sign: str) -> None:
-    """Before any file is looked at, as a ValueError."""
+def test_control_characters_in_paths_are_refused_in_every_mode(tmp_path: Path, sign: str) -> None:
+    """Before any file is read, as a ValueError."""
     path = f"{tmp_path}/a{sign}b.ama.jsonl"
     with Satchel.open() as there:
         there.import_bank("b", _archive(tmp_path / "a.ama.jsonl", "tea"), **_ANYWHERE)
@@ -89,7 +91,7 @@ def test_control_characters_are_refused_in_every_mode(tmp_path: Path, sign: str)
 def test_a_relative_root_of_a_call_is_below_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the page's own calls have them; it still contains."""
+    """As in the page's own calls; it still contains."""
     (tmp_path / "in").mkdir()
     (tmp_path / "out").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -104,16 +106,16 @@ def test_a_relative_root_of_a_call_is_below_the_current_folder(
             there.export_bank("b", tmp_path / "out" / "o.ama.jsonl", **up)
 
 
-def test_an_archive_without_a_header_is_reported_as_one(tmp_path: Path) -> None:
-    """The name says what it should be, and the error what is missing."""
+def test_an_archive_without_a_header_is_reported(tmp_path: Path) -> None:
+    """The file name shows the format, and the error what is missing."""
     path = tmp_path / "cut.ama.jsonl"
     path.write_text('{"id": "m1", "text": "tea"}\n')
     with pytest.raises(MalformedError, match="_ama_version"):
         bring(path)
 
 
-def test_entities_that_are_found_have_the_types_of_the_archive(tmp_path: Path) -> None:
-    """PERSON, ORG, LOCATION, as the page has them."""
+def test_extracted_entities_have_the_types_of_the_archive(tmp_path: Path) -> None:
+    """PERSON, ORG and LOCATION, as on the page."""
     path = _archive(tmp_path / "a.ama.jsonl", "Ada Lovelace works at Acme Corp in Lisbon.")
     bring(path, re_extract_entities=True)
     with Satchel.open() as there:
@@ -125,7 +127,7 @@ def test_entities_that_are_found_have_the_types_of_the_archive(tmp_path: Path) -
 
 
 def test_progress_is_reported_while_the_input_is_read(tmp_path: Path) -> None:
-    """Every hundred records, not only when all of it is planned."""
+    """Every hundred records, not only once everything is planned."""
     path = _archive(tmp_path / "a.ama.jsonl", *(f"memory {number}" for number in range(1000)))
     steps = list[Any]()
     bring(path, on_step=steps.append)
@@ -137,7 +139,7 @@ def test_progress_is_reported_while_the_input_is_read(tmp_path: Path) -> None:
 def test_progress_is_reported_while_records_are_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Group by group; all of them are reported as done when they are durable."""
+    """Group by group; all are reported as done when they are durable."""
     monkeypatch.setattr(import_stage, "GROUP", 100)
     path = _archive(tmp_path / "a.ama.jsonl", *(f"memory {number}" for number in range(1000)))
     seen = list[tuple[int, int]]()
@@ -153,10 +155,10 @@ def test_progress_is_reported_while_records_are_logged(
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_an_id_that_occurs_twice_in_a_file_is_counted_once_for_each_line(
+def test_a_duplicate_id_in_a_file_is_counted_once_per_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], *, known: bool
 ) -> None:
-    """Of the memories that are added, some are in the place of another version."""
+    """Some of the added memories replace another version."""
     path = _archive(tmp_path / "a.ama.jsonl", "tea", "green tea")
     path.write_text(path.read_text().replace('"m1"', '"m0"'))
     if known:
@@ -171,7 +173,7 @@ def test_an_id_that_occurs_twice_in_a_file_is_counted_once_for_each_line(
 
 
 def test_a_forgotten_memory_is_reported_as_forgotten(tmp_path: Path) -> None:
-    """A file that is imported again says what it does not bring back."""
+    """A repeated import reports what it does not restore."""
     path = _archive(tmp_path / "a.ama.jsonl", "tea", "coffee")
     bring(path)
     with Satchel.open() as there:
@@ -181,8 +183,8 @@ def test_a_forgotten_memory_is_reported_as_forgotten(tmp_path: Path) -> None:
     assert (done.known, done.forgotten) == (1, 1)
 
 
-def test_a_memory_that_is_too_long_names_the_setting(tmp_path: Path) -> None:
-    """Skipping it is not the only way."""
+def test_the_error_of_a_too_long_memory_names_the_setting(tmp_path: Path) -> None:
+    """Skipping it is not the only option."""
     path = _archive(tmp_path / "a.ama.jsonl", "x" * 2_000_000)
     with pytest.raises(LimitError) as caught:
         bring(path)
@@ -192,7 +194,7 @@ def test_a_memory_that_is_too_long_names_the_setting(tmp_path: Path) -> None:
 def test_standard_output_is_a_minus_sign(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """Only the file is on it; reports go to standard error, and no file is called `-`."""
+    """It has only the file; reports go to standard error, and no file named `-` is made."""
     source = str(_archive(tmp_path / "a.ama.jsonl", "tea"))
     assert run(["import", source, "--bank", "b"]) == 0
     for command in (
@@ -211,8 +213,8 @@ def test_standard_output_is_a_minus_sign(
     assert not Path("-").exists()
 
 
-def test_the_module_has_what_its_guide_names() -> None:
-    """A name in the guide is one that can be called."""
+def test_the_module_has_the_names_in_its_guide() -> None:
+    """Each can be called."""
     assert hasattr(Satchel, "export_bank_config")
     assert not hasattr(satchel, "export_bank_config")
     text = (Path(__file__).parents[2] / "docs" / "guides" / "configuration.md").read_text()

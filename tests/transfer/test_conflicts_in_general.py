@@ -27,7 +27,7 @@ def _import(path: Path, memories: list[tuple[str, str]], mode: ConflictPolicy) -
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_FILE, _FILE, st.sampled_from(ConflictPolicy))
-def test_a_conflict_is_settled_as_asked_and_the_same_file_again_changes_nothing(
+def test_each_conflict_policy_is_applied_and_a_second_import_changes_nothing(
     first: list[tuple[str, str]], second: list[tuple[str, str]], mode: ConflictPolicy
 ) -> None:
     """``skip`` keeps the bank's, ``overwrite`` the file's, ``rename`` both, ``error`` nothing."""

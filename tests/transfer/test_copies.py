@@ -1,4 +1,4 @@
-"""Copies of one bank on several machines: carried, shown to have diverged, merged."""
+"""Replicas of one bank on several machines: pull, push, divergence and merge."""
 
 import shutil
 from collections import Counter
@@ -54,24 +54,24 @@ class Machine:
 
     @property
     def store(self) -> str:
-        """The address of its store."""
+        """The address of the store."""
         return self.settings.store
 
-    def ledger(self, what: Callable[[Ledger], Any]) -> Any:
-        """Do something with the bank."""
+    def call(self, what: Callable[[Ledger], Any]) -> Any:
+        """Call a function with the ledger of the bank."""
         with configured_store(self.settings) as store:
             return what(open_ledger(self.settings, store, self.bank, writes=True))
 
     def add(self, *records: Sealed) -> None:
         """Append records."""
-        self.ledger(lambda ledger: ledger.append(records))
+        self.call(lambda ledger: ledger.append(records))
 
-    def says(self, state: Any, target: Sealed, by: Sealed | None = None) -> None:
+    def set_status(self, state: Any, target: Sealed, by: Sealed | None = None) -> None:
         """Append a status."""
         self.add(seal(Status(target=target.id, state=state, by=by.id if by else None)))
 
     def texts(self) -> list[str]:
-        """Return what is current, sorted; all of it is proved, and columns are compared."""
+        """Return the current texts, sorted; everything is verified, and columns are compared."""
         with open_bank(self.settings, self.bank) as bank:
             with bank.ledger.reading() as view:
                 found = [one.model for one in view.scan(Filter())]
@@ -79,7 +79,7 @@ class Machine:
         return sorted(str(one.text) for one in found if isinstance(one, Semantic))
 
     def logged(self) -> list[tuple[str, str]]:
-        """Return the ids and times of the whole log, from the tables."""
+        """Return the IDs and times of the whole log, from the tables."""
         with configured_store(self.settings) as store, store.reading() as reader:
             size = sum(reader.counts(self.bank).values())
             rows = sorted(reader.at(self.bank, range(size)), key=lambda row: row.seq)
@@ -96,7 +96,7 @@ class Machine:
 
 @pytest.fixture
 def machines(tmp_path: Path) -> tuple[Machine, Machine]:
-    """Two machines of one owner; the bank is on the first, the second may add to it."""
+    """Two machines of one owner; the first has the bank, the second may write to it."""
     return two_machines(tmp_path)
 
 
@@ -116,13 +116,13 @@ def two_machines(folder: Path) -> tuple[Machine, Machine]:
 
 
 def note(text: str, number: int | None = None) -> Sealed:
-    """Return a memory; with a number, about a thing that has it."""
+    """Return a memory; with a number, it has an origin of that number."""
     origin = None if number is None else Origin(provider="test", id=str(number))
     return seal(Semantic(text=text, origin=origin))
 
 
-def same(one: Machine, other: Machine) -> bool:
-    """Tell whether both have the same current memory."""
+def are_equal(one: Machine, other: Machine) -> bool:
+    """Return whether both have the same current memories."""
     with configured_store(other.settings):
         pass
     copy = one.settings.home / "copy.pam.jsonl"
@@ -137,10 +137,10 @@ def same(one: Machine, other: Machine) -> bool:
 # -- carrying ------------------------------------------------------------------------------
 
 
-def test_a_bank_that_is_not_there_yet_is_carried_with_its_log(
+def test_a_missing_bank_is_copied_with_its_log(
     machines: tuple[Machine, Machine],
 ) -> None:
-    """By pull and by push: places, times, ids and the signed head are the same."""
+    """By pull and by push: positions, times, IDs and the signed head are the same."""
     one, two = machines
     one.add(*[note(f"note {n}") for n in range(300)])
     found = two.pull(one)
@@ -156,22 +156,22 @@ def test_a_bank_that_is_not_there_yet_is_carried_with_its_log(
     assert len(two.texts()) == 301
 
 
-def test_what_one_copy_has_beyond_the_other_is_carried_as_it_is(
+def test_records_that_one_replica_lacks_are_copied_unchanged(
     machines: tuple[Machine, Machine],
 ) -> None:
-    """Back and forth, with changes of what was there: the logs stay one."""
+    """In both directions, with changes of existing records: the logs stay one."""
     one, two = machines
     kept, gone, moved = note("kept"), note("gone"), note("moved", 1)
     one.add(kept, gone, moved)
     two.pull(one)
-    two.says("deleted", gone)
-    two.says("superseded", moved, by=kept)
+    two.set_status("deleted", gone)
+    two.set_status("superseded", moved, by=kept)
     two.add(note("moved on", 1))
     back = one.pull(two)
     assert (back.relation, back.common, back.carried) == (Relation.AHEAD, 6, 3)
     assert one.logged() == two.logged()
     assert one.texts() == ["kept", "moved on"]
-    one.says("restored", gone)
+    one.set_status("restored", gone)
     assert one.push(two).carried == 1
     assert two.texts() == ["gone", "kept", "moved on"]
     assert two.push(one).relation is Relation.SAME
@@ -183,43 +183,43 @@ def test_what_one_copy_has_beyond_the_other_is_carried_as_it_is(
 def test_an_import_completed_concurrently_is_copied_complete(
     machines: tuple[Machine, Machine],
 ) -> None:
-    """What was invisible in the older copy is seen, and what it replaced is not."""
+    """Records invisible in the older replica appear, and those they replace disappear."""
     one, two = machines
     old, new = note("old", 1), note("new", 1)
     source = seal(Source(provider="test", format="test"))
     one.add(old, source)
     replaced = seal(Status(target=old.id, state="superseded", by=new.id))
-    one.ledger(lambda ledger: ledger.append([replaced, new], batch=source.id))
+    one.call(lambda ledger: ledger.append([replaced, new], batch=source.id))
     two.pull(one)
     assert two.texts() == ["old"]
-    one.ledger(lambda ledger: ledger.append([note("rest")], batch=source.id))
+    one.call(lambda ledger: ledger.append([note("rest")], batch=source.id))
     one.add(closing_receipt(source.id, now()))
     two.pull(one)
     assert two.texts() == one.texts() == ["new", "rest"]
-    one.says("deleted", source)
+    one.set_status("deleted", source)
     two.pull(one)
     assert two.texts() == one.texts() == ["old"]  # and what it had replaced is there again
-    one.says("restored", source)
-    one.says("deleted", new)
+    one.set_status("restored", source)
+    one.set_status("deleted", new)
     two.pull(one)
     assert two.texts() == one.texts() == ["rest"]
 
 
-def finish_there(machine: Machine) -> None:
-    """Rid a store's files of what was erased, where that was not done yet."""
+def scrub(machine: Machine) -> None:
+    """Remove erased data from the files of a store, if that is not done yet."""
     with configured_store(machine.settings) as store:
         finish_erasure(store, machine.bank)
 
 
-def test_what_was_erased_there_is_emptied_here(machines: tuple[Machine, Machine]) -> None:
-    """The text is gone from the copy that pulls, whenever it came there."""
+def test_a_pull_removes_texts_that_were_erased_elsewhere(machines: tuple[Machine, Machine]) -> None:
+    """However the text got into the replica that pulls."""
     one, two = machines
     first, second = note("first secret"), note("second secret")
     one.add(first)
     two.pull(one)
     one.add(second, note("kept"))
     for record in (first, second):
-        one.says("deleted", record)
+        one.set_status("deleted", record)
         one.add(seal(Erasure(entry=record.id)))
     found = two.pull(one)
     assert found.emptied == 1
@@ -229,13 +229,13 @@ def test_what_was_erased_there_is_emptied_here(machines: tuple[Machine, Machine]
         assert [row.body for row in rows] == [None, None]
         assert reader.side(two.bank, "erasing") == {}
     for machine in machines:
-        finish_there(machine)
+        scrub(machine)
         assert b"secret" not in Path(machine.settings.store).read_bytes()
     assert two.pull(one).relation is Relation.SAME
 
 
 def test_blobs_of_records_are_included(machines: tuple[Machine, Machine]) -> None:
-    """Those that nobody names do not; one that is missing is said."""
+    """Unreferenced ones are not; a missing one is reported."""
     one, two = machines
     with configured_store(one.settings) as store, store.writing() as writing:
         digest, other = (writing.blobs.put(one.bank, [text]) for text in (b"named", b"not"))
@@ -248,10 +248,10 @@ def test_blobs_of_records_are_included(machines: tuple[Machine, Machine]) -> Non
         assert not reader.blobs.has(two.bank, other)
 
 
-def test_a_pulled_head_is_witnessed_so_the_store_cannot_go_back(
+def test_a_pulled_head_is_witnessed(
     machines: tuple[Machine, Machine],
 ) -> None:
-    """Attack: yesterday's file, after a pull."""
+    """Attack: yesterday's file is put back after a pull."""
     one, two = machines
     one.add(note("a"))
     two.pull(one)
@@ -265,10 +265,10 @@ def test_a_pulled_head_is_witnessed_so_the_store_cannot_go_back(
     assert two.texts() == ["a", "b"]
 
 
-def test_a_copy_that_is_older_than_what_this_machine_saw_heals_nothing(
+def test_a_replica_older_than_the_witness_does_not_repair_a_rollback(
     machines: tuple[Machine, Machine],
 ) -> None:
-    """Attack: both stores are put back, one further than the other."""
+    """Attack: both stores are rolled back, one further than the other."""
     one, two = machines
     two.pull(one)
     oldest = Path(two.store).read_bytes()
@@ -285,8 +285,8 @@ def test_a_copy_that_is_older_than_what_this_machine_saw_heals_nothing(
     assert len(two.logged()) == 3
 
 
-def test_an_untrusted_bank_stays_untrusted(machines: tuple[Machine, Machine]) -> None:
-    """Attack: carried whole, it would be one's own if its head were witnessed."""
+def test_a_pulled_untrusted_bank_stays_untrusted(machines: tuple[Machine, Machine]) -> None:
+    """Attack: witnessing its head would make it trusted."""
     one, _ = machines
     one.add(note("a"))
     folder = one.settings.home.parent
@@ -306,7 +306,7 @@ def test_an_untrusted_bank_stays_untrusted(machines: tuple[Machine, Machine]) ->
 
 
 def test_dry_runs_change_nothing(machines: tuple[Machine, Machine]) -> None:
-    """Not even a store is made."""
+    """Not even a store is created."""
     one, two = machines
     one.add(note("a"))
     assert two.pull(one, dry_run=True).relation is Relation.NEW
@@ -318,10 +318,10 @@ def test_dry_runs_change_nothing(machines: tuple[Machine, Machine]) -> None:
     assert two.texts() == ["a"]
 
 
-def test_a_store_is_not_pulled_from_itself_nor_a_bank_from_its_namesake(
+def test_a_pull_from_the_same_store_or_from_another_bank_of_the_name_is_refused(
     machines: tuple[Machine, Machine],
 ) -> None:
-    """Two banks that are called the same are no copies."""
+    """Two banks of one name are not replicas."""
     one, two = machines
     with pytest.raises(UsageError):
         one.pull(one)
@@ -338,8 +338,8 @@ def test_a_store_is_not_pulled_from_itself_nor_a_bank_from_its_namesake(
 # -- attacks -------------------------------------------------------------------------------
 
 
-def tampered(machine: Machine, sql: str, *values: Any) -> None:
-    """Change a store from outside."""
+def tamper(machine: Machine, sql: str, *values: Any) -> None:
+    """Edit a store with SQL."""
     with configured_store(machine.settings) as store, store.writing() as writing:
         writing._connection.execute(sql, values)  # type: ignore[attr-defined]
 
@@ -367,17 +367,17 @@ _ATTACKS = {
 
 @pytest.mark.parametrize("here", ["an older copy", "nothing"])
 @pytest.mark.parametrize("attack", _ATTACKS, ids=str)
-def test_of_a_copy_that_was_tampered_with_nothing_is_kept(
+def test_attack_a_pull_from_a_tampered_store_changes_nothing(
     attack: str, here: str, machines: tuple[Machine, Machine]
 ) -> None:
-    """Attack: the other store is hostile; the refusal is one of ours, and this one is as before."""
+    """Attack: the other store is hostile; the error is typed, and this store stays as before."""
     (one, two), have = machines, here != "nothing"
     if have:
         one.add(*[note(f"{n}") for n in range(7)])
         two.pull(one)
     one.add(*[note(f"{n}") for n in range(43 if have else 50)])
     before = two.logged() if have else []
-    tampered(one, _ATTACKS[attack])
+    tamper(one, _ATTACKS[attack])
     with pytest.raises(SatchelError) as caught:
         two.pull(one)
     assert caught.value.exit_status in (3, 4, 5)
@@ -391,35 +391,35 @@ def test_of_a_copy_that_was_tampered_with_nothing_is_kept(
             one.push(Machine(two.settings, two.bank), bank=one.bank)
 
 
-def test_a_blob_that_was_changed_stops_the_pull(machines: tuple[Machine, Machine]) -> None:
-    """Attack: the bytes beside the log are no longer those that a record names."""
+def test_attack_a_changed_blob_stops_the_pull(machines: tuple[Machine, Machine]) -> None:
+    """Attack: the stored bytes are not those that a record refers to."""
     one, two = machines
     with configured_store(one.settings) as store, store.writing() as writing:
         digest = writing.blobs.put(one.bank, [b"as it was"])
     one.add(seal(FileVersion(path="a", blob=digest)))
-    tampered(one, "UPDATE piece SET data = CAST('otherwise' AS BLOB)")
+    tamper(one, "UPDATE piece SET data = CAST('otherwise' AS BLOB)")
     with pytest.raises(VerificationError):
         two.pull(one)
     with configured_store(two.settings) as store, store.reading() as reader:
         assert reader.banks() == []
 
 
-def test_columns_of_the_other_store_are_not_believed(machines: tuple[Machine, Machine]) -> None:
-    """Attack: rows marked as deleted, held, or somebody else's, behind the log's back."""
+def test_attack_columns_of_the_other_store_are_not_trusted(
+    machines: tuple[Machine, Machine],
+) -> None:
+    """Attack: rows marked as deleted, held, or another user's, without a record in the log."""
     one, two = machines
     one.add(*[note(f"{n}", n) for n in range(5)])
     expected = one.texts()
-    tampered(
-        one, "UPDATE record SET retired = 2, hold = 1, user = 'eve', slot = CAST(place AS BLOB)"
-    )
+    tamper(one, "UPDATE record SET retired = 2, hold = 1, user = 'eve', slot = CAST(place AS BLOB)")
     two.pull(one)
     assert two.texts() == expected
 
 
-def test_a_head_by_a_key_that_nobody_admitted_is_refused(
+def test_attack_a_pulled_head_by_an_unadmitted_key_is_refused(
     machines: tuple[Machine, Machine],
 ) -> None:
-    """Attack: somebody goes on with a copy on his own."""
+    """Attack: somebody continues a copy with another key."""
     one, two = machines
     two.pull(one)
     with configured_store(one.settings) as store:
@@ -429,10 +429,10 @@ def test_a_head_by_a_key_that_nobody_admitted_is_refused(
     assert two.texts() == []
 
 
-def test_an_adopted_copy_is_neither_copied_nor_merged(
+def test_attack_an_adopted_copy_is_neither_copied_nor_merged(
     machines: tuple[Machine, Machine],
 ) -> None:
-    """Attack: whoever has a copy makes himself its owner, and has it pulled or pushes it."""
+    """Attack: somebody adopts a copy, and lets it be pulled or pushes it."""
     one, two = machines
     two.pull(one)
     thief = SigningKey.generate()
@@ -461,8 +461,8 @@ def test_an_adopted_copy_is_neither_copied_nor_merged(
 
 
 @pytest.fixture
-def parted(machines: tuple[Machine, Machine]) -> tuple[Machine, Machine, Sealed]:
-    """Two copies that both went on."""
+def diverge(machines: tuple[Machine, Machine]) -> tuple[Machine, Machine, Sealed]:
+    """Return two replicas that diverged."""
     one, two = machines
     both = note("both", 1)
     one.add(both, note("also both"))
@@ -472,11 +472,11 @@ def parted(machines: tuple[Machine, Machine]) -> tuple[Machine, Machine, Sealed]
     return one, two, both
 
 
-def test_copies_that_went_different_ways_are_shown_and_left_alone(
-    parted: tuple[Machine, Machine, Sealed],
+def test_diverged_replicas_are_reported_and_not_changed(
+    diverge: tuple[Machine, Machine, Sealed],
 ) -> None:
-    """Until somebody asks for a merge."""
-    one, two, _ = parted
+    """Until a merge is requested."""
+    one, two, _ = diverge
     logs = one.logged(), two.logged()
     for found in (one.pull(two), one.pull(two, dry_run=True, merge=True)):
         sizes = (found.common, found.source_size, found.target_size, found.new)
@@ -486,22 +486,22 @@ def test_copies_that_went_different_ways_are_shown_and_left_alone(
     assert (one.logged(), two.logged()) == logs
 
 
-def test_a_merge_takes_in_what_only_the_other_has_and_both_end_with_the_same(
-    parted: tuple[Machine, Machine, Sealed],
+def test_a_merge_adds_the_records_of_the_other_replica_until_both_are_equal(
+    diverge: tuple[Machine, Machine, Sealed],
 ) -> None:
-    """Ids are kept; asking again takes in nothing, however often and from either side."""
-    one, two, _ = parted
+    """IDs stay; another merge adds nothing, however often and from either side."""
+    one, two, _ = diverge
     before = one.logged()
     done = one.pull(two, merge=True)
     assert done.merged is not None
     assert (done.merged.taken, done.is_open) == ({"semantic": 2}, False)
     assert one.logged()[: len(before)] == before
     assert one.texts() == ["also both", "both", "only one", "only two", "only two again"]
-    assert not same(one, two)
+    assert not are_equal(one, two)
     back = two.pull(one, merge=True)
     assert back.merged is not None
     assert (back.merged.taken, back.merged.known) == ({"semantic": 1}, 2)
-    assert same(one, two)
+    assert are_equal(one, two)
     logs = one.logged(), two.logged()
     for _ in range(2):
         for there, here in ((one, two), (two, one)):
@@ -511,21 +511,21 @@ def test_a_merge_takes_in_what_only_the_other_has_and_both_end_with_the_same(
     assert (one.logged(), two.logged()) == logs
 
 
-def test_a_merge_can_be_pushed(parted: tuple[Machine, Machine, Sealed]) -> None:
-    """The other machine goes on with it, and its witness agrees."""
-    one, two, _ = parted
+def test_a_merge_can_be_pushed(diverge: tuple[Machine, Machine, Sealed]) -> None:
+    """The other machine continues from it, and its witness agrees."""
+    one, two, _ = diverge
     assert one.push(two, merge=True).merged is not None
     assert two.texts() == ["also both", "both", "only one", "only two", "only two again"]
     two.add(note("more"))
     assert one.pull(two, merge=True).merged is not None
-    assert same(one, two)
+    assert are_equal(one, two)
 
 
 def test_later_merges_start_where_the_last_one_ended(
-    parted: tuple[Machine, Machine, Sealed],
+    diverge: tuple[Machine, Machine, Sealed],
 ) -> None:
-    """What was taken in is not looked at again."""
-    one, two, _ = parted
+    """Merged records are not read again."""
+    one, two, _ = diverge
     one.pull(two, merge=True)
     two.add(note("even later"))
     again = one.pull(two, merge=True)
@@ -533,38 +533,40 @@ def test_later_merges_start_where_the_last_one_ended(
     assert (again.merged.taken, again.merged.known) == ({"semantic": 1}, 0)
 
 
-def test_a_forget_there_is_a_forget_here(parted: tuple[Machine, Machine, Sealed]) -> None:
-    """And quarantine, promotion and restoring as well; erased text does not come, or goes."""
-    one, two, both = parted
+def test_a_merge_applies_the_statuses_of_the_other_replica(
+    diverge: tuple[Machine, Machine, Sealed],
+) -> None:
+    """Deletions, quarantine, promotions and restores; erased text is not copied, or is removed."""
+    one, two, both = diverge
     secret, erased = note("secret"), note("erased")
-    two.says("deleted", both)
+    two.set_status("deleted", both)
     two.add(secret, erased)
-    two.says("deleted", erased)
+    two.set_status("deleted", erased)
     two.add(seal(Erasure(entry=erased.id)))
-    two.says("quarantined", secret)
+    two.set_status("quarantined", secret)
     done = one.pull(two, merge=True)
     assert done.merged is not None
     assert done.merged.erased == 1
     assert one.texts() == ["also both", "only one", "only two", "only two again"]
-    two.says("released", secret)
-    two.says("restored", both)
+    two.set_status("released", secret)
+    two.set_status("restored", both)
     one.pull(two, merge=True)
     assert {"secret", "both"} <= set(one.texts())
-    two.says("deleted", both)
+    two.set_status("deleted", both)
     two.add(seal(Erasure(entry=both.id)))
     assert one.pull(two, merge=True).emptied == 1
     assert "both" not in one.texts()
 
 
 @pytest.mark.parametrize("how", list(MergeConflictPolicy))
-def test_of_what_both_changed_one_stays_current(
-    how: MergeConflictPolicy, parted: tuple[Machine, Machine, Sealed]
+def test_a_memory_changed_on_both_sides_has_one_current_version(
+    how: MergeConflictPolicy, diverge: tuple[Machine, Machine, Sealed]
 ) -> None:
-    """The later one unless told otherwise; the other is in the history, and both sides agree."""
-    one, two, both = parted
+    """The later one by default; the other is in the history, and both sides agree."""
+    one, two, both = diverge
     ours, theirs = note("changed by one", 1), note("changed by two", 1)
     for machine, new in ((one, ours), (two, theirs)):
-        machine.says("superseded", both, by=new)
+        machine.set_status("superseded", both, by=new)
         machine.add(new)
     done = one.pull(two, merge=True, on_conflict=how)
     assert done.merged is not None
@@ -573,36 +575,38 @@ def test_of_what_both_changed_one_stays_current(
     expected = ["also both", kept.model.text, "only one", "only two", "only two again"]  # type: ignore[union-attr]
     assert one.texts() == sorted(map(str, expected))
     two.pull(one, merge=True)
-    assert same(one, two)
+    assert are_equal(one, two)
 
 
-def test_concurrent_merges_on_both_sides_agree(parted: tuple[Machine, Machine, Sealed]) -> None:
-    """Neither knows what the other decided, and both decide the same."""
-    one, two, both = parted
+def test_concurrent_merges_on_both_sides_agree(diverge: tuple[Machine, Machine, Sealed]) -> None:
+    """Neither knows the decision of the other, and both decide the same."""
+    one, two, both = diverge
     for machine, text in ((two, "changed by two"), (one, "changed by one")):
         new = note(text, 1)
-        machine.says("superseded", both, by=new)
+        machine.set_status("superseded", both, by=new)
         machine.add(new)
     copy = one.settings.home / "copy.db"
     shutil.copy(one.store, copy)
     one.pull(two, merge=True)
     pull(two.settings, str(copy), ExchangeOptions(merge=True))
-    assert same(one, two)
+    assert are_equal(one, two)
     assert "changed by one" in one.texts()
     one.pull(two, merge=True)
     two.pull(one, merge=True)
-    assert same(one, two)
+    assert are_equal(one, two)
 
 
-def test_imports_come_as_imports(parted: tuple[Machine, Machine, Sealed], tmp_path: Path) -> None:
-    """So an undo there is an undo here; one that is not complete there waits until it is."""
-    one, two, _ = parted
+def test_imports_are_merged_as_imports(
+    diverge: tuple[Machine, Machine, Sealed], tmp_path: Path
+) -> None:
+    """An undo applies on both sides; an incomplete import waits until it is complete."""
+    one, two, _ = diverge
     path = tmp_path / "mem0.json"
     path.write_text('{"results": [{"id": "1", "memory": "tea"}], "count": 1}')
-    source = two.ledger(lambda ledger: imported(ledger, path))
+    source = two.call(lambda ledger: imported(ledger, path))
     late = seal(Source(provider="test", format="test"))
     two.add(late)
-    two.ledger(lambda ledger: ledger.append([note("late")], batch=late.id))
+    two.call(lambda ledger: ledger.append([note("late")], batch=late.id))
     done = one.pull(two, merge=True)
     assert done.merged is not None
     assert done.merged.waiting == 1
@@ -612,43 +616,43 @@ def test_imports_come_as_imports(parted: tuple[Machine, Machine, Sealed], tmp_pa
     one.pull(two, merge=True)
     assert {"late"} == {"late", "tea"} & set(one.texts())
     two.pull(one, merge=True)
-    assert same(one, two)
-    one.says("deleted", late)
+    assert are_equal(one, two)
+    one.set_status("deleted", late)
     two.pull(one, merge=True)
-    assert same(one, two)
+    assert are_equal(one, two)
     assert "late" not in two.texts()
 
 
 def test_an_import_open_on_both_sides_is_completed_by_either(
     machines: tuple[Machine, Machine],
 ) -> None:
-    """A copy was taken in the middle of it."""
+    """The bank was copied in the middle of it."""
     one, two = machines
     source = seal(Source(provider="test", format="test"))
     one.add(source)
-    one.ledger(lambda ledger: ledger.append([note("first half")], batch=source.id))
+    one.call(lambda ledger: ledger.append([note("first half")], batch=source.id))
     two.pull(one)
-    one.ledger(lambda ledger: ledger.append([note("second half")], batch=source.id))
+    one.call(lambda ledger: ledger.append([note("second half")], batch=source.id))
     one.add(closing_receipt(source.id, now()))
     two.add(note("beside it"))
     two.pull(one, merge=True)
     assert two.texts() == ["beside it", "first half", "second half"]
     one.pull(two, merge=True)
-    assert same(one, two)
+    assert are_equal(one, two)
 
 
 @pytest.mark.parametrize("after", range(6))
 def test_an_interrupted_merge_is_invisible_and_resumed(
-    after: int, parted: tuple[Machine, Machine, Sealed], monkeypatch: pytest.MonkeyPatch
+    after: int, diverge: tuple[Machine, Machine, Sealed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed after any of its commits."""
-    one, two, both = parted
+    one, two, both = diverge
     new = note("changed by two", 1)
-    two.says("superseded", both, by=new)
+    two.set_status("superseded", both, by=new)
     two.add(new)
-    one.says("superseded", both, by=note("x"))
+    one.set_status("superseded", both, by=note("x"))
     one.add(note("changed by one", 1))
-    two.ledger(lambda ledger: _import(ledger, ["imported"]))
+    two.call(lambda ledger: _log_import(ledger, ["imported"]))
     monkeypatch.setattr(merge, "TOGETHER", 2)
     before, left = one.texts(), [after]
     append = Ledger.append
@@ -667,31 +671,31 @@ def test_an_interrupted_merge_is_invisible_and_resumed(
     two.add(note("meanwhile"))
     one.pull(two, merge=True)
     two.pull(one, merge=True)
-    assert same(one, two)
+    assert are_equal(one, two)
     assert {"imported", "meanwhile", "only two", "only one"} <= set(one.texts())
     assert max(Counter(one.texts()).values()) == 1
 
 
-def _import(ledger: Ledger, texts: Sequence[str]) -> None:
+def _log_import(ledger: Ledger, texts: Sequence[str]) -> None:
     source = seal(Source(provider="test", format="test"))
     ledger.append([source])
     ledger.append([note(text) for text in texts], batch=source.id)
     ledger.append([closing_receipt(source.id, now())])
 
 
-def test_a_tampered_copy_is_not_merged(parted: tuple[Machine, Machine, Sealed]) -> None:
-    """Attack: all of it is proved before any of it is taken in."""
-    one, two, _ = parted
+def test_attack_a_tampered_replica_is_not_merged(diverge: tuple[Machine, Machine, Sealed]) -> None:
+    """Attack: all of it is verified before any record is merged."""
+    one, two, _ = diverge
     before = one.logged()
-    tampered(two, "UPDATE record SET body = randomblob(50) WHERE place & 4095 = 6")
+    tamper(two, "UPDATE record SET body = randomblob(50) WHERE place & 4095 = 6")
     with pytest.raises(VerificationError):
         one.pull(two, merge=True)
     assert one.logged() == before
 
 
-def test_merging_requires_permission_to_write(parted: tuple[Machine, Machine, Sealed]) -> None:
-    """A key that no owner admitted."""
-    one, two, _ = parted
+def test_merging_requires_permission_to_write(diverge: tuple[Machine, Machine, Sealed]) -> None:
+    """The key was not admitted by an owner."""
+    one, two, _ = diverge
     (one.settings.home / "keys" / "writer.key").unlink()
     with pytest.raises(ReadOnlyStoreError):
         one.pull(two, merge=True)
@@ -715,7 +719,7 @@ _STEPS = st.lists(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(steps=_STEPS)
-def test_whatever_two_copies_did_they_have_the_same_once_each_took_in_the_other(
+def test_two_replicas_are_equal_after_merging_in_both_directions(
     steps: list[Any], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """For all histories in which no memory was changed on both sides."""
@@ -729,16 +733,16 @@ def test_whatever_two_copies_did_they_have_the_same_once_each_took_in_the_other(
             known.append(note(f"{number}", 10 * step[2] + step[1] if step[2] else None))
             held = [one for one in known[:-1] if _slot(one) and _slot(one) == _slot(known[-1])]
             for old in held:
-                machine.says("superseded", old, by=known[-1])
+                machine.set_status("superseded", old, by=known[-1])
             machine.add(known[-1])
         elif step[0] == "import":
-            machine.ledger(partial(_import, texts=[f"{number}"] * step[2]))
+            machine.call(partial(_log_import, texts=[f"{number}"] * step[2]))
         elif step[0] == "merge":
             machine.pull(both[1 - step[1]], merge=True)
         elif known:
             target = known[step[2] % len(known)]
             if step[3] != "restored" or not _slot(target):
-                machine.says(step[3], target)
+                machine.set_status(step[3], target)
     for _ in range(2):
         one.pull(two, merge=True)
         two.pull(one, merge=True)
@@ -755,6 +759,6 @@ def _slot(record: Sealed) -> str | None:
 
 
 def test_the_stores_are_sqlite(machines: tuple[Machine, Machine]) -> None:
-    """What is tested here is what people use."""
+    """The tests cover the default store."""
     with configured_store(machines[0].settings) as store:
         assert isinstance(store, SqliteStore)

@@ -1,4 +1,4 @@
-"""An import for which nobody named a bank: into the default one, where that is what is meant."""
+"""The target banks of an import: the default bank, mapped owners, and refusals."""
 
 import json
 from pathlib import Path
@@ -18,13 +18,13 @@ CHATS = (
 )
 
 
-def bank(name: str) -> None:
+def make_bank(name: str) -> None:
     """Create a bank."""
     create_bank(load_settings(), name, owner())
 
 
 def claude_export(folder: Path, *accounts: str) -> Path:
-    """Write an export with a conversation, which names nobody, and memories of accounts."""
+    """Write an export with a conversation without an owner, and memories of accounts."""
     message = {
         "uuid": "m1",
         "sender": "human",
@@ -46,10 +46,10 @@ def claude_export(folder: Path, *accounts: str) -> Path:
 
 
 @pytest.mark.parametrize("sample", CHATS)
-def test_a_file_that_names_no_owner_goes_into_the_default_bank(sample: str) -> None:
-    """Also where there are other banks; nothing is created for it."""
-    bank("mine")
-    bank("other")
+def test_a_file_without_owners_is_imported_into_the_default_bank(sample: str) -> None:
+    """Also if there are other banks; no bank is created."""
+    make_bank("mine")
+    make_bank("other")
     done = bring(SAMPLES / sample, None)
 
     assert [one.name for one in done.banks] == ["mine"]
@@ -57,9 +57,9 @@ def test_a_file_that_names_no_owner_goes_into_the_default_bank(sample: str) -> N
     assert sorted(one.name or "" for one in list_banks(load_settings())) == ["mine", "other"]
 
 
-def test_the_export_of_one_account_goes_into_the_default_bank_whole(tmp_path: Path) -> None:
-    """Some of its records name the account, and others name nobody."""
-    bank("mine")
+def test_an_export_of_one_account_is_imported_into_the_default_bank(tmp_path: Path) -> None:
+    """Some records name the account, and others name nobody."""
+    make_bank("mine")
     done = bring(claude_export(tmp_path / "claude", "acc-1"), None)
 
     assert [one.name for one in done.banks] == ["mine"]
@@ -68,7 +68,7 @@ def test_the_export_of_one_account_goes_into_the_default_bank_whole(tmp_path: Pa
 
 def test_the_export_of_several_accounts_is_refused_without_a_bank(tmp_path: Path) -> None:
     """They may be different people."""
-    bank("mine")
+    make_bank("mine")
     with pytest.raises(InputError, match=r"user:acc-2.*another owner") as refused:
         bring(claude_export(tmp_path / "claude", "acc-1", "acc-2"), None)
 
@@ -78,8 +78,8 @@ def test_the_export_of_several_accounts_is_refused_without_a_bank(tmp_path: Path
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_record_without_an_owner_among_others_is_refused(tmp_path: Path, *, first: bool) -> None:
-    """In whichever order, and nothing is imported."""
-    bank("mine")
+    """In any order, and nothing is imported."""
+    make_bank("mine")
     parts: list[list[dict[str, Any]]] = [rows(("1", "hers")), rows(("2", "whose"), user=None)]
     with pytest.raises(InputError, match=r"names? no user or agent") as refused:
         bring(write(tmp_path / "m.json", *(parts if first else parts[::-1])), None)
@@ -89,7 +89,7 @@ def test_a_record_without_an_owner_among_others_is_refused(tmp_path: Path, *, fi
 
 
 def test_without_a_bank_the_error_says_how_to_name_or_create_one(tmp_path: Path) -> None:
-    """And nothing is created."""
+    """No bank is created."""
     with pytest.raises(InputError, match="this semantic memory names no user or agent") as refused:
         bring(write(tmp_path / "m.json", rows(("1", "whose"), user=None)), None)
 
@@ -98,18 +98,18 @@ def test_without_a_bank_the_error_says_how_to_name_or_create_one(tmp_path: Path)
     assert list_banks(load_settings()) == []
 
 
-def test_of_several_banks_without_a_default_the_error_lists_them(tmp_path: Path) -> None:
-    """None of them is guessed."""
+def test_the_error_lists_the_banks_if_none_is_the_default(tmp_path: Path) -> None:
+    """No bank is guessed."""
     bring(write(tmp_path / "two.json", rows(("1", "x")), rows(("2", "y"), user="bob")), None)
     with pytest.raises(UsageError, match=r"several banks exist.*ada, bob"):
         bring(write(tmp_path / "m.json", rows(("3", "whose"), user=None)), None)
 
 
-def test_settings_of_the_default_bank_count_for_what_goes_into_it(
+def test_settings_of_the_default_bank_apply_to_imports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A bank that replaces secrets does so whether it was named or not."""
-    bank("mine")
+    """A bank that scrubs secrets does so whether it was named or not."""
+    make_bank("mine")
     config = tmp_path / "satchel.toml"
     config.write_text("[banks.mine]\nscrub_secrets = true\n")
     monkeypatch.setenv("SATCHEL_CONFIG", str(config))

@@ -1,4 +1,4 @@
-"""Disclosure: entries and their ancestors, each proved, and nothing that was drawn from them."""
+"""Disclosure: entries and their ancestors, each verified, without their descendants."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,26 +30,26 @@ def bank() -> Any:
         yield there
 
 
-def told(bank: OpenBank, entries: list[str], path: Path, **more: Any) -> Export:
+def disclose_entries(bank: OpenBank, entries: list[str], path: Path, **more: Any) -> Export:
     """Disclose, signed by the owner."""
     return disclose_to(bank, entries, path, ExportOptions(key=owner(), overwrite=True), **more)
 
 
 def ids_in(path: Path) -> set[str]:
-    """Return the ids of the entries of an artifact."""
+    """Return the IDs of the entries of an artifact."""
     found = document(path)["components"]
     return {entry["id"] for part in found.values() for entry in part}
 
 
 def test_ancestors_are_included_and_descendants_never(bank: OpenBank, tmp_path: Path) -> None:
-    """D13: the published implementation discloses the other way round."""
+    """D13: the published implementation discloses the reverse."""
     root = keep(bank, "seen in a log", type="episodic")
     beside = keep(bank, "seen elsewhere", type="episodic")
     middle = keep(bank, "so it is slow", parents=[root])
     chosen = keep(bank, "so buy a disk", parents=[middle])
     keep(bank, "what follows is private", parents=[chosen, beside])
     path = tmp_path / "out.pam"
-    done = told(bank, [chosen], path)
+    done = disclose_entries(bank, [chosen], path)
     assert ids_in(path) == {root, middle, chosen}
     assert done.entries == 3
     assert b"private" not in path.read_bytes()
@@ -58,12 +58,12 @@ def test_ancestors_are_included_and_descendants_never(bank: OpenBank, tmp_path: 
     assert statement["counts"]["proofs"] == 3
 
 
-def test_it_is_verified_without_the_bank(bank: OpenBank, tmp_path: Path) -> None:
-    """By somebody who knows the discloser's key and nothing else, against the original head."""
+def test_a_disclosure_is_verified_without_the_bank(bank: OpenBank, tmp_path: Path) -> None:
+    """With only the discloser's key, against the original head."""
     root = keep(bank, "seen")
     chosen = keep(bank, "so it is", parents=[root])
     path = tmp_path / "out.pam.jsonl"
-    assert told(bank, [chosen], path).read_back == "good"
+    assert disclose_entries(bank, [chosen], path).read_back == "good"
     elsewhere = replace_home(tmp_path / "elsewhere")
     untrusted = verify(path, elsewhere, VerifyOptions(deep=True))
     assert untrusted.outcome is Outcome.UNTRUSTED
@@ -79,15 +79,13 @@ def replace_home(home: Path) -> Any:
     return changed(load_settings(), home=home, state=home / "state")
 
 
-def test_a_withheld_ancestor_says_nothing_but_that_it_was_there(
-    bank: OpenBank, tmp_path: Path
-) -> None:
-    """Its id, place and proof; and the chain above it ends there."""
+def test_a_withheld_ancestor_reveals_only_its_existence(bank: OpenBank, tmp_path: Path) -> None:
+    """Its ID, position and proof; the chain above it ends."""
     top = keep(bank, "the patient is Ada")
     root = keep(bank, "a private visit", parents=[top])
     chosen = keep(bank, "use the other drug", parents=[root])
     path = tmp_path / "out.pam"
-    done = told(bank, [chosen], path, withhold=[root])
+    done = disclose_entries(bank, [chosen], path, withhold=[root])
     data = path.read_bytes()
     assert done.read_back == "good"
     assert ids_in(path) == {chosen}
@@ -98,20 +96,25 @@ def test_a_withheld_ancestor_says_nothing_but_that_it_was_there(
     assert top.encode() not in data
 
 
-def test_what_is_of_the_past_can_be_disclosed(bank: OpenBank, tmp_path: Path) -> None:
-    """A proof says that it was recorded, not that it is current; what replaced it is not shown."""
+def test_a_retired_memory_can_be_disclosed(bank: OpenBank, tmp_path: Path) -> None:
+    """A proof shows that it was recorded, not that it is current; its replacement is not shown."""
     root = keep(bank, "old root")
     chosen = keep(bank, "as it was", parents=[root])
     forget(bank, [root])
     update(bank, chosen, MemoryEdit(members={"text": "as it is"}))
     path = tmp_path / "out.pam"
-    told(bank, [chosen], path)
+    disclose_entries(bank, [chosen], path)
     assert ids_in(path) == {chosen, root}
     assert b"as it is" not in path.read_bytes()
 
 
-def test_a_holder_discloses_what_it_sees_under_its_own_name(bank: OpenBank, tmp_path: Path) -> None:
-    """Ancestors beyond the token are withheld, unasked; and what it does not see is not there."""
+def test_a_token_holder_discloses_the_memories_that_it_can_read(
+    bank: OpenBank, tmp_path: Path
+) -> None:
+    """Signed by itself.
+
+    Ancestors beyond the token are withheld; unreadable memories are unknown.
+    """
     hidden = keep(bank, "seen while working", type="working")
     chosen = keep(bank, "a fact", parents=[hidden])
     path = tmp_path / "out.pam"
@@ -123,10 +126,10 @@ def test_a_holder_discloses_what_it_sees_under_its_own_name(bank: OpenBank, tmp_
         disclose_to(holder, [hidden], tmp_path / "x.pam", ExportOptions(key=HOLDER))
 
 
-def test_what_cannot_be_disclosed_is_refused_and_nothing_is_written(
+def test_invalid_disclosures_are_refused_and_nothing_is_written(
     bank: OpenBank, tmp_path: Path
 ) -> None:
-    """No entry, an unsigned file, a format without proofs, what is held back, both at once."""
+    """No entry, an unsigned file, a format without proofs, a held memory, or both."""
     chosen = keep(bank, "a fact")
     held = keep(bank, "doubtful")
     bank.ledger.append([seal(Status(target=held, state="quarantined", at=NOW))])
@@ -147,10 +150,10 @@ def test_what_cannot_be_disclosed_is_refused_and_nothing_is_written(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
 @given(data=st.data())
-def test_for_all_graphs_what_is_disclosed_is_the_closure(
+def test_a_disclosure_is_the_closure_of_ancestors_for_all_graphs(
     data: st.DataObject, bank: OpenBank, tmp_path: Path
 ) -> None:
-    """Chosen and ancestors, up to what is withheld: as a plain walk says, and it verifies."""
+    """Up to withheld entries: as a plain traversal computes it, and it verifies."""
     parents = dict[str, set[str]]()
     for number in range(data.draw(st.integers(1, 8))):
         drawn = (
@@ -170,7 +173,7 @@ def test_for_all_graphs_what_is_disclosed_is_the_closure(
         hidden |= parents[one] & withheld
         waiting += parents[one] - withheld
     path = tmp_path / "out.pam"
-    done = told(bank, sorted(chosen), path, withhold=sorted(withheld))
+    done = disclose_entries(bank, sorted(chosen), path, withhold=sorted(withheld))
     assert done.read_back == "good"
     assert ids_in(path) == shown
     assert {item["id"] for item in document(path).get("withheld", [])} == hidden

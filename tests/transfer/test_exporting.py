@@ -1,4 +1,4 @@
-"""Taking a bank's memory out: whole, in order, proved, and what cannot go along named."""
+"""Exports: complete, in order, verified, with every loss named."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def bank() -> str:
     return new_bank()
 
 
-def out(output: Path, key: SigningKey | None = KEY, **options: Any) -> Export:
+def export_bank(output: Path, key: SigningKey | None = KEY, **options: Any) -> Export:
     """Export the only bank."""
     with open_bank(load_settings()) as found:
         return export(found, output, ExportOptions(key=key, **options))
@@ -62,19 +62,17 @@ def texts(path: Path) -> list[Any]:
 
 
 def outcomes(path: Path) -> list[str]:
-    """Return what a deep verification that trusts the signer finds."""
+    """Return the findings of a deep verification that trusts the signer."""
     found = verify(path, load_settings(), VerifyOptions(deep=True, keys=(KEY.did,)))
     assert {step.state for step in found.steps} <= {"passed", "failed"}
     return [outcome.value for outcome in found.outcomes]
 
 
 @pytest.mark.parametrize("sample", sorted(SAMPLES.glob("good-*.json")), ids=lambda path: path.stem)
-def test_a_mem0_file_comes_out_of_a_bank_as_it_went_in(
-    sample: Path, bank: str, tmp_path: Path
-) -> None:
-    """Every field, the fields around the memories, their order, and the way it is nested."""
+def test_a_mem0_file_round_trips_through_a_bank(sample: Path, bank: str, tmp_path: Path) -> None:
+    """Every field, the fields around the memories, their order and their nesting."""
     import_into(bank, sample)
-    done = out(tmp_path / "out.mem0.json")
+    done = export_bank(tmp_path / "out.mem0.json")
     assert done.losses == []
     found, expected = (
         json.loads(path.read_bytes(), parse_constant=str)  # NaN is not equal to itself
@@ -85,27 +83,27 @@ def test_a_mem0_file_comes_out_of_a_bank_as_it_went_in(
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ["get_all_ada", "get_one", "mem0_get_all", "mem0_list"])
-def test_what_mem0_itself_wrote_comes_out_as_it_went_in(
+def test_files_written_by_mem0_round_trip_through_a_bank(
     name: str, bank: str, shared_data: Path, tmp_path: Path
 ) -> None:
     """Files of the real product."""
     sample = shared_data / "mem0" / f"{name}.json"
     import_into(bank, sample)
-    done = out(tmp_path / "out.mem0.json")
+    done = export_bank(tmp_path / "out.mem0.json")
     assert done.losses == []
     assert document(tmp_path / "out.mem0.json") == document(sample)
 
 
-def test_two_files_of_mem0_come_out_as_one_and_what_was_around_them_is_named(
+def test_two_mem0_files_are_exported_as_one_and_their_outer_fields_are_reported(
     bank: str, tmp_path: Path
 ) -> None:
-    """The fields around the memories have no place then; that is a loss, not a secret."""
+    """The fields around the memories have no place then; that is a named loss."""
     first, second = tmp_path / "first.json", tmp_path / "second.json"
     first.write_text('{"results": [{"id": "1", "memory": "tea"}], "next": null, "count": 1}')
     second.write_text('[{"id": "2", "memory": "milk"}]')
     import_into(bank, first)
     import_into(bank, second)
-    done = out(tmp_path / "out.mem0.json")
+    done = export_bank(tmp_path / "out.mem0.json")
     assert [row["memory"] for row in document(tmp_path / "out.mem0.json")["results"]] == [
         "tea",
         "milk",
@@ -113,10 +111,10 @@ def test_two_files_of_mem0_come_out_as_one_and_what_was_around_them_is_named(
     assert [(loss.name, loss.count) for loss in done.losses] == [("container", 1)]
 
 
-def test_an_artifact_of_a_bank_shows_the_log_it_came_from(bank: str, tmp_path: Path) -> None:
-    """Bank, signed head, scope and the keys that may sign; every step of verification runs."""
+def test_an_artifact_of_a_bank_names_its_log(bank: str, tmp_path: Path) -> None:
+    """Bank, signed head, scope and keys that may sign; every step of verification runs."""
     append(bank, memories(5))
-    done = out(tmp_path / "a.pam.jsonl")
+    done = export_bank(tmp_path / "a.pam.jsonl")
     assert (done.read_back, done.signed_by, done.entries) == ("untrusted", KEY.did, 5)
     assert outcomes(tmp_path / "a.pam.jsonl") == ["good"]
     found = verify(tmp_path / "a.pam.jsonl", load_settings(), VerifyOptions(keys=(KEY.did,)))
@@ -127,8 +125,8 @@ def test_an_artifact_of_a_bank_shows_the_log_it_came_from(bank: str, tmp_path: P
     assert "the file does not show that the head's key belongs to the bank" not in found.notes
 
 
-def test_only_what_is_current_is_taken_out(bank: str, tmp_path: Path) -> None:
-    """Not what was replaced, deleted or is held; what is past its expiry, with its expiry."""
+def test_only_current_memories_are_exported(bank: str, tmp_path: Path) -> None:
+    """Not replaced, deleted or held ones; expired ones with their expiry."""
     old, gone, held, kept, late = (
         seal(Semantic(text=text, expires_at=at))
         for text, at in (
@@ -142,19 +140,19 @@ def test_only_what_is_current_is_taken_out(bank: str, tmp_path: Path) -> None:
     append(bank, [old, gone, held, kept, late])
     states = [(old, "superseded"), (gone, "deleted"), (held, "quarantined"), (kept, "promoted")]
     append(bank, [seal(Status(target=one.id, state=state)) for one, state in states])  # type: ignore[arg-type]
-    done = out(tmp_path / "a.pam")
+    done = export_bank(tmp_path / "a.pam")
     assert texts(tmp_path / "a.pam") == ["kept", "late"]
     statuses = [one.model for one in records_in(tmp_path / "a.pam") if one.type == "status"]
     assert [one.target for one in statuses if isinstance(one, Status)] == [kept.id]
     assert any("expired entries" in note for note in done.notes)
 
-    with_old = out(tmp_path / "b.pam", selection=selection(as_of=7))
+    with_old = export_bank(tmp_path / "b.pam", selection=selection(as_of=7))
     assert texts(tmp_path / "b.pam") == ["old", "gone", "held", "kept", "late"]
     assert with_old.selection.as_of == 7
 
 
-def test_each_filter_omits_what_it_names(bank: str, tmp_path: Path) -> None:
-    """Component, tag, time and owner; the owner is a user, or an agent where there is no user."""
+def test_each_filter_of_an_export_excludes_memories(bank: str, tmp_path: Path) -> None:
+    """Type, tag, time and owner; the owner is a user, or an agent if there is no user."""
     day = "2026-0{}-01T00:00:00.000000Z"
     append(
         bank,
@@ -178,7 +176,7 @@ def test_each_filter_omits_what_it_names(bank: str, tmp_path: Path) -> None:
     ]
     for number, (wanted, found) in enumerate(expected):
         path = tmp_path / f"{number}.pam"
-        out(path, selection=selection(**wanted))
+        export_bank(path, selection=selection(**wanted))
         assert texts(path) == found, wanted
         sessions = [one for one in records_in(path) if one.type == "session_event"]
         assert len(sessions) == ("owner" in wanted and wanted["owner"] == "ada"), wanted
@@ -190,7 +188,7 @@ def test_each_filter_omits_what_it_names(bank: str, tmp_path: Path) -> None:
     }
 
 
-def test_memories_that_are_named_are_exported_and_no_others(bank: str, tmp_path: Path) -> None:
+def test_only_the_named_memories_are_exported(bank: str, tmp_path: Path) -> None:
     """By ID or prefix, each once; the file names them in full and verifies."""
     wanted, other, parent = (seal(Semantic(text=text)) for text in ("wanted", "other", "parent"))
     child = derive([parent], {"type": "semantic", "text": "child"})
@@ -198,7 +196,7 @@ def test_memories_that_are_named_are_exported_and_no_others(bank: str, tmp_path:
     append(bank, [wanted, other, parent, child, talk])
     path = tmp_path / "a.pam.jsonl"
     named = (wanted.id.removeprefix("blake3:")[:12], child.id, wanted.id)
-    done = out(path, selection=selection(ids=named))
+    done = export_bank(path, selection=selection(ids=named))
     assert sorted(texts(path)) == ["child", "wanted"]
     assert (done.entries, done.records["withheld"]) == (2, 1)
     assert done.selection.ids == tuple(sorted((wanted.id, child.id)))
@@ -209,10 +207,8 @@ def test_memories_that_are_named_are_exported_and_no_others(bank: str, tmp_path:
     assert value["scope"] == {"kind": "filter", "filter": {"ids": sorted((wanted.id, child.id))}}
 
 
-def test_a_memory_that_is_named_and_cannot_be_exported_is_refused(
-    bank: str, tmp_path: Path
-) -> None:
-    """One that is unknown, replaced, in quarantine, or of the past: none is left out silently."""
+def test_a_named_memory_that_cannot_be_exported_is_refused(bank: str, tmp_path: Path) -> None:
+    """An unknown, replaced, held or retired one: none is omitted silently."""
     old, held, kept = (seal(Semantic(text=text)) for text in ("old", "held", "kept"))
     append(bank, [old, held, kept])
     append(bank, [seal(Status(target=old.id, state="superseded"))])
@@ -225,14 +221,14 @@ def test_a_memory_that_is_named_and_cannot_be_exported_is_refused(
     ]
     for identity, error in refusals:
         with pytest.raises(error):
-            out(tmp_path / "a.pam", selection=selection(ids=(kept.id, identity)))
+            export_bank(tmp_path / "a.pam", selection=selection(ids=(kept.id, identity)))
     with pytest.raises(UsageError, match="as_of"):
         selection(ids=(kept.id,), as_of=3)
     assert not (tmp_path / "a.pam").exists()
 
 
 def test_an_omitted_parent_has_a_proof_and_is_not_missing(bank: str, tmp_path: Path) -> None:
-    """Filtered out, deleted or erased: the file is whole, and says nothing of them but that."""
+    """Filtered, deleted or erased: the file is complete, and reveals only its existence."""
     parents = [seal(Semantic(text=f"secret {n}")) for n in range(3)]
     child = derive(parents, {"type": "semantic", "text": "child", "tags": ["x"]})
     append(bank, [*memories(40), *parents, child])
@@ -240,7 +236,7 @@ def test_an_omitted_parent_has_a_proof_and_is_not_missing(bank: str, tmp_path: P
     append(bank, [seal(Status(target=parents[2].id, state="deleted"))])
     append(bank, [seal(Erasure(entry=parents[2].id))])
     path = tmp_path / "a.pam.jsonl"
-    done = out(path, selection=selection(tags=("x",)))
+    done = export_bank(path, selection=selection(tags=("x",)))
     assert done.records["withheld"] == 3
     assert outcomes(path) == ["good"]
     assert texts(path) == ["child"]
@@ -248,19 +244,19 @@ def test_an_omitted_parent_has_a_proof_and_is_not_missing(bank: str, tmp_path: P
     assert any("3 parents" in note for note in done.notes)
 
 
-def test_a_parent_that_is_nowhere_makes_the_file_incomplete_and_is_named(
+def test_an_unknown_parent_makes_the_file_incomplete_and_is_named(
     bank: str, tmp_path: Path
 ) -> None:
-    """What the bank itself lacks cannot be proved."""
+    """What the bank itself lacks has no proof."""
     parent = seal(Semantic(text="never here"))
     append(bank, [derive([parent], {"type": "semantic", "text": "child"})])
-    done = out(tmp_path / "a.pam")
+    done = export_bank(tmp_path / "a.pam")
     assert outcomes(tmp_path / "a.pam") == ["incomplete"]
     assert any(parent.id in note for note in done.notes)
 
 
 def test_edges_are_included_when_both_ends_are(bank: str, tmp_path: Path) -> None:
-    """Whichever came first; one that leads to a deleted memory stays, and is counted."""
+    """In any order; one that leads to a deleted memory is omitted, and counted."""
     one, two, gone = memories(3)
     node = seal(GraphNode(name="Ada"))
     joins = [
@@ -274,28 +270,26 @@ def test_edges_are_included_when_both_ends_are(bank: str, tmp_path: Path) -> Non
     ]
     append(bank, [*joins[:1], *dangles, one, two, gone, node, *joins[1:]])
     append(bank, [seal(Status(target=gone.id, state="deleted"))])
-    done = out(tmp_path / "a.pam")
+    done = export_bank(tmp_path / "a.pam")
     edges = [record for record in records_in(tmp_path / "a.pam") if record.type == "edge"]
     assert edges == joins
     assert any("edges skipped" in note and note.endswith(": 2") for note in done.notes)
 
 
-def test_what_a_format_cannot_hold_is_counted_or_nothing_is_written(
-    bank: str, tmp_path: Path
-) -> None:
-    """Also on a dry run, which writes nothing at all."""
+def test_losses_of_an_export_are_counted_or_refused(bank: str, tmp_path: Path) -> None:
+    """Also on a dry run, which writes nothing."""
     append(bank, [seal(Semantic(text="a", salience=0.5)), seal(Episodic(observation="b"))])
     path = tmp_path / "a.mem0.json"
-    tried = out(path, dry_run=True)
+    tried = export_bank(path, dry_run=True)
     assert ({loss.name for loss in tried.losses}, path.exists()) == (
         {"episodic", "salience"},
         False,
     )
     for dry in (True, False):
         with pytest.raises(LossError):
-            out(path, fail_on_loss=True, dry_run=dry)
+            export_bank(path, fail_on_loss=True, dry_run=dry)
         assert not path.exists()
-    done = out(path)
+    done = export_bank(path)
     assert (done.losses, done.lost) == (tried.losses, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "a.mem0.json",
@@ -305,24 +299,24 @@ def test_what_a_format_cannot_hold_is_counted_or_nothing_is_written(
 
 
 def test_nothing_to_export_is_an_error_and_leaves_no_file(bank: str, tmp_path: Path) -> None:
-    """An empty bank; a filter that nothing passes."""
+    """An empty bank, or a filter that excludes everything."""
     with pytest.raises(EmptyInputError):
-        out(tmp_path / "a.pam")
+        export_bank(tmp_path / "a.pam")
     append(bank, memories(2))
     with pytest.raises(EmptyInputError):
-        out(tmp_path / "a.pam", selection=selection(owner="nobody"))
+        export_bank(tmp_path / "a.pam", selection=selection(owner="nobody"))
     assert not (tmp_path / "a.pam").exists()
 
 
 def test_an_existing_file_is_replaced_only_on_request(bank: str, tmp_path: Path) -> None:
-    """And is whole before it takes the name."""
+    """The new file is complete before it takes the name."""
     append(bank, memories(2))
     path = tmp_path / "a.pam"
     path.write_text("precious")
     with pytest.raises(TargetExistsError):
-        out(path)
+        export_bank(path)
     assert path.read_text() == "precious"
-    out(path, overwrite=True)
+    export_bank(path, overwrite=True)
     assert outcomes(path) == ["good"]
 
 
@@ -336,25 +330,25 @@ def test_an_existing_file_is_replaced_only_on_request(bank: str, tmp_path: Path)
         ("memory.pam", "mem0", "mem0"),
     ],
 )
-def test_the_format_is_the_one_named_or_the_suffix_says_or_an_artifact(
+def test_the_format_is_the_given_one_then_that_of_the_suffix_then_an_artifact(
     bank: str, tmp_path: Path, name: str, format_: str | None, expected: str
 ) -> None:
     """In this order."""
     append(bank, memories(2))
-    assert out(tmp_path / name, format=format_).format == expected
+    assert export_bank(tmp_path / name, format=format_).format == expected
 
 
 @pytest.mark.parametrize(
     "wrong", [{"components": ("semantics",)}, {"since": "soon"}, {"as_of": 0}], ids=str
 )
-def test_a_filter_that_means_nothing_is_refused(wrong: Any) -> None:
+def test_an_invalid_filter_is_refused(wrong: Any) -> None:
     """Before anything is read."""
     with pytest.raises(UsageError):
         selection(**wrong)
 
 
-def test_a_memory_that_the_store_hides_stops_the_export(bank: str, tmp_path: Path) -> None:
-    """Attack: a row marked as deleted behind the log's back, so that it is left behind unseen."""
+def test_attack_a_memory_hidden_by_the_store_stops_the_export(bank: str, tmp_path: Path) -> None:
+    """Attack: a row is marked as deleted without a record in the log."""
     append(bank, memories(300))
     settings = load_settings()
     with open_bank(settings, writes=True) as found, found.store.writing() as writing:
@@ -362,7 +356,7 @@ def test_a_memory_that_the_store_hides_stops_the_export(bank: str, tmp_path: Pat
         writing._connection.execute(sql)  # type: ignore[attr-defined]
     for wanted in (selection(), selection(tags=("x",))):
         with pytest.raises(VerificationError):
-            out(tmp_path / "a.pam", selection=wanted)
+            export_bank(tmp_path / "a.pam", selection=wanted)
     assert not (tmp_path / "a.pam").exists()
 
 
@@ -382,7 +376,7 @@ print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM"
 @pytest.mark.prove
 @pytest.mark.timeout(900)
 def test_exporting_100_000_memories_takes_constant_memory(bank: str, tmp_path: Path) -> None:
-    """Under 120 MB, for an artifact and for a file of Mem0."""
+    """Under 120 MB, for an artifact and for a Mem0 file."""
     many = [{"id": str(n), "memory": f"memory {n} " * 5, "user_id": "ada"} for n in range(100_000)]
     (tmp_path / "many.json").write_text(json.dumps(many))
     import_into(bank, tmp_path / "many.json")
@@ -400,11 +394,11 @@ def test_exporting_100_000_memories_takes_constant_memory(bank: str, tmp_path: P
     assert document(tmp_path / "out.mem0.json") == document(tmp_path / "many.json")
 
 
-def test_a_slot_is_no_reason_to_omit_anything(bank: str, tmp_path: Path) -> None:
-    """The current one of a slot goes; the one that it replaced stays."""
+def test_current_memories_with_a_slot_are_exported(bank: str, tmp_path: Path) -> None:
+    """The current one of a slot is exported; the one it replaced is not."""
     origin = Origin(provider="test", id="1")
     old, new = (seal(Semantic(text=text, origin=origin)) for text in ("old", "new"))
     append(bank, [old])
     append(bank, [seal(Status(target=old.id, state="superseded", by=new.id)), new])
-    out(tmp_path / "a.pam")
+    export_bank(tmp_path / "a.pam")
     assert texts(tmp_path / "a.pam") == ["new"]

@@ -1,4 +1,4 @@
-"""What an import does to a bank: what is new, known, in conflict, gone; and back again."""
+"""Imports into a bank: new, known, conflicting and deleted memories, undo and mirror."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ from satchel.transfer.imports import list_imports, undo_import
 
 @pytest.fixture
 def first(tmp_path: Path) -> Path:
-    """A file of three memories, imported into the bank b."""
+    """A file of three memories, imported into bank b."""
     path = write(tmp_path / "first.json", rows(A, B, C))
     done = bring(path).banks[0]
     assert (done.done.read, done.done.added, done.made) == (3, 3, True)
@@ -38,7 +38,7 @@ def first(tmp_path: Path) -> Path:
 
 
 def test_imported_memories_have_the_order_of_the_file(first: Path) -> None:
-    """Under its own owner and original id, with a source record that says where it is from."""
+    """With owner and original ID, and a source record that names the file."""
     assert texts() == ["tea", "coffee", "water"]
     (line,) = list_imports(load_settings(), "b")
     assert (line.format, line.records, line.state) == ("mem0", 3, "complete")
@@ -61,7 +61,7 @@ def test_importing_the_same_again_changes_nothing(first: Path) -> None:
 
 
 def test_a_dry_run_reports_the_plan_and_changes_nothing(tmp_path: Path) -> None:
-    """Not even a store is made."""
+    """Not even a store is created."""
     path = write(tmp_path / "a.json", rows(A, B), rows(C, user="bob"))
     done = bring(path, None, dry_run=True)
     assert [(one.name, one.done.added, one.bank) for one in done.banks] == [
@@ -72,8 +72,8 @@ def test_a_dry_run_reports_the_plan_and_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("first")
-def test_a_dry_run_over_a_bank_plans_as_the_import_does(tmp_path: Path) -> None:
-    """The counts are those of the import that follows."""
+def test_a_dry_run_over_an_existing_bank_has_the_counts_of_the_import(tmp_path: Path) -> None:
+    """The import follows and reports the same."""
     path = write(tmp_path / "next.json", rows(("1", "green tea"), C, ("4", "milk")))
     before = size()
     planned = bring(path, mirror=True, dry_run=True).banks[0]
@@ -81,8 +81,8 @@ def test_a_dry_run_over_a_bank_plans_as_the_import_does(tmp_path: Path) -> None:
     assert planned.done == bring(path, mirror=True).banks[0].done
 
 
-def test_without_a_bank_each_owner_has_one(tmp_path: Path) -> None:
-    """A user's, or where no user is named an agent's; the owner stays in the scope."""
+def test_without_a_bank_each_owner_gets_a_bank(tmp_path: Path) -> None:
+    """A user's, or an agent's if no user is named; the owner stays in the scope."""
     agents = rows(C, user=None, agent_id="ops-bot")
     path = write(tmp_path / "a.json", rows(A), agents, rows(B, user="bob", agent_id="ops-bot"))
     assert [one.name for one in bring(path, None).banks] == ["ada", "ops-bot", "bob"]
@@ -94,10 +94,10 @@ def test_without_a_bank_each_owner_has_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "said"), [({"run_id": "r1"}, "only a run"), ({}, "no user or agent")]
 )
-def test_a_memory_of_nobody_is_refused_without_a_bank(
+def test_a_memory_without_an_owner_is_refused_without_a_bank(
     tmp_path: Path, more: dict[str, str], said: str
 ) -> None:
-    """Nothing is changed; the error names the memory and what to say."""
+    """Nothing is changed; the error names the memory and the option."""
     path = write(tmp_path / "a.json", rows(A), rows(B, user=None, **more))
     with pytest.raises(MalformedError, match=said) as caught:
         bring(path, None)
@@ -108,8 +108,8 @@ def test_a_memory_of_nobody_is_refused_without_a_bank(
 
 
 @pytest.mark.usefixtures("first")
-def test_a_user_named_like_another_banks_id_gets_an_own_bank(tmp_path: Path) -> None:
-    """Attack: a user id in a file that is the id, or the start of the id, of a bank."""
+def test_attack_a_user_named_like_a_bank_id_gets_its_own_bank(tmp_path: Path) -> None:
+    """Attack: a user ID in a file equals the ID of a bank, or its prefix."""
     with opened() as there:
         victim = there.id
     before = size()
@@ -127,10 +127,10 @@ def test_a_user_named_like_another_banks_id_gets_an_own_bank(tmp_path: Path) -> 
     ],
 )
 @pytest.mark.usefixtures("first")
-def test_another_version_is_settled_as_asked(
+def test_another_version_is_handled_by_the_conflict_policy(
     tmp_path: Path, mode: ConflictPolicy, expected: list[str]
 ) -> None:
-    """Left out, in the place of the old one, or beside it under an id of its own."""
+    """Skipped, replacing the old one, or added under a new ID."""
     path = write(tmp_path / "next.json", rows(("1", "green tea"), B, ("4", "milk")))
     bring(path, on_conflict=mode)
     assert texts() == expected
@@ -141,7 +141,7 @@ def test_another_version_is_settled_as_asked(
 
 @pytest.mark.usefixtures("first")
 def test_an_old_version_is_superseded_by_the_new_one(tmp_path: Path) -> None:
-    """The status names the record that took its place."""
+    """The status names the record that replaced it."""
     path = write(tmp_path / "next.json", rows(("1", "green tea")))
     bring(path, on_conflict=ConflictPolicy.OVERWRITE)
     with opened() as there, there.ledger.reading() as view:
@@ -153,7 +153,7 @@ def test_an_old_version_is_superseded_by_the_new_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("first")
-def test_a_conflict_that_was_not_to_be_changes_nothing(tmp_path: Path) -> None:
+def test_a_conflict_with_the_error_policy_changes_nothing(tmp_path: Path) -> None:
     """The error names the memory."""
     before = size()
     path = write(tmp_path / "next.json", rows(("4", "milk"), ("1", "green tea")))
@@ -163,7 +163,7 @@ def test_a_conflict_that_was_not_to_be_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("first")
-def test_a_mirror_deletes_what_the_source_has_lost(tmp_path: Path) -> None:
+def test_a_mirror_import_deletes_memories_missing_from_the_source(tmp_path: Path) -> None:
     """Of the owners and the provider in the file, and of nobody else."""
     bring(write(tmp_path / "bob.json", rows(("9", "wine"), user="bob")))
     with opened() as there:
@@ -176,16 +176,16 @@ def test_a_mirror_deletes_what_the_source_has_lost(tmp_path: Path) -> None:
     assert texts() == ["water", "wine", "by hand", "zep", "green tea"]
 
 
-def test_a_mirror_brings_back_what_came_back(first: Path, tmp_path: Path) -> None:
-    """Also where it is what was imported before."""
+def test_a_mirror_import_restores_memories_that_reappear(first: Path, tmp_path: Path) -> None:
+    """Also if the same version was imported before."""
     bring(write(tmp_path / "less.json", rows(A)), mirror=True)
     assert texts() == ["tea"]
     bring(first, mirror=True)
     assert texts() == ["tea", "coffee", "water"]
 
 
-def test_what_was_forgotten_here_is_not_brought_back_by_the_same_file(first: Path) -> None:
-    """An import does not undo what somebody decided."""
+def test_importing_a_file_again_does_not_restore_forgotten_memories(first: Path) -> None:
+    """An import does not undo a person's decision."""
     with opened() as there:
         with there.ledger.reading() as view:
             target = next(one.record.id for one in view.scan(Filter(user="ada")))
@@ -195,8 +195,8 @@ def test_what_was_forgotten_here_is_not_brought_back_by_the_same_file(first: Pat
     assert texts() == ["coffee", "water"]
 
 
-def test_the_same_thing_twice_in_a_file_counts_once(tmp_path: Path) -> None:
-    """Two versions of it are settled like one of the bank's."""
+def test_a_duplicate_in_a_file_counts_once(tmp_path: Path) -> None:
+    """Two versions of it are handled like one in the bank."""
     path = write(tmp_path / "a.json", rows(A, A, ("1", "green tea"), B))
     assert bring(path, "skips").banks[0].done.skipped == 1
     assert texts("skips") == ["tea", "coffee"]
@@ -209,8 +209,8 @@ def test_the_same_thing_twice_in_a_file_counts_once(tmp_path: Path) -> None:
         bring(path, "errs", on_conflict=ConflictPolicy.ERROR)
 
 
-def test_memories_without_an_id_are_as_many_as_in_the_file(tmp_path: Path) -> None:
-    """The same words twice are two memories; and known, both, the second time."""
+def test_memories_without_an_id_are_never_merged(tmp_path: Path) -> None:
+    """Two equal texts are two memories, and both are known the second time."""
     path = tmp_path / "a.json"
     path.write_text(json.dumps([{"memory": "tea"}, {"memory": "tea"}, {"memory": "milk"}]))
     assert bring(path).banks[0].done.added == 3
@@ -222,7 +222,7 @@ def test_memories_without_an_id_are_as_many_as_in_the_file(tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("first")
 def test_undo_removes_the_import_and_restores_what_it_replaced(tmp_path: Path) -> None:
-    """In one moment; the log keeps all of it."""
+    """At once; the log keeps all of it."""
     path = write(tmp_path / "next.json", rows(("1", "green tea"), C, ("4", "milk")))
     bring(path, mirror=True)
     assert texts() == ["water", "green tea", "milk"]
@@ -237,8 +237,8 @@ def test_undo_removes_the_import_and_restores_what_it_replaced(tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("first")
-def test_undo_leaves_what_was_replaced_since(tmp_path: Path) -> None:
-    """The newest version stays, and the one before the import does not come back beside it."""
+def test_undo_keeps_versions_that_replaced_the_import_since(tmp_path: Path) -> None:
+    """The newest version stays, and the one before the import is not restored."""
     bring(
         write(tmp_path / "2.json", rows(("1", "green tea"))), on_conflict=ConflictPolicy.OVERWRITE
     )
@@ -253,7 +253,7 @@ def test_undo_leaves_what_was_replaced_since(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("first")
 def test_undo_of_an_unknown_import_is_an_error() -> None:
-    """Nor does it take the next best."""
+    """No other import is undone instead."""
     for wanted in ("0" * 12, "blake3:" + "0" * 64, "b"):
         with pytest.raises(UnknownImportError):
             undo_import(load_settings(), "b", wanted)
@@ -263,8 +263,8 @@ def test_undo_of_an_unknown_import_is_an_error() -> None:
 
 
 @pytest.mark.usefixtures("first")
-def test_what_is_undone_twice_is_undone_once() -> None:
-    """The second time says that it was."""
+def test_a_second_undo_changes_nothing() -> None:
+    """It reports that the import was undone before."""
     source = list_imports(load_settings(), "b")[0].source
     assert not undo_import(load_settings(), "b", source).already
     before = size()
@@ -283,7 +283,7 @@ def test_what_is_undone_twice_is_undone_once() -> None:
     ],
 )
 @pytest.mark.usefixtures("first")
-def test_a_file_that_is_bad_at_its_end_leaves_nothing(
+def test_a_file_with_a_malformed_end_imports_nothing(
     tmp_path: Path, bad: str, kind: type[SatchelError]
 ) -> None:
     """All of it is read before anything is logged."""
@@ -297,7 +297,7 @@ def test_a_file_that_is_bad_at_its_end_leaves_nothing(
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
-    """What was read may be a mixture."""
+    """The records read may be a mixture."""
     path = write(tmp_path / "a.json", rows(A, B))
 
     def change(_done: int, _total: int) -> None:
@@ -310,7 +310,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None
 
 
 def test_a_sealed_file_keeps_its_ids_and_names_its_signer(own: Path) -> None:
-    """Its records get new leaves, never its log; imported again, they are known."""
+    """Its records get new log positions; imported again, they are known."""
     done = bring(own)
     assert done.source_outcome == "good"
     with opened() as there, there.ledger.reading() as view:
@@ -321,8 +321,8 @@ def test_a_sealed_file_keeps_its_ids_and_names_its_signer(own: Path) -> None:
     assert (again.known, again.added, again.others) == (3, 0, 0)
 
 
-def test_a_sealed_import_that_was_undone_can_be_made_again(own: Path) -> None:
-    """Its records are in the log with their ids: they become current again."""
+def test_an_undone_sealed_import_can_be_repeated(own: Path) -> None:
+    """Its records are in the log with their IDs: they become current again."""
     bring(own)
     undo_import(load_settings(), "b")
     assert texts() == []
@@ -340,10 +340,8 @@ def own(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("outcome", ["unsigned", "untrusted"])
-def test_a_sealed_file_that_nobody_trusted_vouches_for_needs_a_flag(
-    tmp_path: Path, outcome: str
-) -> None:
-    """Whose name says that it is unsafe; what it brings is trusted least."""
+def test_a_sealed_file_of_an_untrusted_signer_needs_a_flag(tmp_path: Path, outcome: str) -> None:
+    """Whose name says that it is unsafe; its records get the lowest trust."""
     source = write(tmp_path / "a.json", rows(A, B))
     key = SigningKey.generate()
     path = sealed_from(source, tmp_path / "x.pam", key=key, sign=outcome == "untrusted")
@@ -356,7 +354,7 @@ def test_a_sealed_file_that_nobody_trusted_vouches_for_needs_a_flag(
     assert "signer" not in record
 
 
-def test_a_tampered_file_is_not_imported_with_any_flag(own: Path, tmp_path: Path) -> None:
+def test_attack_a_tampered_file_is_refused_with_any_flag(own: Path, tmp_path: Path) -> None:
     """Attack: one word changed in a signed file."""
     path = tmp_path / "t.pam.jsonl"
     path.write_bytes(own.read_bytes().replace(b"coffee", b"poison"))
@@ -364,7 +362,7 @@ def test_a_tampered_file_is_not_imported_with_any_flag(own: Path, tmp_path: Path
         bring(path, unsafe_accept=frozenset({"unsigned", "untrusted", "incomplete"}))
 
 
-def test_two_banks_of_one_name_are_not_guessed_between(tmp_path: Path) -> None:
+def test_an_ambiguous_bank_name_is_refused(tmp_path: Path) -> None:
     """The error says how to choose."""
     from satchel.bank.banks import create_bank_in
 
@@ -377,8 +375,8 @@ def test_two_banks_of_one_name_are_not_guessed_between(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("first")
-def test_another_import_into_the_store_is_kept_out(tmp_path: Path) -> None:
-    """Two that ran at once could go on with the same batch."""
+def test_a_concurrent_import_into_the_store_is_refused(tmp_path: Path) -> None:
+    """Otherwise both could resume the same batch."""
     path = write(tmp_path / "next.json", rows(("4", "milk")))
 
     def also(_done: int, _total: int) -> None:
@@ -389,8 +387,8 @@ def test_another_import_into_the_store_is_kept_out(tmp_path: Path) -> None:
     assert texts() == ["tea", "coffee", "water", "milk"]
 
 
-def test_what_is_known_is_found_again_without_the_index(first: Path) -> None:
-    """A bank that came by its log alone has no values beside it: they are made again."""
+def test_known_memories_are_recognized_without_the_fingerprint_index(first: Path) -> None:
+    """A bank that was copied by its log alone has no side values: they are made again."""
     with opened() as there, there.store.writing() as writing:
         names = dict.fromkeys(writing.side(there.id, "known/"))
         assert names
@@ -399,8 +397,8 @@ def test_what_is_known_is_found_again_without_the_index(first: Path) -> None:
 
 
 @pytest.mark.usefixtures("first")
-def test_the_index_of_what_is_known_does_not_leave_the_store() -> None:
-    """No record of the log says a fingerprint, nor the seed of the nonces."""
+def test_the_fingerprint_index_does_not_leave_the_store() -> None:
+    """No record of the log has a fingerprint or the seed of the nonces."""
     with opened() as there:
         with there.store.reading() as reader:
             side = reader.side(there.id)
@@ -414,7 +412,7 @@ def test_the_index_of_what_is_known_does_not_leave_the_store() -> None:
 
 
 def test_many_owners_do_not_take_a_file_descriptor_each(tmp_path: Path) -> None:
-    """What waits for each bank is held in one temporary file."""
+    """The records of all banks wait in one temporary file."""
     parts = [rows((str(user), "x" * 40_000), user=f"u{user}") for user in range(300)]
     path = write(tmp_path / "a.json", *parts)
     before = len(list(Path("/proc/self/fd").iterdir()))

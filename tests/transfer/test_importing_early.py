@@ -1,4 +1,4 @@
-"""What is logged while its file is still read: the same as what is logged after it, or nothing."""
+"""Streamed imports: records logged while the file is read give the same log, or none."""
 
 import json
 import os
@@ -21,8 +21,8 @@ from satchel.transfer.import_results import ConflictPolicy
 
 
 @pytest.fixture(autouse=True)
-def early(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Have the smallest file read by a process of its own, in groups of 8; count what is logged."""
+def streamed_groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Read the smallest file in a separate process, in groups of 8; record the group sizes."""
     found, add = list[int](), import_batches.StreamedImport.add
 
     def counted(self: import_batches.StreamedImport, group: Any) -> None:
@@ -41,8 +41,8 @@ def early(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.fixture
-def late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have everything be logged after it was read."""
+def no_streaming(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Log everything after reading."""
     monkeypatch.setattr(import_job.ImportJob, "_is_logged_early", lambda _self: False)
 
 
@@ -51,7 +51,7 @@ def _memories(count: int) -> list[dict[str, Any]]:
 
 
 def _log(bank: str) -> list[Any]:
-    """Return what is in the log, all verified: types, batches and what is no moment or bank."""
+    """Return the verified log: types, batches, and members that are not times or banks."""
     with opened(bank) as there:
         there.ledger.audit()
         with there.ledger.reading() as view:
@@ -67,19 +67,19 @@ def _log(bank: str) -> list[Any]:
     ]
 
 
-def test_it_is_the_same_log_as_when_it_is_logged_afterwards(
-    tmp_path: Path, early: list[int], request: pytest.FixtureRequest
+def test_a_streamed_import_gives_the_same_log(
+    tmp_path: Path, streamed_groups: list[int], request: pytest.FixtureRequest
 ) -> None:
-    """Also where the source record says what only the end of the file tells."""
+    """Also if the source record depends on the end of the file."""
     around = {"results": _memories(29), "after": {"all": "of it"}}
     path = tmp_path / "a.json"
     path.write_text(json.dumps(around))
     done = bring(path, "early")
-    assert early == [8, 4, 4, 4, 4, 4, 1]
-    request.getfixturevalue("late")
+    assert streamed_groups == [8, 4, 4, 4, 4, 4, 1]
+    request.getfixturevalue("no_streaming")
     assert bring(path, "late").banks[0].done == done.banks[0].done
     assert _log("early") == _log("late")
-    assert early == [8, 4, 4, 4, 4, 4, 1]
+    assert streamed_groups == [8, 4, 4, 4, 4, 4, 1]
     (source,) = (container for *_, container in _log("early") if container is not None)
     assert source["fields"] == {"after": {"all": "of it"}}
     assert done.banks[0].made
@@ -87,50 +87,52 @@ def test_it_is_the_same_log_as_when_it_is_logged_afterwards(
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["bank is made", "bank has nothing yet"])
-def test_what_was_imported_early_is_known_the_next_time(
-    tmp_path: Path, early: list[int], *, there: bool
+def test_memories_of_a_streamed_import_are_known_the_next_time(
+    tmp_path: Path, streamed_groups: list[int], *, there: bool
 ) -> None:
-    """Its fingerprints are kept; the bank has something now, so nothing is logged early."""
+    """Their fingerprints are stored; the bank is not empty, so nothing is streamed."""
     if there:
         create_bank(load_settings(), "b", owner())
     path = write(tmp_path / "a.json", _memories(20))
     assert bring(path, "b").banks[0].done.added == 20
-    assert early == [8, 4, 4, 4]
+    assert streamed_groups == [8, 4, 4, 4]
     again = bring(path, "b")
     assert (again.banks[0].done.known, again.banks[0].done.added) == (20, 0)
-    assert early == [8, 4, 4, 4]
+    assert streamed_groups == [8, 4, 4, 4]
 
 
-def test_a_file_that_is_bad_at_its_end_leaves_no_bank(tmp_path: Path, early: list[int]) -> None:
-    """What was logged of it is taken back; the error names the line."""
+def test_a_streamed_file_with_a_malformed_end_leaves_no_bank(
+    tmp_path: Path, streamed_groups: list[int]
+) -> None:
+    """The logged records are rolled back; the error names the line."""
     path = tmp_path / "a.json"
     good = ",\n".join(json.dumps(row) for row in _memories(40))
     path.write_text(f'[{good},\n{{"id": "1", "memory": "tea" "x"}}]')
     with pytest.raises(SatchelError) as caught:
         bring(path, "b")
     assert caught.value.line == 41
-    assert early
+    assert streamed_groups
     assert list_banks(load_settings()) == []
 
 
-def test_a_file_that_says_it_lacks_something_leaves_no_bank(
-    tmp_path: Path, early: list[int]
+def test_a_streamed_file_that_reports_missing_records_leaves_no_bank(
+    tmp_path: Path, streamed_groups: list[int]
 ) -> None:
-    """It is known at the end; accepted, it is imported."""
+    """It is known at the end; with the loss accepted, the file is imported."""
     path = tmp_path / "a.json"
     path.write_text(json.dumps({"results": _memories(20), "next": "http://127.0.0.1/2"}))
     with pytest.raises(ShortInputError):
         bring(path, "b")
-    assert early
+    assert streamed_groups
     assert list_banks(load_settings()) == []
     assert bring(path, "b", accept_loss=("all",)).banks[0].done.added == 20
 
 
 @pytest.mark.parametrize("after", [3, 5])
-def test_records_of_a_killed_reading_process_are_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: list[int], after: int
+def test_records_of_a_killed_reader_process_are_rolled_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streamed_groups: list[int], after: int
 ) -> None:
-    """It is read again here, and each record is there once."""
+    """The file is read again in this process, and each record is logged once."""
     path = write(tmp_path / "a.json", _memories(40))
     frames = import_source.ImportSource._frames
 
@@ -142,59 +144,59 @@ def test_records_of_a_killed_reading_process_are_removed(
 
     monkeypatch.setattr(import_source.ImportSource, "_frames", dying)
     assert bring(path, "b").banks[0].done.added == 40
-    assert early
+    assert streamed_groups
     assert sum(kind == "semantic" for kind, *_ in _log("b")) == 40
 
 
-def test_what_does_not_fit_into_one_transaction_is_logged_in_several(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: list[int]
+def test_a_streamed_import_too_large_for_one_transaction_is_logged_in_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streamed_groups: list[int]
 ) -> None:
-    """A file that turns out to be larger than it looked is read again."""
+    """A file that is larger than it looked is read again."""
     path = write(tmp_path / "a.json", [*_memories(16), *rows(("17", "long " * 3000))])
     monkeypatch.setattr(import_stage, "COMMIT_BYTES", 12_000)
     assert bring(path, "b").banks[0].done.added == 17
-    assert early == [8, 4, 4]
+    assert streamed_groups == [8, 4, 4]
     assert len(_log("b")) == 2 + 1 + 3 + 17 + 1
 
 
-def test_a_file_that_is_too_large_for_one_transaction_is_not_logged_early(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: list[int]
+def test_a_file_too_large_for_one_transaction_is_not_streamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streamed_groups: list[int]
 ) -> None:
-    """How much there is going to be is told by how much of the file was read."""
+    """The share of the file that was read predicts the size."""
     monkeypatch.setattr(import_job, "COMMIT_BYTES", 1000)
     monkeypatch.setattr(import_stage, "COMMIT_BYTES", 1000)
     path = write(tmp_path / "a.json", _memories(40))
     assert bring(path, "b").banks[0].done.added == 40
-    assert early == []
+    assert streamed_groups == []
 
 
-def test_a_file_that_takes_long_to_read_is_not_logged_early(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: list[int]
+def test_a_file_that_reads_slowly_is_not_streamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streamed_groups: list[int]
 ) -> None:
-    """Who writes meanwhile waits for the logging alone, not until they give up."""
+    """Other writers wait only for the logging, not until they give up."""
     monkeypatch.setattr(import_job, "_LONGEST_HELD", -1.0)
     path = write(tmp_path / "a.json", _memories(40))
     assert bring(path, "b").banks[0].done.added == 40
-    assert early == []
+    assert streamed_groups == []
 
 
-def test_a_memory_that_replaces_another_of_the_file_is_settled_afterwards(
-    tmp_path: Path, early: list[int]
+def test_a_file_that_replaces_its_own_memories_is_not_streamed(
+    tmp_path: Path, streamed_groups: list[int]
 ) -> None:
-    """To replace is said by a status, which does not go into one transaction."""
+    """A replacement needs a status, which does not fit into one transaction."""
     path = write(tmp_path / "a.json", [*_memories(20), *rows(("3", "another"))])
     done = bring(path, "b", on_conflict=ConflictPolicy.OVERWRITE)
     assert (done.banks[0].done.added, done.banks[0].done.overwritten) == (21, 1)
-    assert early == []
+    assert streamed_groups == []
     done = bring(path, "c", on_conflict=ConflictPolicy.RENAME)
     assert (done.banks[0].done.added, done.banks[0].done.renamed) == (21, 1)
-    assert early == [8, 4, 4, 4, 1]
+    assert streamed_groups == [8, 4, 4, 4, 1]
 
 
 def test_records_added_before_the_import_is_logged_are_considered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: list[int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streamed_groups: list[int]
 ) -> None:
-    """The bank had nothing when it was looked at; it is read again, and settled with."""
+    """The bank was empty at first; the file is read again, and conflicts are handled."""
     create_bank(load_settings(), "b", owner())
     path = write(tmp_path / "a.json", _memories(20))
     size, there = import_job._size_if_vacant, seal(Semantic(text="somebody was quicker"))
@@ -206,25 +208,25 @@ def test_records_added_before_the_import_is_logged_are_considered(
 
     monkeypatch.setattr(import_job, "_size_if_vacant", quicker)
     assert bring(path, "b").banks[0].done.added == 20
-    assert early == []
+    assert streamed_groups == []
     assert sum(kind == "semantic" for kind, *_ in _log("b")) == 21
 
 
-def test_what_reads_back_otherwise_leaves_no_bank(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: list[int]
+def test_a_streamed_import_that_reads_back_differently_leaves_no_bank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streamed_groups: list[int]
 ) -> None:
-    """Attack by accident: the store reads back something else."""
+    """Fault: the store returns other bytes."""
     monkeypatch.setattr(transaction.UnnamedImport, "is_stored", lambda *_: False)
     with pytest.raises(StoreDamagedError):
         bring(write(tmp_path / "a.json", _memories(20)), "b")
-    assert early
+    assert streamed_groups
     assert list_banks(load_settings()) == []
 
 
 def test_an_import_stopped_by_its_progress_callback_leaves_no_bank(
-    tmp_path: Path, early: list[int]
+    tmp_path: Path, streamed_groups: list[int]
 ) -> None:
-    """What the watcher raises before the commit, when all is read, ends the import."""
+    """An exception of the callback before the commit ends the import."""
     steps = list[Any]()
 
     def ending(step: Any) -> None:
@@ -235,5 +237,5 @@ def test_an_import_stopped_by_its_progress_callback_leaves_no_bank(
     with pytest.raises(EmptyInputError, match="enough"):
         bring(write(tmp_path / "a.json", _memories(20)), "b", on_step=ending)
     assert {step.done for step in steps} == {0}
-    assert early
+    assert streamed_groups
     assert list_banks(load_settings()) == []

@@ -1,4 +1,4 @@
-"""An import that is killed is gone on with; one that is overtaken settles with who was quicker."""
+"""Interrupted imports: a killed one is resumed, and concurrent changes are respected."""
 
 import os
 from pathlib import Path
@@ -35,15 +35,15 @@ from satchel.transfer.imports import list_imports, undo_import
 
 
 @pytest.fixture
-def in_small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Log seven records at a time, each time in a transaction of its own."""
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Log seven records at a time, each in its own transaction."""
     monkeypatch.setattr(import_stage, "GROUP", 7)
     monkeypatch.setattr(import_stage, "COMMIT_BYTES", 1)
 
 
 @pytest.fixture
-def in_several_commits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the smallest import for one that one transaction does not hold."""
+def several_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Treat the smallest import as too large for one transaction."""
     monkeypatch.setattr(import_stage, "COMMIT_BYTES", 1)
 
 
@@ -62,11 +62,11 @@ def _logged(bank: str) -> list[str]:
 
 @pytest.fixture
 def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every import draw the same seed, so that ids can be compared between homes."""
+    """Let every import use the same seed, so that IDs can be compared between homes."""
     monkeypatch.setattr(os, "urandom", lambda count: b"s" * count)
 
 
-@pytest.mark.usefixtures("in_small_groups", "seeded")
+@pytest.mark.usefixtures("small_groups", "seeded")
 @pytest.mark.parametrize("at", range(6))
 def test_a_killed_import_is_resumed_with_the_same_ids(tmp_path: Path, at: int) -> None:
     """In the same order, each once; until it is complete nobody sees any of it."""
@@ -82,10 +82,10 @@ def test_a_killed_import_is_resumed_with_the_same_ids(tmp_path: Path, at: int) -
     assert bring(path, "b").banks[0].done.known == 40
 
 
-@pytest.mark.usefixtures("in_small_groups")
+@pytest.mark.usefixtures("small_groups")
 @pytest.mark.parametrize("at", [0, 5, 6, 11, 12, 17])
 def test_an_import_into_several_banks_is_resumed(tmp_path: Path, at: int) -> None:
-    """Whichever of them it was killed in; none of them shows a part of it."""
+    """Whichever bank it was killed in; none of them shows a part of it."""
     path = _many(tmp_path / "a.json", users=3)
     with pytest.raises(KilledError):
         bring(path, None, on_logging=killing(at))
@@ -97,9 +97,9 @@ def test_an_import_into_several_banks_is_resumed(tmp_path: Path, at: int) -> Non
         assert [line.state for line in list_imports(load_settings(), name)] == ["complete"]
 
 
-@pytest.mark.usefixtures("in_small_groups")
-def test_a_killed_import_after_which_the_bank_changed_starts_again(tmp_path: Path) -> None:
-    """What was logged of it is retired; the plan is made for the bank as it is now."""
+@pytest.mark.usefixtures("small_groups")
+def test_a_killed_import_starts_again_if_the_bank_changed(tmp_path: Path) -> None:
+    """Its records are retired; the plan is made for the current bank."""
     path = _many(tmp_path / "a.json")
     with pytest.raises(KilledError):
         bring(path, on_logging=killing(2))
@@ -115,9 +115,9 @@ def test_a_killed_import_after_which_the_bank_changed_starts_again(tmp_path: Pat
     assert [line.state for line in list_imports(load_settings(), "b")] == ["undone", "complete"]
 
 
-@pytest.mark.usefixtures("in_small_groups")
+@pytest.mark.usefixtures("small_groups")
 def test_a_killed_import_can_be_undone_instead(tmp_path: Path) -> None:
-    """Then it is not gone on with."""
+    """Then it is not resumed."""
     path = _many(tmp_path / "a.json")
     with pytest.raises(KilledError):
         bring(path, on_logging=killing(2))
@@ -127,9 +127,9 @@ def test_a_killed_import_can_be_undone_instead(tmp_path: Path) -> None:
     assert len(texts()) == 40
 
 
-@pytest.mark.usefixtures("in_small_groups")
-def test_a_killed_import_with_other_options_is_another_one(tmp_path: Path) -> None:
-    """The half one stays invisible beside it, until somebody takes it back."""
+@pytest.mark.usefixtures("small_groups")
+def test_an_import_with_other_options_does_not_resume_a_killed_one(tmp_path: Path) -> None:
+    """The incomplete one stays invisible until it is undone."""
     path = _many(tmp_path / "a.json")
     with pytest.raises(KilledError):
         bring(path, on_logging=killing(2))
@@ -137,7 +137,7 @@ def test_a_killed_import_with_other_options_is_another_one(tmp_path: Path) -> No
     assert len(texts()) == 40
 
 
-def _at_the_end(act: Any) -> Any:
+def _when_done(act: Any) -> Any:
     def told(done: int, total: int) -> None:
         if done == total:
             act()
@@ -145,12 +145,12 @@ def _at_the_end(act: Any) -> Any:
     return told
 
 
-def _beside(text: str, store: OpenBank) -> None:
+def _add_version(text: str, store: OpenBank) -> None:
     origin = Origin(provider="mem0", id="1")
     store.ledger.append([seal(Semantic(text=text, scope=Scope(user="ada"), origin=origin))])
 
 
-@pytest.mark.usefixtures("in_several_commits")
+@pytest.mark.usefixtures("several_commits")
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
@@ -158,41 +158,41 @@ def _beside(text: str, store: OpenBank) -> None:
         (ConflictPolicy.OVERWRITE, ["coffee", "tea"]),
     ],
 )
-def test_a_concurrent_other_version_is_resolved(
+def test_a_version_added_during_an_import_is_a_conflict(
     tmp_path: Path, mode: ConflictPolicy, expected: list[str]
 ) -> None:
-    """Attack by accident: another program adds a version between the plan and the end."""
+    """Fault: another program adds a version between the plan and the end."""
     bring(write(tmp_path / "b.json", rows(B)))
 
     def quicker() -> None:
         with opened() as there:
-            _beside("quicker", there)
+            _add_version("quicker", there)
 
     path = write(tmp_path / "a.json", rows(A))
-    bring(path, on_conflict=mode, on_logging=_at_the_end(quicker))
+    bring(path, on_conflict=mode, on_logging=_when_done(quicker))
     assert sorted(map(str, texts())) == sorted(expected)
 
 
-@pytest.mark.usefixtures("in_several_commits")
-def test_a_concurrent_version_stops_an_import_without_conflicts(tmp_path: Path) -> None:
-    """What it had logged is retired."""
+@pytest.mark.usefixtures("several_commits")
+def test_a_version_added_during_an_import_stops_the_error_policy(tmp_path: Path) -> None:
+    """The records it had logged are retired."""
     bring(write(tmp_path / "b.json", rows(B)))
 
     def quicker() -> None:
         with opened() as there:
-            _beside("quicker", there)
+            _add_version("quicker", there)
 
     path = write(tmp_path / "a.json", rows(A))
     with pytest.raises(ConflictError):
-        bring(path, on_conflict=ConflictPolicy.ERROR, on_logging=_at_the_end(quicker))
+        bring(path, on_conflict=ConflictPolicy.ERROR, on_logging=_when_done(quicker))
     assert texts() == ["coffee", "quicker"]
 
 
-@pytest.mark.usefixtures("in_small_groups")
-def test_a_record_of_an_import_under_way_is_not_logged_twice(
+@pytest.mark.usefixtures("small_groups")
+def test_a_record_of_an_open_import_is_not_logged_twice(
     tmp_path: Path,
 ) -> None:
-    """The error says which import is in the way, and what to do."""
+    """The error names the other import, and what to do."""
     path = sealed_from(_many(tmp_path / "a.json"), tmp_path / "a.pam.jsonl")
     with pytest.raises(KilledError):
         bring(path, on_logging=killing(2))
@@ -203,10 +203,10 @@ def test_a_record_of_an_import_under_way_is_not_logged_twice(
 
 
 @pytest.mark.parametrize("at", [0, 3, 5])
-def test_an_import_of_one_transaction_that_is_killed_leaves_nothing(
+def test_a_killed_import_of_one_transaction_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    """Nothing of it was acknowledged, so nothing of it is there; run again, it is whole."""
+    """Nothing was acknowledged; run again, it is complete."""
     path = _many(tmp_path / "a.json")
     with monkeypatch.context() as patched:
         patched.setattr(import_stage, "GROUP", 7)
@@ -226,17 +226,17 @@ def test_an_import_of_one_transaction_that_is_killed_leaves_nothing(
         (ConflictPolicy.OVERWRITE, ["coffee", "tea"]),
     ],
 )
-def test_a_concurrent_version_before_the_transaction_is_resolved(
+def test_a_version_added_before_the_transaction_is_a_conflict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: ConflictPolicy, expected: list[str]
 ) -> None:
-    """The same outcome as for an import of several transactions."""
+    """The same result as for an import of several transactions."""
     bring(write(tmp_path / "b.json", rows(B)))
     plan = ImportJob.plan
 
     def then_overtaken(work: ImportJob) -> None:
         plan(work)
         with opened() as there:
-            _beside("quicker", there)
+            _add_version("quicker", there)
 
     monkeypatch.setattr(ImportJob, "plan", then_overtaken)
     bring(write(tmp_path / "a.json", rows(A)), on_conflict=mode)
@@ -245,10 +245,10 @@ def test_a_concurrent_version_before_the_transaction_is_resolved(
 
 @pytest.mark.parametrize("commit_bytes", [1, import_stage.COMMIT_BYTES])
 @pytest.mark.parametrize("damage", ["body", "node"])
-def test_what_a_store_holds_otherwise_than_logged_is_never_committed(
+def test_attack_records_that_read_back_differently_are_never_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit_bytes: int, damage: str
 ) -> None:
-    """Attack: the disk, or the store, keeps another byte than it was given."""
+    """Attack: the disk or the store keeps other bytes."""
     append = SqliteTransaction.append
 
     def damaging(self: SqliteTransaction, bank: str, commit: Commit) -> None:
@@ -267,10 +267,10 @@ def test_what_a_store_holds_otherwise_than_logged_is_never_committed(
     assert bring(_many(tmp_path / "a.json"), "b").banks[0].done.added == 40
 
 
-def test_what_progress_raises_ends_an_import_of_one_transaction_before_it_begins(
+def test_an_exception_of_the_progress_callback_ends_an_import(
     tmp_path: Path,
 ) -> None:
-    """Nothing of it is there; raised after the end, it is complete, and the error says so."""
+    """Before the commit nothing is stored; after it the import is complete, as the error says."""
     path = _many(tmp_path / "a.json")
 
     def raising(at: int, times: int) -> Any:

@@ -1,4 +1,4 @@
-"""A large file is read by a process of its own: the same comes of it, whatever becomes of that."""
+"""A large file is read by a separate process, with the same result whatever happens to it."""
 
 import os
 import signal
@@ -22,13 +22,13 @@ CHOSEN = ("mem0", "letta", "chatgpt", "graphiti", "mcp_memory", "ama", "openmemo
 
 @pytest.fixture(autouse=True)
 def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every import draw the same seed, so that ids can be compared."""
+    """Let every import use the same seed, so that IDs can be compared."""
     monkeypatch.setattr(os, "urandom", lambda count: b"s" * count)
 
 
 @pytest.fixture
-def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Have the smallest file read by a process of its own, and count those processes."""
+def process_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Read the smallest file in a separate process, and count the processes."""
     found, forked = list[int](), processes.run_in_fork
 
     def counted(frames: Any) -> Any:
@@ -46,7 +46,7 @@ def _ids(bank: str) -> list[str]:
         return [one.record.id for one in view.scan() if isinstance(one.model, Entry)]
 
 
-def _told(done: ImportSummary) -> Any:
+def _summary(done: ImportSummary) -> Any:
     banks = [(one.done, one.conflicts) for one in done.banks]
     refused = [(one.place, one.message) for one in done.refused]
     losses = [(one.name, one.reason, one.count, one.examples) for one in done.losses]
@@ -59,37 +59,37 @@ def _samples() -> list[Path]:
 
 
 @pytest.mark.parametrize("path", _samples(), ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_a_file_read_by_a_separate_process_gives_the_same(
+def test_a_file_read_by_a_separate_process_gives_the_same_import(
     path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Records under the same ids, in the same order, and the same report of losses."""
+    """Records with the same IDs, in the same order, and the same losses."""
 
     def outcome(bank: str) -> Any:
         try:
-            return _told(bring(path, bank, accept_loss=("all",)))
+            return _summary(bring(path, bank, accept_loss=("all",)))
         except SatchelError as error:
             return type(error), error.message, error.line, error.field
 
     here = outcome("here")
-    forked = request.getfixturevalue("forks")
+    forked = request.getfixturevalue("process_counts")
     there = outcome("there")
     assert there == here
     assert forked
 
 
-def test_a_secret_and_a_bad_record_are_reported_from_there(
-    tmp_path: Path, forks: list[int]
+def test_a_separate_process_reports_secrets_and_bad_records(
+    tmp_path: Path, process_counts: list[int]
 ) -> None:
-    """What was found out on the way arrives with the records."""
+    """They are returned with the records."""
     key = "sk-proj-" + "a1B2" * 12
     good, bad = rows(("1", f"the key is {key}"), ("2", "tea")), [{"id": "3"}]
     path = write(tmp_path / "a.json", [*good, *bad])
     done = bring(path, "b", skip_bad=True)
-    assert (forks, done.banks[0].done.added, len(done.refused)) == ([1], 2, 1)
+    assert (process_counts, done.banks[0].done.added, len(done.refused)) == ([1], 2, 1)
     assert sum(done.secrets.values()) == 1
 
 
-@pytest.mark.usefixtures("forks")
+@pytest.mark.usefixtures("process_counts")
 def test_an_error_in_the_file_is_the_same_from_a_separate_process(tmp_path: Path) -> None:
     """The file is read again in this process, which names the line."""
     path = tmp_path / "a.json"
@@ -100,8 +100,8 @@ def test_an_error_in_the_file_is_the_same_from_a_separate_process(tmp_path: Path
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
-def test_a_process_that_is_killed_costs_time_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forks: list[int], after: int
+def test_a_killed_reader_process_only_costs_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, process_counts: list[int], after: int
 ) -> None:
     """The same records, each once."""
     path = write(tmp_path / "a.json", rows(*((str(n), f"memory {n}") for n in range(1200))))
@@ -117,10 +117,10 @@ def test_a_process_that_is_killed_costs_time_and_nothing_else(
     monkeypatch.setattr(import_source.ImportSource, "_frames", dying)
     assert bring(path, "b").banks[0].done.added == 1200
     assert _ids("b") == _ids("whole")
-    assert forks == [1, 1]
+    assert process_counts == [1, 1]
 
 
-def test_nothing_is_forked_beside_other_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_process_is_forked_while_other_threads_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fork copies the locks that other threads hold."""
     monkeypatch.setattr(threading, "active_count", lambda: 2)
     assert not processes.may_fork()

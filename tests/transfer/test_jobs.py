@@ -1,4 +1,4 @@
-"""An import that was cut short is seen, and gone on with or taken back."""
+"""Import jobs: an interrupted import is listed, and resumed or cancelled."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from satchel.transfer.imports import cancel_job, list_jobs, resume_job
 
 
 @pytest.fixture(autouse=True)
-def in_small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Log seven records at a time."""
     monkeypatch.setattr(import_stage, "GROUP", 7)
     monkeypatch.setattr(import_stage, "COMMIT_BYTES", 1)
@@ -35,15 +35,15 @@ def _jobs() -> list[Job]:
     return list_jobs(load_settings())
 
 
-def test_nothing_is_under_way_where_nothing_was_cut_short(source: Path) -> None:
-    """Not even a store."""
+def test_no_jobs_are_listed_without_an_interrupted_import(source: Path) -> None:
+    """Not even a store is created."""
     assert _jobs() == []
     bring(source)
     assert _jobs() == []
 
 
 def test_a_job_reports_its_options_and_progress(source: Path) -> None:
-    """With the options by which it is gone on with."""
+    """With the options needed to resume it."""
     name = killed(source, at=1, on_conflict=ConflictPolicy.OVERWRITE)
     (job,) = _jobs()
     assert (job.id, job.kind, job.state) == (name, "import", "waiting")
@@ -52,7 +52,7 @@ def test_a_job_reports_its_options_and_progress(source: Path) -> None:
 
 
 def test_a_job_is_resumed_with_its_options(source: Path) -> None:
-    """Whoever resumes it need not know the options."""
+    """The caller need not know them."""
     name = killed(source, at=1, on_conflict=ConflictPolicy.OVERWRITE)
     done = resume_job(load_settings(), name[:6], owner)
     assert done.banks[0].resumed == 14
@@ -60,8 +60,8 @@ def test_a_job_is_resumed_with_its_options(source: Path) -> None:
     assert _jobs() == []
 
 
-def test_a_job_over_several_banks_is_one(source: Path) -> None:
-    """Its parts share an id; any of their source records names it, too."""
+def test_an_import_into_several_banks_is_one_job(source: Path) -> None:
+    """Its parts share an ID; any of their source records also identifies it."""
     name = killed(source, None, at=4, maps=("user:ada=x",))
     (job,) = _jobs()
     assert {part.name for part in job.parts} == {"x", "bob"}
@@ -71,7 +71,7 @@ def test_a_job_over_several_banks_is_one(source: Path) -> None:
 
 
 def test_a_cancelled_job_is_reverted_in_all_banks(source: Path) -> None:
-    """The next import of the same file begins anew."""
+    """The next import of the same file starts from the beginning."""
     name = killed(source, None, at=4)
     done = cancel_job(load_settings(), name)
     assert (done.records, _jobs()) == (34, [])
@@ -80,8 +80,8 @@ def test_a_cancelled_job_is_reverted_in_all_banks(source: Path) -> None:
         cancel_job(load_settings(), name)
 
 
-def test_a_job_with_other_options_stays_in_sight(source: Path) -> None:
-    """It used to be invisible beside the one that was completed."""
+def test_a_job_with_other_options_is_still_listed(source: Path) -> None:
+    """A completed import of the same file does not hide it."""
     name = killed(source, at=1)
     bring(source, on_conflict=ConflictPolicy.OVERWRITE)
     assert [job.id for job in _jobs()] == [name]
@@ -90,7 +90,7 @@ def test_a_job_with_other_options_stays_in_sight(source: Path) -> None:
 
 
 def test_a_job_is_not_resumed_from_another_file(source: Path) -> None:
-    """Attack by accident: the file was replaced meanwhile. Nothing is changed."""
+    """Fault: the file was replaced in the meantime. Nothing is changed."""
     name = killed(source, at=1)
     before = size()
     write(source, rows(("1", "other")))
@@ -103,7 +103,7 @@ def test_a_job_is_not_resumed_from_another_file(source: Path) -> None:
 
 
 def test_a_job_with_an_unknown_option_is_refused_and_can_be_cancelled(source: Path) -> None:
-    """Another version may have begun it, with another word for a verdict."""
+    """Another version may have started it, with another option value."""
     name = killed(source, at=1, unsafe_accept=frozenset({"stranger"}))
     with pytest.raises(UsageError, match="'stranger'") as refused:
         resume_job(load_settings(), name, owner)
@@ -113,7 +113,7 @@ def test_a_job_with_an_unknown_option_is_refused_and_can_be_cancelled(source: Pa
 
 
 def test_a_running_job_is_reported_as_running_and_cannot_be_cancelled(source: Path) -> None:
-    """As long as a process is at it."""
+    """As long as its process runs."""
     name = killed(source, at=1)
     with import_lock(load_settings()):
         pass
@@ -130,16 +130,16 @@ def test_a_running_job_is_reported_as_running_and_cannot_be_cancelled(source: Pa
     assert set(seen) == {"running"}
 
 
-def test_what_a_job_is_not_is_an_error(source: Path) -> None:
-    """Too few digits, and digits of none."""
+def test_an_unknown_job_id_is_an_error(source: Path) -> None:
+    """A prefix that is too short, or of no job."""
     name = killed(source, at=1)
     for wanted in ("", name[:5], "0" * 12, "nope nope"):
         with pytest.raises(UnknownJobError):
             cancel_job(load_settings(), wanted)
 
 
-def test_the_error_that_ends_an_import_states_what_remains(source: Path) -> None:
-    """An error in a callback: the import can be gone on with, and the error says so."""
+def test_the_error_that_ends_an_import_says_that_it_can_be_resumed(source: Path) -> None:
+    """For example an error in a callback."""
 
     def angry(_done: int, _total: int) -> None:
         raise ValueError("enough")
@@ -152,7 +152,7 @@ def test_the_error_that_ends_an_import_states_what_remains(source: Path) -> None
 
 
 def test_progress_is_always_reported_at_the_end(source: Path) -> None:
-    """Of what is new, of what had been logged before, and of nothing."""
+    """For new records, for records logged before, and for none."""
     with pytest.raises(KilledError):
         bring(source, on_logging=killing(5))
     told = list[tuple[int, int]]()

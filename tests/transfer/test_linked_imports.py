@@ -1,4 +1,4 @@
-"""Imports of what speaks of other records: parents, and the ends of edges."""
+"""Imports of linked records: parents, and the ends of edges."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "amplihack"
 RUST = SAMPLES / "good-rust.json"
 
 
-def links(bank: str = "b") -> Counter[tuple[str, str, str]]:
-    """Return what leads where among current records, by ids at the origin; all must be there."""
+def count_links(bank: str = "b") -> Counter[tuple[str, str, str]]:
+    """Return the links among current records by origin IDs; both ends must exist."""
     with opened(bank) as there, there.ledger.reading() as view:
         found = list(view.scan(Filter()))
     names = {one.record.id: _name(one.model) for one in found if isinstance(one.model, Entry)}
@@ -43,10 +43,10 @@ def _name(model: Any) -> str:
     return str(model.origin.id)
 
 
-def test_links_lead_to_the_records_of_the_bank() -> None:
-    """By the ids that they have there, each once."""
+def test_imported_links_refer_to_the_records_of_the_bank() -> None:
+    """By their IDs in the bank, each once."""
     bring(RUST)
-    found = links()
+    found = count_links()
     assert found["parent", "sem-1", "epi-1"] == 1
     assert found["parent", "sem-2", "epi-2"] == 1
     assert found["similar_to", "sem-3", "sem-1"] == 1
@@ -54,33 +54,33 @@ def test_links_lead_to_the_records_of_the_bank() -> None:
 
 
 def test_a_killed_import_is_resumed_with_the_same_links(tmp_path: Path) -> None:
-    """What was sealed anew the first time is sealed so again."""
+    """Records that were resealed are resealed the same way."""
     bring(RUST, agent="agent")
     source = write_agent(tmp_path / "many.json", 100)
     killed(source, at=0, agent="agent")
-    assert sum(links().values()) == 8, "nothing of it is visible"
+    assert sum(count_links().values()) == 8, "nothing of it is visible"
 
     (job,) = [one for one in list_jobs(load_settings()) if one.state != "running"]
     done = resume_job(load_settings(), job.id, owner)
     assert done.banks[0].resumed > 0
-    assert sum(links().values()) == 8 + 3 * 100
+    assert sum(count_links().values()) == 8 + 3 * 100
     again = bring(source, agent="agent").banks[0].done
     assert (again.known, again.others_known, again.added + again.others) == (125, 200, 0)
 
 
-def test_an_artifact_of_a_file_has_real_links(tmp_path: Path) -> None:
-    """They come through it, into a bank and out to a file again."""
+def test_an_artifact_of_a_file_has_valid_links(tmp_path: Path) -> None:
+    """They survive a conversion, an import, and an export."""
     satchel.convert(RUST, tmp_path / "x.pam.jsonl")
     bring(tmp_path / "x.pam.jsonl", unsafe_accept=frozenset({Outcome.UNSIGNED}))
-    assert sum(links().values()) == 8
+    assert sum(count_links().values()) == 8
 
     satchel.convert(tmp_path / "x.pam.jsonl", tmp_path / "y.amplihack.json")
     assert (tmp_path / "y.amplihack.json").read_bytes() == RUST.read_bytes()
 
 
 @pytest.mark.parametrize("policy", ["skip", "overwrite", "rename"])
-def test_new_edges_lead_to_what_a_conflict_left_in_the_bank(tmp_path: Path, policy: str) -> None:
-    """To the version that was there, to the one that came, or to the one that has a new name."""
+def test_new_edges_refer_to_the_result_of_a_conflict(tmp_path: Path, policy: str) -> None:
+    """To the existing version, the new one, or the one with a new ID."""
     bring(RUST)
     document = json.loads(RUST.read_bytes())
     document["semantic_nodes"][0]["content"] = "newer"
@@ -91,11 +91,11 @@ def test_new_edges_lead_to_what_a_conflict_left_in_the_bank(tmp_path: Path, poli
     bring(path, on_conflict=ConflictPolicy(policy))
 
     name = "sem-1~2" if policy == "rename" else "sem-1"
-    assert links()["similar_to", name, "sem-3"] == 1
+    assert count_links()["similar_to", name, "sem-3"] == 1
 
 
-def test_an_edge_that_says_something_else_is_a_conflict_of_its_own(tmp_path: Path) -> None:
-    """Counted beside those of memories, and decided by the same policy."""
+def test_a_different_edge_is_its_own_conflict(tmp_path: Path) -> None:
+    """Counted next to those of memories, and handled by the same policy."""
     bring(RUST)
     document = json.loads(RUST.read_bytes())
     document["similar_to_edges"][0]["weight"] = 0.125
@@ -113,8 +113,8 @@ def test_an_edge_that_says_something_else_is_a_conflict_of_its_own(tmp_path: Pat
     assert len(edges) == 6
 
 
-def test_the_same_edge_twice_in_a_file_is_one(tmp_path: Path) -> None:
-    """As a merge elsewhere left them."""
+def test_a_duplicate_edge_in_a_file_counts_once(tmp_path: Path) -> None:
+    """As a merge elsewhere may leave them."""
     document = json.loads(RUST.read_bytes())
     document["supersedes_edges"] *= 3
     path = tmp_path / "x.json"
@@ -123,8 +123,8 @@ def test_the_same_edge_twice_in_a_file_is_one(tmp_path: Path) -> None:
     assert (done.others, done.others_twice) == (6, 2)
 
 
-def test_the_receipt_counts_by_type_and_what_became_of_edges(tmp_path: Path) -> None:
-    """Read, planned, written and read back, of edges as of memories."""
+def test_the_receipt_counts_records_by_type_and_edges(tmp_path: Path) -> None:
+    """Read, planned, written and read back, for edges as for memories."""
     del tmp_path
     first, second = bring(RUST).accounts[0], bring(RUST).accounts[0]
     assert first.counts["edge"].written == first.counts["edge"].read_back == 6

@@ -1,6 +1,6 @@
-"""Through any format and through any other behind it: all is as it was, but for what receipts list.
+"""Round trips through every pair of formats: differences are exactly those in the receipts.
 
-Every format that is written is in it by itself. With a sidecar nothing differs at all.
+Every writable format takes part automatically. With a sidecar nothing differs.
 """
 
 from collections.abc import Iterable, Iterator
@@ -57,8 +57,10 @@ _RING = [
 """Each format once in front and once behind; all pairs are tried by ``make prove``."""
 
 
-def _leg(bank: str, name: str, into: str, folder: Path, **options: Any) -> Iterator[ReceiptBody]:
-    """Carry a bank through a format into another one, and yield the receipts of both ways."""
+def _through(
+    bank: str, name: str, into: str, folder: Path, **options: Any
+) -> Iterator[ReceiptBody]:
+    """Carry a bank through a format into another bank; yield the receipts of both directions."""
     path = output_of(name, folder, f"{into}-{name}")
     done = out(bank, path, name, **options)
     assert done.account is not None
@@ -67,23 +69,26 @@ def _leg(bank: str, name: str, into: str, folder: Path, **options: Any) -> Itera
 
 
 @pytest.mark.parametrize(("first", "second"), _RING)
-def test_what_two_formats_do_to_a_bank_is_in_their_receipts(
+def test_the_losses_of_two_formats_are_in_their_receipts(
     first: str, second: str, tmp_path: Path
 ) -> None:
-    """Bank, file, bank, file, bank: whatever is not as it was is listed, by name and number."""
+    """Bank, file, bank, file, bank: every difference is listed, by name and number."""
     put(rich(), "start", tmp_path)
-    told = [*_leg("start", first, "middle", tmp_path), *_leg("middle", second, "end", tmp_path)]
+    told = [
+        *_through("start", first, "middle", tmp_path),
+        *_through("middle", second, "end", tmp_path),
+    ]
 
     assert unlisted(held("start"), held("end"), told) == []
 
 
 @pytest.mark.parametrize(("first", "second"), _RING)
-def test_with_sidecars_a_bank_is_as_it_was(first: str, second: str, tmp_path: Path) -> None:
-    """Every record comes back under its id, and no receipt lists a loss."""
+def test_a_bank_round_trips_with_sidecars(first: str, second: str, tmp_path: Path) -> None:
+    """Every record comes back under its ID, and no receipt lists a loss."""
     put(rich(), "start", tmp_path)
     told = [
-        *_leg("start", first, "middle", tmp_path, sidecar=True),
-        *_leg("middle", second, "end", tmp_path, sidecar=True),
+        *_through("start", first, "middle", tmp_path, sidecar=True),
+        *_through("middle", second, "end", tmp_path, sidecar=True),
     ]
 
     assert [one.lost for one in told] == [[]] * len(told)
@@ -93,12 +98,14 @@ def test_with_sidecars_a_bank_is_as_it_was(first: str, second: str, tmp_path: Pa
 
 @pytest.mark.prove
 @pytest.mark.parametrize("first", WRITABLE)
-def test_all_pairs(first: str, tmp_path: Path) -> None:
+def test_the_losses_of_all_pairs_of_formats_are_in_their_receipts(
+    first: str, tmp_path: Path
+) -> None:
     """As above, from one format through each other one."""
     put(rich(), "start", tmp_path)
-    there = [*_leg("start", first, "middle", tmp_path)]
+    there = [*_through("start", first, "middle", tmp_path)]
     for second in WRITABLE:
-        told = [*there, *_leg("middle", second, f"end-{second}", tmp_path)]
+        told = [*there, *_through("middle", second, f"end-{second}", tmp_path)]
 
         assert unlisted(held("start"), held(f"end-{second}"), told) == [], second
 
@@ -115,17 +122,17 @@ _WITHOUT_TEXT = (
 
 @pytest.mark.parametrize("name", WRITABLE)
 def test_memories_without_text_are_read_back_or_listed(name: str, tmp_path: Path) -> None:
-    """A file that Satchel wrote is never refused because a memory in it has no text."""
+    """A file written by Satchel is never refused for a memory without text."""
     with sealed([Semantic(text="q99 there"), *_WITHOUT_TEXT]) as records:
         put(records, "start", tmp_path)
 
-    receipts = [*_leg("start", name, "end", tmp_path)]
+    receipts = [*_through("start", name, "end", tmp_path)]
 
     assert unlisted(held("start"), held("end"), receipts) == []
 
 
 def _marked(drafts: list[Any]) -> list[Any]:
-    """Give each entry a name in its words, by which it is known wherever it is."""
+    """Give each entry a unique word, to recognize it in any format."""
     return [
         msgspec.structs.replace(draft, text=f"q{place:02} {draft.text or ''}", parent_ids=())
         for place, draft in enumerate(drafts)
@@ -134,8 +141,8 @@ def _marked(drafts: list[Any]) -> list[Any]:
 
 @pytest.mark.prove
 @pytest.mark.parametrize("first", WRITABLE)
-def test_any_memories_are_as_receipts_say(first: str, tmp_path: Path) -> None:
-    """As above, with memories that nobody thought of, and any other format behind it."""
+def test_the_losses_of_generated_memories_are_in_the_receipts(first: str, tmp_path: Path) -> None:
+    """With any other format as the second one."""
     number = iter(range(10**6))
 
     @settings(max_examples=9, deadline=None, suppress_health_check=list(HealthCheck))
@@ -145,7 +152,7 @@ def test_any_memories_are_as_receipts_say(first: str, tmp_path: Path) -> None:
         start, middle, end = f"start-{turn}", f"middle-{turn}", f"end-{turn}"
         with sealed([Semantic(text="q99 there"), *_marked(drafts)]) as records:
             put(records, start, tmp_path)
-        told = [*_leg(start, first, middle, tmp_path), *_leg(middle, second, end, tmp_path)]
+        told = [*_through(start, first, middle, tmp_path), *_through(middle, second, end, tmp_path)]
 
         assert unlisted(held(start), held(end), told) == []
 
@@ -197,8 +204,8 @@ _SAMPLES = (
 """All there are, but for those that are refused, and those that hold no memory."""
 
 
-def _carried(sample: Path, names: Iterable[str], folder: Path) -> dict[str, list[str]]:
-    """Return what is not as a sample was and in no receipt, by the format that it went through."""
+def _unlisted_differences(sample: Path, names: Iterable[str], folder: Path) -> dict[str, list[str]]:
+    """Return the differences from a sample that no receipt lists, by format."""
     back(sample, None, "start")
     problems = dict[str, list[str]]()
     for name in names:
@@ -222,7 +229,9 @@ def test_a_sample_round_trips_as_its_receipts_say(
     turn: int, sample: str, shared_data: Path, tmp_path: Path
 ) -> None:
     """A real file, a bank, another format, a bank; each format has its turn."""
-    problems = _carried(shared_data / sample, [WRITABLE[turn % len(WRITABLE)]], tmp_path)
+    problems = _unlisted_differences(
+        shared_data / sample, [WRITABLE[turn % len(WRITABLE)]], tmp_path
+    )
 
     assert not any(problems.values()), problems
 
@@ -234,7 +243,7 @@ def test_a_sample_round_trips_through_every_format(
     sample: str, shared_data: Path, tmp_path: Path
 ) -> None:
     """As above, through each of them."""
-    problems = _carried(shared_data / sample, WRITABLE, tmp_path)
+    problems = _unlisted_differences(shared_data / sample, WRITABLE, tmp_path)
 
     assert problems
     assert not any(problems.values()), problems
@@ -272,7 +281,7 @@ _ANY = st.lists(
 @settings(max_examples=8)
 @given(drafts=_ANY)
 def test_any_record_round_trips_with_the_sidecar(name: str, drafts: list[Any]) -> None:
-    """Whatever a format makes of a record, its sidecar makes of that what it was, to the byte."""
+    """The sidecar restores every record to the byte."""
     adapter = formats[name]
     part = min(adapter.info.traits.components)  # a file with nothing in it is no output
     with (
@@ -295,10 +304,10 @@ def test_any_record_round_trips_with_the_sidecar(name: str, drafts: list[Any]) -
             assert sorted(one.body for one in found) == sorted(one.body for one in records)
 
 
-def test_the_matrix_sees_what_no_receipt_lists(
+def test_the_matrix_detects_unlisted_losses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A writer that drops a member is caught by reading back; were that blind, by the matrix."""
+    """A writer that drops a member is caught by reading back, or else by the matrix."""
     adapter, whole = type(formats["ama"]), type(formats["ama"]).write
 
     def dropping(self: Any, records: Any, target: Any, writing: Any) -> None:
@@ -312,10 +321,10 @@ def test_the_matrix_sees_what_no_receipt_lists(
 
     put(rich(), "start", tmp_path)
     monkeypatch.setattr(adapter, "write", dropping)
-    told = [*_leg("start", "ama", "honest", tmp_path)]
+    told = [*_through("start", "ama", "honest", tmp_path)]
     assert unlisted(held("start"), held("honest"), told) == []
 
     monkeypatch.setattr(comparison.Differences, "into", lambda *_: None)
-    told = [*_leg("start", "ama", "end", tmp_path)]
+    told = [*_through("start", "ama", "end", tmp_path)]
 
     assert "tags: 3 not the same, 0 listed" in unlisted(held("start"), held("end"), told)

@@ -1,4 +1,4 @@
-"""Near-duplicates: what a cosine finds and words confirm, listed, left out or merged."""
+"""Near-duplicates: found by cosine and confirmed by words, then listed, skipped or merged."""
 
 import sys
 from collections.abc import Sequence
@@ -60,8 +60,8 @@ SEATS = ("Ada prefers window seats on long flights", "Ada prefers a window seat 
         ("Иван любит чай", "Пётр любит чай"),
     ],
 )
-def test_texts_that_differ_in_what_matters_are_never_duplicates(one: str, other: str) -> None:
-    """Numbers, negations, names, likings and who did what to whom are compared, not guessed."""
+def test_texts_with_relevant_differences_are_never_duplicates(one: str, other: str) -> None:
+    """Numbers, negations, names, preferences and roles are compared, not guessed."""
     assert not may_be_same(text_features(one), text_features(other))
     assert not may_be_same(text_features(other), text_features(one))
 
@@ -76,8 +76,8 @@ def test_texts_that_differ_in_what_matters_are_never_duplicates(one: str, other:
         ("お茶が好きです。", "お茶が好きです"),
     ],
 )
-def test_texts_that_say_the_same_may_be_duplicates(one: str, other: str) -> None:
-    """Other words for the same, articles and full stops are no difference."""
+def test_texts_with_the_same_meaning_can_be_duplicates(one: str, other: str) -> None:
+    """Synonyms, articles and full stops are not differences."""
     assert may_be_same(text_features(one), text_features(other))
 
 
@@ -108,10 +108,10 @@ _WORDS = [
     st.integers(0, 30),
     st.sampled_from([0.75, 0.92, 1.0]),
 )
-def test_what_is_found_is_what_comparing_each_with_each_finds(
+def test_the_search_finds_the_same_pairs_as_comparing_all_pairs(
     given_words: list[list[str]], fresh: int, least: float
 ) -> None:
-    """The bound that saves the work loses nothing."""
+    """The bound that saves work loses nothing."""
     said = [" ".join(words) for words in given_words]
     model = StaticTable()
     vectors = np.array([np.frombuffer(one, "<f4") for one in model.embed(said)])
@@ -135,7 +135,7 @@ def test_what_is_found_is_what_comparing_each_with_each_finds(
 
 
 def test_groups_and_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts are compared in blocks; where one ends is seen nowhere."""
+    """Texts are compared in blocks; a block boundary does not affect the result."""
     said = [" ".join(some) for some in islice(permutations(_WORDS[:10], 4), 0, 5040, 42)]
 
     def found() -> Any:
@@ -154,7 +154,7 @@ def test_groups_and_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_only_texts_of_one_group_are_compared() -> None:
-    """What one user said is never told beside what another said."""
+    """One user's memory is never listed next to another's."""
     with DuplicateIndex(StaticTable()) as there:
         there.add("1", SEATS[0], "ada")
         there.add("2", SEATS[1], "bob")
@@ -164,8 +164,8 @@ def test_only_texts_of_one_group_are_compared() -> None:
         }
 
 
-def test_very_many_equal_losses_take_little_memory_and_few_are_listed() -> None:
-    """Attack: texts of which each is like each other; pairs would be millions."""
+def test_attack_very_many_similar_texts_take_little_memory() -> None:
+    """Attack: all texts are similar to each other; there would be millions of pairs."""
     with DuplicateIndex(StaticTable()) as there:
         for at in range(1500):
             there.add(f"same {at}", "tea is ready")
@@ -175,33 +175,37 @@ def test_very_many_equal_losses_take_little_memory_and_few_are_listed() -> None:
     assert len(found) > 1499
 
 
-def file(path: Path, *said: str, first: int = 1, **more: Any) -> Path:
+def write_memories(path: Path, *said: str, first: int = 1, **more: Any) -> Path:
     """Write memories of a user."""
     return write(path, rows(*((str(n), text) for n, text in enumerate(said, first)), **more))
 
 
-def test_an_import_lists_them_and_takes_them_all_the_same(tmp_path: Path) -> None:
-    """Looking changes nothing."""
-    bring(file(tmp_path / "a.json", SEATS[0], "room 101"))
-    done = bring(file(tmp_path / "b.json", SEATS[1], "room 102", first=3), near_duplicates=LIST)
+def test_an_import_lists_near_duplicates_and_imports_them(tmp_path: Path) -> None:
+    """Listing changes nothing."""
+    bring(write_memories(tmp_path / "a.json", SEATS[0], "room 101"))
+    done = bring(
+        write_memories(tmp_path / "b.json", SEATS[1], "room 102", first=3), near_duplicates=LIST
+    )
 
     assert [(one.text, one.like_text) for one in done.near] == [(SEATS[1], SEATS[0])]
     assert done.near_found == 1
     assert texts() == [SEATS[0], "room 101", SEATS[1], "room 102"]
 
 
-def test_a_dry_run_lists_them_unasked_and_an_import_does_not_look(tmp_path: Path) -> None:
+def test_a_dry_run_lists_near_duplicates_and_a_plain_import_does_not_search_them(
+    tmp_path: Path,
+) -> None:
     """A plain import is not slower for it."""
-    path = file(tmp_path / "a.json", *SEATS)
+    path = write_memories(tmp_path / "a.json", *SEATS)
 
     assert bring(path, dry_run=True).near_found == 1
     assert bring(path, dry_run=True, near_duplicates=NearDuplicateMode.OFF).near_found == 0
     assert bring(path).near_found == 0
 
 
-def test_skipped_ones_stay_away_also_the_next_time(tmp_path: Path) -> None:
-    """One of what is alike is kept: what is only like something that was left out is not lost."""
-    path = file(tmp_path / "a.json", SEATS[0], "room 101", SEATS[1], SEATS[0])
+def test_skipped_near_duplicates_are_skipped_again(tmp_path: Path) -> None:
+    """One of each group stays: a text that is only similar to a skipped one is not lost."""
+    path = write_memories(tmp_path / "a.json", SEATS[0], "room 101", SEATS[1], SEATS[0])
     done = bring(path, near_duplicates=SKIP)
     again = bring(path, near_duplicates=SKIP)
 
@@ -210,10 +214,10 @@ def test_skipped_ones_stay_away_also_the_next_time(tmp_path: Path) -> None:
     assert (again.banks[0].done.added, again.banks[0].done.near) == (0, 2)
 
 
-def test_merged_ones_take_the_place_and_undo_brings_the_others_back(tmp_path: Path) -> None:
-    """The one before is superseded, not gone."""
-    bring(file(tmp_path / "a.json", SEATS[0]))
-    done = bring(file(tmp_path / "b.json", SEATS[1], first=2), near_duplicates=MERGE)
+def test_merged_near_duplicates_replace_the_old_ones_until_undone(tmp_path: Path) -> None:
+    """The older one is superseded, not removed."""
+    bring(write_memories(tmp_path / "a.json", SEATS[0]))
+    done = bring(write_memories(tmp_path / "b.json", SEATS[1], first=2), near_duplicates=MERGE)
 
     assert done.banks[0].done.merged == 1
     assert texts() == [SEATS[1]]
@@ -223,18 +227,18 @@ def test_merged_ones_take_the_place_and_undo_brings_the_others_back(tmp_path: Pa
 
 
 class _KilledError(BaseException):
-    """What no handler catches."""
+    """Not caught by any handler."""
 
 
 @pytest.mark.parametrize("mode", [SKIP, MERGE])
-def test_a_killed_transfer_is_resumed(
+def test_a_killed_import_resumes_its_near_duplicates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: NearDuplicateMode
 ) -> None:
-    """The same memories are left out or replaced, and none comes twice."""
+    """The same memories are skipped or replaced, and none is imported twice."""
     monkeypatch.setattr(import_stage, "GROUP", 2)
     monkeypatch.setattr(import_stage, "COMMIT_BYTES", 1)
     said = [*SEATS, *(f"room {n} is free" for n in range(6)), SEATS[0] + "!"]
-    path = file(tmp_path / "a.json", *said)
+    path = write_memories(tmp_path / "a.json", *said)
 
     def killed(done: int, _total: int) -> None:
         if done > 3:
@@ -251,11 +255,11 @@ def test_a_killed_transfer_is_resumed(
     assert len(texts()) == 7
 
 
-def test_a_new_version_of_a_memory_is_no_near_duplicate_of_the_old_one(tmp_path: Path) -> None:
-    """Whoever wants other versions overwritten gets them, however like they are."""
-    bring(file(tmp_path / "a.json", SEATS[0]))
+def test_a_new_version_is_not_a_near_duplicate_of_the_old_one(tmp_path: Path) -> None:
+    """With overwrite it is imported, however similar they are."""
+    bring(write_memories(tmp_path / "a.json", SEATS[0]))
     done = bring(
-        file(tmp_path / "b.json", SEATS[1]),
+        write_memories(tmp_path / "b.json", SEATS[1]),
         near_duplicates=SKIP,
         on_conflict=ConflictPolicy.OVERWRITE,
     )
@@ -264,8 +268,8 @@ def test_a_new_version_of_a_memory_is_no_near_duplicate_of_the_old_one(tmp_path:
     assert texts() == [SEATS[1]]
 
 
-def test_each_user_is_compared_with_himself_only(tmp_path: Path) -> None:
-    """Two users who say the same are two users."""
+def test_memories_of_different_users_are_not_compared(tmp_path: Path) -> None:
+    """Two users with the same text are two users."""
     path = write(
         tmp_path / "a.json", rows(("1", SEATS[0]), user="ada"), rows(("2", SEATS[1]), user="bob")
     )
@@ -274,18 +278,18 @@ def test_each_user_is_compared_with_himself_only(tmp_path: Path) -> None:
     assert [one.done.added for one in done.banks] == [1, 1]
 
 
-def test_a_sealed_file_is_compared_too(tmp_path: Path) -> None:
-    """Its records keep their ids."""
-    path = sealed_from(file(tmp_path / "a.json", *SEATS), tmp_path / "a.pam")
+def test_near_duplicates_of_a_sealed_file_are_found(tmp_path: Path) -> None:
+    """Its records keep their IDs."""
+    path = sealed_from(write_memories(tmp_path / "a.json", *SEATS), tmp_path / "a.pam")
     done = bring(path, near_duplicates=SKIP)
 
     assert done.banks[0].done.near == 1
     assert texts() == [SEATS[0]]
 
 
-def test_a_bank_lists_its_own_receipts(tmp_path: Path) -> None:
-    """With both texts, and no more pairs than asked for."""
-    bring(file(tmp_path / "a.json", *SEATS, "room 101", "room 102", SEATS[0] + "!"))
+def test_a_bank_lists_its_own_near_duplicates(tmp_path: Path) -> None:
+    """With both texts, and no more pairs than requested."""
+    bring(write_memories(tmp_path / "a.json", *SEATS, "room 101", "room 102", SEATS[0] + "!"))
     with opened() as bank:
         found = duplicates(bank)
         few = duplicates(bank, limit=1)
@@ -298,13 +302,13 @@ def test_a_bank_lists_its_own_receipts(tmp_path: Path) -> None:
                 duplicates(bank, similarity=wrong)
 
 
-def test_without_numpy_an_import_works_and_asking_is_an_error(
+def test_without_numpy_only_the_near_duplicate_search_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only what needs it says that it is missing, before anything is changed."""
+    """It is reported before anything is changed."""
     static_table._bundled_table.cache_clear()
     monkeypatch.setitem(sys.modules, "numpy", None)
-    path = file(tmp_path / "a.json", *SEATS)
+    path = write_memories(tmp_path / "a.json", *SEATS)
     with pytest.raises(MissingExtraError):
         bring(path, near_duplicates=SKIP)
     assert bring(path, dry_run=True).near == []
@@ -319,8 +323,8 @@ def entities(bank: str = "b") -> Sequence[list[tuple[str, str | None]]]:
 
 
 def test_entities_are_extracted_again_only_on_request(tmp_path: Path) -> None:
-    """And the import's record says by what."""
-    path = file(tmp_path / "a.json", "Ada Lovelace moved from Boston to Porto")
+    """The import's record names the extractor."""
+    path = write_memories(tmp_path / "a.json", "Ada Lovelace moved from Boston to Porto")
     bring(path, "plain")
     done = bring(path, "b", re_extract_entities=True)
 
@@ -332,19 +336,19 @@ def test_entities_are_extracted_again_only_on_request(tmp_path: Path) -> None:
         assert source.model.metadata == {"entities": "satchel-rules/1"}
 
 
-def test_entities_of_what_is_sealed_are_left_alone(tmp_path: Path) -> None:
-    """Nobody changes what somebody signed."""
-    path = sealed_from(file(tmp_path / "a.json", *SEATS), tmp_path / "a.pam")
+def test_entities_of_sealed_records_are_not_changed(tmp_path: Path) -> None:
+    """They are covered by the signature."""
+    path = sealed_from(write_memories(tmp_path / "a.json", *SEATS), tmp_path / "a.pam")
     with pytest.raises(UsageError):
         bring(path, re_extract_entities=True)
 
 
-def test_an_import_makes_vectors_when_asked(
+def test_an_import_makes_vectors_on_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of everything in the bank that has none."""
+    """For every memory of the bank without one."""
     monkeypatch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")
-    path = file(tmp_path / "a.json", *SEATS)
+    path = write_memories(tmp_path / "a.json", *SEATS)
     bring(path)
     done = bring(path, re_embed=True).banks[0]
 
@@ -352,11 +356,11 @@ def test_an_import_makes_vectors_when_asked(
     assert (done.embedded.made, done.embedded.kept) == (2, 0)
 
 
-def test_a_large_import_says_that_its_vectors_are_still_to_be_made(
+def test_a_large_import_reports_that_its_vectors_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It makes none: what is not complete is not used, and would only cost time."""
-    path = file(tmp_path / "a.json", *SEATS)
+    """It makes none: an incomplete generation is not used, and would only cost time."""
+    path = write_memories(tmp_path / "a.json", *SEATS)
     monkeypatch.setattr(import_job, "STEP", len(SEATS) - 1)
     done = bring(path)
     assert [note for note in done.notes if "satchel embed" in note]

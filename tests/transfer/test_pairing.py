@@ -19,7 +19,7 @@ def _records(number: int, *, column: str) -> Iterator[RecordIdentity]:
 
 
 def _steps(number: int, column: str) -> int:
-    """Return how many thousand instructions SQLite takes to pair records of two sides."""
+    """Return how many thousand instructions SQLite needs to pair the records of two sides."""
     taken = 0
 
     def count() -> None:
@@ -40,13 +40,13 @@ def _steps(number: int, column: str) -> int:
 
 
 @pytest.mark.parametrize("column", ["print", "key", "words", "type"])
-def test_pairing_more_records_takes_steps_in_proportion(column: str) -> None:
-    """Eight times as many; with every record compared with every other it would be 64 times."""
+def test_pairing_takes_linear_time(column: str) -> None:
+    """Eight times as many records; comparing all pairs would take 64 times the steps."""
     assert _steps(_FEW * _TIMES, column) < 2 * _TIMES * _steps(_FEW, column)
 
 
-def test_repeated_texts_are_paired_as_often_as_both_sides_have_them() -> None:
-    """The rest is paired by its turn among those of its type, and what is over stays alone."""
+def test_repeated_texts_are_paired_as_often_as_both_sides_have_one() -> None:
+    """The others are paired in order by type, and the rest stays unpaired."""
 
     def said(text: bytes, kind: str = "semantic") -> RecordIdentity:
         return RecordIdentity(kind, text * 16, None, None, None, text, None)

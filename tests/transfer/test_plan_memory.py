@@ -20,7 +20,7 @@ _FEW, _MANY, _TOGETHER = 2_000, 8_000, 500
 
 
 def _rows(number: int) -> Iterator[list[Row]]:
-    """Every other memory has an id where it comes from."""
+    """Yield rows; every other memory has an origin ID."""
     scope = Scope(user="ada")
     for start in range(0, number, _TOGETHER):
         drafts = [
@@ -35,8 +35,8 @@ def _rows(number: int) -> Iterator[list[Row]]:
         yield [unplaced_row(draft, one.id, one.body) for draft, one in made]
 
 
-def _held(number: int) -> int:
-    """Plan an import of some records, and return the bytes that it takes in memory."""
+def _plan_bytes(number: int) -> int:
+    """Plan an import of some records, and return the bytes that the plan takes in memory."""
     strands = SpoolStreams()
     plan = ImportPlan(
         None, ImportRules(), strands, nonces=random_nonce, at="2026-01-01T00:00:00.000000Z"
@@ -56,16 +56,16 @@ def _held(number: int) -> int:
 
 
 def test_the_plan_of_a_long_file_is_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From a number of keys on, what it holds in memory does not grow with the file."""
+    """Beyond a number of keys, its memory does not grow with the file."""
     monkeypatch.setattr(scratch, "MOST_IN_MEMORY", 2_000)
-    _held(_FEW)
-    assert _held(_MANY) - _held(_FEW) < (_MANY - _FEW) * WIDTH
+    _plan_bytes(_FEW)
+    assert _plan_bytes(_MANY) - _plan_bytes(_FEW) < (_MANY - _FEW) * WIDTH
 
 
 def test_the_plan_in_memory_takes_a_bounded_number_of_bytes_a_record() -> None:
-    """At the most keys that it holds there, some tens of megabytes."""
-    _held(_FEW)
-    each = (_held(_MANY) - _held(_FEW)) / (_MANY - _FEW)
+    """At the largest number of keys in memory, some tens of megabytes."""
+    _plan_bytes(_FEW)
+    each = (_plan_bytes(_MANY) - _plan_bytes(_FEW)) / (_MANY - _FEW)
     assert each * scratch.MOST_IN_MEMORY * scratch.PLAN_TIMES / scratch.A_KEY < 40 * 10**6
 
 
@@ -81,8 +81,8 @@ def test_the_plan_in_memory_takes_a_bounded_number_of_bytes_a_record() -> None:
     ],
     ids=["plain", "parent", "parent without origin", "names in data", "types in data", "edge"],
 )
-def test_a_record_is_recognised_alike_by_its_row_and_by_its_bytes(model: Model) -> None:
-    """What tells from the columns that nothing leads elsewhere gives the same fingerprint."""
+def test_a_record_has_the_same_fingerprint_by_its_row_and_by_its_bytes(model: Model) -> None:
+    """Columns that show that a record has no links give the same fingerprint."""
     record = seal(model)
     row = unplaced_row(record.model, record.id, record.body)
     assert key_of_row(row) == key_of(record.id, record.body)

@@ -1,4 +1,4 @@
-"""A dry run says what would be done, as a value; nothing is changed to find it out."""
+"""Plans of imports, exports and conversions: a dry run returns them and changes nothing."""
 
 import json
 from pathlib import Path
@@ -33,8 +33,8 @@ def source(tmp_path: Path) -> Path:
     return write(tmp_path / "a.json", rows(A, B, C))
 
 
-def test_an_import_is_planned_as_it_is_done(source: Path, tmp_path: Path) -> None:
-    """Created, changed, left alone, and what there are other versions of."""
+def test_the_plan_of_an_import_equals_its_result(source: Path, tmp_path: Path) -> None:
+    """Created, changed, unchanged, and conflicting memories."""
     bring(write(tmp_path / "b.json", rows(A, ("2", "cocoa"))))
     before = size()
     plan = bring(source, on_conflict="overwrite", dry_run=True).plan
@@ -50,7 +50,7 @@ def test_an_import_is_planned_as_it_is_done(source: Path, tmp_path: Path) -> Non
     _fits("account", done.accounts[0])
 
 
-def test_what_embedding_would_cost_is_estimated_from_the_texts(source: Path) -> None:
+def test_a_plan_estimates_the_cost_of_embedding(source: Path) -> None:
     """Records, characters and tokens."""
     plan = bring(source, dry_run=True).plan
     assert plan is not None
@@ -60,8 +60,8 @@ def test_what_embedding_would_cost_is_estimated_from_the_texts(source: Path) -> 
     assert plan.bytes_per_second > 0
 
 
-def test_what_says_almost_the_same_is_counted_in_the_plan_and_on_its_page(tmp_path: Path) -> None:
-    """With the ids of both; nothing is said of them where nobody looked."""
+def test_a_plan_and_its_page_count_near_duplicates(tmp_path: Path) -> None:
+    """With the IDs of both; they are omitted if they were not searched."""
     bring(write(tmp_path / "a.json", rows(A)))
     one, other = "Mira prefers trains to planes.", "Mira prefers trains to planes!"
     file = write(tmp_path / "b.json", rows(("7", one), ("8", other), ("9", "water")))
@@ -83,8 +83,8 @@ def test_what_says_almost_the_same_is_counted_in_the_plan_and_on_its_page(tmp_pa
     _fits("plan", plan)
 
 
-def test_an_export_plans_what_its_target_cannot_hold(source: Path, tmp_path: Path) -> None:
-    """Field by field, and whose memory it is."""
+def test_the_plan_of_an_export_lists_its_losses(source: Path, tmp_path: Path) -> None:
+    """By field, and by owner."""
     bring(source)
     with opened() as there:
         there.ledger.append([seal(Semantic(text="x", valid_from="2026-01-01T00:00:00.000000Z"))])
@@ -103,8 +103,8 @@ def test_an_export_plans_what_its_target_cannot_hold(source: Path, tmp_path: Pat
     _fits("plan", plan)
 
 
-def test_a_conversion_can_be_tried(source: Path, tmp_path: Path) -> None:
-    """Nothing is written, no key is made, and no receipt is left."""
+def test_a_dry_run_of_a_conversion_writes_nothing(source: Path, tmp_path: Path) -> None:
+    """Neither a file, a key nor a receipt."""
     settings = load_settings()
     done = convert(source, tmp_path / "o.pam", settings, ConvertOptions(dry_run=True))
     assert done.plan is not None
@@ -113,7 +113,7 @@ def test_a_conversion_can_be_tried(source: Path, tmp_path: Path) -> None:
     assert not settings.home.exists()
 
 
-def test_a_plan_makes_no_bank(source: Path) -> None:
+def test_a_plan_creates_no_bank(source: Path) -> None:
     """Not even a store."""
     plan = bring(source, None, dry_run=True).plan
     assert plan is not None
@@ -121,8 +121,8 @@ def test_a_plan_makes_no_bank(source: Path) -> None:
     assert not load_settings().home.exists()
 
 
-def test_the_page_of_a_plan_cannot_drive_a_terminal(tmp_path: Path) -> None:
-    """Attack: owners, ids and files called like escape sequences."""
+def test_attack_the_page_of_a_plan_contains_no_escape_sequences(tmp_path: Path) -> None:
+    """Attack: owners, IDs and file names with escape sequences."""
     nasty = "\x1b[2J\u202e\n"
     path = write(tmp_path / "a.json", rows(("1", "x"), (nasty, "y"), user=nasty))
     plan = bring(path, None, dry_run=True).plan

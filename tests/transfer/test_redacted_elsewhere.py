@@ -1,6 +1,6 @@
-"""A bank with a redacted memory goes wherever one without goes; what has no place is named.
+"""A bank with redacted memories in exports, conversions, merges, replicas and migrations.
 
-Every format that is written is in it by itself.
+Every writable format takes part automatically.
 """
 
 from pathlib import Path
@@ -32,7 +32,7 @@ SECRET, TOKEN = "bob@example.com", "[REDACTED:email:1]"
 
 @pytest.fixture
 def bank(tmp_path: Path) -> str:
-    """A bank with something of everything, and a redacted memory of each type of entry."""
+    """A bank with every type of record, and a redacted memory of each type of entry."""
     put(rich(), "start", tmp_path)
     with filled("start") as found:
         ids = [
@@ -50,10 +50,10 @@ def _key() -> object:
 
 
 @pytest.mark.parametrize("name", WRITABLE)
-def test_a_bank_with_redacted_memories_goes_to_every_format(
+def test_a_bank_with_redacted_memories_exports_to_every_format(
     name: str, bank: str, tmp_path: Path
 ) -> None:
-    """The words that are left go; that they were redacted, by whom and when, is a named loss."""
+    """The remaining words are exported; who redacted them and when is a named loss."""
     path = output_of(name, tmp_path, "out")
     more = {"key": _key()} if is_own(name) else {}
     done = out(bank, path, name, **more)
@@ -69,7 +69,7 @@ def test_a_bank_with_redacted_memories_goes_to_every_format(
 
 @pytest.mark.parametrize("name", [name for name in WRITABLE if not is_own(name)])
 def test_fail_on_loss_reports_the_redaction(name: str, bank: str, tmp_path: Path) -> None:
-    """And a dry run names it; accepted, it goes."""
+    """A dry run names it; accepted, the export succeeds."""
     path = output_of(name, tmp_path, "out")
     assert "redaction" in {loss.name for loss in out(bank, path, name, dry_run=True).losses}
     with pytest.raises(LossError, match="redaction"):
@@ -78,8 +78,10 @@ def test_fail_on_loss_reports_the_redaction(name: str, bank: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", WRITABLE)
-def test_a_redacted_memory_goes_with_a_sidecar(name: str, bank: str, tmp_path: Path) -> None:
-    """All others come back as they were; the redaction stays a named loss."""
+def test_a_bank_with_redacted_memories_exports_with_a_sidecar(
+    name: str, bank: str, tmp_path: Path
+) -> None:
+    """All others round trip; the redaction stays a named loss."""
     path = output_of(name, tmp_path, "out")
     more = {"key": _key()} if is_own(name) else {"sidecar": True}
     done = out(bank, path, name, **more)
@@ -95,7 +97,7 @@ def test_a_redacted_memory_goes_with_a_sidecar(name: str, bank: str, tmp_path: P
 def test_a_sealed_file_with_redacted_memories_is_converted_to_every_format(
     name: str, bank: str, tmp_path: Path
 ) -> None:
-    """And inspected, and compared with another."""
+    """It can also be inspected and compared."""
     sealed = tmp_path / "sealed.pam.jsonl"
     with opened(bank) as found:
         export(found, sealed, ExportOptions(key=_key(), keeps_receipt=False))  # type: ignore[arg-type]
@@ -106,7 +108,7 @@ def test_a_sealed_file_with_redacted_memories_is_converted_to_every_format(
 
 
 def test_a_file_with_redacted_memories_is_inspected_and_compared(bank: str, tmp_path: Path) -> None:
-    """As any other."""
+    """Like any other file."""
     sealed, settings = tmp_path / "sealed.pam.jsonl", load_settings()
     with opened(bank) as found:
         export(found, sealed, ExportOptions(key=_key(), keeps_receipt=False))  # type: ignore[arg-type]
@@ -116,8 +118,8 @@ def test_a_file_with_redacted_memories_is_inspected_and_compared(bank: str, tmp_
 
 
 @pytest.fixture
-def two(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """The bank `a` with a memory that is to be redacted, and a bank `b`; the id of the memory."""
+def memory_to_redact(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """Bank `a` with a memory to redact, and bank `b`; return the ID of the memory."""
     monkeypatch.chdir(tmp_path)
     assert run(["init", "a"]) == 0
     assert run(["bank", "create", "b"]) == 0
@@ -130,7 +132,7 @@ def _redact(bank: str) -> None:
     assert run(["redact", "--bank", bank, "--where", "user=bob"]) == 0
 
 
-def _says(bank: str, store: str | None = None) -> list[str]:
+def _texts(bank: str, store: str | None = None) -> list[str]:
     with open_bank(load_settings(store=store), bank) as found:
         shown = list_memories(found, ListRequest())
         assert examine(found.store, found.id).is_sound
@@ -144,64 +146,64 @@ LEFT = [f"mail {TOKEN} today", "nothing personal"]
 
 
 def test_banks_with_redacted_memories_are_merged_and_copied(
-    two: str, capsys: pytest.CaptureFixture[str]
+    memory_to_redact: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The redacted form goes, once; a copy that was whole before stays as its owner left it."""
+    """The redacted form is copied once; an older full copy stays as its owner left it."""
     _redact("a")
     assert run(["bank", "merge", "a", "b"]) == 0
     assert run(["bank", "copy", "a", "c"]) == 0
-    assert _says("b") == _says("c") == LEFT
+    assert _texts("b") == _texts("c") == LEFT
     assert run(["bank", "merge", "a", "b"]) == 0
-    assert _says("b") == LEFT
+    assert _texts("b") == LEFT
     capsys.readouterr()
-    assert run(["show", two, "--bank", "b"]) == 0
+    assert run(["show", memory_to_redact, "--bank", "b"]) == 0
     assert "redacted" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("two")
-def test_a_merge_from_an_unredacted_copy_brings_nothing_back() -> None:
-    """Attack: the bank redacted it; another bank still has the whole memory."""
+@pytest.mark.usefixtures("memory_to_redact")
+def test_attack_a_merge_from_an_unredacted_copy_does_not_restore_the_text() -> None:
+    """Attack: the bank redacted it; another bank still has the full memory."""
     assert run(["bank", "merge", "a", "b"]) == 0
     _redact("a")
     assert run(["bank", "merge", "b", "a"]) == 0
-    assert _says("a") == LEFT
+    assert _texts("a") == LEFT
 
 
-@pytest.mark.usefixtures("two")
+@pytest.mark.usefixtures("memory_to_redact")
 @pytest.mark.parametrize("place", ["other.db", "ladybug:///other"])
-def test_a_redaction_reaches_the_copies_that_are_synchronised(
+def test_a_redaction_reaches_replicas(
     place: str,
 ) -> None:
-    """And a copy from before, pushed or pulled, makes nothing whole again."""
+    """An older replica, pushed or pulled, restores nothing."""
     assert run(["push", "--bank", "a", place]) == 0
     assert run(["push", "--bank", "a", "old.db"]) == 0
     _redact("a")
     for _ in range(2):
         assert run(["pull", "--bank", "a", "old.db"]) == 0
-        assert _says("a") == LEFT
+        assert _texts("a") == LEFT
         assert run(["push", "--bank", "a", place]) == 0
-        assert _says("a", place) == LEFT
+        assert _texts("a", place) == LEFT
     assert run(["--store", "old.db", "push", "--bank", "a", place]) == 3  # it is an old copy
-    assert _says("a", place) == LEFT
+    assert _texts("a", place) == LEFT
 
 
-@pytest.mark.usefixtures("two")
+@pytest.mark.usefixtures("memory_to_redact")
 @pytest.mark.parametrize("place", ["new.db", "ladybug:///new"])
 def test_a_store_with_redacted_memories_is_migrated(tmp_path: Path, place: str) -> None:
-    """Whole, as redacted as it was."""
+    """Completely, with the same redactions."""
     _redact("a")
     store = load_settings().store
     (tmp_path / "old.toml").write_text(f'store.address = "{store}"\n')
     (tmp_path / "new.toml").write_text(f'store.address = "{place}"\n')
     assert run(["migrate", "--from-config", "old.toml", "--to-config", "new.toml"]) == 0
-    assert _says("a", place) == LEFT
+    assert _texts("a", place) == LEFT
 
 
-@pytest.mark.usefixtures("two")
-def test_a_migration_to_a_product_names_the_redaction_that_it_cannot_hold(
+@pytest.mark.usefixtures("memory_to_redact")
+def test_a_migration_to_a_product_reports_the_lost_redaction(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is switched until somebody accepts it; the words that are left go there."""
+    """Nothing is switched until it is accepted; the remaining words are migrated."""
     _redact("a")
     assert run(["bank", "delete", "b", "--yes"]) == 0
     store = load_settings().store

@@ -24,8 +24,8 @@ def _sizes(groups: Sequence[Sequence[Row]]) -> list[int]:
 
 @pytest.mark.parametrize("together", [1, 10])
 @pytest.mark.parametrize("early", [False, True], ids=["staged", "logged-early"])
-def test_a_group_of_long_records_ends_by_its_bytes(*, early: bool, together: int) -> None:
-    """4,096 messages of 8 KB would be in memory several times over."""
+def test_a_group_of_long_records_is_limited_by_bytes(*, early: bool, together: int) -> None:
+    """4,096 messages of 8 KB would be in memory several times."""
     row, count = _row("tea " * 60_000), 100
     with closing(SpoolStreams()) as strands:
         stage, given = ImportStage(strands), list[Sequence[Row]]()
@@ -45,8 +45,8 @@ def test_a_group_of_long_records_ends_by_its_bytes(*, early: bool, together: int
     assert sum(map(len, groups)) == count
 
 
-def test_a_group_of_short_records_ends_by_their_number() -> None:
-    """From wherever an earlier attempt got to."""
+def test_a_group_of_short_records_is_limited_by_number() -> None:
+    """From the position of an earlier attempt on."""
     row = _row("tea")
     with closing(SpoolStreams()) as strands:
         stage = ImportStage(strands)

@@ -40,15 +40,15 @@ _ALL = Filter(retired=True, held=True)
 
 
 @pytest.fixture
-def ring(postgres: str, tmp_path: Path) -> Iterator[list[str]]:
-    """The addresses of the stores on the way: SQLite, PostgreSQL, LadybugDB, SQLite."""
+def ring_addresses(postgres: str, tmp_path: Path) -> Iterator[list[str]]:
+    """The addresses of the stores in order: SQLite, PostgreSQL, LadybugDB, SQLite."""
     place = in_schema(postgres, f"ring_{uuid.uuid4().hex}")
     yield [str(tmp_path / "a.db"), place, f"ladybug:///{tmp_path / 'c'}", str(tmp_path / "d.db")]
     run_sql(postgres, f"DROP SCHEMA IF EXISTS {schema_of(place)} CASCADE")
 
 
-def fill(store: str, entries: int, edges: int) -> str:
-    """Make a bank with a graph in it, of which some changed since; return its id."""
+def fill_graph(store: str, entries: int, edges: int) -> str:
+    """Make a bank with a graph, some of it deleted; return its ID."""
     settings, draw = load_settings(store=store), random.Random(_SEED)  # noqa: S311 - no secret
     bank = create_bank(settings, "graph", signing_key(settings, None)[0]).id
     with configured_store(settings) as opened:
@@ -78,8 +78,8 @@ def fill(store: str, entries: int, edges: int) -> str:
     return bank
 
 
-def told(store: str, bank: str) -> tuple[object, ...]:
-    """Return the head, the counts, and digests of the log in its order and of what is current."""
+def digests(store: str, bank: str) -> tuple[object, ...]:
+    """Return the head, the counts, and digests of the whole log and of current records."""
     digest, current = blake2b(), blake2b()
     with closing(open_store(store, read_only=True)) as opened, opened.reading() as reader:
         for row in reader.scan(bank, _ALL):
@@ -104,8 +104,8 @@ print("done")
 
 
 @contextmanager
-def _copying(source: str, target: str) -> Iterator[subprocess.Popen[str]]:
-    """Start a program that copies and tells how far it is; it does not outlive the block."""
+def _copy_process(source: str, target: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a program that copies and prints its progress; it ends with the block."""
     words = [sys.executable, "-c", _PROGRAM, source, target]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
@@ -116,9 +116,9 @@ def _copying(source: str, target: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def _killed(source: str, target: str, share: float, delay: float) -> None:
-    """Kill a copy some time after it has told that a share of the work is done."""
-    with _copying(source, target) as process, suppress(subprocess.TimeoutExpired):
+def _kill_copy(source: str, target: str, share: float, delay: float) -> None:
+    """Kill a copy some time after a share of the work is done."""
+    with _copy_process(source, target) as process, suppress(subprocess.TimeoutExpired):
         assert process.stdout is not None
         for said in process.stdout:
             done, _, total = said.strip().partition(" ")
@@ -127,8 +127,8 @@ def _killed(source: str, target: str, share: float, delay: float) -> None:
         process.wait(delay)
 
 
-def _begun(store: str, bank: str) -> int | None:
-    """Return how many records are there of a copy that is not complete."""
+def _count_copied(store: str, bank: str) -> int | None:
+    """Return the number of records in a partial copy."""
     try:
         with closing(open_store(store, read_only=True)) as opened, opened.reading() as reader:
             head = reader.head(bank)
@@ -144,22 +144,22 @@ def _begun(store: str, bank: str) -> int | None:
         pytest.param(100_000, 200_000, marks=pytest.mark.bench_full),
     ],
 )
-def test_a_large_store_goes_round_by_every_kind_of_store_though_it_is_killed(
-    ring: list[str], entries: int, edges: int
+def test_a_large_store_is_copied_through_every_kind_with_killed_copies(
+    ring_addresses: list[str], entries: int, edges: int
 ) -> None:
-    """The same ids, order, heads, columns and current records, wherever it stopped on the way."""
-    bank, draw = fill(ring[0], entries, edges), random.Random(_SEED)  # noqa: S311 - no secret
-    expected, there = told(ring[0], bank), list[int]()
-    for source, target in pairwise(ring):
+    """The same IDs, order, heads, columns and current records, wherever the copies were killed."""
+    bank, draw = fill_graph(ring_addresses[0], entries, edges), random.Random(_SEED)  # noqa: S311 - no secret
+    expected, there = digests(ring_addresses[0], bank), list[int]()
+    for source, target in pairwise(ring_addresses):
         with noting(f"seed {_SEED}, {source} -> {target}, killed at {there}"):
             least = 0
             for share in sorted(draw.uniform(0, 0.9) for _ in range(KILLS)):
-                _killed(source, target, share, draw.uniform(0, 1))
-                there.append(_begun(target, bank) or 0)
+                _kill_copy(source, target, share, draw.uniform(0, 1))
+                there.append(_count_copied(target, bank) or 0)
                 assert there[-1] >= least  # what was committed is not done again
                 least = there[-1]
-            with _copying(source, target) as process:
+            with _copy_process(source, target) as process:
                 out, _ = process.communicate(timeout=3600)
             assert out.endswith("done\n")
-            assert told(target, bank) == expected
+            assert digests(target, bank) == expected
     assert any(0 < one < entries + edges for one in there)

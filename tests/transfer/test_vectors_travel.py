@@ -1,4 +1,4 @@
-"""Vectors of a bank in an archive: they go along when asked for, and are used where they fit."""
+"""Vectors of a bank in an archive: exported on request, and imported if they fit."""
 
 import json
 import struct
@@ -37,8 +37,8 @@ TEXTS = ("Noor keeps bees.", "Noor likes order.", "It rains a lot in May.")
 ROWS = [memory(f"m-{n}", text) for n, text in enumerate(TEXTS)]
 
 
-class Model:
-    """A model that learns nothing; its vectors are told apart by its name."""
+class FixedEmbedder:
+    """A model without training; its vectors depend on its name."""
 
     def __init__(self, model: str = "one", dimensions: int = 3, revision: str = "") -> None:
         self.model, self.dimensions, self.revision = model, dimensions, revision
@@ -53,8 +53,8 @@ Configure = Callable[[Embedder], None]
 
 
 @pytest.fixture
-def configured(monkeypatch: pytest.MonkeyPatch) -> Configure:
-    """Set what makes vectors of banks that have none."""
+def configure_model(monkeypatch: pytest.MonkeyPatch) -> Configure:
+    """Set the model that makes vectors of banks without any."""
 
     def configure(embedder: Embedder) -> None:
         monkeypatch.setattr(import_job, "embedder_of", lambda _settings: embedder)
@@ -63,20 +63,20 @@ def configured(monkeypatch: pytest.MonkeyPatch) -> Configure:
 
 
 @pytest.fixture(autouse=True)
-def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look at two memories at a time, and make no vector that is not asked for."""
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read two memories at a time, and make vectors only on request."""
     monkeypatch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")
     monkeypatch.setattr(vector_index, "_TOGETHER", 2)
     monkeypatch.setattr(embedding, "_GROUP", 2)
 
 
-def embedded(bank: str, embedder: Embedder) -> None:
+def make_vectors(bank: str, embedder: Embedder) -> None:
     """Make the vectors of a bank."""
     with opened(bank) as there:
         fill(there.store, there.ledger, embedder)
 
 
-def out(path: Path, bank: str = "b", **options: Any) -> Export:
+def export_with_vectors(path: Path, bank: str = "b", **options: Any) -> Export:
     """Export a bank with its vectors."""
     asked = ExportOptions(**{"overwrite": True, "embeddings": True, **options})
     with open_bank(load_settings(), bank) as found:
@@ -100,16 +100,16 @@ def vectors(bank: str) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def sent(tmp_path: Path, configured: Configure) -> Path:
-    """Return an archive of a bank with vectors of a model; the same model is configured."""
+def vector_archive(tmp_path: Path, configure_model: Configure) -> Path:
+    """An archive of a bank with vectors of a model; the same model is configured."""
     bring(archive(tmp_path / "in.ama.jsonl", *ROWS))
-    embedded("b", Model())
-    configured(Model())
-    out(tmp_path / "sent.ama.jsonl")
+    make_vectors("b", FixedEmbedder())
+    configure_model(FixedEmbedder())
+    export_with_vectors(tmp_path / "sent.ama.jsonl")
     return tmp_path / "sent.ama.jsonl"
 
 
-def rewritten(path: Path, change: Callable[[list[Row]], object]) -> Path:
+def rewrite(path: Path, change: Callable[[list[Row]], object]) -> Path:
     """Change the lines of an archive."""
     rows = lines(path)
     change(rows)
@@ -118,97 +118,101 @@ def rewritten(path: Path, change: Callable[[list[Row]], object]) -> Path:
 
 
 def reasons(done: ImportSummary) -> str:
-    """Return what an import says of vectors."""
+    """Return the notes of an import about vectors."""
     return "\n".join(one for one in done.notes if "not used" in one)
 
 
 # -- out -----------------------------------------------------------------------------------
 
 
-def test_each_line_has_the_vector_of_its_text_and_the_header_names_the_model(sent: Path) -> None:
-    """And the mark of the text that it was made of."""
-    header, *rows = lines(sent)
+def test_each_line_has_the_vector_of_its_text_and_the_header_names_the_model(
+    vector_archive: Path,
+) -> None:
+    """With the mark of the text that it was made of."""
+    header, *rows = lines(vector_archive)
     assert header["_satchel"] == {
         "embedding_model": "one",
         "vectors": {"model": "one", "dimensions": 3},
     }
     for row, text in zip(rows, TEXTS, strict=True):
         assert row["text"] == text
-        assert struct.pack("<3f", *row["embedding"]) == Model().embed([text])[0]
+        assert struct.pack("<3f", *row["embedding"]) == FixedEmbedder().embed([text])[0]
         assert row["_satchel"]["vector_of"] == text_mark(text)
 
 
-def test_without_the_option_they_stay_and_are_counted(sent: Path) -> None:
-    """By the model that they are of."""
-    done = out(sent, embeddings=False)
+def test_vectors_are_not_exported_by_default_and_counted(vector_archive: Path) -> None:
+    """With the model that made them."""
+    done = export_with_vectors(vector_archive, embeddings=False)
     assert "3 vectors of one were not exported; to include them: --include-embeddings" in done.notes
-    assert all("embedding" not in row for row in lines(sent))
-    assert "_satchel" not in lines(sent)[0]
+    assert all("embedding" not in row for row in lines(vector_archive))
+    assert "_satchel" not in lines(vector_archive)[0]
 
 
-def test_a_memory_without_a_vector_is_written_without_one_and_counted(sent: Path) -> None:
-    """It came after the vectors were made."""
-    bring(archive(sent.with_name("more.ama.jsonl"), memory("m-9", "New.")))
-    done = out(sent)
-    assert [("embedding" in row) for row in lines(sent)[1:]] == [True, True, True, False]
+def test_a_memory_without_a_vector_is_exported_without_one_and_counted(
+    vector_archive: Path,
+) -> None:
+    """It was added after the vectors were made."""
+    bring(archive(vector_archive.with_name("more.ama.jsonl"), memory("m-9", "New.")))
+    done = export_with_vectors(vector_archive)
+    assert [("embedding" in row) for row in lines(vector_archive)[1:]] == [True, True, True, False]
     assert "1 memories have no vector yet; to compute them: satchel embed" in done.notes
 
 
 def test_vectors_that_depend_on_their_bank_are_distinguished(tmp_path: Path) -> None:
-    """Vectors under other weights are of another model, though it has one name."""
+    """Vectors with other word weights are of another model, though the name is the same."""
     bring(archive(tmp_path / "in.ama.jsonl", *ROWS))
     with opened() as there:
         embed_bank(there, "static-idf")
-    out(tmp_path / "out.ama.jsonl")
+    export_with_vectors(tmp_path / "out.ama.jsonl")
     made = lines(tmp_path / "out.ama.jsonl")[0]["_satchel"]["vectors"]
     assert made.keys() == {"model", "dimensions", "revision", "learnt"}
 
 
-def test_embeddings_that_came_with_memories_do_not_stand_beside_the_banks_own(
-    tmp_path: Path, configured: Configure
+def test_imported_embeddings_are_not_mixed_with_the_banks_vectors(
+    tmp_path: Path, configure_model: Configure
 ) -> None:
-    """They wait in a member of ours, and are there again where the archive is imported."""
+    """They are exported in a separate member, and restored when the archive is imported."""
     foreign = [memory("m-1", TEXTS[0], embedding=[0.5]), memory("m-2", TEXTS[1])]
     bring(archive(tmp_path / "in.ama.jsonl", *foreign, _satchel={"embedding_model": "theirs"}))
-    embedded("b", Model())
-    configured(Model())
+    make_vectors("b", FixedEmbedder())
+    configure_model(FixedEmbedder())
     path = tmp_path / "out.ama.jsonl"
-    done = out(path)
+    done = export_with_vectors(path)
     assert done.lost == 0
     assert {len(row["embedding"]) for row in lines(path)[1:]} == {3}
     assert lines(path)[0]["_satchel"]["embedding_model"] == "one"
     bring(path, "copy")
     assert vectors("copy") == vectors("b")
     assert diff(load_settings(), "b", "copy").is_same
-    configured(Model("another"))
+    configure_model(FixedEmbedder("another"))
     with opened("copy") as there, there.store.writing() as writing:
         writing.put_side(there.id, {vector_index._USED: None})
-    out(path, "copy")
+    export_with_vectors(path, "copy")
     first, *again = lines(path)
     assert first["_satchel"] == {"embedding_model": "theirs"}
     assert [row.get("embedding") for row in again] == [[0.5], None]
 
 
-def test_a_format_without_a_place_for_them_is_named(sent: Path) -> None:
-    """Somebody asked for them."""
-    done = out(sent.with_name("out.pam.jsonl"))
+def test_a_format_that_cannot_hold_vectors_is_an_error(vector_archive: Path) -> None:
+    """They were requested."""
+    done = export_with_vectors(vector_archive.with_name("out.pam.jsonl"))
     assert "pam_jsonl does not support vectors; they were not exported" in done.notes
 
 
-def test_taking_them_out_and_in_takes_no_memory_for_each(
-    tmp_path: Path, configured: Configure, monkeypatch: pytest.MonkeyPatch
+def test_exporting_and_importing_vectors_takes_constant_memory(
+    tmp_path: Path, configure_model: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three times as many, and next to nothing more at once."""
+    """Three times as many take almost no more."""
     monkeypatch.setattr(vector_index, "_TOGETHER", 64)
     monkeypatch.setattr(embedding, "_GROUP", 64)
-    configured(Model())
+    configure_model(FixedEmbedder())
     peaks = []
     for count in (96, 288):
         rows = [memory(f"m-{n}", f"text number {n}") for n in range(count)]
         bring(archive(tmp_path / f"{count}.ama.jsonl", *rows), f"from {count}")
-        embedded(f"from {count}", Model())
+        make_vectors(f"from {count}", FixedEmbedder())
         tracemalloc.start()
-        out(tmp_path / f"{count}.out.ama.jsonl", f"from {count}")
+        export_with_vectors(tmp_path / f"{count}.out.ama.jsonl", f"from {count}")
         done = bring(tmp_path / f"{count}.out.ama.jsonl", f"to {count}")
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
@@ -217,31 +221,33 @@ def test_taking_them_out_and_in_takes_no_memory_for_each(
     assert peaks[1] < peaks[0] + 192 * 2000
 
 
-def test_a_conversion_says_that_it_leaves_them(sent: Path) -> None:
-    """A file that is only converted has no bank that they could belong to."""
-    done = convert(sent, sent.with_name("out.pam"), load_settings(), ConvertOptions())
+def test_a_conversion_reports_that_it_omits_vectors(vector_archive: Path) -> None:
+    """A converted file has no bank that they could belong to."""
+    done = convert(
+        vector_archive, vector_archive.with_name("out.pam"), load_settings(), ConvertOptions()
+    )
     assert [(one.name, one.count) for one in done.losses] == [("embedding", 3)]
 
 
-def test_a_vector_that_reads_back_otherwise_is_a_loss(
-    sent: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_vector_that_reads_back_differently_is_a_loss(
+    vector_archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the disk gives back is compared, not what was meant."""
+    """The bytes on the disk are compared, not the intended ones."""
 
     def other(self: BankVectors, mark: str, vector: Sequence[float]) -> None:
         self.sent.take(mark, [*vector[:-1], 1.0])
 
     monkeypatch.setattr(BankVectors, "wrote", other)
-    done = out(sent)
+    done = export_with_vectors(vector_archive)
     assert [one.name for one in done.losses] == ["embedding"]
 
 
 # -- in ------------------------------------------------------------------------------------
 
 
-def test_vectors_round_trip_bit_for_bit_and_are_used(sent: Path) -> None:
+def test_vectors_round_trip_bit_for_bit_and_are_used(vector_archive: Path) -> None:
     """From a bank into an archive, and from there into another bank."""
-    done = bring(sent, "copy").banks[0]
+    done = bring(vector_archive, "copy").banks[0]
     assert done.reused is not None
     assert (done.reused.reused, done.reused.model) == (3, "one")
     assert vectors("copy") == vectors("b") != {}
@@ -252,42 +258,42 @@ def test_vectors_round_trip_bit_for_bit_and_are_used(sent: Path) -> None:
     assert diff(load_settings(), "b", "copy").is_same
 
 
-def test_an_archive_with_vectors_changes_nothing_in_its_bank(sent: Path) -> None:
-    """They are no part of the memories."""
-    done = bring(sent).banks[0]
+def test_an_archive_with_vectors_changes_nothing_in_its_bank(vector_archive: Path) -> None:
+    """They are not part of the memories."""
+    done = bring(vector_archive).banks[0]
     assert (done.source, done.done.known) == (None, 3)
 
 
 @pytest.mark.parametrize(
     ("here", "why"),
     [
-        (Model("two"), "two, of 3 numbers"),
-        (Model("one", 2), "one, of 2 numbers"),
-        (Model(revision="2"), "another build of it"),
+        (FixedEmbedder("two"), "two, of 3 numbers"),
+        (FixedEmbedder("one", 2), "one, of 2 numbers"),
+        (FixedEmbedder(revision="2"), "another build of it"),
     ],
 )
-def test_vectors_of_another_model_are_never_mixed_in(
-    here: Model, why: str, sent: Path, configured: Configure
+def test_vectors_of_another_model_are_not_imported(
+    here: FixedEmbedder, why: str, vector_archive: Path, configure_model: Configure
 ) -> None:
     """Of the same length or not, in a bank with vectors or without: they are counted."""
-    configured(here)
-    done = bring(sent, "new")
+    configure_model(here)
+    done = bring(vector_archive, "new")
     assert f"3 embeddings of one are not used: the configured model is {why}" in reasons(done)
     assert vectors("new") == {}
-    bring(archive(sent.with_name("other.ama.jsonl"), memory("x", "Other.")), "full")
-    embedded("full", here)
-    done = bring(sent, "full")
+    bring(archive(vector_archive.with_name("other.ama.jsonl"), memory("x", "Other.")), "full")
+    make_vectors("full", here)
+    done = bring(vector_archive, "full")
     assert f"the bank uses {why}" in reasons(done)
     assert vectors("full").keys() == {"Other."}
 
 
-def test_a_model_that_learns_from_its_bank_takes_none(sent: Path) -> None:
-    """Neither where it is configured, nor where it is in use."""
-    assert "weighs words" in reasons(_with_default_model(sent, "new"))
-    bring(archive(sent.with_name("other.ama.jsonl"), memory("x", "Other.")), "full")
+def test_a_model_that_is_trained_on_its_bank_imports_no_vectors(vector_archive: Path) -> None:
+    """Neither if it is configured, nor if it is in use."""
+    assert "weighs words" in reasons(_with_default_model(vector_archive, "new"))
+    bring(archive(vector_archive.with_name("other.ama.jsonl"), memory("x", "Other.")), "full")
     with opened("full") as there:
         embed_bank(there, "static-idf")
-    assert "weighs words" in reasons(bring(sent, "full"))
+    assert "weighs words" in reasons(bring(vector_archive, "full"))
 
 
 def _with_default_model(path: Path, bank: str) -> ImportSummary:
@@ -298,27 +304,29 @@ def _with_default_model(path: Path, bank: str) -> ImportSummary:
         return bring(path, bank)
 
 
-def test_the_built_in_model_takes_its_own(tmp_path: Path, configured: Configure) -> None:
-    """With its digest, so that another make of the table would be another model."""
+def test_the_built_in_model_imports_its_own_vectors(
+    tmp_path: Path, configure_model: Configure
+) -> None:
+    """With its digest, so that another table would be another model."""
     bring(archive(tmp_path / "in.ama.jsonl", *ROWS))
-    embedded("b", StaticTable())
-    out(tmp_path / "out.ama.jsonl")
-    configured(StaticTable())
+    make_vectors("b", StaticTable())
+    export_with_vectors(tmp_path / "out.ama.jsonl")
+    configure_model(StaticTable())
     assert bring(tmp_path / "out.ama.jsonl", "copy").banks[0].reused.reused == 3  # type: ignore[union-attr]
     assert vectors("copy") == vectors("b")
 
 
-def test_a_vector_is_not_used_for_a_text_that_was_changed(sent: Path) -> None:
-    """The others are, and the one that is left out can be made."""
-    rewritten(sent, lambda rows: rows[2].update(text="Noor hates order."))
-    done = bring(sent, "copy")
+def test_a_vector_of_a_changed_text_is_not_used(vector_archive: Path) -> None:
+    """The others are, and the missing one can be made."""
+    rewrite(vector_archive, lambda rows: rows[2].update(text="Noor hates order."))
+    done = bring(vector_archive, "copy")
     assert "1 embeddings were not used: they were computed from another text" in reasons(done)
     assert vectors("copy").keys() == {TEXTS[0], TEXTS[2]}
     with opened("copy") as there:
         found = stats(there).vectors
     assert found is not None
     assert (found.count, found.missing) == (2, 1)
-    embedded("copy", Model())
+    make_vectors("copy", FixedEmbedder())
     assert vectors("copy").keys() == {TEXTS[0], "Noor hates order.", TEXTS[2]}
 
 
@@ -341,26 +349,26 @@ def test_a_vector_is_not_used_for_a_text_that_was_changed(sent: Path) -> None:
         "null",
     ],
 )
-def test_numbers_that_no_model_computed_are_dropped_and_counted(hostile: str, sent: Path) -> None:
-    """The memory is imported all the same, and nothing of it is in the bank's vectors."""
-    text = sent.read_text()
-    there = json.dumps(lines(sent)[1]["embedding"], separators=(",", ":"))
+def test_invalid_vectors_are_dropped_and_counted(hostile: str, vector_archive: Path) -> None:
+    """The memory is imported all the same, without a vector."""
+    text = vector_archive.read_text()
+    there = json.dumps(lines(vector_archive)[1]["embedding"], separators=(",", ":"))
     assert text.count(there) == 1
-    sent.write_text(text.replace(there, hostile))
-    done = bring(sent, "copy")
+    vector_archive.write_text(text.replace(there, hostile))
+    done = bring(vector_archive, "copy")
     assert done.banks[0].done.added == 3
     assert "1 embeddings were not used: they are not 3 finite 32-bit numbers" in reasons(done)
     assert vectors("copy").keys() == {TEXTS[1], TEXTS[2]}
 
 
-def test_two_vectors_of_one_text_are_both_dropped(sent: Path) -> None:
-    """One of them is not what the model makes of it, and nobody knows which."""
+def test_two_vectors_of_one_text_are_both_dropped(vector_archive: Path) -> None:
+    """One of them must be wrong, and which one is unknown."""
 
     def doubled(rows: list[Row]) -> None:
         rows.append({**rows[1], "id": "m-7", "embedding": [1.0, 0.0, 0.0]})
         rows[0]["memory_count"] = 4
 
-    done = bring(rewritten(sent, doubled), "copy")
+    done = bring(rewrite(vector_archive, doubled), "copy")
     assert "1 embeddings were not used: the text has two vectors" in reasons(done)
     assert vectors("copy").keys() == {TEXTS[1], TEXTS[2]}
 
@@ -379,21 +387,23 @@ def test_two_vectors_of_one_text_are_both_dropped(sent: Path) -> None:
         None,
     ],
 )
-def test_without_a_model_and_its_length_in_the_header_nothing_is_used(
-    header: object, sent: Path
+def test_vectors_without_a_model_in_the_header_are_not_used(
+    header: object, vector_archive: Path
 ) -> None:
-    """They are kept with the memories, as those of other programs are."""
-    rewritten(sent, lambda rows: rows[0]["_satchel"].update(vectors=header))
-    done = bring(sent, "copy")
+    """They stay with the memories, like those of other programs."""
+    rewrite(vector_archive, lambda rows: rows[0]["_satchel"].update(vectors=header))
+    done = bring(vector_archive, "copy")
     assert vectors("copy") == {}
     assert done.banks[0].done.added == 3
 
 
-def test_a_vector_in_a_file_is_not_given_to_existing_memories(sent: Path) -> None:
-    """Whoever sends a file says nothing about what others remember in the same words."""
-    other = archive(sent.with_name("other.ama.jsonl"), memory("x", TEXTS[0]), bank_id="other")
+def test_a_vector_in_a_file_is_not_given_to_existing_memories(vector_archive: Path) -> None:
+    """A file must not affect the ranking of other memories with the same text."""
+    other = archive(
+        vector_archive.with_name("other.ama.jsonl"), memory("x", TEXTS[0]), bank_id="other"
+    )
     bring(other, "full")
-    bring(sent, "full")
+    bring(vector_archive, "full")
     with opened("full") as there, there.ledger.reading() as view:
         first = next(iter(view.scan(CURRENT)))
         made = current_generation(view)
@@ -404,40 +414,42 @@ def test_a_vector_in_a_file_is_not_given_to_existing_memories(sent: Path) -> Non
     assert len(vectors("full")) == 3
 
 
-def test_vectors_that_are_being_made_are_left_alone(sent: Path) -> None:
-    """Whoever was interrupted goes on with them."""
-    bring(archive(sent.with_name("other.ama.jsonl"), memory("x", "Other.")), "full")
+def test_an_unfinished_generation_is_not_changed_by_an_import(vector_archive: Path) -> None:
+    """An interrupted run can resume it."""
+    bring(archive(vector_archive.with_name("other.ama.jsonl"), memory("x", "Other.")), "full")
     with opened("full") as there:
-        vector_index.begin_generation(there.store, there.ledger, Model("two"))
-    done = bring(sent, "full")
+        vector_index.begin_generation(there.store, there.ledger, FixedEmbedder("two"))
+    done = bring(vector_archive, "full")
     assert "vectors of two are being computed" in reasons(done)
     with opened("full") as there, there.ledger.reading() as view:
         assert pending_generation(view) is not None
 
 
-def test_secrets_that_are_replaced_take_their_vector_with_them(
-    tmp_path: Path, configured: Configure
+def test_scrubbing_a_secret_drops_the_vector_of_its_text(
+    tmp_path: Path, configure_model: Configure
 ) -> None:
-    """The vector is of the text with the secret in it."""
+    """The vector was made of the text with the secret."""
     secret = "the key is ghp_" + "a1B2c3D4" * 4 + "e5F6"
     bring(archive(tmp_path / "in.ama.jsonl", memory("m-9", secret), ROWS[1]))
-    embedded("b", Model())
-    configured(Model())
-    out(tmp_path / "whole.ama.jsonl")
-    out(tmp_path / "scrubbed.ama.jsonl", scrub_secrets=True)
+    make_vectors("b", FixedEmbedder())
+    configure_model(FixedEmbedder())
+    export_with_vectors(tmp_path / "whole.ama.jsonl")
+    export_with_vectors(tmp_path / "scrubbed.ama.jsonl", scrub_secrets=True)
     _, *rows = lines(tmp_path / "scrubbed.ama.jsonl")
     assert ["embedding" in row for row in rows] == [False, True]
     bring(tmp_path / "whole.ama.jsonl", "copy", scrub_secrets=True)
     assert vectors("copy").keys() == {TEXTS[1]}
 
 
-def test_with_re_embed_the_others_are_made(sent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that came stay."""
+def test_re_embed_makes_the_missing_vectors(
+    vector_archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Imported ones stay."""
     from satchel.recall import vector_updates as embedding
 
-    monkeypatch.setattr(embedding, "embedder_of", lambda _settings, _name=None: Model())
-    rewritten(sent, lambda rows: rows[2].update(text="Noor hates order."))
-    done = bring(sent, "copy", re_embed=True).banks[0]
+    monkeypatch.setattr(embedding, "embedder_of", lambda _settings, _name=None: FixedEmbedder())
+    rewrite(vector_archive, lambda rows: rows[2].update(text="Noor hates order."))
+    done = bring(vector_archive, "copy", re_embed=True).banks[0]
     assert done.reused is not None
     assert done.embedded is not None
     assert (done.reused.reused, done.embedded.made, done.embedded.kept) == (2, 1, 2)
@@ -447,14 +459,14 @@ def test_with_re_embed_the_others_are_made(sent: Path, monkeypatch: pytest.Monke
 
 
 @given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=8))
-def test_every_32_bit_number_survives_a_line_of_json(numbers: list[float]) -> None:
-    """Also minus zero, and what is nearly nothing."""
+def test_every_32_bit_number_survives_json(numbers: list[float]) -> None:
+    """Also minus zero and subnormal numbers."""
     again = json.loads(json.dumps(numbers))
     assert pack_imported(again, len(numbers)) == struct.pack(f"<{len(numbers)}f", *numbers)
 
 
-def test_vectors_that_come_are_on_disk_by_the_mark_of_their_text() -> None:
-    """What is no mark is no vector either."""
+def test_imported_vectors_are_stored_on_disk_by_text_mark() -> None:
+    """An invalid mark is counted as an unusable vector."""
     found = SourceVectors()
     found.begin(Maker(model="one", dimensions=1))
     for mark in ("", "zz", "00" * 15, text_mark("x").upper(), "é"):
@@ -466,7 +478,7 @@ def test_vectors_that_come_are_on_disk_by_the_mark_of_their_text() -> None:
 
 
 def test_the_checksum_detects_exchanged_vectors() -> None:
-    """In whatever order they come."""
+    """In any order."""
     pairs = [("a", [1.0]), ("b", [2.0])]
     one, same, other = VectorChecksum(), VectorChecksum(), VectorChecksum()
     for mark, vector in pairs:
@@ -478,7 +490,7 @@ def test_the_checksum_detects_exchanged_vectors() -> None:
     assert one.total == same.total != other.total
 
 
-def test_a_header_that_is_no_object_stays_as_it_was_found() -> None:
-    """Unless there is something to say in it."""
+def test_a_header_that_is_not_an_object_is_unchanged() -> None:
+    """Unless vectors must be recorded in it."""
     assert header_member("kept", None) == "kept"
     assert header_member("kept", Maker(model="m", dimensions=1))["embedding_model"] == "m"
