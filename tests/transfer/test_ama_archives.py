@@ -1,19 +1,32 @@
 """AMA archives and banks: import, export, and lossless round trips."""
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ama_kit import HEADER, Row, archive, lines, memory
 from import_kit import bring, opened, owner, size, texts
 
+import satchel
 from satchel import Satchel
 from satchel.bank.open_bank import open_bank
+from satchel.cli.main import run
 from satchel.config.settings import load_settings
-from satchel.errors import ConflictError, EmptyInputError, MalformedError, TargetError
+from satchel.errors import (
+    ConflictError,
+    ContainmentError,
+    EmptyInputError,
+    LimitError,
+    MalformedError,
+    TargetError,
+    TargetExistsError,
+)
 from satchel.model.records import Episodic, Identity, Procedural, Semantic, Working
 from satchel.model.values import Entity
 from satchel.receipts import comparison
+from satchel.transfer import import_stage
 from satchel.transfer.comparison import diff
 from satchel.transfer.conversion import ConvertOptions, convert
 from satchel.transfer.export_records import Export, ExportOptions, selection
@@ -254,3 +267,211 @@ def test_numbers_with_another_canonical_form_read_back_equal_in_one_pass(
     monkeypatch.setattr(comparison, "Pairing", refuse)
     assert _export(tmp_path / "out.ama.jsonl").lost == 0
     assert lines(tmp_path / "out.ama.jsonl")[1:] == rows
+
+
+_ANYWHERE: Any = {"allow_uncontained": True}
+
+
+def _archive(path: Path, *texts: str, bank: str = "user-123", **more: Any) -> Path:
+    header = {
+        "_ama_version": 1,
+        "bank_id": bank,
+        "exported_at": "2026-04-03T12:00:00Z",
+        "provider": "mem0",
+        "memory_count": len(texts),
+    }
+    rows = [{"id": f"m{number}", "text": text, **more} for number, text in enumerate(texts)]
+    path.write_text("".join(json.dumps(one) + "\n" for one in (header, *rows)))
+    return path
+
+
+def _header(path: Path) -> Any:
+    return json.loads(path.read_text().splitlines()[0])
+
+
+def test_an_archive_names_its_bank_or_the_archive_that_all_memories_came_from(
+    tmp_path: Path,
+) -> None:
+    """The bank's own memories are not attributed to another bank."""
+    with Satchel.open() as there:
+        there.import_bank("emb", _archive(tmp_path / "a.ama.jsonl", "tea"), **_ANYWHERE)
+        there.export_bank("emb", tmp_path / "same.ama.jsonl", **_ANYWHERE)
+        there.bank("emb").remember("coffee")
+        there.export_bank("emb", tmp_path / "more.ama.jsonl", **_ANYWHERE)
+    assert _header(tmp_path / "same.ama.jsonl")["bank_id"] == "user-123"
+    assert _header(tmp_path / "more.ama.jsonl")["bank_id"] == "emb"
+    done = bring(tmp_path / "more.ama.jsonl", "emb")
+    assert not done.changed
+
+
+def test_the_backup_loop_creates_its_folder_and_replaces_its_own_files(tmp_path: Path) -> None:
+    """Run twice; a file of another program stays."""
+    folder = tmp_path / "backup" / "all"
+    with Satchel.open() as there:
+        for name in ("user-123", "team-support"):
+            there.import_bank(name, _archive(tmp_path / "a.ama.jsonl", name), **_ANYWHERE)
+        for _ in range(2):
+            for name in ("user-123", "team-support"):
+                there.export_bank(name, folder / f"{name}.ama.jsonl", **_ANYWHERE)
+        for _ in range(2):
+            roots: Any = {"allowed_roots": [tmp_path]}
+            there.export_bank("user-123", tmp_path / "in" / "roots" / "x.ama.jsonl", **roots)
+        other = tmp_path / "notes.ama.jsonl"
+        other.write_text("my own notes")
+        with pytest.raises(TargetExistsError, match="overwrite=True"):
+            there.export_bank("user-123", other, **_ANYWHERE)
+        with pytest.raises(TargetExistsError):
+            there.export_bank(
+                "user-123", folder / "user-123.ama.jsonl", overwrite=False, **_ANYWHERE
+            )
+    assert other.read_text() == "my own notes"
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("sign", ["\x1b", "\n", "\x7f", "\x00"])
+def test_control_characters_in_paths_are_refused_in_every_mode(tmp_path: Path, sign: str) -> None:
+    """Before any file is read, as a ValueError."""
+    path = f"{tmp_path}/a{sign}b.ama.jsonl"
+    with Satchel.open() as there:
+        there.import_bank("b", _archive(tmp_path / "a.ama.jsonl", "tea"), **_ANYWHERE)
+        modes: list[Any] = [_ANYWHERE, {"allowed_roots": [tmp_path]}]
+        for mode in modes:
+            with pytest.raises(ContainmentError) as caught:
+                there.export_bank("b", path, **mode)
+            assert isinstance(caught.value, ValueError)
+            with pytest.raises(ContainmentError):
+                there.import_bank("b", path, **mode)
+    assert [one.name for one in tmp_path.glob("*b.ama*")] == []
+
+
+def test_a_relative_root_of_a_call_is_below_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the page's own calls; it still contains."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path)
+    inside: Any = {"allowed_roots": ["in"]}
+    with Satchel.open() as there:
+        there.import_bank("b", _archive(tmp_path / "in" / "a.ama.jsonl", "tea"), **inside)
+        there.export_bank("b", "./in/o.ama.jsonl", **inside)
+        with pytest.raises(ContainmentError):
+            there.export_bank("b", tmp_path / "out" / "o.ama.jsonl", **inside)
+        up: Any = {"allowed_roots": ["in/.."]}
+        with pytest.raises(ContainmentError):
+            there.export_bank("b", tmp_path / "out" / "o.ama.jsonl", **up)
+
+
+def test_an_archive_without_a_header_is_reported(tmp_path: Path) -> None:
+    """The file name shows the format, and the error what is missing."""
+    path = tmp_path / "cut.ama.jsonl"
+    path.write_text('{"id": "m1", "text": "tea"}\n')
+    with pytest.raises(MalformedError, match="_ama_version"):
+        bring(path)
+
+
+def test_extracted_entities_have_the_types_of_the_archive(tmp_path: Path) -> None:
+    """PERSON, ORG and LOCATION, as on the page."""
+    path = _archive(tmp_path / "a.ama.jsonl", "Ada Lovelace works at Acme Corp in Lisbon.")
+    bring(path, re_extract_entities=True)
+    with Satchel.open() as there:
+        there.export_bank("b", tmp_path / "o.ama.jsonl", **_ANYWHERE)
+    row = json.loads((tmp_path / "o.ama.jsonl").read_text().splitlines()[1])
+    types = {one["entity_type"] for one in row["entities"]}
+    assert "PERSON" in types
+    assert all(one == one.upper() for one in types)
+
+
+def test_progress_is_reported_while_the_input_is_read(tmp_path: Path) -> None:
+    """Every hundred records, not only once everything is planned."""
+    path = _archive(tmp_path / "a.ama.jsonl", *(f"memory {number}" for number in range(1000)))
+    steps = list[Any]()
+    bring(path, on_step=steps.append)
+    reading = [one.total for one in steps if one.done == 0]
+    assert reading == [*range(100, 1001, 100), 1000]
+    assert steps[-1].done == 1000
+
+
+def test_progress_is_reported_while_records_are_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Group by group; all are reported as done when they are durable."""
+    monkeypatch.setattr(import_stage, "GROUP", 100)
+    path = _archive(tmp_path / "a.ama.jsonl", *(f"memory {number}" for number in range(1000)))
+    seen = list[tuple[int, int]]()
+
+    def note(step: Any) -> None:
+        with Satchel.open() as there:
+            visible = len(there.bank("b").list(limit=1).memories) if there.list_banks() else 0
+        seen.append((step.done, visible))
+
+    bring(path, on_step=note)
+    logging = [(done, visible) for done, visible in seen if done]
+    assert logging == [*((done, 0) for done in range(100, 1000, 100)), (1000, 1)]
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_duplicate_id_in_a_file_is_counted_once_per_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, known: bool
+) -> None:
+    """Some of the added memories replace another version."""
+    path = _archive(tmp_path / "a.ama.jsonl", "tea", "green tea")
+    path.write_text(path.read_text().replace('"m1"', '"m0"'))
+    if known:
+        bring(_archive(tmp_path / "b.ama.jsonl", "tea"))
+    assert run(["import", str(path), "--bank", "b", "--on-conflict", "overwrite"]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0].startswith("imported 2 records")
+    counts = ["1 memory added"] if known else ["2 memories added"]
+    counts.append("of these, 1 memory in place of another version")
+    counts += ["1 memory unchanged"] * known
+    assert [line for line in lines if "memor" in line] == counts
+
+
+def test_a_forgotten_memory_is_reported_as_forgotten(tmp_path: Path) -> None:
+    """A repeated import reports what it does not restore."""
+    path = _archive(tmp_path / "a.ama.jsonl", "tea", "coffee")
+    bring(path)
+    with Satchel.open() as there:
+        bank = there.bank("b")
+        bank.forget(bank.list().memories[0].id)
+    done = bring(path).banks[0].done
+    assert (done.known, done.forgotten) == (1, 1)
+
+
+def test_the_error_of_a_too_long_memory_names_the_setting(tmp_path: Path) -> None:
+    """Skipping it is not the only option."""
+    path = _archive(tmp_path / "a.ama.jsonl", "x" * 2_000_000)
+    with pytest.raises(LimitError) as caught:
+        bring(path)
+    assert "limits.entry_bytes" in str(caught.value.hint)
+
+
+def test_standard_output_is_a_minus_sign(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """It has only the file; reports go to standard error, and no file named `-` is made."""
+    source = str(_archive(tmp_path / "a.ama.jsonl", "tea"))
+    assert run(["import", source, "--bank", "b"]) == 0
+    for command in (
+        ["export", "--bank", "b", "--to", "ama"],
+        ["export", "--bank", "b", "--to", "ama", "--output", "-", "--json"],
+        ["convert", source, "-", "--to", "ama"],
+    ):
+        capfdbinary.readouterr()
+        assert run(command) == 0, command
+        out, err = capfdbinary.readouterr()
+        lines = out.decode().splitlines()
+        assert "_ama_version" in json.loads(lines[0])
+        assert json.loads(lines[1])["text"] == "tea"
+        assert len(lines) == 2
+        assert err or "--json" in command
+    assert not Path("-").exists()
+
+
+def test_the_module_has_the_names_in_its_guide() -> None:
+    """Each can be called."""
+    assert hasattr(Satchel, "export_bank_config")
+    assert not hasattr(satchel, "export_bank_config")
+    text = (Path(__file__).parents[2] / "docs" / "guides" / "configuration.md").read_text()
+    assert "`satchel.export_bank_config" not in text

@@ -1,6 +1,9 @@
 """Plans of imports, exports and conversions: a dry run returns them and changes nothing."""
 
 import json
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,15 +12,22 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from msgspec import to_builtins
 
 from satchel.config.settings import load_settings
-from satchel.crypto.sealed_records import seal
-from satchel.model.records import Semantic
+from satchel.crypto.sealed_records import random_nonce, seal, seal_many
+from satchel.model.records import Edge, Model, Semantic
 from satchel.model.text import estimated_tokens
+from satchel.model.values import Origin, Scope
+from satchel.ports.rows import Row, unplaced_row
 from satchel.recall.duplicates import NearDuplicateMode
 from satchel.receipts.page import plan_page
 from satchel.receipts.receipt import TransferPlan
+from satchel.runtime import scratch
+from satchel.runtime.scratch import SpoolStreams
 from satchel.transfer.conversion import ConvertOptions, convert
 from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
+from satchel.transfer.import_plan import ImportPlan
+from satchel.transfer.import_results import ImportRules
+from satchel.transfer.import_stage import GROUP, GROUP_BYTES, WIDTH, ImportStage, key_of, key_of_row
 
 _SCHEMAS = Path(__file__).parent.parent.parent / "schemas"
 
@@ -132,3 +142,122 @@ def test_attack_the_page_of_a_plan_contains_no_escape_sequences(tmp_path: Path) 
     assert "\u202e" not in page
     bring(path, None)
     assert texts(nasty) == ["x", "y"]
+
+
+_ORIGIN = Origin(provider="mem0", id="1")
+_FEW, _MANY, _TOGETHER = 2_000, 8_000, 500
+
+
+def _rows(number: int) -> Iterator[list[Row]]:
+    """Yield rows; every other memory has an origin ID."""
+    scope = Scope(user="ada")
+    for start in range(0, number, _TOGETHER):
+        drafts = [
+            Semantic(
+                text=f"fact {at}",
+                scope=scope,
+                origin=Origin(provider="mem0", id=str(at)) if at % 2 else None,
+            )
+            for at in range(start, start + _TOGETHER)
+        ]
+        made = zip(drafts, seal_many(drafts), strict=True)
+        yield [unplaced_row(draft, one.id, one.body) for draft, one in made]
+
+
+def _plan_bytes(number: int) -> int:
+    """Plan an import of some records, and return the bytes that the plan takes in memory."""
+    strands = SpoolStreams()
+    plan = ImportPlan(
+        None, ImportRules(), strands, nonces=random_nonce, at="2026-01-01T00:00:00.000000Z"
+    )
+    tracemalloc.start(1)
+    try:
+        for rows in _rows(number):
+            plan.take(rows)
+        found = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    plan.finish()
+    assert plan.done.added == number
+    assert len(plan.keys) == WIDTH * number
+    strands.close()
+    return found
+
+
+def test_the_plan_of_a_long_file_is_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a number of keys, its memory does not grow with the file."""
+    monkeypatch.setattr(scratch, "MOST_IN_MEMORY", 2_000)
+    _plan_bytes(_FEW)
+    assert _plan_bytes(_MANY) - _plan_bytes(_FEW) < (_MANY - _FEW) * WIDTH
+
+
+def test_the_plan_in_memory_takes_a_bounded_number_of_bytes_a_record() -> None:
+    """At the largest number of keys in memory, some tens of megabytes."""
+    _plan_bytes(_FEW)
+    each = (_plan_bytes(_MANY) - _plan_bytes(_FEW)) / (_MANY - _FEW)
+    assert each * scratch.MOST_IN_MEMORY * scratch.PLAN_TIMES / scratch.A_KEY < 40 * 10**6
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Semantic(text="tea", origin=_ORIGIN),
+        Semantic(text="tea", parent_ids=("blake3:" + "0" * 64,), origin=_ORIGIN),
+        Semantic(text="tea", parent_ids=("blake3:" + "0" * 64,)),
+        Semantic(text='"parent_ids":[', metadata={"parent_ids": ["x"], "type": "edge"}),
+        Semantic(text="tea", metadata={"type": "session_event"}, origin=_ORIGIN),
+        Edge(source="blake3:" + "0" * 64, target="blake3:" + "1" * 64, kind="k", origin=_ORIGIN),
+    ],
+    ids=["plain", "parent", "parent without origin", "names in data", "types in data", "edge"],
+)
+def test_a_record_has_the_same_fingerprint_by_its_row_and_by_its_bytes(model: Model) -> None:
+    """Columns that show that a record has no links give the same fingerprint."""
+    record = seal(model)
+    row = unplaced_row(record.model, record.id, record.body)
+    assert key_of_row(row) == key_of(record.id, record.body)
+
+
+def _row(text: str) -> Row:
+    draft = Semantic(text=text)
+    record = seal(draft)
+    return unplaced_row(draft, record.id, record.body)
+
+
+def _sizes(groups: Sequence[Sequence[Row]]) -> list[int]:
+    return [sum(len(row.body or b"") for row in group) for group in groups]
+
+
+@pytest.mark.parametrize("together", [1, 10])
+@pytest.mark.parametrize("early", [False, True], ids=["staged", "logged-early"])
+def test_a_group_of_long_records_is_limited_by_bytes(*, early: bool, together: int) -> None:
+    """4,096 messages of 8 KB would be in memory several times."""
+    row, count = _row("tea " * 60_000), 100
+    with closing(SpoolStreams()) as strands:
+        stage, given = ImportStage(strands), list[Sequence[Row]]()
+
+        def take(rows: Sequence[Row]) -> bool:
+            given.append(rows)
+            return True
+
+        stage.sink = take if early else None
+        for _ in range(count // together):
+            stage.add_many([row] * together)
+        stage.flush()
+        groups = given or [*stage.groups()]
+
+    assert min(_sizes(groups)[:-1]) >= GROUP_BYTES
+    assert max(_sizes(groups)) < GROUP_BYTES + len(row.body or b"")
+    assert sum(map(len, groups)) == count
+
+
+def test_a_group_of_short_records_is_limited_by_number() -> None:
+    """From the position of an earlier attempt on."""
+    row = _row("tea")
+    with closing(SpoolStreams()) as strands:
+        stage = ImportStage(strands)
+        for _ in range(GROUP + 10):
+            stage.add(row)
+        stage.add_many([])
+
+        assert [len(group) for group in stage.groups()] == [GROUP, 10]
+        assert [len(group) for group in stage.groups(after=5)] == [GROUP, 5]
