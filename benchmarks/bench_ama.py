@@ -1,4 +1,4 @@
-"""AMA archives into a bank and out again, against Astrocyte itself; and what each memory costs."""
+"""AMA archives imported and exported, compared with Astrocyte itself; and the cost per memory."""
 
 from pathlib import Path
 
@@ -28,8 +28,8 @@ def _folder(path: Path) -> Path:
     return path
 
 
-def test_an_archive_goes_in_and_out(tmp_path: Path) -> None:
-    """The work of the measurements below, once, on little."""
+def test_an_archive_is_imported_and_exported(tmp_path: Path) -> None:
+    """The work of the measurements below, once, on a small input."""
     source = data.write_ama(tmp_path / "in.ama.jsonl", 50)
     _there_and_back(source, tmp_path)
     before, after = (
@@ -40,8 +40,8 @@ def test_an_archive_goes_in_and_out(tmp_path: Path) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
-def test_1_000_memories_go_in_and_out_ten_times_as_fast_as_with_astrocyte(tmp_path: Path) -> None:
-    """Whole processes: what is sealed, screened, logged and signed against what is embedded."""
+def test_1_000_memories_round_trip_ten_times_as_fast_as_with_astrocyte(tmp_path: Path) -> None:
+    """Whole processes: sealing, screening, logging and signing against embedding."""
     source = data.write_ama(tmp_path / "in.ama.jsonl", FEW)
     theirs: list[str | Path] = [peers.environment("astrocyte") / "python", _PEER]
     ours, others = [], []

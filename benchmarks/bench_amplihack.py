@@ -1,7 +1,7 @@
-"""amplihack's agents into a bank and out again: merging against replacing, and what memory takes.
+"""amplihack's agents imported and exported: merge compared with replace, and memory use.
 
 amplihack-rs 0.17.0 itself was measured at 41.9 s for a merge of 1,000 nodes with 2,000 edges, and
-0.26 s for replacing them: each row of a merge is a commit of its own.
+0.26 s for replacing them: each row of a merge is its own commit.
 """
 
 import json
@@ -33,7 +33,7 @@ print(sum(1 for _ in found))
 
 
 def write_agent(path: Path, count: int) -> Path:
-    """Write facts, a quarter as many episodes, and two edges a fact, to a file of version 1.1."""
+    """Write facts, a quarter as many episodes, and two edges per fact, to a file of version 1.1."""
     episodes = count // 4 or 1
     arrays: dict[str, Iterator[dict[str, Any]]] = {
         "semantic_nodes": (_fact(n, episodes) for n in range(count)),
@@ -97,8 +97,8 @@ def _taken(source: Path, home: Path, *more: str) -> Ran:
     return satchel("amplihack", "import", "--agent", "agent", "--input", source, *more, home=home)
 
 
-def test_an_agent_goes_in_and_out(tmp_path: Path) -> None:
-    """The work of the measurements below, once, on little."""
+def test_an_agent_is_imported_and_exported(tmp_path: Path) -> None:
+    """The work of the measurements below, once, on a small input."""
     source, home = write_agent(tmp_path / "in.json", 40), tmp_path / "home"
     for more in ((), ("--merge",), ()):
         _taken(source, home, *more)
@@ -112,8 +112,8 @@ def test_an_agent_goes_in_and_out(tmp_path: Path) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
-def test_a_merge_takes_at_most_twice_what_replacing_takes(tmp_path: Path) -> None:
-    """Into a bank that is new, and into one that has half of it already."""
+def test_a_merge_takes_at_most_twice_the_time_of_a_replacement(tmp_path: Path) -> None:
+    """Into a new bank, and into one that has half of it already."""
     half = write_agent(tmp_path / "half.json", FEW // 2)
     source = write_agent(tmp_path / "whole.json", FEW)
     least: dict[tuple[str, str], float] = {}
@@ -140,7 +140,7 @@ def test_a_merge_takes_at_most_twice_what_replacing_takes(tmp_path: Path) -> Non
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
-def test_reading_takes_the_memory_of_few_for_many(tmp_path: Path) -> None:
+def test_reading_takes_constant_memory(tmp_path: Path) -> None:
     """Nodes, names and edges wait on disk; amplihack takes three times the file."""
     peaks = {}
     for count in (FEW, MANY):

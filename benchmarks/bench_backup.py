@@ -1,4 +1,4 @@
-"""A writer that commits as fast as it can, alone and while backups are taken."""
+"""A writer that commits as fast as it can, alone and during backups."""
 
 import os
 import subprocess
@@ -69,8 +69,8 @@ def _meanwhile(settings: Settings, bank: str, where: str, count: int, start: int
     return took
 
 
-def test_a_backup_taken_while_a_writer_commits_holds(tmp_path: Path) -> None:
-    """Every one of them: read again, whole; the writer is never refused."""
+def test_a_backup_during_commits_verifies(tmp_path: Path) -> None:
+    """Every one of them, completely; the writer is never refused."""
     settings, bank = _filled(tmp_path, 200)
     where = str(tmp_path / "backups")
     _meanwhile(settings, bank, where, 40, 10_000)
@@ -81,8 +81,8 @@ def test_a_backup_taken_while_a_writer_commits_holds(tmp_path: Path) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(1500)
-def test_backups_at_most_double_what_a_commit_takes(tmp_path: Path) -> None:
-    """The median, of a bank that is backed up again and again meanwhile, in one run."""
+def test_backups_at_most_double_the_time_of_a_commit(tmp_path: Path) -> None:
+    """The median, for a bank that is backed up again and again during one run."""
     settings, bank = _filled(tmp_path, ENTRIES)
     where, size = str(tmp_path / "backups"), ENTRIES
     backed(settings, where)

@@ -1,4 +1,4 @@
-"""A source tree of 2,000 Python files: read once, read again after one change, recalled with."""
+"""A source tree of 2,000 Python files: read, read again after one change, used in recall."""
 
 import os
 import time
@@ -76,8 +76,8 @@ def _recalled(bank: OpenBank) -> list[str]:
     return [line for one in memory.code for line in one.lines()]
 
 
-def test_a_tree_is_read_and_recalled_with(tmp_path: Path) -> None:
-    """The work of the measurements below, once, on little."""
+def test_a_tree_is_read_and_used_in_recall(tmp_path: Path) -> None:
+    """The work of the measurements below, once, on a small input."""
     folder = _tree(tmp_path / "tree", FEW)
     assert _filled(folder).tree.files == FEW
     _change(folder, 3, 0)
@@ -94,7 +94,7 @@ def test_a_tree_is_read_and_recalled_with(tmp_path: Path) -> None:
 def test_2000_files_are_read_again_after_one_change_in_two_seconds(
     tmp_path: Path, own_home: Path
 ) -> None:
-    """By the clock, as a program from start to end; one file of them is parsed."""
+    """Wall time of the whole program; one file is parsed."""
     folder = _tree(tmp_path / "tree", FILES)
     start = time.process_time()
     first = _filled(folder)

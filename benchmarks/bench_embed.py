@@ -1,4 +1,4 @@
-"""The models that come along: texts a second, near-duplicates a pair, entities that are right."""
+"""The built-in models: texts per second, near-duplicates per pair, correct entities."""
 
 import json
 import re
@@ -76,8 +76,8 @@ def _judged(name: str) -> dict[str, tuple[float, float, int]]:
     }
 
 
-def test_texts_are_embedded_compared_and_looked_through() -> None:
-    """The work of the measurements below, once, on little."""
+def test_texts_are_embedded_and_compared_and_entities_extracted() -> None:
+    """The work of the measurements below, once, on a small input."""
     texts = _texts(FEW)
     weighted = WeightedTable()
     knowing = weighted.knowing(weighted.learn(texts))
@@ -118,7 +118,7 @@ def test_a_short_text_is_embedded_in_a_millisecond() -> None:
 
 
 @pytest.mark.prove
-def test_minilm_embeds_a_short_text_in_some_milliseconds() -> None:
+def test_minilm_embeds_a_short_text_in_milliseconds() -> None:
     """Of the extra ``embed-minilm``; each text is run alone."""
     found, texts = minilm(), _texts(SOME)
     size = sum(map(len, texts)) / len(texts)
@@ -138,7 +138,7 @@ def test_minilm_embeds_a_short_text_in_some_milliseconds() -> None:
 
 @pytest.mark.prove
 def test_near_duplicates_cost_nanoseconds_a_pair() -> None:
-    """What is looked for grows with the square, so the pair is what has to be cheap."""
+    """The number of pairs is quadratic, so each pair must be cheap."""
     each, rows = 0.0, list[tuple[object, ...]]()
     for count in (MANY // 4, MANY // 2, MANY):
         spent, pairs, found = _comparing(_plain(count))
@@ -158,8 +158,8 @@ def test_near_duplicates_cost_nanoseconds_a_pair() -> None:
 
 
 @pytest.mark.prove
-def test_entities_are_mostly_right() -> None:
-    """Of the sentences that the rules were written with, and of those that they never saw."""
+def test_most_entities_are_correct() -> None:
+    """In the sentences that the rules were written for, and in unseen ones."""
     judged = {name: _judged(file) for name, file in _SENTENCES.items()}
     rows = [
         [name, kind, number, 100 * precision, 100 * recall]

@@ -1,4 +1,4 @@
-"""Memory files beside Flyte's MemoryStore: the same work in one run, each in its environment."""
+"""Memory files and Flyte's MemoryStore: the same work in one run, each in its environment."""
 
 import json
 import subprocess
@@ -30,8 +30,8 @@ def _worked(which: str, python: Path, folder: Path, sizes: tuple[int, int, int])
     return found
 
 
-def test_the_work_is_done(tmp_path: Path) -> None:
-    """That of the measurement below, once, on little."""
+def test_memory_files_do_the_work(tmp_path: Path) -> None:
+    """That of the measurement below, once, on a small input."""
     found = _worked("satchel", Path(sys.executable), tmp_path / "s", (40, 50, 30))
 
     assert set(found) == {"write", "list", "tail", "tail_memory"}
@@ -39,8 +39,8 @@ def test_the_work_is_done(tmp_path: Path) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
-def test_durable_writes_lists_and_tails_beside_flyte(tmp_path: Path) -> None:
-    """Written with audit and versions, 32 awaited at once: ours on the disk, theirs not."""
+def test_durable_writes_lists_and_tails_compared_with_flyte(tmp_path: Path) -> None:
+    """Written with audit and versions, 32 awaited at once: ours are synced, Flyte's are not."""
     sizes = (WRITES, PATHS, LINES)
     theirs = peers.environment("flyte") / "python"
     ours, others = [], []
@@ -71,7 +71,7 @@ def test_durable_writes_lists_and_tails_beside_flyte(tmp_path: Path) -> None:
 
 @pytest.mark.bench_full
 @pytest.mark.timeout(1800)
-def test_a_save_among_10_000_files_costs_as_few_requests(
+def test_a_save_among_10_000_files_needs_no_more_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Counted at the server: the number does not grow with the store."""

@@ -1,4 +1,4 @@
-"""The gateway: what a request costs beside the library, and what a crowd gets of it."""
+"""The gateway: the cost of a request compared with the library, and behavior under load."""
 
 import json
 import os
@@ -27,8 +27,8 @@ P99_BOUND = 15.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def test_requests_are_answered_and_cost_is_counted(own_home: Path) -> None:
-    """The work of the benchmarks below, once, on little."""
+def test_requests_are_answered_and_their_cost_is_measured(own_home: Path) -> None:
+    """The work of the benchmarks below, once, on a small input."""
     del own_home
     bench_recall._fill_home(FEW)  # noqa: SLF001 - a benchmark beside this one
     with _serving("1") as server:
@@ -41,10 +41,10 @@ def test_requests_are_answered_and_cost_is_counted(own_home: Path) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(1500)
-def test_a_recall_over_http_costs_at_most_twice_what_it_costs_in_the_library(
+def test_a_recall_over_http_costs_at_most_twice_a_recall_in_the_library(
     own_home: Path,
 ) -> None:
-    """Processor time for each, at 100,000 memories with vectors, in turns."""
+    """Processor time of each, at 100,000 memories with vectors, in turns."""
     del own_home
     bench_recall._fill_home(MANY)  # noqa: SLF001 - idem
     with open_bank(load_settings(), writes=True) as bank:
@@ -77,7 +77,7 @@ def test_a_recall_over_http_costs_at_most_twice_what_it_costs_in_the_library(
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_a_crowd_loses_no_write_and_is_told_when_to_come_again(own_home: Path) -> None:
+def test_no_write_is_lost_under_load_and_refusals_say_when_to_retry(own_home: Path) -> None:
     """A thousand connections in a closed loop and a hundred writers, for a minute."""
     del own_home
     rows = []

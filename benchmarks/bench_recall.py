@@ -1,4 +1,4 @@
-"""Recall: warm and by the hundred, and cold as a program of its own."""
+"""Recall: warm, in batches of hundreds, and cold as a separate program."""
 
 import os
 import random
@@ -66,7 +66,7 @@ TALKS = [(COLD, 20, 8.0), (MANY, 20, 15.0), (200, 400, 15.0)]
 
 
 def test_memories_are_recalled_warm_and_cold(tmp_path: Path, own_home: Path) -> None:
-    """The work of the benchmarks below, once, on little."""
+    """The work of the benchmarks below, once, on a small input."""
     store = SqliteStore(tmp_path / "a.db")
     ledger = _filled(store, _mem0(FEW))
     assert len(_warm(ledger, [*_queries(8)])) == 8
@@ -82,10 +82,10 @@ def test_memories_are_recalled_warm_and_cold(tmp_path: Path, own_home: Path) -> 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", ["Mem0 records", "entries with words of a language"])
-def test_recall_at_100_000_takes_20_ms_warm_in_the_middle(
+def test_the_median_warm_recall_at_100_000_takes_20_ms(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Questions of one to eight words, common ones among them; ten memories proved."""
+    """Queries of one to eight words, common ones among them; ten verified memories."""
     drafts, queries = _mem0(MANY), [*_queries(QUERIES)]
     if kind != "Mem0 records":
         drafts, queries = _said(MANY), [*_questions(QUERIES)]
@@ -125,9 +125,9 @@ def test_recall_at_100_000_takes_20_ms_warm_in_the_middle(
 def test_turns_of_conversations_are_recalled_with_vectors(
     tmp_path: Path, count: int, length: int, bound: float
 ) -> None:
-    """Asked as people ask, after as many other questions; the lowest median of three rounds.
+    """Natural questions, after as many other ones; the lowest median of three rounds.
 
-    Each round has questions of its own. The first recall is that of a new process.
+    Each round has its own questions. The first recall is that of a new process.
     """
     store = SqliteStore(tmp_path / "a.db")
     ledger = _filled(store, _talk(count, length))
@@ -161,7 +161,7 @@ def test_turns_of_conversations_are_recalled_with_vectors(
 @pytest.mark.prove
 @pytest.mark.timeout(900)
 def test_every_store_finds_the_same_share_of_evidence(tmp_path: Path) -> None:
-    """``benchmarks.scoreboard_recall --stores DATA`` does this with conversations of people."""
+    """``benchmarks.scoreboard_recall --stores DATA`` does this with real conversations."""
     data = _question_set(3, turns=700, questions=50)
     with postgres_server() as server:
         shares = recalled_by_store(data, load_settings(), tmp_path / "stores", server)
@@ -183,7 +183,7 @@ def test_every_store_finds_the_same_share_of_evidence(tmp_path: Path) -> None:
 @pytest.mark.prove
 @pytest.mark.timeout(900)
 def test_a_cold_recall_at_10_000_takes_400_ms(own_home: Path) -> None:
-    """The whole program, from its start to its end; the best of five."""
+    """The whole program from start to end; the best of five."""
     _fill_home(COLD)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")
@@ -217,7 +217,7 @@ def test_a_cold_recall_at_10_000_takes_400_ms(own_home: Path) -> None:
 def test_a_cold_recall_with_minilm_takes_400_ms(
     own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The whole program, which loads the network; the least of some runs, the first compiles."""
+    """The whole program, which loads the network; the best of some runs, the first compiles."""
     monkeypatch.setenv("SATCHEL_INFERENCE_EMBEDDER", "minilm")
     settings = load_settings()
     key, _ = signing_key(settings)
@@ -250,8 +250,8 @@ def test_a_cold_recall_with_minilm_takes_400_ms(
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_columns_are_verified_for_a_tenth_of_a_cold_recall_at_100_000(own_home: Path) -> None:
-    """The whole program: what it takes, to what it would if it believed the columns."""
+def test_verifying_columns_takes_a_tenth_of_a_cold_recall_at_100_000(own_home: Path) -> None:
+    """The whole program, compared with one that trusts the columns."""
     _fill_home(MANY // 2, MANY // 2)
     with open_bank(load_settings(), writes=True) as bank:
         embed_bank(bank)
@@ -272,7 +272,7 @@ def test_columns_are_verified_for_a_tenth_of_a_cold_recall_at_100_000(own_home: 
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("kind", "bound"), MOST_BOUNDS_MS.items())
 def test_recall_at_1_000_000_with_vectors(tmp_path: Path, kind: str, bound: float) -> None:
-    """As a program of its own, so that its memory is that of the questions alone."""
+    """As a separate program, so that its memory is that of the queries alone."""
     makers: dict[str, Callable[[int], Iterator[Entry]]] = {
         "Mem0 records": _mem0,
         "entries with words of a language": _said,
