@@ -39,12 +39,12 @@ def write_agent(path: Path, count: int) -> Path:
         "semantic_nodes": (_fact(n, episodes) for n in range(count)),
         "episodic_nodes": (_episode(n) for n in range(episodes)),
         "similar_to_edges": (
-            {**_ends(f"s{n}", f"s{(n + 1) % count}"), "weight": 0.5, "metadata": {}}
+            {**_endpoints(f"s{n}", f"s{(n + 1) % count}"), "weight": 0.5, "metadata": {}}
             for n in range(count)
         ),
         "derives_from_edges": (
             {
-                **_ends(f"s{n}", f"e{n % episodes}"),
+                **_endpoints(f"s{n}", f"e{n % episodes}"),
                 "extraction_method": "llm_extraction",
                 "confidence": 1.0,
             }
@@ -64,7 +64,7 @@ def write_agent(path: Path, count: int) -> Path:
     return path
 
 
-def _ends(source: str, target: str) -> dict[str, str]:
+def _endpoints(source: str, target: str) -> dict[str, str]:
     return {"source_id": source, "target_id": target}
 
 
@@ -93,7 +93,7 @@ def _episode(number: int) -> dict[str, Any]:
     }
 
 
-def _taken(source: Path, home: Path, *more: str) -> Ran:
+def _import_agent(source: Path, home: Path, *more: str) -> Ran:
     return satchel("amplihack", "import", "--agent", "agent", "--input", source, *more, home=home)
 
 
@@ -101,7 +101,7 @@ def test_an_agent_is_imported_and_exported(tmp_path: Path) -> None:
     """The work of the measurements below, once, on a small input."""
     source, home = write_agent(tmp_path / "in.json", 40), tmp_path / "home"
     for more in ((), ("--merge",), ()):
-        _taken(source, home, *more)
+        _import_agent(source, home, *more)
     output = tmp_path / "out.json"
     satchel("amplihack", "export", "--agent", "agent", "--output", output, home=home)
     before, after = (json.loads(path.read_bytes()) for path in (source, output))
@@ -122,8 +122,8 @@ def test_a_merge_takes_at_most_twice_the_time_of_a_replacement(tmp_path: Path) -
             for how in ("replace", "merge"):
                 home = tmp_path / f"{turn} {into} {how}"
                 if into == "half":
-                    _taken(half, home)
-                ran = _taken(source, home, *(["--merge"] if how == "merge" else []))
+                    _import_agent(half, home)
+                ran = _import_agent(source, home, *(["--merge"] if how == "merge" else []))
                 least[into, how] = min(ran.seconds, least.get((into, how), ran.seconds))
     ratios = {into: least[into, "merge"] / least[into, "replace"] for into in ("new", "half")}
     report(

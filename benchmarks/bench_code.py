@@ -71,7 +71,7 @@ def _filled(folder: Path) -> CodeIndexResult:
         return index_code(bank, folder)
 
 
-def _recalled(bank: OpenBank) -> list[str]:
+def _recalled_lines(bank: OpenBank) -> list[str]:
     (memory,) = recall_memories(bank, Query(text="before the store is open")).memories
     return [line for one in memory.code for line in one.lines()]
 
@@ -84,7 +84,7 @@ def test_a_tree_is_read_and_used_in_recall(tmp_path: Path) -> None:
     with open_bank(load_settings(), writes=True) as bank:
         again = index_code(bank, folder)
         assert (again.read, again.unchanged) == (1, FEW - 1)
-        assert any("called by" in line for line in _recalled(bank))
+        assert any("called by" in line for line in _recalled_lines(bank))
         found = query_code(bank, callers_of="start_3", limit=1000)
         assert [edge.of.name for edge in found.edges if edge.of].count("added_0") == 1
 
@@ -109,7 +109,7 @@ def test_2000_files_are_read_again_after_one_change_in_two_seconds(
         same = min(same, satchel("code", "index", folder, home=own_home).elapsed)
     with open_bank(load_settings()) as bank:
         start = time.perf_counter()
-        lines = _recalled(bank)
+        lines = _recalled_lines(bank)
         recalling = time.perf_counter() - start
         start = time.perf_counter()
         callers = query_code(bank, callers_of="start_3")

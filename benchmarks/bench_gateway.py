@@ -32,7 +32,7 @@ def test_requests_are_answered_and_their_cost_is_measured(own_home: Path) -> Non
     del own_home
     bench_recall._fill_home(FEW)  # noqa: SLF001 - a benchmark beside this one
     with _serving("1") as server:
-        load = _laid_on(server, 20, 5, 1.5)
+        load = _put_under_load(server, 20, 5, 1.5)
         _require_in_order(load)
         assert _missing(server, load) == []
         (cost,) = _cost_of_recall(server, 8)
@@ -83,7 +83,7 @@ def test_no_write_is_lost_under_load_and_refusals_say_when_to_retry(own_home: Pa
     rows = []
     for workers in ("1", "2"):
         with _serving(workers) as server:
-            load = _laid_on(server, CROWD - WRITERS, WRITERS, SECONDS)
+            load = _put_under_load(server, CROWD - WRITERS, WRITERS, SECONDS)
             _require_in_order(load)
             assert _missing(server, load) == []
             assert server.end() == 0
@@ -117,8 +117,8 @@ def _serving(workers: str) -> Iterator[Server]:
         yield found
 
 
-def _laid_on(found: Server, readers: int, writers: int, seconds: float) -> Load:
-    """Lay a load on, from a program of its own."""
+def _put_under_load(found: Server, readers: int, writers: int, seconds: float) -> Load:
+    """Put a server under load, from a separate program."""
     command = [sys.executable, "-m", "benchmarks.load", "--port", str(found.port)]
     command += ["--readers", str(readers), "--writers", str(writers), "--seconds", str(seconds)]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}

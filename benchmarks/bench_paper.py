@@ -47,7 +47,7 @@ def _sizes(folder: Path) -> None:
     records = list(data.sealed(data.entries(MIX)))
     files = {suffix: _write(folder, records, suffix) for suffix in BOUNDS}
     sizes = {suffix: file.stat().st_size for suffix, file in files.items()}
-    theirs = _size_of_the_sdks(folder, files[".pam"])
+    theirs = _sdk_size(folder, files[".pam"])
     report(
         "sizes",
         Table(
@@ -76,7 +76,7 @@ def _write(folder: Path, records: list[Sealed], suffix: str) -> Path:
     return file
 
 
-def _size_of_the_sdks(folder: Path, file: Path) -> int:
+def _sdk_size(folder: Path, file: Path) -> int:
     """Return how large the same entries are as the published SDK writes them, without indents."""
     output = folder / "sdk.pam"
     asked = ConvertOptions(

@@ -72,7 +72,7 @@ def test_memories_are_recalled_warm_and_cold(tmp_path: Path, own_home: Path) -> 
     assert len(_warm(ledger, [*_queries(8)])) == 8
     fill(store, ledger, WeightedTable())
     assert len(_warm(ledger, [*_queries(8)], query_embedders(load_settings()))) == 8
-    talk = _filled(SqliteStore(tmp_path / "b.db"), _talk(FEW, 20))
+    talk = _filled(SqliteStore(tmp_path / "b.db"), _conversations(FEW, 20))
     assert len(_warm(talk, [*_natural(8)], query_embedders(load_settings()))) == 8
     _fill_home(FEW, statuses=9)
     assert _cold(own_home) < 60
@@ -88,7 +88,7 @@ def test_the_median_warm_recall_at_100_000_takes_20_ms(
     """Queries of one to eight words, common ones among them; ten verified memories."""
     drafts, queries = _mem0(MANY), [*_queries(QUERIES)]
     if kind != "Mem0 records":
-        drafts, queries = _said(MANY), [*_questions(QUERIES)]
+        drafts, queries = _entries(MANY), [*_questions(QUERIES)]
     store = SqliteStore(tmp_path / "a.db")
     ledger = _filled(store, drafts)
     _warm(ledger, queries[:20])
@@ -98,7 +98,7 @@ def test_the_median_warm_recall_at_100_000_takes_20_ms(
         patch.setattr(text_search, "RANKED", MANY)
         plain = sorted(_warm(ledger, queries))
     fill(store, ledger, WeightedTable())
-    embedders, others = query_embedders(load_settings()), _others(kind)
+    embedders, others = query_embedders(load_settings()), _new_questions(kind)
     # Other questions: the store and the process know the words of those that were asked before.
     _warm(ledger, others[:QUERIES], embedders)
     semantic = sorted(_warm(ledger, others[QUERIES:], embedders))
@@ -130,7 +130,7 @@ def test_turns_of_conversations_are_recalled_with_vectors(
     Each round has its own questions. The first recall is that of a new process.
     """
     store = SqliteStore(tmp_path / "a.db")
-    ledger = _filled(store, _talk(count, length))
+    ledger = _filled(store, _conversations(count, length))
     start = time.process_time()
     fill(store, ledger, WeightedTable())
     embedded = time.process_time() - start
@@ -139,7 +139,7 @@ def test_turns_of_conversations_are_recalled_with_vectors(
     rounds = [queries[at * QUERIES : (at + 1) * QUERIES] for at in range(1, ROUNDS + 1)]
     times = min((sorted(_warm(ledger, some, embedders)) for some in rounds), key=median)
     store.close()
-    loading, first = _first(tmp_path / "a.db", ledger.bank)
+    loading, first = _first_recall(tmp_path / "a.db", ledger.bank)
     report(
         f"recall-talk {count} {length}",
         Table(
@@ -225,7 +225,7 @@ def test_a_cold_recall_with_minilm_takes_400_ms(
         ledger = Ledger.create(
             store, owner=key, writer=writer_key(settings), witness=witness_of(settings), name="b"
         )
-        _append(ledger, _talk(NEURAL_BANK, 20))
+        _append(ledger, _conversations(NEURAL_BANK, 20))
     command = [sys.executable, "-m", "satchel", *_COLD_QUESTION]
     with monkeypatch.context() as patch:
         patch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")
@@ -275,8 +275,8 @@ def test_recall_at_1_000_000_with_vectors(tmp_path: Path, kind: str, bound: floa
     """As a separate program, so that its memory is that of the queries alone."""
     makers: dict[str, Callable[[int], Iterator[Entry]]] = {
         "Mem0 records": _mem0,
-        "entries with words of a language": _said,
-        "turns of conversations": partial(_talk, length=20),
+        "entries with words of a language": _entries,
+        "turns of conversations": partial(_conversations, length=20),
     }
     drafts = makers[kind](MOST)
     store = SqliteStore(tmp_path / "a.db")
@@ -362,8 +362,8 @@ print(loading, time.process_time() - start)
 """
 
 
-def _first(path: Path, bank: str) -> tuple[float, float]:
-    """Return what loading numpy takes, and the first recall with it; each the least of five."""
+def _first_recall(path: Path, bank: str) -> tuple[float, float]:
+    """Return the time to load numpy, and of the first recall with it; each the best of five."""
     code = _FIRST.format(path=str(path), bank=bank)
     ran = [run([sys.executable, "-c", code]).output.split() for _ in range(ROUNDS)]
     return min(float(loading) for loading, _ in ran), min(float(first) for _, first in ran)
@@ -490,7 +490,7 @@ def _vocabulary() -> tuple[list[str], list[float]]:
     return stems, weights
 
 
-def _said(count: int) -> Iterator[Entry]:
+def _entries(count: int) -> Iterator[Entry]:
     chance = random.Random(13)  # noqa: S311
     words, weights = _vocabulary()
     for _ in range(count):
@@ -505,8 +505,8 @@ def _questions(count: int) -> Iterator[str]:
         yield " ".join(chance.choices(words, cum_weights=weights, k=chance.randint(1, 8)))
 
 
-def _others(kind: str) -> list[str]:
-    """Return questions that were not asked before."""
+def _new_questions(kind: str) -> list[str]:
+    """Return questions that were not used before."""
     every = _queries if kind == "Mem0 records" else _questions
     return [*every(3 * QUERIES)][QUERIES:]
 
@@ -519,7 +519,7 @@ _SMALL_WORDS = (
 )
 
 
-def _talk(count: int, length: int) -> Iterator[Entry]:
+def _conversations(count: int, length: int) -> Iterator[Entry]:
     """Yield turns of conversations between two people, half of the words small ones."""
     chance = random.Random(19)  # noqa: S311
     words, weights = _vocabulary()
@@ -537,7 +537,7 @@ def _talk(count: int, length: int) -> Iterator[Entry]:
 def _question_set(conversations: int, *, turns: int, questions: int) -> QuestionSet:
     """Return conversations in which a turn and the one after it answer a question in few words."""
     chance, generated = random.Random(29), list[DatasetConversation]()  # noqa: S311
-    entries = [*_talk(conversations * turns, 20)]
+    entries = [*_conversations(conversations * turns, 20)]
     for number in range(conversations):
         some = entries[number * turns : (number + 1) * turns]
         spoken = tuple(

@@ -35,7 +35,7 @@ def _bank(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenBank]:
         yield bank
 
 
-def _said(count: int) -> list[Message]:
+def _messages(count: int) -> list[Message]:
     return [Message(role="user", content=f"turn {n} " + "x" * (SIZE - 10)) for n in range(count)]
 
 
@@ -49,7 +49,7 @@ def _forks(
     bank: OpenBank, messages: int, forks: int
 ) -> tuple[dict[str, float], tuple[int, int], int]:
     """Fork a session many times beside bare commits; return seconds, sizes and bytes a fork."""
-    source = begin(bank, NewSession(name="long"), _said(messages))
+    source = begin(bank, NewSession(name="long"), _messages(messages))
     ids = [one.id for one in messages_of(bank, source.session)]
     before = _bytes(bank)
 
@@ -109,10 +109,10 @@ def test_ten_thousand_messages_are_read_in_little_memory(
 ) -> None:
     """In order, each verified; and 400 turns take no more than their text."""
     with _bank(tmp_path, monkeypatch) as bank:
-        begun = begin(bank, NewSession(name="long"), _said(MESSAGES))
+        begun = begin(bank, NewSession(name="long"), _messages(MESSAGES))
         session = begin(bank, NewSession(name="turns")).session
         before = _bytes(bank)
-        for message in _said(400):
+        for message in _messages(400):
             record(bank, session, [message])
         turns = _bytes(bank) - before
     with _bank(tmp_path, monkeypatch) as bank:

@@ -48,7 +48,7 @@ def test_appending_takes_at_most_4_times_the_plain_limit(tmp_path: Path) -> None
     records = [*data.sealed(data.entries(MANY))]
     best = {"ours": float("inf"), "plain": float("inf")}
     for turn in range(3):
-        for name, work in (("ours", _append), ("plain", _plain_in)):
+        for name, work in (("ours", _append), ("plain", _append_plain)):
             folder = tmp_path / f"{name}{turn}"
             folder.mkdir()
             start = time.perf_counter()
@@ -77,7 +77,7 @@ def test_ten_verified_entries_of_100_000_cost_at_most_2_ms_more(tmp_path: Path) 
     records = [*data.sealed(data.entries(MANY))]
     ledger = _append(tmp_path, records)
     _read(ledger, records)()
-    times = best_of({"proved": _read(ledger, records), "plain": _unproved(ledger, records)}, 50)
+    times = best_of({"proved": _read(ledger, records), "plain": _unverified_read(ledger, records)}, 50)
     more = (times["proved"] - times["plain"]) * 1000
     report(
         "read",
@@ -99,7 +99,7 @@ def test_one_durable_append_syncs_two_files(
     counting = _Counting(forced)
     ledger = _append(tmp_path, whole[:-3], vfs=counting.name)
     for name in ("fsync", "fdatasync"):
-        monkeypatch.setattr(os, name, _noting(forced, getattr(os, name)))
+        monkeypatch.setattr(os, name, _record_syncs(forced, getattr(os, name)))
     for record in whole[-3:]:
         forced.clear()
         ledger.append([record])
@@ -168,7 +168,7 @@ class _Waiting:
         return False  # to SQLite: commit
 
 
-def _noting(forced: list[Path], sync: Callable[[int], None]) -> Callable[[int], None]:
+def _record_syncs(forced: list[Path], sync: Callable[[int], None]) -> Callable[[int], None]:
     def noted(handle: int) -> None:
         forced.append(Path(f"/proc/self/fd/{handle}").readlink())
         sync(handle)
@@ -301,7 +301,7 @@ def _append(folder: Path, records: list[Sealed], vfs: str | None = None) -> Ledg
     return ledger
 
 
-def _plain_in(folder: Path, records: list[Sealed]) -> None:
+def _append_plain(folder: Path, records: list[Sealed]) -> None:
     _plain(folder / "plain.db", records)
 
 
@@ -343,7 +343,7 @@ def _read(ledger: Ledger, records: list[Sealed]) -> Callable[[], Sized]:
     return read
 
 
-def _unproved(ledger: Ledger, records: list[Sealed]) -> Callable[[], object]:
+def _unverified_read(ledger: Ledger, records: list[Sealed]) -> Callable[[], object]:
     ids = [record.id for record in records[:: len(records) // 10][:10]]
     store = ledger._store  # noqa: SLF001 - past the proof on purpose
 

@@ -76,7 +76,7 @@ def _deep(folder: Path, count: int, rounds: int = 5) -> tuple[float, float]:
     ):
         file = data.write_artifact_of(folder / "memory.pam.jsonl", data.sealed(drafts))
         work: dict[str, Callable[[], object]] = {
-            "least": partial(_least, file),
+            "least": partial(_minimum, file),
             "deep": _verify(file, deep=True),
         }
         best = best_of(work, rounds)
@@ -112,7 +112,7 @@ def _hash(file: Path) -> str:
     return digest.hexdigest()
 
 
-def _least(file: Path) -> None:
+def _minimum(file: Path) -> None:
     decode, encode = msgspec.json.Decoder().decode, msgspec.json.Encoder(order="sorted").encode
     with file.open("rb") as stream:
         for line in stream:

@@ -327,9 +327,9 @@ def _adoption_record(one: Machine, signer: SigningKey = _HEIR, **changed: Any) -
     ],
     ids=[
         "another signer",
-        "the owner's word",
+        "signed by the owner",
         "another bank",
-        "another place",
+        "another position",
         "another epoch",
         "no key",
     ],

@@ -294,10 +294,10 @@ _EDITS = {
     "its arrival": "UPDATE record SET at = '2020-01-01T00:00:00.000000Z'",
     "its type": "UPDATE record SET type = 'working' WHERE type = 'semantic'",
     "its id": "UPDATE record SET id = zeroblob(32) WHERE place % 1024 = 5",
-    "its place": "UPDATE record SET place = place + 100 WHERE place % 1024 = 5",
-    "a record taken away": "DELETE FROM record WHERE place % 1024 = 5",
-    "the newest record taken away": "DELETE FROM record WHERE place % 1024 = 11",
-    "the bodies taken away": "UPDATE record SET body = NULL WHERE place % 1024 = 0",
+    "its position": "UPDATE record SET place = place + 100 WHERE place % 1024 = 5",
+    "a record removed": "DELETE FROM record WHERE place % 1024 = 5",
+    "the newest record removed": "DELETE FROM record WHERE place % 1024 = 11",
+    "the bodies removed": "UPDATE record SET body = NULL WHERE place % 1024 = 0",
     "a node of the tree": "UPDATE node SET hash = zeroblob(32) WHERE place % 1024 = 17",
     "all nodes": "DELETE FROM node",
     "the head's size": _head('"size":12', '"size":11'),
@@ -309,7 +309,7 @@ _EDITS = {
     "half a peak more": "UPDATE bank SET peaks = CAST(peaks || zeroblob(16) AS BLOB)",
     "the head emptied": "UPDATE bank SET head = x''",
     "the bank renamed": "UPDATE bank SET id = 'blake3:' || hex(zeroblob(32))",
-    "the bank taken away": "DELETE FROM bank",
+    "the bank removed": "DELETE FROM bank",
 }
 
 

@@ -82,7 +82,7 @@ def run_to_power_loss(
         return told, disk.steps
 
 
-def reopened(root: Path) -> SqliteStore:
+def reopen(root: Path) -> SqliteStore:
     """Open what survived with the ordinary file system."""
     return SqliteStore(root / "survived" / "store" / "satchel.db")
 
@@ -90,7 +90,7 @@ def reopened(root: Path) -> SqliteStore:
 def require_sound(root: Path, told: Acknowledged) -> None:
     """Require what a program that starts after the power loss can rely on."""
     witness = root / "survived" / "witness"
-    store = reopened(root)
+    store = reopen(root)
     try:
         with store.reading() as reader:
             banks = reader.banks()
@@ -155,7 +155,7 @@ def test_the_simulated_disk_loses_writes_that_were_not_synced(
 
 def open_with_witness(root: Path, told: Acknowledged) -> None:
     """Open and list what survived, with the witness from before the power loss."""
-    store = reopened(root)
+    store = reopen(root)
     try:
         listed(opened(store, told.banks[0], root / "survived" / "witness"))
     finally:

@@ -89,7 +89,7 @@ def test_an_import_in_one_transaction_is_current_complete_and_verified(ledger: L
 
 
 @pytest.mark.parametrize(
-    "logged", [_import, _import_with_late_source], ids=["named first", "named last"]
+    "logged", [_import, _import_with_late_source], ids=["source first", "source last"]
 )
 def test_the_source_record_comes_first_in_the_log(
     ledger: Ledger,

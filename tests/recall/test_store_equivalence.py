@@ -74,11 +74,11 @@ def _records() -> list[list[Sealed]]:
 _RECORDS = _records()
 QUESTIONS: dict[str, dict[str, Any]] = {
     "hybrid": {"text": "which sailing boat did Ada buy"},
-    "meaning alone": {"text": "medical advice"},
+    "meaning only": {"text": "medical advice"},
     "an edge": {"text": "Petrel"},
     "a filter": {"text": "sail harbour", "components": frozenset({"semantic"})},
     "a time": {"text": "what did Ada say in May 2026 about noodles"},
-    "as it was": {"text": "invoice key harbour", "as_of": 44},
+    "as of": {"text": "invoice key harbour", "as_of": 44},
     "a budget": {"text": "boat harbour sail coat", "budget": 60},
     "many": {"text": "boat harbour key invoice number", "limit": 100},
 }
@@ -131,7 +131,7 @@ def test_the_memory_store_answers_by_words_meaning_and_edges(
     assert (plan.vectors, plan.note) == ("wordllama-l2-256-int8-idf", "")
     assert plan.by_words
     assert memory_answers["an edge"][1].by_edges
-    hits, plan, *_ = memory_answers["meaning alone"]
+    hits, plan, *_ = memory_answers["meaning only"]
     assert (hits[0][0], plan.by_words) == ("Doctors always say that", 0)
     assert all(told[0] for told in memory_answers.values())
 

@@ -139,13 +139,13 @@ def test_erased_texts_leave_the_cache(bank: Remembering) -> None:
     """A running process forgets them with its next query."""
     (record,) = bank.add(Episodic(text="the code is marzipan", scope=Scope(run="run-1")))
     bank.ask("marzipan code")
-    assert _kept("marzipan")
+    assert _cached("marzipan")
     bank.add(Status(target=record.id, state="deleted"))
     bank.add(Erasure(entry=record.id))
     bank.ask("tea")
-    assert not _kept("marzipan")
+    assert not _cached("marzipan")
 
 
-def _kept(token: str) -> bool:
+def _cached(token: str) -> bool:
     halves = (texts.texts._newer, texts.texts._older)
     return any(token in text.tokens for half in halves for text in half.values())

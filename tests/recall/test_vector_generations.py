@@ -99,7 +99,7 @@ def test_rebuilding_keeps_the_old_vectors_until_the_new_ones_are_complete(bank: 
 @pytest.mark.parametrize(
     "other",
     [LengthEmbedder("2"), LengthEmbedder(model="other")],
-    ids=["another make", "another model"],
+    ids=["another revision", "another model"],
 )
 def test_another_model_begins_its_own_generation(bank: Any, other: LengthEmbedder) -> None:
     """Vectors of two models are never mixed, not even after one was abandoned."""

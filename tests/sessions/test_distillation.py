@@ -136,7 +136,7 @@ def test_a_dry_run_writes_nothing(bank: OpenBank) -> None:
         FakeDistiller("s", DistilledFinding("order", "obey", ("{first}",))),  # type: ignore[arg-type]
         FakeDistiller("s", DistilledFinding("fact", " ", ("{first}",))),
     ],
-    ids=["no summary", "long summary", "strange message", "no message", "strange kind", "no text"],
+    ids=["no summary", "long summary", "unknown message", "no message", "unknown kind", "no text"],
 )
 def test_a_distiller_that_refers_to_unknown_messages_is_refused(
     bank: OpenBank, answer: FakeDistiller

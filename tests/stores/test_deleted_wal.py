@@ -44,7 +44,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "satchel.db"
 
 
-def _beside(path: Path, ending: str) -> Path:
+def _sibling(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
 
 
@@ -57,7 +57,7 @@ def test_a_deleted_log_is_noticed_by_the_next_transaction(
     store = SqliteStore(path)
     ledger = created(store)
     ledger.append(memories(2))
-    file = _beside(path, ending)
+    file = _sibling(path, ending)
     data = file.read_bytes()
     file.unlink()
     if replaced:
@@ -78,7 +78,7 @@ def test_deleting_the_log_within_a_transaction_fails_it(path: Path) -> None:
     def write() -> None:
         with store.writing() as writing:
             writing.put_side(ledger.bank, {"note": b"x"})
-            _beside(path, "-wal").unlink()
+            _sibling(path, "-wal").unlink()
 
     with pytest.raises(StoreError, match=_GONE):
         write()
@@ -88,7 +88,7 @@ def test_a_later_thread_makes_no_second_log(path: Path) -> None:
     """Two logs of one file would overwrite each other."""
     store = SqliteStore(path)
     ledger = created(store)
-    _beside(path, "-wal").unlink()
+    _sibling(path, "-wal").unlink()
     said = list[str]()
 
     def write() -> None:
@@ -101,7 +101,7 @@ def test_a_later_thread_makes_no_second_log(path: Path) -> None:
     thread.start()
     thread.join()
     assert [message for message in said if re.search(_GONE, message)]
-    assert not _beside(path, "-wal").exists()
+    assert not _sibling(path, "-wal").exists()
 
 
 def test_a_deleted_log_loses_no_acknowledged_write(path: Path) -> None:

@@ -289,7 +289,7 @@ def test_without_the_encrypting_driver_only_plain_stores_open(
         (b"x" * 70_000, LimitError),
         (b"age-encryption.org/v1\n-> X25519 x\n", EncryptionError),
     ],
-    ids=["empty", "other", "large", "cut"],
+    ids=["empty", "other", "large", "truncated"],
 )
 def test_attack_a_hostile_key_file_is_a_typed_error_that_names_it(
     tmp_path: Path, held: bytes, error: type[SatchelError]

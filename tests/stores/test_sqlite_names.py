@@ -128,14 +128,14 @@ def test_attack_a_forged_index_hides_no_bank(path: Path, forge: Callable[[Path],
 
 def test_attack_a_forged_index_leads_to_no_bank_of_another_name(path: Path) -> None:
     """Attack: each name points to another bank; rows are checked, then verified."""
-    _replace_index(path, _swapped())
+    _replace_index(path, _swapped_index())
     store = SqliteStore(path)
     assert _is_indexed(store)
     assert _banks_by_name(store) == named_banks(store)
     store.close()
 
 
-def _swapped() -> str:
+def _swapped_index() -> str:
     """Return an index in which every row has the name of the first bank."""
     said = bank_name_bytes("one").hex()
     return f"CREATE INDEX record_name ON record (X'{said}') WHERE {NAME_INDEX.split(' WHERE ')[1]}"

@@ -61,7 +61,7 @@ def index() -> Iterator[apsw.Connection]:
 
 
 @pytest.fixture(scope="session")
-def found(index: apsw.Connection) -> Found:
+def matches(index: apsw.Connection) -> Found:
     """Return a function that reports whether a query finds a text."""
 
     def search(typed: str, text: str, *, any_word: bool = True) -> bool:
@@ -97,10 +97,10 @@ def found(index: apsw.Connection) -> Found:
     ],
 )
 def test_a_word_is_found_inside_a_sentence_without_spaces(
-    found: Found, typed: str, text: str, *, any_word: bool
+    matches: Found, typed: str, text: str, *, any_word: bool
 ) -> None:
     """For all scripts without spaces, and Korean: a word need not stand alone."""
-    assert found(typed, text, any_word=any_word)
+    assert matches(typed, text, any_word=any_word)
 
 
 @pytest.mark.parametrize(
@@ -116,31 +116,31 @@ def test_a_word_is_found_inside_a_sentence_without_spaces(
         ("ខរ", "ភាសាខ្មែរ"),  # the consonant below belongs to the one above
     ],
 )
-def test_characters_in_another_order_are_not_the_word(found: Found, typed: str, text: str) -> None:
+def test_characters_in_another_order_are_not_the_word(matches: Found, typed: str, text: str) -> None:
     """曜金 is not in 金曜日."""
-    assert not found(typed, text)
+    assert not matches(typed, text)
 
 
 @pytest.mark.parametrize(
     "text", ["茶が好き", "緑茶", "緑茶を飲む", "お茶、お願い", "茶", "緑茶3杯"]
 )
-def test_one_character_is_found_at_any_position(found: Found, text: str) -> None:
+def test_one_character_is_found_at_any_position(matches: Found, text: str) -> None:
     """At the start, in the middle, at the end of a run, and alone."""
-    assert found("茶", text)
-    assert not found("紅", text)
+    assert matches("茶", text)
+    assert not matches("紅", text)
 
 
 @pytest.mark.parametrize("script", WRITTEN_TOGETHER)
 @given(data=st.data())
 def test_every_substring_of_a_sentence_finds_the_sentence(
-    found: Found, script: str, data: st.DataObject
+    matches: Found, script: str, data: st.DataObject
 ) -> None:
     """For all substrings of whole characters: the phrase matches inside the run."""
     characters = WRITTEN_TOGETHER[script].split("|")
     sentence = "".join(characters)
     start = data.draw(st.integers(0, len(characters) - 1))
     stop = data.draw(st.integers(start + 1, len(characters)))
-    assert found("".join(characters[start:stop]), f"abc{sentence}3月", any_word=False)
+    assert matches("".join(characters[start:stop]), f"abc{sentence}3月", any_word=False)
 
 
 def test_a_question_finds_the_closest_answer_first(index: apsw.Connection) -> None:
@@ -189,18 +189,18 @@ def test_a_question_finds_the_closest_answer_first(index: apsw.Connection) -> No
         ("葛\U000e0100城", "葛城市"),
     ],
 )
-def test_forms_of_a_word_find_each_other(found: Found, typed: str, text: str) -> None:
+def test_forms_of_a_word_find_each_other(matches: Found, typed: str, text: str) -> None:
     """Width, composition, case, accents, points, invisible characters and English endings."""
-    assert found(typed, text)
+    assert matches(typed, text)
 
 
 @pytest.mark.parametrize(
     ("typed", "text"),
     [("ran", "she runs"), ("कम", "काम कीमत"), ("हल", "हैलो"), ("ปา", "ปี"), ("か", "がく")],
 )
-def test_different_words_do_not_match_each_other(found: Found, typed: str, text: str) -> None:
+def test_different_words_do_not_match_each_other(matches: Found, typed: str, text: str) -> None:
     """Vowel signs and voicing make other words; Porter does not know irregular verbs."""
-    assert not found(typed, text)
+    assert not matches(typed, text)
 
 
 @pytest.mark.parametrize("any_word", [True, False])
@@ -223,20 +223,20 @@ def test_different_words_do_not_match_each_other(found: Found, typed: str, text:
     ],
 )
 def test_the_parts_of_mixed_text_are_found(
-    found: Found, text: str, parts: list[str], *, any_word: bool
+    matches: Found, text: str, parts: list[str], *, any_word: bool
 ) -> None:
     """Names, versions, addresses, emoji, and words next to another script."""
-    assert [part for part in [*parts, text] if not found(part, text, any_word=any_word)] == []
+    assert [part for part in [*parts, text] if not matches(part, text, any_word=any_word)] == []
 
 
-def test_words_written_together_are_searched_as_a_phrase(found: Found) -> None:
+def test_words_written_together_are_searched_as_a_phrase(matches: Found) -> None:
     """Without any_word a name matches as a whole; with it, one part is enough."""
     text = "the user wrote an example"
-    assert not found("user@example.com", text, any_word=False)
-    assert found("user@example.com", text)
-    assert not found("tea coffee", "a cup of tea", any_word=False)
-    assert found("tea coffee", "a cup of tea")
-    assert found("coffee tea", "tea, then coffee", any_word=False)
+    assert not matches("user@example.com", text, any_word=False)
+    assert matches("user@example.com", text)
+    assert not matches("tea coffee", "a cup of tea", any_word=False)
+    assert matches("tea coffee", "a cup of tea")
+    assert matches("coffee tea", "tea, then coffee", any_word=False)
 
 
 @pytest.mark.parametrize(
@@ -262,11 +262,11 @@ def test_a_query_without_terms_is_none(typed: str) -> None:
         "'; DROP TABLE words; -- tea",
     ],
 )
-def test_query_syntax_is_plain_text(found: Found, typed: str) -> None:
+def test_query_syntax_is_plain_text(matches: Found, typed: str) -> None:
     """It neither raises nor acts: its words are searched."""
-    assert found(typed, "tea")
-    assert not found(typed, "teapot")
-    assert found(typed, typed, any_word=False)
+    assert matches(typed, "tea")
+    assert not matches(typed, "teapot")
+    assert matches(typed, typed, any_word=False)
 
 
 @given(typed=TEXTS, any_word=st.booleans())
@@ -284,12 +284,12 @@ def test_no_query_makes_sqlite_raise(index: apsw.Connection, *, typed: str, any_
 @example("ก\u200bข")
 @example("か\u309aき")
 @example("a" * (LONGEST_WORD + 1))
-def test_a_text_is_found_whole_and_by_each_of_its_words(found: Found, text: str) -> None:
+def test_a_text_is_found_whole_and_by_each_of_its_words(matches: Found, text: str) -> None:
     """For all texts, each word between spaces, with and without any_word."""
     for word in [text, *text.split()]:
         if query(word) is not None:
-            assert found(word, text)
-            assert found(word, text, any_word=False)
+            assert matches(word, text)
+            assert matches(word, text, any_word=False)
 
 
 @given(TEXTS)
@@ -327,7 +327,7 @@ def test_the_output_is_at_most_a_few_times_the_input(text: str) -> None:
     assert len(index_text(text)) <= 3 * max(len(unfolded), len(text))
 
 
-def test_a_query_is_bounded(found: Found) -> None:
+def test_a_query_is_bounded(matches: Found) -> None:
     """A bound on terms and phrase length for any input; it still finds."""
     many = " ".join(f"word{number}" for number in range(1000))
     long = "".join(chr(0x4E00 + number) for number in range(1000))
@@ -343,14 +343,14 @@ def test_a_query_is_bounded(found: Found) -> None:
             assert (
                 len(expression) <= MOST_TERMS * (LONGEST_WORD + 8) + LONGEST_PHRASE * LONGEST_WORD
             )
-            assert found(typed, typed, any_word=any_word)
+            assert matches(typed, typed, any_word=any_word)
 
 
 def _tokens(index: apsw.Connection, terms: str) -> list[str]:
     """Return what SQLite's tokenizer makes of ``terms``, before stemming."""
     tokenizer = index.fts5_tokenizer("unicode61", ["remove_diacritics", "2"])
-    found = tokenizer(terms.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False)
-    return [str(token[0]) for token in found if not isinstance(token, str)]
+    matches = tokenizer(terms.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False)
+    return [str(token[0]) for token in matches if not isinstance(token, str)]
 
 
 def test_stop_words_are_in_folded_form() -> None:

@@ -228,7 +228,7 @@ def _sizes(groups: Sequence[Sequence[Row]]) -> list[int]:
 
 
 @pytest.mark.parametrize("together", [1, 10])
-@pytest.mark.parametrize("early", [False, True], ids=["staged", "logged-early"])
+@pytest.mark.parametrize("early", [False, True], ids=["staged", "streamed"])
 def test_a_group_of_long_records_is_limited_by_bytes(*, early: bool, together: int) -> None:
     """4,096 messages of 8 KB would be in memory several times."""
     row, count = _row("tea " * 60_000), 100

@@ -345,12 +345,12 @@ def tamper(machine: Machine, sql: str, *values: Any) -> None:
 
 
 _ATTACKS = {
-    "a body is exchanged": "UPDATE record SET body = (SELECT body FROM record WHERE place & 4095"
+    "a body is swapped": "UPDATE record SET body = (SELECT body FROM record WHERE place & 4095"
     " = 20) WHERE place & 4095 = 30",
     "a body is emptied": "UPDATE record SET body = NULL WHERE place & 4095 = 30",
-    "a row is gone": "DELETE FROM record WHERE place & 4095 = 30",
-    "the last row is gone": "DELETE FROM record WHERE place & 4095 = 52",
-    "a row is gone and counted elsewhere": "UPDATE record SET type = 'status' WHERE place & 4095"
+    "a row is missing": "DELETE FROM record WHERE place & 4095 = 30",
+    "the last row is missing": "DELETE FROM record WHERE place & 4095 = 52",
+    "a row is missing and counted elsewhere": "UPDATE record SET type = 'status' WHERE place & 4095"
     " = 30",
     "a time is changed": "UPDATE record SET at = '2020-01-01T00:00:00.000000Z' WHERE place & 4095"
     " = 30",
@@ -359,7 +359,7 @@ _ATTACKS = {
     "the head is not signed": "UPDATE bank SET head = CAST(replace(CAST(head AS TEXT),"
     " '\"size\":53', '\"size\":52') AS BLOB)",
     "a node is changed": "UPDATE node SET hash = zeroblob(32)",
-    "a body is no text": "UPDATE record SET body = randomblob(100) WHERE place & 4095 = 30",
+    "a body is not text": "UPDATE record SET body = randomblob(100) WHERE place & 4095 = 30",
     "a body is longer than any record": "UPDATE record SET body = zeroblob(3000000)"
     " WHERE place & 4095 = 30",
 }

@@ -86,7 +86,7 @@ def test_a_streamed_import_gives_the_same_log(
     assert done.accounts[0].counts["semantic"].written == 29
 
 
-@pytest.mark.parametrize("there", [False, True], ids=["bank is made", "bank has nothing yet"])
+@pytest.mark.parametrize("there", [False, True], ids=["new bank", "empty bank"])
 def test_memories_of_a_streamed_import_are_known_the_next_time(
     tmp_path: Path, streamed_groups: list[int], *, there: bool
 ) -> None:

@@ -19,7 +19,7 @@ HIDING = {
     "another user": "UPDATE edited.record SET \"user\" = 'u9' WHERE {row}",
     "without triggers": "SET session_replication_role = replica;"
     " UPDATE edited.record SET hold = true WHERE {row}",
-    "with the change taken back": "UPDATE edited.record SET hold = true WHERE {row};"
+    "with the change reverted": "UPDATE edited.record SET hold = true WHERE {row};"
     " UPDATE edited.bank SET changed = changed, changed_by = changed_by",
     "deleted": "DELETE FROM edited.record WHERE {row}",
 }

@@ -105,7 +105,7 @@ def _admitted(store: Store, bank: str, witness: Witness) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("banks", [1, _WRITERS], ids=["one bank", "a bank each"])
+@pytest.mark.parametrize("banks", [1, _WRITERS], ids=["one bank", "separate banks"])
 def test_eight_machines_write_concurrently(banks: int, tmp_path: Path) -> None:
     """Each has its own key and witness: every sequence number is used once, every record exists.
 
