@@ -55,7 +55,9 @@ while True:
 """
 
 
-def _commits_during_backups(settings: Settings, bank: str, where: str, count: int, start: int) -> list[float]:
+def _commits_during_backups(
+    settings: Settings, bank: str, where: str, count: int, start: int
+) -> list[float]:
     """Return the same while another program takes one backup after the other."""
     words = [sys.executable, "-c", _PROGRAM, settings.store, where]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

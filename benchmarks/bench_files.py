@@ -20,8 +20,8 @@ TAIL_BYTES = 1_000_000
 _WORK = Path(__file__).parent / "peers" / "files_work.py"
 
 
-def _run_work(which: str, python: Path, folder: Path, sizes: tuple[int, int, int]) -> dict[str, Any]:
-    """Do the work in a process of its own, and return what it says."""
+def _run(which: str, python: Path, folder: Path, sizes: tuple[int, int, int]) -> dict[str, Any]:
+    """Run the work in a separate process, and return its output."""
     folder.mkdir(parents=True)
     command: list[str | Path] = [python, _WORK, which, folder, *map(str, sizes)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
@@ -32,7 +32,7 @@ def _run_work(which: str, python: Path, folder: Path, sizes: tuple[int, int, int
 
 def test_memory_files_do_the_work(tmp_path: Path) -> None:
     """That of the measurement below, once, on a small input."""
-    found = _run_work("satchel", Path(sys.executable), tmp_path / "s", (40, 50, 30))
+    found = _run("satchel", Path(sys.executable), tmp_path / "s", (40, 50, 30))
 
     assert set(found) == {"write", "list", "tail", "tail_memory"}
 
@@ -45,8 +45,8 @@ def test_durable_writes_lists_and_tails_compared_with_flyte(tmp_path: Path) -> N
     theirs = peers.environment("flyte") / "python"
     ours, others = [], []
     for turn in range(ROUNDS):
-        ours.append(_run_work("satchel", Path(sys.executable), tmp_path / f"s{turn}", sizes))
-        others.append(_run_work("flyte", theirs, tmp_path / f"f{turn}", sizes))
+        ours.append(_run("satchel", Path(sys.executable), tmp_path / f"s{turn}", sizes))
+        others.append(_run("flyte", theirs, tmp_path / f"f{turn}", sizes))
     mine = {name: min(one[name] for one in ours) for name in ours[0]}
     other = {name: min(one[name] for one in others) for name in others[0]}
     report(

@@ -77,7 +77,7 @@ def test_ten_verified_entries_of_100_000_cost_at_most_2_ms_more(tmp_path: Path) 
     records = [*data.sealed(data.entries(MANY))]
     ledger = _append(tmp_path, records)
     _read(ledger, records)()
-    times = best_of({"proved": _read(ledger, records), "plain": _unverified_read(ledger, records)}, 50)
+    times = best_of({"proved": _read(ledger, records), "plain": _unverified(ledger, records)}, 50)
     more = (times["proved"] - times["plain"]) * 1000
     report(
         "read",
@@ -343,7 +343,7 @@ def _read(ledger: Ledger, records: list[Sealed]) -> Callable[[], Sized]:
     return read
 
 
-def _unverified_read(ledger: Ledger, records: list[Sealed]) -> Callable[[], object]:
+def _unverified(ledger: Ledger, records: list[Sealed]) -> Callable[[], object]:
     ids = [record.id for record in records[:: len(records) // 10][:10]]
     store = ledger._store  # noqa: SLF001 - past the proof on purpose
 

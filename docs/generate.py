@@ -304,7 +304,7 @@ def mutation_rows() -> list[str]:
 
 def secret_table() -> str:
     """One row a kind of secret."""
-    rows = [MADE, "# Secrets that are recognised", ""]
+    rows = [MADE, "# Secrets that are recognized", ""]
     rows += ["The most certain kinds come first. See [Secrets](../guides/secrets.md).", ""]
     rows += ["| kind | what it is |", "|---|---|"]
     rows += [f"| `{kind}` | {title} |" for kind, title in KINDS.items()]

@@ -171,7 +171,7 @@ def test_a_reader_of_a_busy_file_never_goes_back(
 
 
 def kill_while_recording(witness: Witness, start: Start, rounds: int) -> None:
-    """Kill a writer after some acknowledgements; require all that it acknowledged."""
+    """Kill a writer after some acknowledgments; require all that it acknowledged."""
     chance = random.Random(11)  # noqa: S311 - the same moments each time
     size = 1
     for _ in range(rounds):
@@ -223,7 +223,7 @@ def test_a_line_torn_by_a_kill_is_ignored(witness: Witness, start: Start, byte: 
 
 
 @pytest.mark.parametrize("moment", ["ftruncate", "pwrite", "fdatasync"])
-def test_a_kill_before_the_acknowledgement_lets_the_next_process_resume(
+def test_a_kill_before_the_acknowledgment_lets_the_next_process_resume(
     witness: Witness, start: Start, moment: str
 ) -> None:
     """Fault: kill -9 before each step of an append, including the very first."""

@@ -116,7 +116,7 @@ def test_a_word_is_found_inside_a_sentence_without_spaces(
         ("ខរ", "ភាសាខ្មែរ"),  # the consonant below belongs to the one above
     ],
 )
-def test_characters_in_another_order_are_not_the_word(matches: Found, typed: str, text: str) -> None:
+def test_characters_in_another_order_do_not_match(matches: Found, typed: str, text: str) -> None:
     """曜金 is not in 金曜日."""
     assert not matches(typed, text)
 

@@ -124,7 +124,7 @@ def test_current_records_are_copied_with_their_ids_and_can_be_found(store: Store
         found = view.current(view.get([slot.id])[slot.id].row.slot or "")
         assert found is not None
         assert found.record == slot
-        assert [one.record for one in view.neighbours(child.id, incoming=True)] == [edge]
+        assert [one.record for one in view.neighbors(child.id, incoming=True)] == [edge]
         assert len(view.candidates("harbour")) == int(store.traits.full_text)
         assert b"".join(view.blob(blob)) == b"content" * 9
         (source,) = (one.model for one in view.scan(Filter(types=frozenset({"source"}))))

@@ -194,7 +194,7 @@ def test_the_sidecar_can_be_ignored(file: Path) -> None:
         lambda data: data.replace(b'"satchel_sidecar":1', b'"satchel_sidecar":2'),
         lambda data: data.replace(b'"format":"mem0"', b'"format":"ama"'),
     ],
-    ids=["changed", "truncated", "longer", "torn", "headless", "binary", "empty", "newer", "format"],
+    ids=["changed", "short", "longer", "torn", "headless", "binary", "empty", "newer", "format"],
 )
 def test_a_changed_sidecar_is_refused(file: Path, spoil: Callable[[bytes], bytes]) -> None:
     """Nothing is imported; the error names it and the option to ignore it."""

@@ -11,7 +11,7 @@ from satchel.bank import details as bank_details
 from satchel.bank import links as bank_links
 from satchel.bank.changes import MemoryChange, MemoryEdit, MemoryUpdate, RememberResult
 from satchel.bank.details import History, MemoryDetails
-from satchel.bank.links import MOST_NODES, LinkPaths, MemoryGraph, Neighbourhood
+from satchel.bank.links import MOST_NODES, LinkPaths, MemoryGraph, Neighborhood
 from satchel.bank.listings import Listing, ListRequest
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import (
@@ -505,7 +505,7 @@ def list_memories(bank: OpenBank, options: ListOptions) -> Listing:
     example="satchel links 0f3c12 --type similar_to --hops 2",
     absent={"mcp": _FOR_MODELS},
 )
-def links(bank: OpenBank, options: LinksOptions) -> Neighbourhood:
+def links(bank: OpenBank, options: LinksOptions) -> Neighborhood:
     """Show what a memory is linked to, nearest first, each record once.
 
     A record that a link names and the bank lacks is a placeholder. Records that are quarantined are

@@ -50,7 +50,7 @@ class Aletheia:
         ),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         starts = {
             path: start for path, start in json_members(location.unpacked_head) if len(path) == 1
         }

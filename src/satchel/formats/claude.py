@@ -435,7 +435,7 @@ class Claude:
         ),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         return any(_kind(head) for head in heads(location))
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:

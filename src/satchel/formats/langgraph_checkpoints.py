@@ -449,7 +449,7 @@ class LangGraphCheckpoints:
         beside=frozenset({VECTORS}),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         return {_CHECKPOINTS, _WRITES} <= tables_of(location)
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:

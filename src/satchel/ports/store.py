@@ -383,7 +383,7 @@ class Reader(Protocol):
         """Return the current row of a slot."""
         ...
 
-    def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
+    def neighbors(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
         """Yield the rows with a link that starts (or, incoming, ends) at a record's ID.
 
         A link is an edge, or an entry's reference to a parent.

@@ -92,7 +92,7 @@ class ConvertOptions:
     """Options of a conversion."""
 
     source_format: str | None = None
-    """Recognised by default."""
+    """Recognized by default."""
 
     target_format: str | None = None
     """By the output's name by default."""
@@ -219,7 +219,7 @@ def _converted(
 ) -> Conversion:
     output = outlet.path
     location = Place(file.path, options.on_progress, file)
-    source_name = options.source_format or formats.recognise(location)
+    source_name = options.source_format or formats.recognize(location)
     target_name, writer = _target(output, options)
     outlet = output_for(encrypted_outlet(outlet, options.lock), writer, options.lock)
     _refuse_same(file, outlet)

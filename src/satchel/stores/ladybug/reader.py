@@ -395,7 +395,7 @@ class LadybugView(LadybugStatements):
         rows = [] if rowid is None else self._at([rowid])
         return next((row for row in rows if row.slot == slot and row.retired is None), None)
 
-    def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
+    def neighbors(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
         number = self._number(bank)
         if not writable(end):
             return

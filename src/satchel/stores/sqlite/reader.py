@@ -471,7 +471,7 @@ class SqliteView(SqliteBanks):
         rows = self._all(sql, self._number(bank), raw_slot(slot), kinds=_KINDS)
         return _row(rows[0]) if rows else None
 
-    def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
+    def neighbors(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
         column = "target" if incoming else "source"
         sql = f"SELECT DISTINCT place FROM link WHERE bank = ? AND {column} = ? ORDER BY place"  # noqa: S608 - one of two words
         rowids = [rowid for (rowid,) in self._all(sql, self._number(bank), end, kinds=(int,))]
