@@ -197,7 +197,7 @@ def test_nothing_of_a_file_that_does_not_verify_is_returned(
     path.write_bytes(made[:-1])
     with (
         OpenFile.named(path) as file,
-        pytest.raises(EncryptionError, match="cut or altered"),
+        pytest.raises(EncryptionError, match="truncated or altered"),
         plain_file(file, unlocking),
     ):
         pytest.fail("nothing of it is given")

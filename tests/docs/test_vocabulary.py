@@ -17,7 +17,10 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "satchel").rglob("*.py"))
 FOLDERS = ("tutorials", "guides", "python", "explanation")
 PAGES = [
-    ROOT / "README.md",
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "RELEASING.md")),
+    *(ROOT / "docs" / name for name in ("architecture.md", "benchmarks.md")),
+    *sorted((ROOT / "examples").glob("*.[mp]*[dy]")),
+    *sorted((ROOT / "src" / "satchel" / "setup" / "plugin").rglob("*.md")),
     *(path for name in FOLDERS for path in sorted((ROOT / "docs" / name).glob("*.md"))),
 ]
 GENERATED = [

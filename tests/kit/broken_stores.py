@@ -1146,7 +1146,7 @@ class Orphaning(View):
     """Says that something is left over."""
 
     def orphans(self) -> list[str]:
-        return ["there are files of no bank"]
+        return ["there are files that belong to no bank"]
 
 
 class WordsOfAllRows(View):

@@ -414,8 +414,15 @@ def test_an_interrupted_copy_is_invisible_and_resumed(
     now_ = statuses_by_id(origin)
     origin.append([*memories(2, start=50), *statuses(mine[4], "deleted")])  # of a later moment
     if at:
-        with pytest.raises(UsageError, match="interrupted"):
+        with pytest.raises(UsageError, match="interrupted") as error:
             copy_records(store, origin, target, retired=not retired)
+        word = "with" if retired else "without"
+        assert error.value.hint == f"Run it again {word} --include-deleted."
+        with pytest.raises(UsageError) as error:
+            copy_records(
+                store, origin, target, retired=retired, on_conflict=BankConflictPolicy.OVERWRITE
+            )
+        assert error.value.hint == "Run it again with --on-conflict skip."
     copy_records(store, origin, target, retired=retired)
     found = statuses_by_id(target)
     if at:

@@ -60,7 +60,7 @@ class MemorySourceOptions(Options):
     ] = None
     record: Annotated[
         PathText | None,
-        Option("Read members as a JSON object from this file; - for standard input. Options win."),
+        Option("Members as a JSON object in this file; - for standard input. Options override it."),
     ] = None
 
 

@@ -251,7 +251,7 @@ class ClaudeRecords:
             )
             return
         if type(text) is not str:
-            raise MalformedError("`content` is no text", field="content")
+            raise MalformedError("`content` is not text", field="content")
         as_written = rest_of(row, known=("uuid", "content"), times=("created_at",))
         origin = origin_at(NAME, identity, project, as_written)
         created = moment_of(row.get("created_at"))

@@ -473,7 +473,7 @@ class LangGraphCheckpoints:
         raise UsageError(
             "LangGraph checkpoints are read-only",
             field="format",
-            hint="To write memories into a LangGraph store: --format langgraph.",
+            hint="To write memories into a LangGraph store: --to langgraph.",
         )
 
 

@@ -445,7 +445,8 @@ class Reader(Protocol):
     def orphans(self) -> list[str]:
         """Return sentences on rows that belong to no bank, generation or file.
 
-        One for each kind, such as "there are vectors of no generation". Nothing reads such rows.
+        One for each kind, such as "there are vectors that belong to no generation". Nothing reads
+        such rows.
         """
         ...
 

@@ -429,7 +429,7 @@ class ConvertRequest(SigningOptions, EncryptionOptions, LossOptions, TrustOption
         ),
     ] = None
     profile: Annotated[
-        Literal["pam-sdk-1.0"] | None, Option("Write for another reader of the format.")
+        Literal["pam-sdk-1.0"] | None, Option("Write for the reader of this profile.")
     ] = None
     unsigned: Unsigned = False
     agent: AgentName = None
@@ -453,7 +453,7 @@ def convert_file(source: FileSource, options: ConvertRequest) -> Conversion:
     """Convert memories from one format to another.
 
     A new artifact (.pam.jsonl, .pam, .pam.cbor, each also as .gz) is sealed and signed; between
-    these three the seal is kept. What was written is read again and compared. What the target
+    these three the seal is kept. The output is read back and compared. What the target
     cannot hold is counted and named; exit status 1, unless `--accept-loss` names it.
 
     Raises:

@@ -563,10 +563,10 @@ class LadybugView(LadybugStatements):
             cypher = f"MATCH (n:{table}) RETURN DISTINCT n.place - n.place % $size"
             starts = self._numbers(cypher, size=1 << bits)
             if not {start >> bits for start in starts} <= known:
-                problems.append(f"there are {content} of no {owner}")
+                problems.append(f"there are {content} that belong to no {owner}")
         for table, content in _OF_BANKS:
             if not self._numbers(f"MATCH (n:{table}) RETURN DISTINCT n.bank") <= banks:
-                problems.append(f"there are {content} of no bank")
+                problems.append(f"there are {content} that belong to no bank")
         for table, content in (("Thing", "links"), ("Slot", "keys")):
             prefix = "concat(CAST(n.bank, 'STRING'), ':')"
             cypher = (

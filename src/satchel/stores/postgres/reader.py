@@ -292,7 +292,7 @@ class PostgresView(PostgresWords):
 
     def orphans(self) -> list[str]:
         problems = [
-            f"there are {content} of no {owner}"
+            f"there are {content} that belong to no {owner}"
             for content, owner, sql in _ORPHANS
             if self._all(sql)
         ]

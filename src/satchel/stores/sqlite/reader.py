@@ -618,18 +618,18 @@ class SqliteView(SqliteBanks):
             ("piece", "pieces of files", "file", PIECE_BITS, blobs),
         )
         problems = [
-            f"there are {content} of no {owner}"
+            f"there are {content} that belong to no {owner}"
             for table, content, owner, bits, known in ranges
             if not self._stretches(table, bits) <= known
         ]
         for table, content in (("link", "links"), ("generation", "vectors"), ("blob", "files")):
             sql = f"SELECT DISTINCT bank FROM {table}"  # noqa: S608 - our own names
             if not {number for (number,) in self._all(sql, kinds=(int,))} <= banks:
-                problems.append(f"there are {content} of no bank")
+                problems.append(f"there are {content} that belong to no bank")
         if self._all("SELECT 1 FROM blob WHERE digest IS NULL LIMIT 1"):
             problems.append("there are files without a digest")
         if not banks.issuperset(self._word_index().banks()):
-            problems.append("there are words of no bank")
+            problems.append("there are words that belong to no bank")
         return problems
 
     def _stretches(self, table: str, bits: int) -> set[int]:
