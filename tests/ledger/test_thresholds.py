@@ -130,7 +130,7 @@ def test_the_threshold_cannot_exceed_the_number_of_owners(two_of_three: Machine)
 
 
 def test_a_key_cannot_sign_its_own_revocation(two_of_three: Machine) -> None:
-    """Its signature does not count towards the threshold."""
+    """Its signature does not count toward the threshold."""
     with pytest.raises(ThresholdError, match="1 did"):
         two_of_three.decider(OWNER, CAT).end(REVOKED, CAT.did)
     assert two_of_three.decider(OWNER, BEN).end(REVOKED, CAT.did)
