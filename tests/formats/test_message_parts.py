@@ -1,4 +1,4 @@
-"""A message with a picture, or one that was spoken, keeps what was typed and said as its text."""
+"""Messages with pictures or speech: the typed or transcribed text is the text of the memory."""
 
 import json
 from pathlib import Path
@@ -52,7 +52,7 @@ def _events(name: str, path: Path, value: Any) -> list[SessionEvent]:
 
 
 def test_the_text_given_to_chatgpt_is_the_text_of_the_memory(tmp_path: Path) -> None:
-    """The transcription is the text, the picture an attachment, and the content stays whole."""
+    """The transcription is the text, the picture an attachment, and the content is unchanged."""
     spoken = {"content_type": "multimodal_text", "parts": [_SPOKEN, _SOUND]}
     reply = {"content_type": "text", "parts": ["Noted."]}
     shown = {"content_type": "multimodal_text", "parts": [_IMAGE, "What is in this picture?"]}
@@ -66,10 +66,10 @@ def test_the_text_given_to_chatgpt_is_the_text_of_the_memory(tmp_path: Path) -> 
     assert (first.content, second.content, third.content) == (spoken, None, shown)
 
 
-def test_a_spoken_conversation_is_shown_and_distilled_in_words(
+def test_a_spoken_conversation_is_shown_and_distilled_as_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`sessions show` and `distill` see the words and name the attachment."""
+    """``session show`` and ``session distill`` print the text and name the attachment."""
     from satchel.cli.main import run
 
     spoken = {"content_type": "multimodal_text", "parts": [_SPOKEN, _SOUND]}
@@ -102,15 +102,15 @@ def test_a_spoken_conversation_is_shown_and_distilled_in_words(
         ([{"type": "image_url", "image_url": {"url": "https://x/y.png"}}], None, 1),
     ],
 )
-def test_parts_of_other_products_are_read_alike(content: Any, words: Any, attached: Any) -> None:
-    """Words and attachments are found; what has a call of a tool is left whole."""
+def test_message_parts_of_other_products_are_read(content: Any, words: Any, attached: Any) -> None:
+    """Text and attachments are found; content with a tool call is not changed."""
     assert spoken_text(content) == words
     found = attachments_in(content)
     assert (found if isinstance(attached, list) else len(found)) == attached
 
 
-def test_the_words_of_any_content_are_found() -> None:
-    """Also of what has other parts, which a distiller passes over."""
+def test_the_text_of_any_content_is_found() -> None:
+    """Also of content with other parts."""
     assert words_of([{"type": "text", "text": "a"}, {"type": "tool_use", "name": "f"}]) == "a"
     assert words_of({"content_type": "multimodal_text", "parts": [_SPOKEN, _IMAGE]}) == (
         "I am allergic to hazelnuts"
@@ -160,7 +160,7 @@ def test_a_picture_in_a_codex_rollout_keeps_the_typed_text(tmp_path: Path) -> No
 
 
 def test_a_picture_in_a_claude_export_keeps_the_typed_text(tmp_path: Path) -> None:
-    """Its messages say their text beside the blocks."""
+    """Its messages have their text next to the blocks."""
     content = [
         {"type": "text", "text": "Read the sign"},
         {"type": "image", "file_name": "sign.png"},
@@ -185,8 +185,8 @@ def _bio(*texts: str) -> list[dict[str, Any]]:
     return rows
 
 
-def test_a_call_of_bio_is_read_line_by_line(tmp_path: Path) -> None:
-    """A line that asks to forget is named; the facts beside it are memories."""
+def test_a_call_to_bio_is_read_line_by_line(tmp_path: Path) -> None:
+    """A line that asks to forget is reported; the facts around it are memories."""
     path = tmp_path / "conversations.json"
     path.write_text(
         json.dumps(_bio("Forget that Ada lives in Accra.\nAda lives in Tema.", "- Tea\n- Runs"))
@@ -201,8 +201,8 @@ def test_a_call_of_bio_is_read_line_by_line(tmp_path: Path) -> None:
     assert "Forget that Ada lives in Accra." in loss.examples[0]
 
 
-def test_a_healthy_export_loses_nothing(tmp_path: Path) -> None:
-    """Its program's own lines are counted in one note, and the exit status is 0."""
+def test_an_intact_export_is_imported_without_loss(tmp_path: Path) -> None:
+    """The program's own lines are counted in one note, and the exit status is 0."""
     lines = [
         {"type": "session_meta", "payload": {"id": "s", "cwd": "/"}},
         {"type": "event_msg", "payload": {"type": "task_started", "turn_id": "1"}},

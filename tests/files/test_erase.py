@@ -1,4 +1,4 @@
-"""Erasing a memory file: no bytes of it, nor of its versions, are left."""
+"""Erasing a memory file removes all bytes of it and of its versions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Folder = Callable[[], Path]
 _TEXT = "the patient is Ada Lovelace, born in 1815"
 
 
-def _holding(root: Path, text: str) -> list[str]:
-    """Return the files below a folder that hold a text."""
+def _files_with(root: Path, text: str) -> list[str]:
+    """Return the files below a folder that contain a text."""
     return [
         path.name
         for path in root.rglob("*")
@@ -24,8 +24,8 @@ def _holding(root: Path, text: str) -> list[str]:
     ]
 
 
-def test_no_byte_of_an_erased_file_is_left(folder: Folder) -> None:
-    """Not in the manifest, its log, the versions, or the folder; what others hold stays."""
+def test_erase_leaves_no_bytes_of_a_file(folder: Folder) -> None:
+    """Not in the manifest, its log, the versions, or the folder; shared texts stay."""
     root = folder()
     with MemoryStore(root=root, keep_versions=True) as store:
         store.write_text("a.md", f"{_TEXT} (1)")
@@ -33,28 +33,28 @@ def test_no_byte_of_an_erased_file_is_left(folder: Folder) -> None:
         store.write_text("shared.md", "kept by both")
         store.write_text("a.md", "kept by both")
         store.write_text("a.md", f"{_TEXT} (3)")
-        assert _holding(root, _TEXT)
+        assert _files_with(root, _TEXT)
         assert store.erase("a.md", reason="asked for") == 4
 
-        assert _holding(root, _TEXT) == []
+        assert _files_with(root, _TEXT) == []
         assert store.read_text("shared.md") == "kept by both"
         assert not store.exists("a.md")
         assert store.audit_tail_sync(1)[0]["op"] == "erase"
         assert store.verify_audit().ok
         with pytest.raises(MemoryStoreError):
             store.read_version("a.md", 1)
-    assert _holding(root, _TEXT) == []
+    assert _files_with(root, _TEXT) == []
 
 
-def test_a_file_that_was_deleted_or_renamed_can_be_erased(folder: Folder) -> None:
-    """Its versions are what is left of it."""
+def test_a_deleted_file_can_be_erased(folder: Folder) -> None:
+    """Its versions are erased."""
     root = folder()
     with MemoryStore(root=root, keep_versions=True) as store:
         store.write_text("a.md", _TEXT)
         store.delete("a.md")
-        assert _holding(root, _TEXT)
+        assert _files_with(root, _TEXT)
         store.erase("a.md")
-        assert _holding(root, _TEXT) == []
+        assert _files_with(root, _TEXT) == []
         store.write_text("b.md", "b")
         with pytest.raises(ConcurrencyError):
             store.erase("b.md", expected_sha="0" * 64)
@@ -64,11 +64,11 @@ def test_a_file_that_was_deleted_or_renamed_can_be_erased(folder: Folder) -> Non
 
 
 @pytest.mark.parametrize("scheme", ["memory", "sqlite", "s3", "folder"])
-def test_no_byte_of_an_erased_file_is_left_where_it_was_saved(
+def test_erase_leaves_no_bytes_in_the_remote_location(
     folder: Folder, scheme: str, request: pytest.FixtureRequest
 ) -> None:
-    """Its packs are gone; what else they held is there, with its versions, and the audit holds."""
-    address = _place(folder, scheme, request)
+    """Its packs are removed; other files keep their versions, and the audit verifies."""
+    address = _address(folder, scheme, request)
     here = None if scheme != "folder" else folder()
     store = MemoryStore(root=here, remote_path=address, keep_versions=True)
     others = [("b.md", "kept"), ("shared.md", "kept by both"), ("empty.md", "")]
@@ -81,13 +81,13 @@ def test_no_byte_of_an_erased_file_is_left_where_it_was_saved(
     store.save()
     store.close()
     with MemoryStore(remote_path=address) as later:
-        assert _laid_open(later, _TEXT)
+        assert _extents_with(later, _TEXT)
         assert later.erase("a.md", reason="asked for") >= 1
-        assert _laid_open(later, _TEXT) == []
+        assert _extents_with(later, _TEXT) == []
         later.write_text("after.md", "goes on")
         later.save()
     with MemoryStore(remote_path=address) as seen:
-        assert _laid_open(seen, _TEXT) == []
+        assert _extents_with(seen, _TEXT) == []
         texts = {path: seen.read_text(path) for path in seen.list_paths()}
         assert texts == {**dict(others), "b.md": "kept, too", "after.md": "goes on"}
         assert seen.verify_audit().ok
@@ -96,10 +96,10 @@ def test_no_byte_of_an_erased_file_is_left_where_it_was_saved(
             with pytest.raises(MemoryStoreError):
                 seen.read_version("a.md", 1)
     if scheme == "sqlite":
-        assert _holding(Path(address.removeprefix("sqlite://")).parents[1], _TEXT) == []
+        assert _files_with(Path(address.removeprefix("sqlite://")).parents[1], _TEXT) == []
 
 
-def _place(folder: Folder, scheme: str, request: pytest.FixtureRequest) -> str:
+def _address(folder: Folder, scheme: str, request: pytest.FixtureRequest) -> str:
     if scheme == "s3":
         return f"{request.getfixturevalue('s3').bucket()}/agents/k"
     if scheme == "folder":
@@ -107,13 +107,13 @@ def _place(folder: Folder, scheme: str, request: pytest.FixtureRequest) -> str:
     return f"{scheme}://{folder()}/{'x.db/' if scheme == 'sqlite' else ''}k"
 
 
-def _laid_open(store: MemoryStore, text: str) -> list[str]:
-    """Return what holds a text of all that a store lays open."""
+def _extents_with(store: MemoryStore, text: str) -> list[str]:
+    """Return the names of the extents of a store that contain a text."""
     return [one.name for one in store.laid_open() if text.encode() in b"".join(one.pieces())]
 
 
-def test_a_working_copy_from_before_an_erasure_brings_nothing_back(folder: Folder) -> None:
-    """It follows, and what it changes besides is saved; what it re-creates is a new file."""
+def test_an_older_working_copy_does_not_restore_an_erased_file(folder: Folder) -> None:
+    """Its other changes are saved; a file that it creates again is a new file."""
     root = f"memory://{folder()}"
     with MemoryStore.create(key="k", storage_root=root, keep_versions=True) as store:
         store.write_text("a.md", _TEXT)
@@ -128,13 +128,13 @@ def test_a_working_copy_from_before_an_erasure_brings_nothing_back(folder: Folde
             older.save()
         store.refresh()
         assert store.read_text("a.md") == "begun again"
-        assert [one for one in _laid_open(store, _TEXT) if one.startswith(root)] == []
+        assert [one for one in _extents_with(store, _TEXT) if one.startswith(root)] == []
 
 
-def test_erasing_from_a_bank_reaches_what_was_saved_elsewhere(
+def test_erasing_from_a_bank_includes_remote_files(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The byte scan of the erasure looks at the packs, too, and says what nobody here can reach."""
+    """The byte search covers the packs, and the report lists what is unreachable."""
     place = folder()
     monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", f"sqlite://{place}/files.db")
     with Satchel.open() as satchel:
@@ -142,13 +142,13 @@ def test_erasing_from_a_bank_reaches_what_was_saved_elsewhere(
         files.write_text("a.md", _TEXT)
         files.write_text("b.md", "stays")
         files.save()
-        assert _laid_open(files, _TEXT)
+        assert _extents_with(files, _TEXT)
     with Satchel.open() as satchel:
         bank = satchel.bank("ada")
         (found,) = bank.recall("Lovelace").files
         done = bank.erase(found.id, reason="asked for")
-        assert _laid_open(bank.files, _TEXT) == []
+        assert _extents_with(bank.files, _TEXT) == []
         assert bank.files.list_paths() == ["b.md"]
         assert bank.recall("Lovelace").files == []
-    assert _holding(place, _TEXT) == []
+    assert _files_with(place, _TEXT) == []
     assert any("object store" in one for one in done.unreached)

@@ -1,4 +1,4 @@
-"""Published vectors: trees, signatures, hashes, canonical JSON and CBOR are what others say."""
+"""Published vectors of others: trees, signatures, hashes, canonical JSON and CBOR."""
 
 import base64
 import hashlib
@@ -35,14 +35,14 @@ def load(name: str) -> Any:
 
 
 @pytest.fixture
-def sha256(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same tree over the hash that the vectors are made with."""
+def tree_of_sha256(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same tree over the hash of the vectors."""
     monkeypatch.setattr(log, "blake3", hashlib.sha256)
 
 
-@pytest.mark.usefixtures("sha256")
-def test_roots_are_those_of_certificate_transparency() -> None:
-    """RFC 6962 2.1, of the empty tree as well."""
+@pytest.mark.usefixtures("tree_of_sha256")
+def test_roots_equal_those_of_certificate_transparency() -> None:
+    """RFC 6962 2.1, including the empty tree."""
     found = load("rfc6962_tree.json")
     leaves = [log.leaf_hash(bytes.fromhex(text)) for text in found["leaves"]]
     assert log.root_of([]).hex() == found["empty"]
@@ -50,9 +50,9 @@ def test_roots_are_those_of_certificate_transparency() -> None:
         assert log.root_of(leaves[:size]).hex() == root
 
 
-@pytest.mark.usefixtures("sha256")
-def test_proofs_are_those_of_the_rfc() -> None:
-    """RFC 6962 2.1.3: the nodes that it names, in its order; each holds, and no other does."""
+@pytest.mark.usefixtures("tree_of_sha256")
+def test_proofs_equal_those_of_rfc_6962() -> None:
+    """RFC 6962 2.1.3: the stated nodes in their order; no other proof is valid."""
     found = load("rfc6962_tree.json")
     leaves = [log.leaf_hash(bytes.fromhex(text)) for text in found["leaves"][:7]]
     nodes = {name: log.root_of(leaves[slice(*of)]) for name, of in found["nodes"].items()}
@@ -74,8 +74,8 @@ def test_proofs_are_those_of_the_rfc() -> None:
 # -- signatures ------------------------------------------------------------------------------------
 
 
-def holds(key: str, message: str, signature: str, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Return our verdict on a signature of any bytes: through the one function that checks."""
+def is_valid(key: str, message: str, signature: str, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Return whether a signature of any bytes is valid, by the function that checks signatures."""
     try:
         signer = did_key(bytes.fromhex(key))
     except InputError:
@@ -86,11 +86,11 @@ def holds(key: str, message: str, signature: str, monkeypatch: pytest.MonkeyPatc
     return found.valid
 
 
-def test_wycheproofs_signatures_are_judged_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Valid ones hold, no others: what it leaves open, small and mixed order, is refused."""
+def test_wycheproof_signatures_have_the_stated_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small and mixed order, which it leaves open, is refused."""
     cases, wrong, counts = load("wycheproof_ed25519.json")["cases"], [], Counter[str]()
     for case in cases:
-        said = holds(case["key"], case["msg"], case["sig"], monkeypatch)
+        said = is_valid(case["key"], case["msg"], case["sig"], monkeypatch)
         counts[case["result"]] += 1
         if said is not (case["result"] == "valid"):
             wrong.append((case["id"], case["comment"], case["flags"], case["result"], said))
@@ -100,15 +100,15 @@ def test_wycheproofs_signatures_are_judged_as_it_says(monkeypatch: pytest.Monkey
     assert {"SmallOrderPublicKey", "MixedOrderPublicKey"} <= refused
 
 
-def test_signatures_of_the_authors_are_made_and_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same key, the same bytes; one bit less, and it does not hold."""
+def test_signatures_of_the_ed25519_authors_are_reproduced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same key gives the same bytes; with one bit changed they are invalid."""
     for case in load("ed25519_sign.json")["cases"]:
         key = SigningKey.from_seed(bytes.fromhex(case["seed"]))
         assert key.did == did_key(bytes.fromhex(case["key"]))
         assert key.sign(bytes.fromhex(case["msg"])).hex() == case["sig"]
-        assert holds(case["key"], case["msg"], case["sig"], monkeypatch)
+        assert is_valid(case["key"], case["msg"], case["sig"], monkeypatch)
         bent = case["sig"][:-2] + format(int(case["sig"][-2:], 16) ^ 1, "02x")
-        assert not holds(case["key"], case["msg"], bent, monkeypatch)
+        assert not is_valid(case["key"], case["msg"], bent, monkeypatch)
 
 
 _P = 2**255 - 19
@@ -116,8 +116,8 @@ _L = 2**252 + 27742317777372353535851937790883648493
 _D = -121665 * pow(121666, -1, _P) % _P
 
 
-def _x(y: int) -> int | None:
-    """Return the even x of a point of the curve with this y; None for none."""
+def _even_x(y: int) -> int | None:
+    """Return the even x of the point of the curve with this y, or None."""
     square = (y * y - 1) * pow(_D * y * y + 1, -1, _P) % _P
     root = pow(square, (_P + 3) // 8, _P)
     for found in (root, root * pow(2, (_P - 1) // 4, _P) % _P):
@@ -126,12 +126,12 @@ def _x(y: int) -> int | None:
     return None
 
 
-def _small() -> list[bytes]:
+def _small_order_encodings() -> list[bytes]:
     """Return every encoding of the points of order 1, 2, 4 and 8, canonical or not."""
     # x = 0 or y = 0 gives the orders up to 4; of order 8 is what doubles to y = 0.
     ys = {0, 1, _P - 1}
     for start in range(2, 60):
-        x = _x(start)
+        x = _even_x(start)
         if x is not None:
             ys |= _multiples(x, start)
     found = set()
@@ -142,7 +142,7 @@ def _small() -> list[bytes]:
     return sorted(found)
 
 
-def _added(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+def _sum_of_points(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     (ax, ay), (bx, by) = one, other
     product = _D * ax * bx * ay * by
     x = (ax * by + bx * ay) * pow(1 + product, -1, _P)
@@ -151,22 +151,22 @@ def _added(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
 
 
 def _multiples(x: int, y: int) -> set[int]:
-    """Return the y of all that a point times the order of the main group is, and its multiples."""
+    """Return the y of the point times the order of the main group, and of its multiples."""
     point, sum_, left = (x, y), (0, 1), _L
     while left:
         if left & 1:
-            sum_ = _added(sum_, point)
-        point, left = _added(point, point), left >> 1
+            sum_ = _sum_of_points(sum_, point)
+        point, left = _sum_of_points(point, point), left >> 1
     found, step = set(), sum_
     for _ in range(8):
         found.add(step[1])
-        step = _added(step, sum_)
+        step = _sum_of_points(step, sum_)
     return found
 
 
-def test_no_point_of_small_order_is_a_key_in_any_encoding() -> None:
-    """With such a key one signature fits many messages."""
-    keys = _small()
+def test_points_of_small_order_are_refused_as_keys_in_any_encoding() -> None:
+    """With such a key one signature is valid for many messages."""
+    keys = _small_order_encodings()
     assert len({int.from_bytes(key, "little") % 2**255 % _P for key in keys}) == 5
     assert len(keys) > 12
     for key in keys:
@@ -174,28 +174,28 @@ def test_no_point_of_small_order_is_a_key_in_any_encoding() -> None:
             check_point(key)
 
 
-def test_no_key_is_taken_in_a_second_encoding() -> None:
-    """A y of p and more is the y of another spelling."""
+def test_a_second_encoding_of_a_key_is_refused() -> None:
+    """A y of p or more is another spelling of a smaller y."""
     for y in range(19):
         for sign in (0, 1):
             with pytest.raises(InputError):
                 check_point((_P + y | sign << 255).to_bytes(32, "little"))
 
 
-def test_a_signature_has_no_twin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S plus the order of the group, once or more, and an R of small order: none holds."""
+def test_a_second_form_of_a_signature_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S plus multiples of the order of the group, and an R of small order."""
     key, message = SigningKey.from_seed(b"k" * 32), b"memory"
     public = bindings.crypto_sign_seed_keypair(b"k" * 32)[0]
     made = key.sign(message)
-    assert holds(public.hex(), message.hex(), made.hex(), monkeypatch)
+    assert is_valid(public.hex(), message.hex(), made.hex(), monkeypatch)
     scalar = int.from_bytes(made[32:], "little")
     times = 1
     while (larger := scalar + times * _L) < 2**256:
         twin = made[:32] + larger.to_bytes(32, "little")
-        assert not holds(public.hex(), message.hex(), twin.hex(), monkeypatch)
+        assert not is_valid(public.hex(), message.hex(), twin.hex(), monkeypatch)
         times += 1
     assert times > 8
-    for point in _small():
+    for point in _small_order_encodings():
         with pytest.raises(BadSignatureError):
             bindings.crypto_sign_open(point + made[32:] + message, public)
 
@@ -203,8 +203,8 @@ def test_a_signature_has_no_twin(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- hashes and encodings --------------------------------------------------------------------------
 
 
-def test_blake3_is_what_its_authors_say() -> None:
-    """Around the edges of its chunks; the published vectors of ours agree."""
+def test_blake3_equals_the_vectors_of_its_authors() -> None:
+    """Around the edges of its chunks; the published vectors of Satchel agree."""
     ours = json.loads((FOLDER.parent.parent / "vectors" / "blake3.json").read_text())["cases"]
     by_length = {case["length"]: case["hash"] for case in ours}
     for length, expected in load("blake3.json")["cases"]:
@@ -220,8 +220,8 @@ def _read_json(text: str) -> Any:
     return check_value(value)
 
 
-def test_canonical_json_is_what_the_rfc_says() -> None:
-    """Its examples, and the numbers of its appendix."""
+def test_canonical_json_equals_the_examples_of_rfc_8785() -> None:
+    """Including the numbers of its appendix."""
     found = load("jcs.json")
     for text, expected in found["texts"]:
         assert canonical_checked(json.loads(text)).decode() == expected
@@ -245,15 +245,15 @@ def _read(data: bytes) -> Any:
     return value
 
 
-def test_cbor_is_what_the_rfc_says() -> None:
-    """What we write is its encoding, and what we read is its value."""
+def test_cbor_equals_the_examples_of_rfc_8949() -> None:
+    """Written items have its encoding, and items that are read have its value."""
     for text, value in load("cbor.json")["held"]:
         assert encode(value).hex() == text, value
         assert _read(bytes.fromhex(text)) == value
 
 
-def test_cbor_that_has_another_encoding_or_no_place_is_refused() -> None:
-    """Each value has one form; tags, bytes, undefined and endless items have none."""
+def test_cbor_of_another_encoding_or_without_a_json_value_is_refused() -> None:
+    """A value has one form; tags, bytes, undefined and indefinite items are refused."""
     accepted = []
     for text, what in load("cbor.json")["refused"]:
         try:

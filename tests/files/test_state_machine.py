@@ -1,4 +1,4 @@
-"""Whatever is done to a store, in whatever order, it is what a plain dictionary would be."""
+"""After any sequence of operations a store equals a plain dictionary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TEXTS = st.text("ab\r\n\u00e9", max_size=6)
 
 
 class Files(RuleBasedStateMachine):
-    """A store beside a dictionary, with every text each path ever had."""
+    """A store and a dictionary with every text of each path."""
 
     shas = Bundle("shas")
 
@@ -42,13 +42,13 @@ class Files(RuleBasedStateMachine):
 
     @rule(path=_PATHS, text=_TEXTS)
     def write(self, path: str, text: str) -> None:
-        """Unconditionally."""
+        """Write unconditionally."""
         self.store.write_text(path, text)
         self._now(path, text)
 
     @rule(path=_PATHS, text=_TEXTS)
     def create(self, path: str, text: str) -> None:
-        """Only where there is nothing."""
+        """Create a file that must not exist."""
         try:
             self.store.write_text(path, text, expected_sha="")
         except ConcurrencyError:
@@ -59,13 +59,13 @@ class Files(RuleBasedStateMachine):
 
     @rule(path=_PATHS, text=_TEXTS)
     def append(self, path: str, text: str) -> None:
-        """At the end."""
+        """Append a text."""
         self.store.append_text(path, text)
         self._now(path, self.texts.get(path, "") + text)
 
     @rule(path=_PATHS)
     def delete(self, path: str) -> None:
-        """What is there."""
+        """Delete a file."""
         try:
             self.store.delete(path, expected_version=len(self.versions.get(path, [])) or None)
         except MemoryStoreError:
@@ -75,7 +75,7 @@ class Files(RuleBasedStateMachine):
 
     @rule(old=_PATHS, new=_PATHS)
     def rename(self, old: str, new: str) -> None:
-        """To where there is nothing."""
+        """Rename a file to an unused path."""
         try:
             self.store.rename(old, new)
         except MemoryStoreError:
@@ -87,7 +87,7 @@ class Files(RuleBasedStateMachine):
 
     @rule(path=_PATHS, number=st.integers(1, 4))
     def restore(self, path: str, number: int) -> None:
-        """A former text."""
+        """Restore a former text."""
         known = self.versions.get(path, [])
         try:
             self.store.restore(path, number)
@@ -100,7 +100,7 @@ class Files(RuleBasedStateMachine):
 
     @rule(path=_PATHS, text=_TEXTS)
     def edit_from_outside(self, path: str, text: str) -> None:
-        """By something that knows nothing of us, and taken in."""
+        """Edit the file with another program, and sync."""
         if self.texts.get(path) == text:
             return
         file = self.root / path
@@ -112,12 +112,12 @@ class Files(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        """As after the end of the program."""
+        """Close and reopen the store."""
         self.store.close()
         self.store = MemoryStore(root=self.root)
 
     @invariant()
-    def all_is_as_it_should_be(self) -> None:
+    def the_store_equals_the_model(self) -> None:
         """Listing, texts, versions, sidecars and audit."""
         assert self.store.list_paths() == sorted(self.texts)
         for path, text in self.texts.items():

@@ -1,4 +1,4 @@
-"""A map that moves from memory to disk gives the same answers on both sides."""
+"""Scratch maps give the same answers in memory and on disk."""
 
 import tracemalloc
 
@@ -21,10 +21,10 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.integers(0, 600))
-def test_answers_do_not_depend_on_where_the_keys_are(
+def test_a_scratch_map_gives_the_same_answers_in_memory_and_on_disk(
     steps: list[tuple[str, bytes, bytes]], most: int
 ) -> None:
-    """Keys in memory, and keys that are moved to disk after a few, in any order of calls."""
+    """In any order of calls, with the move to disk after any number of keys."""
 
     def answers() -> list[object]:
         held, found = ScratchMap(), list[object]()
@@ -47,7 +47,7 @@ def test_answers_do_not_depend_on_where_the_keys_are(
         assert answers() == here
 
 
-def test_what_is_held_in_memory_is_counted_with_its_keys() -> None:
+def test_the_memory_of_a_scratch_map_includes_its_keys() -> None:
     """Keys without a value, and small values, take memory as well."""
     tracemalloc.start(1)
     try:

@@ -1,4 +1,4 @@
-"""Opening sealed files: structure, limits and compression, before anything is believed."""
+"""The structure of sealed files: sections, encodings, statements, limits and compression."""
 
 import gzip
 import io
@@ -35,7 +35,7 @@ from satchel.errors import MalformedError, SatchelError
 
 @pytest.fixture
 def judge(tmp_path: Path, key: SigningKey) -> Any:
-    """Write bytes to a file and verify it in depth, with ``key`` trusted."""
+    """Return a function that writes bytes to a file and verifies it in depth, trusting ``key``."""
 
     def verify(data: bytes, **limits: int) -> Verification:
         path = tmp_path / "file"
@@ -48,8 +48,8 @@ def judge(tmp_path: Path, key: SigningKey) -> Any:
     return verify
 
 
-def malformed(result: Verification, *words: str) -> None:
-    """Require that a file was refused as malformed, in these words."""
+def assert_malformed(result: Verification, *words: str) -> None:
+    """Assert that a file was refused as malformed, with these words."""
     assert (result.outcome, result.exit_status) == (Outcome.MALFORMED, 4)
     told = " ".join(f"{found.message} {found.field}" for found in result.findings)
     assert all(word in told for word in words), told
@@ -67,7 +67,7 @@ def malformed(result: Verification, *words: str) -> None:
     ),
     st.randoms(use_true_random=False),
 )
-def test_every_body_is_the_sections_in_their_one_order(
+def test_a_body_has_its_sections_in_the_specified_order(
     held: dict[str, list[dict[str, int]]], random: Any
 ) -> None:
     """For all sections added in all orders: body, root and counts are as specified."""
@@ -92,10 +92,8 @@ def test_every_body_is_the_sections_in_their_one_order(
 
 
 @given(st.lists(st.integers(1, 40), max_size=6), st.data())
-def test_the_root_does_not_depend_on_how_lines_are_cut(
-    cuts: list[int], data: st.DataObject
-) -> None:
-    """For all cuts of the lines into chunks, also inside a record, the root is the same."""
+def test_the_root_does_not_depend_on_chunk_boundaries(cuts: list[int], data: st.DataObject) -> None:
+    """For all cuts of the lines into chunks, also inside a record."""
     held = {
         name: [{"n": number, "c": name} for number in range(data.draw(st.integers(0, 3)))]
         for name in COMPONENTS
@@ -119,8 +117,8 @@ def test_the_root_does_not_depend_on_how_lines_are_cut(
         *("signature", "", "A", "a-b", "1a", "a\n", "a" * 65, "\u00e9", "_a", "a b"),
     ],
 )
-def test_a_reserved_or_misshapen_section_name_is_refused(judge: Any, name: str) -> None:
-    """A section named like a part of a file would read as that part."""
+def test_a_reserved_or_malformed_section_name_is_refused(judge: Any, name: str) -> None:
+    """A section with the name of a part of the file would be read as that part."""
     with pytest.raises(MalformedError):
         check_name(name)
     builder = BodyBuilder()
@@ -129,7 +127,7 @@ def test_a_reserved_or_misshapen_section_name_is_refused(judge: Any, name: str) 
     body = canonical({"section": name}) + b'\n{"a":1}\n'
     statement = build(body_hash=digest(body), root_hash=digest(b""), counts={"x": 1})
     last = canonical({"signatures": [], "statement": statement}) + b"\n"
-    malformed(judge(PREAMBLE + body + last))
+    assert_malformed(judge(PREAMBLE + body + last))
 
 
 @pytest.mark.parametrize("section", ["status", "acme", "semantic"])
@@ -143,20 +141,20 @@ def test_an_empty_section_is_refused_in_every_encoding(
     trailer = json.loads(lines.splitlines()[-1])
     trailer["statement"]["body_hash"] = digest(body)
     trailer["signatures"] = []
-    malformed(judge(PREAMBLE + body + canonical(trailer) + b"\n"))
+    assert_malformed(judge(PREAMBLE + body + canonical(trailer) + b"\n"))
     document = json.loads(sealed_file(sections(entry("tea")), key, encoding=Encoding.JSON))
     if section != "semantic":
-        malformed(judge(canonical({**document, section: []})), "empty section")
+        assert_malformed(judge(canonical({**document, section: []})), "empty section")
 
 
-def test_a_file_without_any_record_is_a_file(judge: Any, key: SigningKey) -> None:
+def test_an_artifact_without_records_is_valid(judge: Any, key: SigningKey) -> None:
     """An empty memory can be sealed, in each encoding."""
     for encoding in Encoding:
         assert judge(sealed_file({}, key, encoding=encoding)).outcome is Outcome.GOOD
 
 
-def test_the_three_encodings_hold_one_value(key: SigningKey, tmp_path: Path) -> None:
-    """Statement, signatures and body are the same to the byte, so one signature serves all."""
+def test_the_three_encodings_contain_the_same_value(key: SigningKey, tmp_path: Path) -> None:
+    """Statement, signatures and body are the same bytes, so one signature covers all."""
     held = sections(entry("tea"), entry("milk"), acme=[{"n": 1e-7, "\U0001f600": [1.5]}])
     found = set()
     for encoding in Encoding:
@@ -170,18 +168,18 @@ def test_the_three_encodings_hold_one_value(key: SigningKey, tmp_path: Path) -> 
 
 
 def test_a_document_that_mixes_two_formats_is_refused(judge: Any, key: SigningKey) -> None:
-    """A file must not verify as one thing and be read as another."""
+    """A file must not verify as one format and be read as another."""
     document = json.loads(sealed_file(sections(entry("tea")), key, encoding=Encoding.JSON))
     extras: list[dict[str, Any]] = [{"pam_version": "1.0"}, {"semantic": []}, {"signature": "x"}]
     for extra in extras:
-        malformed(judge(json.dumps({**document, **extra}).encode()))
+        assert_malformed(judge(json.dumps({**document, **extra}).encode()))
 
 
 # -- the statement -----------------------------------------------------------------------------
 
 
-def said(**members: Any) -> dict[str, Any]:
-    """Return a statement with other or further members; None takes one out."""
+def statement_with(**members: Any) -> dict[str, Any]:
+    """Return a statement with changed or extra members; None removes one."""
     good = build(
         body_hash=digest(b""), root_hash=digest(b"x"), counts={}, extra={"created_at": TIME}
     )
@@ -224,21 +222,23 @@ def said(**members: Any) -> dict[str, Any]:
     ids=str,
 )
 def test_a_statement_of_another_shape_is_malformed(members: dict[str, Any]) -> None:
-    """Strict on types, no empty member, no critical member that we do not know."""
+    """Strict types, no empty member, no unknown critical member."""
     with pytest.raises(MalformedError):
-        parse(said(**members), DEFAULT_LIMITS)
+        parse(statement_with(**members), DEFAULT_LIMITS)
 
 
-def test_a_member_of_the_future_is_kept_and_signed(key: SigningKey, tmp_path: Path) -> None:
-    """Unless it is critical, a reader need not know it."""
+def test_an_unknown_statement_member_is_preserved_and_signed(
+    key: SigningKey, tmp_path: Path
+) -> None:
+    """A reader need not know it, unless it is critical."""
     path = tmp_path / "f"
     path.write_bytes(sealed_file({}, key, mood={"calm": 1}, critical=["scope", "counts"]))
     with open_artifact(path, DEFAULT_LIMITS) as artifact:
         assert artifact.statement_value["mood"] == {"calm": 1}
 
 
-def test_what_a_statement_says_of_its_source() -> None:
-    """Only what is known of the agent is written."""
+def test_a_statement_has_only_the_known_members_of_its_source() -> None:
+    """Unknown members of the agent are omitted."""
     made = build(
         body_hash=digest(b""),
         root_hash=digest(b""),
@@ -254,8 +254,10 @@ def test_what_a_statement_says_of_its_source() -> None:
 
 
 @pytest.mark.parametrize("encoding", Encoding)
-def test_the_limits_on_a_statement_hold(judge: Any, key: SigningKey, encoding: Encoding) -> None:
-    """Its size, its tokens, its signatures: at the bound, and one over it."""
+def test_a_statement_is_limited_in_size_tokens_and_signatures(
+    judge: Any, key: SigningKey, encoding: Encoding
+) -> None:
+    """At each limit, and one over it."""
 
     def file(*keys: SigningKey, **members: Any) -> bytes:
         return sealed_file({}, *(keys or (key,)), encoding=encoding, **members)
@@ -272,20 +274,20 @@ def test_the_limits_on_a_statement_hold(judge: Any, key: SigningKey, encoding: E
         )
     )
     assert judge(file(metadata=metadata), statement_bytes=size).outcome is Outcome.GOOD
-    malformed(judge(file(metadata=metadata), statement_bytes=size - 1), str(size))
+    assert_malformed(judge(file(metadata=metadata), statement_bytes=size - 1), str(size))
     tokens = [{"payload": number} for number in range(3)]
     assert judge(file(tokens=tokens), tokens=3).outcome is Outcome.GOOD
-    malformed(judge(file(tokens=tokens), tokens=2), "tokens")
+    assert_malformed(judge(file(tokens=tokens), tokens=2), "tokens")
     keys = [*signers(2), key]
     assert judge(file(*keys), signatures=3).outcome is Outcome.GOOD
-    malformed(judge(file(*keys), signatures=2), "signatures")
+    assert_malformed(judge(file(*keys), signatures=2), "signatures")
 
 
 @pytest.mark.parametrize("encoding", Encoding)
 def test_a_statement_nests_to_the_same_depth_in_every_encoding(
     judge: Any, key: SigningKey, encoding: Encoding
 ) -> None:
-    """What one encoding holds the others hold, and what one refuses all refuse."""
+    """All encodings accept the same depth and refuse the same depth."""
 
     def nested(depth: int) -> Any:
         return {"a": nested(depth - 1)} if depth > 1 else {"b": 1}
@@ -299,29 +301,29 @@ def test_a_statement_nests_to_the_same_depth_in_every_encoding(
     )
 
 
-def test_a_last_line_without_end_is_not_searched_for_in_the_whole_file(judge: Any) -> None:
-    """A file of one endless line costs a bounded read."""
+def test_a_file_of_one_endless_line_costs_a_bounded_read(judge: Any) -> None:
+    """The last line is not searched for in the whole file."""
     data = PREAMBLE + b"x" * 100_000 + b"\n"
-    malformed(judge(data, statement_bytes=1000))
+    assert_malformed(judge(data, statement_bytes=1000))
 
 
-# -- bounds on the rest ------------------------------------------------------------------------
+# -- limits ------------------------------------------------------------------------------------
 
 
-def test_the_limits_on_lines_records_and_documents_hold(judge: Any, key: SigningKey) -> None:
-    """Each bound, at it and one over it."""
+def test_lines_records_and_documents_are_limited_in_size(judge: Any, key: SigningKey) -> None:
+    """At each limit, and one over it."""
     tea, milk = entry("tea"), entry("milk")
     longest = max(len(line(tea)), len(line(milk)), 30) + 1
     data = sealed_file(sections(tea, milk), key)
     assert judge(data, line_bytes=longest).outcome is Outcome.GOOD
-    malformed(judge(data, line_bytes=longest - 2), "longer than")
+    assert_malformed(judge(data, line_bytes=longest - 2), "longer than")
     assert judge(data, records=2).outcome is Outcome.GOOD
-    malformed(judge(data, records=1), "records")
-    malformed(judge(data, entry_bytes=50), "over the limit")
+    assert_malformed(judge(data, records=1), "records")
+    assert_malformed(judge(data, entry_bytes=50), "over the limit")
     for encoding in (Encoding.JSON, Encoding.CBOR):
         document = sealed_file(sections(tea), key, encoding=encoding)
         assert judge(document, document_bytes=len(document)).outcome is Outcome.GOOD
-        malformed(judge(document, document_bytes=len(document) - 1), "document")
+        assert_malformed(judge(document, document_bytes=len(document) - 1), "document")
 
 
 # -- compression -------------------------------------------------------------------------------
@@ -331,7 +333,7 @@ def test_the_limits_on_lines_records_and_documents_hold(judge: Any, key: Signing
 def test_a_compressed_file_verifies_like_the_plain_one(
     judge: Any, key: SigningKey, encoding: Encoding
 ) -> None:
-    """Compression is outside the signature."""
+    """Compression is outside of the signature."""
     data = sealed_file(sections(entry("tea")), key, encoding=encoding)
     result = judge(gzip.compress(data))
     assert result.outcome is Outcome.GOOD
@@ -340,44 +342,66 @@ def test_a_compressed_file_verifies_like_the_plain_one(
 
 
 @pytest.mark.parametrize("content", [b"\0" * 3_000_000, PREAMBLE + b"{}\n" * 1_000_000])
-def test_a_gzip_bomb_is_refused_before_it_is_written_out(judge: Any, content: bytes) -> None:
-    """Two hundred times its size is the end, once beyond what is free."""
+def test_a_gzip_bomb_is_refused_before_it_is_expanded(judge: Any, content: bytes) -> None:
+    """The limit is two hundred times the size of the file, above a fixed allowance."""
     bomb = gzip.compress(content)
     assert len(bomb) < 30_000
-    malformed(judge(bomb, expansion=20, expansion_free_bytes=100_000), "expands")
+    assert_malformed(judge(bomb, expansion=20, expansion_free_bytes=100_000), "expands")
     double = gzip.compress(bomb)
     with pytest.raises(SatchelError):
         judge(double, expansion=20, expansion_free_bytes=100_000)
 
 
-def test_a_small_file_may_expand_as_it_likes(judge: Any, key: SigningKey) -> None:
-    """The ratio counts only beyond what is free."""
+def test_a_small_file_may_expand_by_any_ratio(judge: Any, key: SigningKey) -> None:
+    """The ratio applies only above the allowance."""
     data = sealed_file(sections(entry("x" * 50_000)), key)
     assert judge(gzip.compress(data), expansion=1, expansion_free_bytes=2**20).outcome is (
         Outcome.GOOD
     )
 
 
-def test_a_cut_or_damaged_gzip_is_malformed_at_every_place(judge: Any, key: SigningKey) -> None:
+def test_a_truncated_or_damaged_gzip_file_is_malformed_at_every_offset(
+    judge: Any, key: SigningKey
+) -> None:
     """No prefix of a compressed file passes for a file."""
     data = gzip.compress(sealed_file(sections(entry("tea")), key))
     for length in range(2, len(data)):
-        malformed(judge(data[:length]))
+        assert_malformed(judge(data[:length]))
     for place in range(2, len(data), 7):
         damaged = data[:place] + bytes([data[place] ^ 0x55]) + data[place + 1 :]
         result = judge(damaged)
-        # A gzip header has bytes (time, system) that say nothing.
+        # The bytes for time and system in a gzip header are not checked.
         assert result.outcome is not Outcome.GOOD or place < 10
 
 
-def test_anything_after_the_compressed_data_is_malformed(judge: Any, key: SigningKey) -> None:
+def test_data_after_the_compressed_member_is_malformed(judge: Any, key: SigningKey) -> None:
     """A second member or a byte would be read by one tool and not by another."""
     data = gzip.compress(sealed_file(sections(entry("tea")), key))
     for more in (b"\0", b"x", gzip.compress(b""), data):
-        malformed(judge(data + more), "after the compressed data")
+        assert_malformed(judge(data + more), "after the compressed data")
 
 
-def test_raw_zlib_is_no_gzip(judge: Any, key: SigningKey) -> None:
-    """One compression, told by its first bytes."""
+def test_raw_zlib_is_not_accepted_as_gzip(judge: Any, key: SigningKey) -> None:
+    """There is one compression, recognized by its first bytes."""
     with pytest.raises(SatchelError):
         judge(zlib.compress(sealed_file(sections(entry("tea")), key)))
+
+
+@pytest.mark.parametrize(
+    ("claims", "outcome"),
+    [
+        ({"source_agent": {"name": None}}, Outcome.MALFORMED),
+        ({"source_agent": {"name": "helper"}}, Outcome.GOOD),
+        ({"scope": {"kind": "increment"}}, Outcome.MALFORMED),
+        ({"scope": {"kind": "increment", "since_size": -1}}, Outcome.MALFORMED),
+        ({"scope": {"kind": "increment", "since_size": 3}}, Outcome.GOOD),
+    ],
+    ids=str,
+)
+def test_a_null_name_and_an_increment_without_a_start_are_malformed(
+    claims: dict[str, Any], outcome: Outcome, key: SigningKey, tmp_path: Path
+) -> None:
+    """SEAL-3.15: an unknown name is absent; an increment names its start."""
+    path = tmp_path / "f.pam.jsonl"
+    path.write_bytes(sealed_file(sections(entry("tea")), key, claims=claims))
+    assert verify_artifact(path, TrustPolicy(keys=frozenset([key.did]))).outcome is outcome

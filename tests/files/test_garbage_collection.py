@@ -1,4 +1,4 @@
-"""What nothing refers to is removed from remote places, and nothing else is."""
+"""Garbage collection in remote locations removes exactly the unreferenced packs."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ Folder = Callable[[], Path]
 
 @pytest.fixture(params=["memory", "sqlite", "s3"])
 def root(request: pytest.FixtureRequest, folder: Folder) -> str:
-    """Places that have packs."""
+    """Locations that have packs."""
     if request.param == "s3":
         server: S3Server = request.getfixturevalue("s3")
         return server.bucket()
     return f"{request.param}://{folder()}{'/x.db' if request.param == 'sqlite' else ''}"
 
 
-def _place(root: str) -> RemoteFileStorage:
+def _remote_storage(root: str) -> RemoteFileStorage:
     found = place_of(MemoryStore.remote_path_for_key("k", storage_root=root))
     assert isinstance(found, RemoteFileStorage)
     return found
 
 
-def _packs(root: str) -> list[str]:
-    return sorted(name for name in _place(root).objects.names() if name.startswith(PACKS))
+def _pack_names(root: str) -> list[str]:
+    return sorted(name for name in _remote_storage(root).objects.names() if name.startswith(PACKS))
 
 
-def _rewritten(root: str, times: int = 12, **policy: bool) -> None:
+def _make_store(root: str, times: int = 12, **policy: bool) -> None:
     """Make a store in which a file was saved again and again."""
     with MemoryStore.create(key="k", storage_root=root, **policy) as store:  # type: ignore[arg-type]  # a rule by name
         store.write_text("still.md", "as it was")
@@ -49,15 +49,15 @@ def _rewritten(root: str, times: int = 12, **policy: bool) -> None:
 
 
 def test_old_packs_are_removed_after_a_grace_period(root: str) -> None:
-    """First they wait; what is there can be read, written and checked all the while."""
-    _rewritten(root)
-    before = _packs(root)
+    """They wait first; reads, writes and checks work in the meantime."""
+    _make_store(root)
+    before = _pack_names(root)
     with MemoryStore.get_or_create(key="k", storage_root=root) as store:
         first = store.collect()
         assert (first.removed, first.waiting > 8) == (0, True)
-        assert set(before) <= set(_packs(root))
+        assert set(before) <= set(_pack_names(root))
         assert store.collect(grace=0).removed == first.waiting
-        assert len(_packs(root)) <= 3
+        assert len(_pack_names(root)) <= 3
         assert store.collect(grace=0) == (0, 0, 0)
         store.write_text("b.md", "goes on")
         store.save()
@@ -68,9 +68,9 @@ def test_old_packs_are_removed_after_a_grace_period(root: str) -> None:
         assert after.verify_audit().ok
 
 
-def test_texts_of_versions_stay_where_versions_are_kept(root: str) -> None:
-    """All of them, whatever packs they are in."""
-    _rewritten(root, keep_versions=True)
+def test_collect_preserves_the_texts_of_versions(root: str) -> None:
+    """Whatever packs they are in."""
+    _make_store(root, keep_versions=True)
     with MemoryStore.get_or_create(key="k", storage_root=root) as store:
         assert store.collect(grace=0).removed > 0
     with MemoryStore.get_or_create(key="k", storage_root=root) as after:
@@ -78,10 +78,10 @@ def test_texts_of_versions_stay_where_versions_are_kept(root: str) -> None:
             assert after.read_version("a.md", number + 1) == f"text {number} " * 50
 
 
-def test_a_writer_with_an_older_head_loses_nothing(root: str) -> None:
-    """Its pack was there and not yet named: it is condemned, and the writer begins again."""
-    _rewritten(root, 3)
-    place = _place(root)
+def test_a_writer_with_an_older_head_loses_no_data(root: str) -> None:
+    """Its new pack was condemned before the head named it, so the writer starts again."""
+    _make_store(root, 3)
+    place = _remote_storage(root)
     with MemoryStore.get_or_create(key="k", storage_root=root) as writer:
         writer.write_text("a.md", "written meanwhile")
         objects = writer._place.objects  # type: ignore[union-attr]  # a remote one
@@ -102,22 +102,22 @@ def test_a_writer_with_an_older_head_loses_nothing(root: str) -> None:
 
 
 def test_a_text_that_was_removed_can_be_written_again(root: str) -> None:
-    """By a working copy that knows where it was: it has to look again."""
-    _rewritten(root, 2)
+    """A working copy that knows its former pack has to look again."""
+    _make_store(root, 2)
     with MemoryStore.get_or_create(key="k", storage_root=root) as writer:
         old = writer.read_text("a.md")
         writer.write_text("a.md", "x" * 2_000)
         writer.save()
-        _place(root).collect(grace=0)
+        _remote_storage(root).collect(grace=0)
         writer.write_text("again.md", old)
         writer.save()
     with MemoryStore.get_or_create(key="k", storage_root=root) as after:
         assert after.read_text("again.md") == old
 
 
-def test_an_open_reader_finds_what_was_brought_elsewhere(root: str) -> None:
-    """And is told to look again where a text is gone, since the file has another one."""
-    _rewritten(root, 3)
+def test_an_open_reader_finds_texts_that_moved_to_another_pack(root: str) -> None:
+    """If the file has another text by now, the error says so."""
+    _make_store(root, 3)
     with (
         MemoryStore.get_or_create(key="k", storage_root=root) as reader,
         MemoryStore.get_or_create(key="k", storage_root=root) as writer,
@@ -132,10 +132,10 @@ def test_an_open_reader_finds_what_was_brought_elsewhere(root: str) -> None:
         assert reader.read_text("a.md") == "short"
 
 
-def test_concurrent_writers_and_collectors_lose_nothing(folder: Folder) -> None:
-    """Each write that was acknowledged is there at the end, and can be read."""
+def test_concurrent_writers_and_collectors_lose_no_write(folder: Folder) -> None:
+    """Every acknowledged write can be read at the end."""
     root = f"memory://{folder()}"
-    _rewritten(root, 2)
+    _make_store(root, 2)
     kept = dict[str, str]()
     stop = threading.Event()
 
@@ -149,7 +149,7 @@ def test_concurrent_writers_and_collectors_lose_nothing(folder: Folder) -> None:
 
     def collect() -> None:
         while not stop.is_set():
-            _place(root).collect(grace=0)
+            _remote_storage(root).collect(grace=0)
 
     writers = [threading.Thread(target=write, args=(who,)) for who in range(4)]
     collector = threading.Thread(target=collect)
@@ -165,8 +165,8 @@ def test_concurrent_writers_and_collectors_lose_nothing(folder: Folder) -> None:
         assert after.verify_audit().ok
 
 
-class _LossyAndRaced(MemoryObjects):
-    """Objects whose answer to a replaced head is lost, after which somebody else is first."""
+class _LossyObjectsWithRace(MemoryObjects):
+    """Objects that lose the answer to a replaced head, after which another writer is first."""
 
     def replace(self, name: str, data: bytes, tag: str) -> None:
         super().replace(name, data, tag)
@@ -180,14 +180,14 @@ class _LossyAndRaced(MemoryObjects):
 _raced = list[str]()
 
 
-def test_ones_own_write_is_known_also_when_others_wrote_since(
+def test_a_writer_recognizes_its_write_after_a_lost_answer_and_a_race(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An answer that was lost, and a head that is another by now: nothing is said twice."""
+    """The event is recorded once."""
     root = f"memory://{folder()}"
-    _rewritten(root, 3)
+    _make_store(root, 3)
     _raced.clear()
-    monkeypatch.setattr("satchel.files.places.MemoryObjects", _LossyAndRaced)
+    monkeypatch.setattr("satchel.files.places.MemoryObjects", _LossyObjectsWithRace)
     with MemoryStore.get_or_create(key="k", storage_root=root) as store:
         before = store.verify_audit().events
         store.write_text("a.md", "once")
@@ -233,14 +233,14 @@ _HEX = "0" * 64
 def test_a_head_with_a_damaged_member_is_refused_and_nothing_is_removed(
     folder: Folder, name: str, value: object
 ) -> None:
-    """By whoever reads, writes or collects: it is named as damaged, whatever it says."""
+    """Readers, writers and the collector report it as damaged."""
     root = f"memory://{folder()}"
-    _rewritten(root, 3)
-    place = _place(root)
+    _make_store(root, 3)
+    place = _remote_storage(root)
     found = place.objects.get(HEAD)
     assert found is not None
     place.objects.put(HEAD, json.dumps({**json.loads(found.data), name: value}).encode())
-    packs = _packs(root)
+    packs = _pack_names(root)
     for do in (
         lambda: MemoryStore.get_or_create(key="k", storage_root=root),
         lambda: place.collect(grace=0),
@@ -248,29 +248,29 @@ def test_a_head_with_a_damaged_member_is_refused_and_nothing_is_removed(
     ):
         with pytest.raises(MalformedError, match="head of the store is damaged"):
             do()
-    assert _packs(root) == packs
+    assert _pack_names(root) == packs
 
 
-def _said(root: str, **members: object) -> None:
-    """Have the head say something else, as whoever can write to the place."""
-    place = _place(root)
+def _change_head(root: str, **members: object) -> None:
+    """Change members of the head, with write access to the location."""
+    place = _remote_storage(root)
     found = place.objects.get(HEAD)
     assert found is not None
     place.objects.put(HEAD, json.dumps({**json.loads(found.data), **members}).encode())
 
 
 def _head(root: str) -> RemoteHead:
-    found = _place(root).objects.get(HEAD)
+    found = _remote_storage(root).objects.get(HEAD)
     assert found is not None
     return RemoteHead.decoded(found.data, root)
 
 
-def test_a_pack_that_is_in_use_is_not_removed_whatever_the_head_condemns(folder: Folder) -> None:
-    """Attack: all packs condemned since long ago. What files need stays; other names are none."""
+def test_attack_a_pack_in_use_is_not_removed_when_the_head_condemns_it(folder: Folder) -> None:
+    """All packs were condemned long ago; packs of current files stay, unknown names are ignored."""
     root = f"memory://{folder()}"
-    _rewritten(root, 3)
-    names = [name[len(PACKS) :] for name in _packs(root)]
-    _said(root, condemned=[[name, 0] for name in [*names, "f" * 64]])
+    _make_store(root, 3)
+    names = [name[len(PACKS) :] for name in _pack_names(root)]
+    _change_head(root, condemned=[[name, 0] for name in [*names, "f" * 64]])
     with MemoryStore.get_or_create(key="k", storage_root=root) as store:
         store.collect(grace=3_600)
     with MemoryStore.get_or_create(key="k", storage_root=root) as after:
@@ -281,27 +281,27 @@ def test_a_pack_that_is_in_use_is_not_removed_whatever_the_head_condemns(folder:
         assert after.verify_audit().ok
 
 
-def test_what_was_condemned_in_time_to_come_is_condemned_now(folder: Folder) -> None:
-    """Attack: a moment that never comes, so that old texts stay for ever."""
+def test_attack_a_condemnation_in_the_future_counts_as_now(folder: Folder) -> None:
+    """Otherwise old texts would stay for ever."""
     root = f"memory://{folder()}"
-    _rewritten(root, 3)
-    _place(root).collect(grace=3_600)
-    _said(root, condemned=[[name, (1 << 62) - 1] for name, _ in _head(root).condemned])
-    assert _place(root).collect(grace=3_600).removed == 0
+    _make_store(root, 3)
+    _remote_storage(root).collect(grace=3_600)
+    _change_head(root, condemned=[[name, (1 << 62) - 1] for name, _ in _head(root).condemned])
+    assert _remote_storage(root).collect(grace=3_600).removed == 0
     assert all(at < 1 << 60 for _, at in _head(root).condemned)
-    assert _place(root).collect(grace=0).removed > 0
+    assert _remote_storage(root).collect(grace=0).removed > 0
 
 
-def test_a_head_that_claims_ones_own_nonce_is_no_answer_to_a_write_that_failed(
+def test_attack_a_head_with_forged_nonces_does_not_confirm_a_failed_write(
     folder: Folder,
 ) -> None:
-    """``recent`` of any length and any words: a save that lost its race begins again."""
+    """``recent`` of any length and content: a save that lost its race starts again."""
     root = f"memory://{folder()}"
-    _rewritten(root, 2)
-    _said(root, recent=[str(number) for number in range(10_000)])
+    _make_store(root, 2)
+    _change_head(root, recent=[str(number) for number in range(10_000)])
     with MemoryStore.get_or_create(key="k", storage_root=root) as store:
         store.write_text("b.md", "goes on")
-        _said(root, nonce="of somebody else")
+        _change_head(root, nonce="of somebody else")
         store.save()
     assert len(_head(root).recent) == 16
     with MemoryStore.get_or_create(key="k", storage_root=root) as after:

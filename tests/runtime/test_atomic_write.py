@@ -1,4 +1,4 @@
-"""A file appears whole or not at all, whatever goes wrong, and private things stay private."""
+"""Atomic writes: a file appears complete or not at all, and private files stay private."""
 
 import errno
 import os
@@ -23,14 +23,14 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def unharmed(path: Path) -> bool:
-    """Tell whether the target is as it was and nothing else is in its folder."""
+def is_unchanged(path: Path) -> bool:
+    """Return whether the target is unchanged and alone in its folder."""
     names = [found.name for found in path.parent.iterdir()]
     return names == [] or (names == [path.name] and path.read_bytes() == OLD)
 
 
-def test_written_data_exists_when_the_block_ends(target: Path) -> None:
-    """Not before: who looks meanwhile sees the old file or none."""
+def test_written_data_appears_when_the_block_ends(target: Path) -> None:
+    """Until then readers see the old file or none."""
     with atomic_write(target) as stream:
         stream.write(b"new")
         stream.flush()
@@ -40,8 +40,8 @@ def test_written_data_exists_when_the_block_ends(target: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_an_exception_leaves_the_target_as_it_was(target: Path, error: type[BaseException]) -> None:
-    """Also an interrupt, and one after a lot was written."""
+def test_an_exception_leaves_the_target_unchanged(target: Path, error: type[BaseException]) -> None:
+    """Also an interrupt, and one after many bytes were written."""
 
     def fail() -> None:
         with atomic_write(target) as stream:
@@ -50,11 +50,11 @@ def test_an_exception_leaves_the_target_as_it_was(target: Path, error: type[Base
 
     with pytest.raises(error):
         fail()
-    assert unharmed(target)
+    assert is_unchanged(target)
 
 
-def refusing(number: int) -> Callable[..., None]:
-    """Return a stand-in for a system call that fails."""
+def failing_call(number: int) -> Callable[..., None]:
+    """Return a replacement for a system call that fails."""
 
     def fail(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
@@ -64,25 +64,25 @@ def refusing(number: int) -> Callable[..., None]:
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS])
-def test_a_system_call_that_fails_is_an_error_with_advice(
+def test_a_failed_system_call_is_a_typed_error_with_a_hint(
     target: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:
-    """Fault: the disk is full or breaks at the last moment."""
-    monkeypatch.setattr(os, call, refusing(number))
+    """The disk is full or fails at the last moment."""
+    monkeypatch.setattr(os, call, failing_call(number))
     with pytest.raises(TargetError) as caught, atomic_write(target) as stream:
         stream.write(b"new")
     assert caught.value.file == str(target)
     assert os.strerror(number) in caught.value.message
     assert caught.value.exit_status == 5
     assert (caught.value.hint is None) == (number == errno.EIO)
-    assert unharmed(target)
+    assert is_unchanged(target)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_while_writing_is_an_error_with_advice(
+def test_a_disk_full_during_a_write_is_a_typed_error_with_a_hint(
     target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fault: the disk fills up in the middle; /dev/full answers as such a disk does."""
+    """/dev/full answers like such a disk."""
     real = os.fdopen
 
     def full(handle: int, mode: str) -> object:
@@ -96,23 +96,23 @@ def test_a_full_disk_while_writing_is_an_error_with_advice(
     ):
         stream.write(b"x" * 300_000)
     assert "Free disk space" in (caught.value.hint or "")
-    assert unharmed(target)
+    assert is_unchanged(target)
 
 
-def test_a_really_full_disk_leaves_the_target_as_it_was(small_disk: Path) -> None:
-    """Fault: a real file system without room."""
+def test_a_full_disk_leaves_the_target_unchanged(small_disk: Path) -> None:
+    """A real file system without free space."""
     path = small_disk / "target"
     path.write_bytes(OLD)
     with pytest.raises(TargetError, match="No space left"), atomic_write(path) as stream:
         stream.write(b"x" * 1_000_000)
-    assert unharmed(path)
+    assert is_unchanged(path)
     with atomic_write(path) as stream:
         stream.write(b"there is room again")
     assert path.read_bytes() == b"there is room again"
 
 
-def test_a_link_at_the_target_is_replaced_not_followed(tmp_path: Path) -> None:
-    """Attack: a link that leads the program to overwrite another file."""
+def test_attack_a_link_at_the_target_is_replaced_not_followed(tmp_path: Path) -> None:
+    """It would make the program overwrite another file."""
     victim, path = tmp_path / "victim", tmp_path / "target"
     victim.write_bytes(OLD)
     for leads_to in (victim, tmp_path / "nowhere", path):
@@ -126,8 +126,8 @@ def test_a_link_at_the_target_is_replaced_not_followed(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_hard_link_at_the_target_is_replaced_not_written_through(tmp_path: Path) -> None:
-    """Attack: the same with a hard link."""
+def test_attack_a_hard_link_at_the_target_is_replaced_not_written_through(tmp_path: Path) -> None:
+    """The same with a hard link."""
     victim, path = tmp_path / "victim", tmp_path / "target"
     victim.write_bytes(OLD)
     path.hardlink_to(victim)
@@ -137,8 +137,8 @@ def test_a_hard_link_at_the_target_is_replaced_not_written_through(tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "folder"])
-def test_an_existing_target_is_refused_when_asked_to(tmp_path: Path, kind: str) -> None:
-    """Before anything is written, and a dangling link counts as existing."""
+def test_an_existing_target_is_refused_without_overwrite(tmp_path: Path, kind: str) -> None:
+    """Before anything is written; a dangling link counts as existing."""
     path = tmp_path / "target"
     if kind == "file":
         path.write_bytes(OLD)
@@ -152,7 +152,7 @@ def test_an_existing_target_is_refused_when_asked_to(tmp_path: Path, kind: str) 
 
 
 def test_a_target_that_appears_concurrently_is_not_replaced(tmp_path: Path) -> None:
-    """Race: someone else makes the file between the check and the end."""
+    """Another process creates the file between the check and the end."""
     path = tmp_path / "target"
     with pytest.raises(TargetExistsError), atomic_write(path, overwrite=False):
         path.write_bytes(OLD)
@@ -161,8 +161,8 @@ def test_a_target_that_appears_concurrently_is_not_replaced(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "device"])
-def test_a_target_that_is_no_file_is_refused(tmp_path: Path, kind: str) -> None:
-    """A folder, a pipe or a device is never replaced, nor waited for."""
+def test_a_target_that_is_not_a_file_is_refused(tmp_path: Path, kind: str) -> None:
+    """A folder, a pipe or a device is never replaced, and does not block."""
     path = Path("/dev/null") if kind == "device" else tmp_path / "target"
     if kind == "folder":
         path.mkdir()
@@ -180,18 +180,18 @@ def test_a_target_that_is_no_file_is_refused(tmp_path: Path, kind: str) -> None:
         ("a\0b", None),
         ("file/below", None),
     ],
-    ids=["no folder", "too long", "nul", "below a file"],
+    ids=["missing folder", "too long", "nul", "below a file"],
 )
-def test_a_target_that_cannot_be_is_an_error(tmp_path: Path, name: str, hint: str | None) -> None:
-    """The system's word and advice, not a traceback."""
+def test_an_impossible_target_is_a_typed_error(tmp_path: Path, name: str, hint: str | None) -> None:
+    """The reason of the system and a hint, not a traceback."""
     (tmp_path / "file").write_bytes(OLD)
     with pytest.raises(TargetError) as caught, atomic_write(tmp_path / name):
         pytest.fail("the block must not run")
     assert hint is None or hint in (caught.value.hint or "")
 
 
-def test_a_name_of_the_greatest_length_can_be_written(tmp_path: Path) -> None:
-    """The temporary name may be no longer than names can be, in bytes."""
+def test_a_name_of_maximum_length_can_be_written(tmp_path: Path) -> None:
+    """The temporary name has the same limit, in bytes."""
     for name in ("n" * 255, "東" * 85, "🧳" * 63):
         with atomic_write(tmp_path / name) as stream:
             stream.write(b"new")
@@ -199,8 +199,10 @@ def test_a_name_of_the_greatest_length_can_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("mode", "mask", "want"), [(0o666, 0o022, 0o644), (0o666, 0, 0o666)])
-def test_permissions_are_those_asked_for(tmp_path: Path, mode: int, mask: int, want: int) -> None:
-    """Plain files follow the umask; secrets are the owner's from the first byte."""
+def test_files_have_the_requested_permissions(
+    tmp_path: Path, mode: int, mask: int, want: int
+) -> None:
+    """Plain files follow the umask; secrets are private from the first byte."""
     old = os.umask(mask)
     try:
         with atomic_write(tmp_path / "plain", mode=mode):
@@ -213,8 +215,8 @@ def test_permissions_are_those_asked_for(tmp_path: Path, mode: int, mask: int, w
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_secret_that_replaces_an_open_file_is_closed(tmp_path: Path) -> None:
-    """The old file's permissions are not taken over."""
+def test_a_secret_that_replaces_an_open_file_is_private(tmp_path: Path) -> None:
+    """It does not inherit the permissions of the old file."""
     path = tmp_path / "secret"
     path.touch(mode=0o666)
     path.chmod(0o666)

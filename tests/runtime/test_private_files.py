@@ -1,4 +1,4 @@
-"""State is the owner's alone at every open, and nothing planted in its place is used."""
+"""Private files: only the owner has access, and planted files are refused."""
 
 import errno
 import os
@@ -26,7 +26,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give fi
 
 
 def mode_of(path: Path) -> int:
-    """Return a path's permissions."""
+    """Return the permissions of a path."""
     return stat.S_IMODE(path.lstat().st_mode)
 
 
@@ -38,16 +38,18 @@ def open_and_close(path: Path, *, create: bool = True) -> tuple[ModeRepair, ...]
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> Path:
-    """A state file, with its folder, as they should be."""
+def state_file(tmp_path: Path) -> Path:
+    """A private file in a private folder."""
     path = tmp_path / "state" / "file"
     open_and_close(path)
     return path
 
 
 @pytest.mark.parametrize("mask", [0, 0o022, 0o077])
-def test_what_is_made_is_private_under_every_umask(tmp_path: Path, umask: Umask, mask: int) -> None:
-    """0600 and 0700, also for the folders above that are made; and that is no repair."""
+def test_new_files_and_folders_are_private_under_every_umask(
+    tmp_path: Path, umask: Umask, mask: int
+) -> None:
+    """0600 and 0700, also for new parent folders; this is not reported as a repair."""
     path = tmp_path / "above" / "state" / "file"
     with umask(mask):
         assert open_and_close(path) == ()
@@ -57,22 +59,23 @@ def test_what_is_made_is_private_under_every_umask(tmp_path: Path, umask: Umask,
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o666, 0o640, 0o777, 0o700])
-def test_a_mode_that_is_not_private_is_put_right_and_reported(
-    state: Path, umask: Umask, mode: int
-) -> None:
-    """At every open, for the file and its folder, whatever the umask; once."""
-    state.chmod(mode)
-    state.parent.chmod(0o755)
+def test_an_open_mode_is_repaired_and_reported(state_file: Path, umask: Umask, mode: int) -> None:
+    """At every opening, for the file and its folder, under every umask; once."""
+    state_file.chmod(mode)
+    state_file.parent.chmod(0o755)
     with umask(0):
-        repairs = open_and_close(state, create=False)
-    assert repairs == (ModeRepair(state.parent, 0o755, 0o700), ModeRepair(state, mode, 0o600))
-    assert (mode_of(state.parent), mode_of(state)) == (0o700, 0o600)
+        repairs = open_and_close(state_file, create=False)
+    assert repairs == (
+        ModeRepair(state_file.parent, 0o755, 0o700),
+        ModeRepair(state_file, mode, 0o600),
+    )
+    assert (mode_of(state_file.parent), mode_of(state_file)) == (0o700, 0o600)
     assert "it was accessible to others (mode 0755)" in str(repairs[0])
-    assert open_and_close(state) == ()
+    assert open_and_close(state_file) == ()
 
 
-def test_a_folder_that_a_person_chose_keeps_its_mode(tmp_path: Path) -> None:
-    """A database among someone's documents does not close their folder."""
+def test_a_folder_chosen_by_the_operator_keeps_its_mode(tmp_path: Path) -> None:
+    """A database in a documents folder does not close that folder."""
     chosen = tmp_path / "documents"
     chosen.mkdir()
     chosen.chmod(0o755)
@@ -83,8 +86,8 @@ def test_a_folder_that_a_person_chose_keeps_its_mode(tmp_path: Path) -> None:
         open_private(tmp_path / "missing" / "file", create=True, own_folder=False)
 
 
-def test_a_folder_that_everyone_needs_is_not_closed(tmp_path: Path) -> None:
-    """State laid straight in the temporary folder or the root would lock the others out."""
+def test_a_shared_system_folder_keeps_its_mode(tmp_path: Path) -> None:
+    """State directly in the temporary folder or the root would lock out other users."""
     everyones = tmp_path / "everyones"
     everyones.mkdir()
     everyones.chmod(0o1777)
@@ -99,27 +102,31 @@ def test_a_folder_that_everyone_needs_is_not_closed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("leads_to", ["file", "nowhere", "folder", "itself"])
-def test_a_link_in_the_files_place_is_refused(state: Path, leads_to: str) -> None:
-    """Attack: state led into another file, or into one that is not there yet."""
-    outside = state.parent.parent / "outside"
+def test_attack_a_link_in_place_of_a_private_file_is_refused(
+    state_file: Path, leads_to: str
+) -> None:
+    """It leads to another file, or to one that does not exist yet."""
+    outside = state_file.parent.parent / "outside"
     outside.mkdir()
     (outside / "file").write_bytes(b"theirs")
-    state.unlink()
-    state.symlink_to({"folder": outside, "itself": state}.get(leads_to, outside / leads_to))
+    state_file.unlink()
+    state_file.symlink_to(
+        {"folder": outside, "itself": state_file}.get(leads_to, outside / leads_to)
+    )
     for create in (True, False):
         with pytest.raises(PathRefusedError, match="link") as caught:
-            open_private(state, create=create)
-        assert caught.value.file == str(state)
+            open_private(state_file, create=create)
+        assert caught.value.file == str(state_file)
     assert [found.name for found in outside.iterdir()] == ["file"]
     assert (outside / "file").read_bytes() == b"theirs"
 
 
 @pytest.mark.parametrize("own_folder", [True, False])
 @pytest.mark.parametrize("leads_to", ["folder", "nowhere"])
-def test_a_link_in_the_folders_place_is_refused_before_anything_is_made(
+def test_attack_a_link_in_place_of_the_folder_is_refused_before_any_write(
     tmp_path: Path, leads_to: str, *, own_folder: bool
 ) -> None:
-    """Attack: the whole state led into a folder that others own."""
+    """It leads to a folder of other users."""
     theirs, link = tmp_path / "folder", tmp_path / "state"
     theirs.mkdir(mode=0o755)
     link.symlink_to(tmp_path / leads_to)
@@ -132,7 +139,7 @@ def test_a_link_in_the_folders_place_is_refused_before_anything_is_made(
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_link_further_up_is_the_persons_own_affair(tmp_path: Path) -> None:
+def test_a_link_above_the_folder_is_accepted(tmp_path: Path) -> None:
     """A home folder that is a link works."""
     (tmp_path / "disk").mkdir()
     (tmp_path / "home").symlink_to(tmp_path / "disk")
@@ -142,57 +149,59 @@ def test_a_link_further_up_is_the_persons_own_affair(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("access", [os.O_RDONLY, os.O_RDWR])
 @pytest.mark.parametrize("kind", ["folder", "fifo", "socket", "device"])
-def test_anything_but_a_file_is_refused_immediately(state: Path, kind: str, access: int) -> None:
-    """Attack: a pipe that never answers in the place of our state."""
-    state.unlink()
+def test_attack_anything_but_a_file_is_refused_without_waiting(
+    state_file: Path, kind: str, access: int
+) -> None:
+    """A pipe that never answers in place of the state file."""
+    state_file.unlink()
     if kind == "folder":
-        state.mkdir()
+        state_file.mkdir()
     elif kind == "fifo":
-        os.mkfifo(state)
+        os.mkfifo(state_file)
     elif kind == "socket":
         # The name of a socket is bound where it is short enough: 108 bytes.
-        folder = os.open(state.parent, os.O_RDONLY)
+        folder = os.open(state_file.parent, os.O_RDONLY)
         with socket.socket(socket.AF_UNIX) as made:
-            made.bind(f"/proc/self/fd/{folder}/{state.name}")
+            made.bind(f"/proc/self/fd/{folder}/{state_file.name}")
         os.close(folder)
     elif os.geteuid() == 0:
-        os.mknod(state, 0o600 | stat.S_IFCHR, os.makedev(1, 5))
+        os.mknod(state_file, 0o600 | stat.S_IFCHR, os.makedev(1, 5))
     else:
         pytest.skip("only root may make devices")
     with pytest.raises(PathRefusedError, match="not a regular file"):
-        open_private(state, access)
+        open_private(state_file, access)
     with pytest.raises(PathRefusedError, match="not a regular file"):
-        secure_database(state)
+        secure_database(state_file)
 
 
-def test_a_file_with_a_second_name_is_refused(state: Path) -> None:
-    """Attack: a hard link through which another sees, or suffers, what we write."""
-    other = state.parent.parent / "other"
-    other.hardlink_to(state)
+def test_attack_a_hard_link_is_refused_as_a_private_file(state_file: Path) -> None:
+    """Another user reads or changes it through the other name."""
+    other = state_file.parent.parent / "other"
+    other.hardlink_to(state_file)
     with pytest.raises(PathRefusedError, match="2 names"):
-        open_private(state)
+        open_private(state_file)
     with pytest.raises(PathRefusedError, match="2 names"):
-        secure_database(state)
+        secure_database(state_file)
     other.unlink()
-    assert open_and_close(state) == ()
+    assert open_and_close(state_file) == ()
 
 
 @needs_root
 @pytest.mark.parametrize("which", ["file", "folder"])
-def test_what_belongs_to_another_user_is_refused(state: Path, which: str) -> None:
-    """Attack: a file laid there by someone who goes on reading it through an open descriptor."""
-    planted = state if which == "file" else state.parent
+def test_attack_a_file_of_another_user_is_refused(state_file: Path, which: str) -> None:
+    """Its owner may read on through an open descriptor."""
+    planted = state_file if which == "file" else state_file.parent
     os.chown(planted, 12345, 12345)
     planted.chmod(0o755)
     for opening in (open_private, secure_database):
         with pytest.raises(PathRefusedError, match="uid 12345") as caught:
-            opening(state)
+            opening(state_file)
         assert "chown" in (caught.value.hint or "")
     assert mode_of(planted) == 0o755
 
 
 @pytest.mark.parametrize("name", ["", "..", "a\0b"])
-def test_what_is_no_name_is_refused(tmp_path: Path, name: str) -> None:
+def test_an_invalid_file_name_is_a_typed_error(tmp_path: Path, name: str) -> None:
     """Not a traceback."""
     path = Path(name) if not name else tmp_path / name
     for opening in (open_private, secure_database):
@@ -200,8 +209,8 @@ def test_what_is_no_name_is_refused(tmp_path: Path, name: str) -> None:
             opening(path)
 
 
-def test_a_file_that_is_missing_is_an_error_that_fits(tmp_path: Path) -> None:
-    """Reading says it is not there, writing says to make the folder; nothing is made."""
+def test_a_missing_file_or_folder_is_a_typed_error(tmp_path: Path) -> None:
+    """Reading reports the missing file, writing the missing folder; nothing is created."""
     with pytest.raises(UnreadableError):
         open_private(tmp_path / "state" / "file", os.O_RDONLY)
     with pytest.raises(TargetError):
@@ -210,37 +219,39 @@ def test_a_file_that_is_missing_is_an_error_that_fits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["fsync", "fchmod"])
-def test_a_system_that_refuses_leaves_no_descriptor_open(
-    state: Path, monkeypatch: pytest.MonkeyPatch, call: str
+def test_a_failed_system_call_leaves_no_descriptor_open(
+    state_file: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """Fault: the mode cannot be put right, or a new name not forced to disk."""
+    """The mode cannot be repaired, or a new name cannot be synced to disk."""
 
     def refuse(*_: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    state.chmod(0o644)
+    state_file.chmod(0o644)
     before = descriptors()
     with monkeypatch.context() as patched:
         patched.setattr(os, call, refuse)
         with pytest.raises(TargetError, match="Input/output"):
-            open_private(state if call == "fchmod" else state.with_name("new"), create=True)
+            open_private(
+                state_file if call == "fchmod" else state_file.with_name("new"), create=True
+            )
     assert descriptors() <= before
 
 
 def test_a_file_system_without_permissions_is_reported(
-    state: Path, monkeypatch: pytest.MonkeyPatch
+    state_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """FAT agrees to a change of mode and does nothing; nothing is reported as put right."""
-    state.chmod(0o644)
+    """FAT accepts a change of mode without effect; no repair is reported."""
+    state_file.chmod(0o644)
     monkeypatch.setattr(os, "fchmod", lambda *_: None)
     monkeypatch.setattr(Path, "chmod", lambda *_: None)
     for opening in (open_private, secure_database):
         with pytest.raises(PathRefusedError, match="does not store permissions"):
-            opening(state)
+            opening(state_file)
 
 
-def test_a_database_and_what_sqlite_adds_are_private(tmp_path: Path, umask: Umask) -> None:
-    """SQLite follows the umask; ours does not, and its companions take the database's mode."""
+def test_a_database_and_its_companions_are_private(tmp_path: Path, umask: Umask) -> None:
+    """SQLite gives its companion files the mode of the database."""
     path = tmp_path / "state" / "bank.db"
     with umask(0):
         assert secure_database(path) == ()
@@ -253,8 +264,10 @@ def test_a_database_and_what_sqlite_adds_are_private(tmp_path: Path, umask: Umas
 
 
 @pytest.mark.parametrize("ending", ["", *COMPANIONS])
-def test_an_open_database_or_companion_is_closed_and_reported(tmp_path: Path, ending: str) -> None:
-    """The write-ahead log holds memory as the database does."""
+def test_open_modes_of_a_database_and_its_companions_are_repaired(
+    tmp_path: Path, ending: str
+) -> None:
+    """The write-ahead log contains memories as the database does."""
     path = tmp_path / "state" / "bank.db"
     secure_database(path)
     file = path.with_name(path.name + ending)
@@ -268,7 +281,7 @@ def test_an_open_database_or_companion_is_closed_and_reported(tmp_path: Path, en
 def test_a_companion_that_another_process_is_removing_is_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In memory (tmpfs), a file is still found by its name when its last link is gone."""
+    """On tmpfs a file can be found by name although its last link was removed."""
     path, stat_by_path = tmp_path / "state" / "bank.db", os.stat
     secure_database(path)
     path.with_name("bank.db-wal").touch(0o600)
@@ -284,10 +297,10 @@ def test_a_companion_that_another_process_is_removing_is_ignored(
 
 @pytest.mark.parametrize("ending", COMPANIONS)
 @pytest.mark.parametrize("kind", ["link", "dangling", "hard link", "fifo"])
-def test_a_planted_companion_is_refused_before_a_database_is_made(
+def test_attack_a_planted_companion_is_refused_before_a_database_is_created(
     tmp_path: Path, ending: str, kind: str
 ) -> None:
-    """Attack: memory written through a ``-wal`` that leads elsewhere."""
+    """Memories would be written through a ``-wal`` that leads elsewhere."""
     victim, path = tmp_path / "victim", tmp_path / "state" / "bank.db"
     victim.write_bytes(b"theirs")
     path.parent.mkdir()
@@ -316,8 +329,8 @@ except sqlite3.OperationalError as error:
 
 
 @pytest.mark.parametrize("mode", ["DELETE", "WAL"])
-def test_inspecting_a_database_does_not_drop_sqlites_locks(tmp_path: Path, mode: str) -> None:
-    """The system drops a program's locks on a file when it closes any descriptor of it."""
+def test_securing_a_database_does_not_release_sqlite_locks(tmp_path: Path, mode: str) -> None:
+    """The system releases a program's locks on a file when any descriptor of it is closed."""
     path = tmp_path / "state" / "bank.db"
     secure_database(path)
 
@@ -338,8 +351,8 @@ def test_inspecting_a_database_does_not_drop_sqlites_locks(tmp_path: Path, mode:
         base.execute("COMMIT")
 
 
-def test_a_private_folder_is_made_and_open_ones_are_closed(tmp_path: Path) -> None:
-    """0700 when new, also under an odd umask; others are locked out of an old one."""
+def test_a_private_folder_is_created_and_an_open_one_is_repaired(tmp_path: Path) -> None:
+    """0700 under any umask; existing folders are closed to other users."""
     assert private_folder(tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
     open_one = tmp_path / "open"
     open_one.mkdir()
@@ -348,8 +361,8 @@ def test_a_private_folder_is_made_and_open_ones_are_closed(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kind", ["link", "file", "dangling"])
-def test_a_link_in_a_private_folders_place_is_refused(tmp_path: Path, kind: str) -> None:
-    """Attack: secrets led to a folder that others own."""
+def test_attack_a_link_in_place_of_a_private_folder_is_refused(tmp_path: Path, kind: str) -> None:
+    """Secrets would be written to a folder of other users."""
     theirs, path = tmp_path / "theirs", tmp_path / "ours"
     theirs.mkdir(mode=0o755)
     if kind == "file":
@@ -361,10 +374,10 @@ def test_a_link_in_a_private_folders_place_is_refused(tmp_path: Path, kind: str)
     assert theirs.stat().st_mode & 0o777 == 0o755
 
 
-def test_a_folder_that_another_makes_at_the_same_moment_is_used(
+def test_a_folder_created_concurrently_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not there at the first look, and is there at the next."""
+    """It is missing at the first check, and exists at the next."""
     path, looks = tmp_path / "state", list[Path]()
 
     def looked(folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""The sleep cycle from Python: proposals become memory by a rule, or by hand, and no other way."""
+"""Promotion: proposals become memory by a rule or by hand, and in no other way."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from satchel.files.promotion import PromotionRule, promote_all
 
 @pytest.fixture
 def staged(tmp_path: Path) -> Iterator[MemoryStore]:
-    """A store whose memory only promotion writes, with proposals in it."""
+    """A store in which only promotion writes memory, with two proposals."""
     with MemoryStore(root=tmp_path / "store", read_only_prefixes=("memory",)) as store:
         store.write_text("user/good.md", "Ada likes tea", actor="agent")
         store.write_text("user/deep/er.md", "and coffee", actor="agent")
         yield store
 
 
-def _stay(store: MemoryStore, rule: PromotionRule, **said: bool) -> dict[str, str]:
+def _skipped(store: MemoryStore, rule: PromotionRule, **said: bool) -> dict[str, str]:
     done = promote_all(store, rule, **said)  # type: ignore[arg-type]  # a switch by name
     return {one.proposal: one.reason for one in done if one.reason is not None}
 
 
-def test_by_rule_what_it_lets_through_becomes_memory(staged: MemoryStore) -> None:
-    """At the same path below, with the rule in the audit; planned first, and only once."""
+def test_a_rule_promotes_accepted_proposals(staged: MemoryStore) -> None:
+    """To the same relative path, with the rule in the audit; after a dry run, and only once."""
     rule = PromotionRule(staged="user", into="memory", actors=frozenset({"agent"}))
-    assert _stay(staged, rule, dry_run=True) == {}
+    assert _skipped(staged, rule, dry_run=True) == {}
     assert staged.list_paths("memory") == []
-    assert _stay(staged, rule) == {}
+    assert _skipped(staged, rule) == {}
     assert staged.list_paths() == ["memory/deep/er.md", "memory/good.md"]
     assert staged.read_text("memory/good.md") == "Ada likes tea"
     (event,) = staged.audit_tail_sync(1)
@@ -46,8 +46,8 @@ def test_by_rule_what_it_lets_through_becomes_memory(staged: MemoryStore) -> Non
         staged.write_text("memory/good.md", "Ada hates tea", actor="agent")
 
 
-def test_by_rule_what_is_doubtful_stays_with_the_reason(staged: MemoryStore) -> None:
-    """Of others, too large, in the place of other text, no text, hidden signs, a secret."""
+def test_a_rule_skips_doubtful_proposals_with_a_reason(staged: MemoryStore) -> None:
+    """Of other actors, too large, with another text at the target, not text, hidden, a secret."""
     staged.write_text("user/mallory.md", "mine", actor="mallory")
     staged.write_text("user/large.md", "x" * 101, actor="agent")
     staged.write_bytes("user/no-text.md", b"\xff\x00", actor="agent")
@@ -56,7 +56,7 @@ def test_by_rule_what_is_doubtful_stays_with_the_reason(staged: MemoryStore) -> 
     staged.promote("user/good.md", "memory/good.md")
     staged.write_text("user/good.md", "Ada hates tea", actor="agent")
     rule = PromotionRule(staged="user", into="memory", actors=frozenset({"agent"}), most_bytes=100)
-    stay = _stay(staged, rule)
+    stay = _skipped(staged, rule)
     told = {
         "user/mallory.md": "written by mallory",
         "user/large.md": "more than 100 bytes",
@@ -72,14 +72,14 @@ def test_by_rule_what_is_doubtful_stays_with_the_reason(staged: MemoryStore) -> 
     replacing = PromotionRule(
         staged="user", into="memory", actors=frozenset({"agent"}), most_bytes=100, replace=True
     )
-    assert "user/good.md" not in _stay(staged, replacing)
+    assert "user/good.md" not in _skipped(staged, replacing)
     assert staged.read_text("memory/good.md") == "Ada hates tea"
 
 
-def test_what_was_changed_while_it_was_judged_stays(
+def test_attack_a_proposal_changed_during_its_check_is_not_promoted(
     staged: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attack: harmless while it is read, other words when it is promoted."""
+    """It is harmless when it is read, and different when it is promoted."""
     promote = staged.promote
 
     def changed_first(proposal: str, target: str, **said: Any) -> object:
@@ -87,20 +87,20 @@ def test_what_was_changed_while_it_was_judged_stays(
         return promote(proposal, target, **said)
 
     monkeypatch.setattr(staged, "promote", changed_first)
-    stay = _stay(staged, PromotionRule(staged="user", into="memory"))
+    stay = _skipped(staged, PromotionRule(staged="user", into="memory"))
     assert set(stay.values()) == {"it was changed while it was being checked"}
     assert staged.list_paths("memory") == []
 
 
 @pytest.mark.parametrize(("source", "into"), [("user", "user/ok"), ("a/b", "a"), ("a", "a")])
 def test_a_rule_with_nested_folders_is_refused(staged: MemoryStore, source: str, into: str) -> None:
-    """It would promote what it promoted, or what nobody proposed."""
+    """It would promote its own results."""
     with pytest.raises(MemoryStoreError, match="overlap"):
         promote_all(staged, PromotionRule(staged=source, into=into))
 
 
-def test_by_hand_the_text_that_was_reviewed_becomes_memory(staged: MemoryStore) -> None:
-    """Or nothing does; the reviewer is in the audit, and may leave the proposal where it is."""
+def test_promote_accepts_only_the_reviewed_text(staged: MemoryStore) -> None:
+    """The reviewer is in the audit, and may keep the proposal."""
     sha = staged.current_sha("user/good.md")
     staged.write_text("user/good.md", "changed since", actor="agent")
     with pytest.raises(ConcurrencyError):
