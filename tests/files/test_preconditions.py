@@ -320,7 +320,7 @@ class _FlakyObjects(MemoryObjects):
 @pytest.fixture
 def flaky_location(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A location whose service can be told to fail."""
-    monkeypatch.setattr(places, "MemoryObjects", _FlakyObjects)
+    monkeypatch.setattr(storage, "MemoryObjects", _FlakyObjects)
     monkeypatch.setattr(remote_place, "_pause", lambda _: None)
     _FlakyObjects.plan, _FlakyObjects.answers = (), True
     yield f"memory://{folder()}/store"
