@@ -468,3 +468,24 @@ def files_of_bank(bank: OpenBank) -> MemoryStore:
     if not bank.ledger.writes:
         only_read(store)
     return store
+
+
+def log_pending_changes(bank: OpenBank) -> None:
+    """Log the changes of a bank's memory files since the last logged one.
+
+    It does nothing for a bank that is open for reading, for the holder of a token, or if another
+    bank has the same name. Errors are ignored: a later call catches up.
+    """
+    if bank.bearer is not None or not bank.ledger.writes:
+        return
+    with suppress(SatchelError), store_of(bank.settings, str(bank.name), create=False) as store:
+        log_open_changes(bank, store)
+
+
+def log_open_changes(bank: OpenBank, store: MemoryStore) -> None:
+    """Log the changes of a bank's open memory files; as ``log_pending_changes``."""
+    if bank.bearer is not None or not bank.ledger.writes:
+        return
+    with suppress(SatchelError):
+        if find_bank(bank.store, str(bank.name)) == bank.id:
+            follow_into(bank, store)

@@ -1,6 +1,6 @@
-"""Log changes of memory files in their bank before it is read.
+"""Check whether memory files have changes that their bank has not logged.
 
-The module that opens memory files is imported only if there are any: most banks have none.
+The module that logs them is imported only if there are any: most banks have no files.
 """
 
 from contextlib import closing, suppress
@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from satchel.bank.open_bank import OpenBank, find_bank
+from satchel.bank.open_bank import OpenBank
 from satchel.config.settings import Settings
 from satchel.errors import SatchelError
 
 if TYPE_CHECKING:
-    from satchel.files import MemoryStore
     from satchel.files.paths import Namespace
 
 _PATIENCE = 3.0
@@ -105,29 +104,3 @@ def _is_behind_saved(bank: OpenBank, address: str) -> bool:
         _silent[address] = monotonic() + _NOT_AGAIN
         return False
     return answers[0] is not None and answers[0] != last_logged_save(bank)
-
-
-def log_pending_changes(bank: OpenBank) -> None:
-    """Log the changes of a bank's memory files since the last logged one.
-
-    It does nothing for a bank that is open for reading, for the holder of a token, or if another
-    bank has the same name. Errors are ignored: a later call catches up.
-    """
-    if bank.bearer is not None or not bank.ledger.writes or not is_behind(bank):
-        return
-    from satchel.files.bank_files import store_of
-
-    with suppress(SatchelError), store_of(bank.settings, str(bank.name), create=False) as store:
-        log_open_changes(bank, store)
-
-
-def log_open_changes(bank: OpenBank, store: "MemoryStore") -> None:
-    """Log the changes of a bank's open memory files; as ``catch_up``."""
-    from satchel.files.bank_files import follow_into
-
-    if bank.bearer is not None or not bank.ledger.writes:
-        return
-
-    with suppress(SatchelError):
-        if find_bank(bank.store, str(bank.name)) == bank.id:
-            follow_into(bank, store)
