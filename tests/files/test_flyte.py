@@ -8,13 +8,13 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from s3_kit import S3Server
 
 from benchmarks import peers
 from satchel.files import AccessDenied, ConcurrencyError, MemoryStore, MemoryStoreError
@@ -203,14 +203,11 @@ def test_sync_reports_a_file_with_a_reserved_name(tmp_path: Path) -> None:
 
 
 @pytest.fixture(params=["memory", "sqlite", "s3"])
-def remote_root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def remote_root(
+    request: pytest.FixtureRequest, tmp_path: Path, root_of: Callable[[str, Path], str]
+) -> str:
     """A storage root that is not a folder."""
-    if request.param == "s3":
-        server: S3Server = request.getfixturevalue("s3")
-        return server.bucket()
-    return {"memory": f"memory://{tmp_path}/m", "sqlite": f"sqlite://{tmp_path}/files.db"}[
-        request.param
-    ]
+    return root_of(request.param, tmp_path)
 
 
 def objects_of(root: str) -> Objects:

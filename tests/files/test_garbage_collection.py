@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from s3_kit import S3Server
 
 from satchel.errors import MalformedError, TargetError
 from satchel.files import MemoryStore
@@ -21,12 +20,11 @@ Folder = Callable[[], Path]
 
 
 @pytest.fixture(params=["memory", "sqlite", "s3"])
-def root(request: pytest.FixtureRequest, folder: Folder) -> str:
+def root(
+    request: pytest.FixtureRequest, folder: Folder, root_of: Callable[[str, Path], str]
+) -> str:
     """Locations that have packs."""
-    if request.param == "s3":
-        server: S3Server = request.getfixturevalue("s3")
-        return server.bucket()
-    return f"{request.param}://{folder()}{'/x.db' if request.param == 'sqlite' else ''}"
+    return root_of(request.param, folder())
 
 
 def _remote_storage(root: str) -> RemoteFileStorage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -22,21 +22,15 @@ Folder = Callable[[], Path]
 
 @pytest.fixture(params=["local", "memory", "sqlite", "s3"])
 def root(
-    request: pytest.FixtureRequest, folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
+    request: pytest.FixtureRequest,
+    folder: Folder,
+    root_of: Callable[[str, Path], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> str:
     """The storage root."""
     home = folder()
     monkeypatch.setenv("SATCHEL_HOME", str(home))
-    match request.param:
-        case "s3":
-            server: S3Server = request.getfixturevalue("s3")
-            yield server.bucket()
-        case "memory":
-            yield f"memory://{home}"
-        case "sqlite":
-            yield f"sqlite://{home}/files.db"
-        case _:
-            yield str(home / "files")
+    return root_of(request.param, home)
 
 
 def _run_concurrently(jobs: list[Callable[[], object]]) -> list[object]:
