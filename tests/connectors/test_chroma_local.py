@@ -8,14 +8,14 @@ from import_kit import bring, texts
 from satchel.errors import UnreadableError, UsageError
 from satchel.formats.chroma import FORMAT
 from satchel.model.records import Entry
-from satchel.ports.format import Place, ReadContext
+from satchel.ports.format import Location, ReadContext
 
 _FOLDER = Path(__file__).parent.parent / "data" / "chroma-folder"
 
 
 def _by_collection() -> dict[str, list[str | None]]:
     found = dict[str, list[str | None]]()
-    for one in FORMAT.read(Place(_FOLDER), ReadContext()):
+    for one in FORMAT.read(Location(_FOLDER), ReadContext()):
         if isinstance(one, Entry) and one.origin is not None:
             found.setdefault(one.origin.source or "", []).append(one.text)
     return found

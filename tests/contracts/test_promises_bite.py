@@ -20,7 +20,7 @@ from satchel.errors import MalformedError
 from satchel.formats.mem0 import Mem0
 from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import Component, Origin
-from satchel.ports.format import Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Location, ReadContext, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "mem0"
@@ -52,21 +52,21 @@ class _Secretive(Mem0):
 class _Blind(Mem0):
     """Recognizes nothing."""
 
-    def recognizes(self, place: Place) -> bool:
+    def recognizes(self, place: Location) -> bool:
         return False
 
 
 class _Vain(Mem0):
     """Recognizes everything as its own."""
 
-    def recognizes(self, place: Place) -> bool:
+    def recognizes(self, place: Location) -> bool:
         return True
 
 
 class _Forgetful(Mem0):
     """Leaves out every second record."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         for index, item in enumerate(super().read(place, reading)):
             if index % 2:
                 yield item
@@ -77,7 +77,7 @@ class _Vague(Mem0):
 
     info = _traits(exact=False)
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         for item in super().read(place, reading):
             assert isinstance(item, Entry)
             yield msgspec.structs.replace(item, origin=Origin(provider="mem0"))
@@ -88,14 +88,14 @@ class _Careless(Mem0):
 
     info = _traits(exact=False)
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         yield from super().read(place, ReadContext(limits=reading.limits))
 
 
 class _Lenient(Mem0):
     """Reads what it does not understand as nothing."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         try:
             yield from super().read(place, reading)
         except MalformedError:
@@ -105,7 +105,7 @@ class _Lenient(Mem0):
 class _Placeless(Mem0):
     """Refuses without saying where."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         try:
             yield from super().read(place, reading)
         except MalformedError as error:
@@ -115,7 +115,7 @@ class _Placeless(Mem0):
 class _Leaky(Mem0):
     """Lets the parser's own errors out."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         json.loads(place.path.read_bytes())
         yield from super().read(place, reading)
 
@@ -123,7 +123,7 @@ class _Leaky(Mem0):
 class _Inventive(Mem0):
     """Makes up the end of a cut file."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         try:
             yield from super().read(place, reading)
         except MalformedError:
@@ -133,7 +133,7 @@ class _Inventive(Mem0):
 class _Boundless(Mem0):
     """Cuts what is too large down to what fits."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         whole = ReadContext(limits=DEFAULT_LIMITS, container=reading.container)
         try:
             for item in super().read(place, whole):
@@ -214,14 +214,14 @@ class _Fickle(Mem0):
 class _Greedy(Mem0):
     """Reads everything before it yields anything."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         yield from list(super().read(place, reading))
 
 
 class _Dating(Mem0):
     """Fills in times that are missing."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         import time
 
         time.time()
@@ -231,7 +231,7 @@ class _Dating(Mem0):
 class _Numbering(Mem0):
     """Gives a new id to what has none."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         for item in super().read(place, reading):
             assert isinstance(item, Entry)
             yield msgspec.structs.replace(item, kind=secrets.token_hex(4))
@@ -240,7 +240,7 @@ class _Numbering(Mem0):
 class _Local(Mem0):
     """Reads differently on another machine."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         import os
 
         reading.container["home"] = os.environ.get("HOME")

@@ -7,7 +7,7 @@ import pytest
 from satchel.conformance.subject import Subject, sealed
 from satchel.model.records import Identity, Semantic
 from satchel.model.values import Component, Scope
-from satchel.ports.format import Place, formats
+from satchel.ports.format import Location, formats
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats"
 WRITABLE = [name for name in formats if formats[name].info.traits.writes]
@@ -24,5 +24,5 @@ def test_an_output_is_recognized_by_its_format_and_no_other(name: str, scope: Sc
         sealed([kind(text="there", scope=scope)]) as records,
         subject.written(records) as (path, _),
     ):
-        found = [each for each in formats if formats[each].recognizes(Place(path))]
+        found = [each for each in formats if formats[each].recognizes(Location(path))]
     assert found == [name]

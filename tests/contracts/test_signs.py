@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from satchel.errors import InputError
-from satchel.ports.format import HEAD_BYTES, Place, formats
+from satchel.ports.format import HEAD_BYTES, Location, formats
 
 DATA = Path(__file__).parent.parent / "data"
 FILES = sorted(
@@ -32,7 +32,7 @@ MOST_ASKED = 2
 """How many formats may be asked about a JSON file of Mem0."""
 
 
-def claims(place: Place, names: list[str]) -> list[str]:
+def claims(place: Location, names: list[str]) -> list[str]:
     """Return which of some formats recognize a place, or have an error for it."""
     claimed = []
     for name in names:
@@ -44,7 +44,7 @@ def claims(place: Place, names: list[str]) -> list[str]:
     return claimed
 
 
-def require_equal(place: Place) -> None:
+def require_equal(place: Location) -> None:
     """Compare what the candidates say with what all formats say; of errors, the first counts."""
     asked, everything = (claims(place, names) for names in (formats.candidates(place), [*formats]))
     assert [each for each in asked if ":" not in each] == [
@@ -57,7 +57,7 @@ def require_equal(place: Place) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(DATA)))
 def test_nothing_is_recognized_otherwise_than_by_asking_all_formats(path: Path) -> None:
     """Every sample, good or hostile, of this repository, also compressed and cut."""
-    require_equal(Place(path))
+    require_equal(Location(path))
 
 
 @pytest.mark.parametrize("end", [64, 700])
@@ -70,7 +70,7 @@ def test_cut_and_compressed_samples_are_recognized_as_by_all_formats(
         for name, text in (("cut", data[:end]), ("packed.gz", gzip.compress(data))):
             file = tmp_path / name
             file.write_bytes(text)
-            require_equal(Place(file))
+            require_equal(Location(file))
 
 
 @given(
@@ -94,16 +94,16 @@ def test_no_order_of_members_escapes_the_signs(
         f'{start}{{"points": [{{{body}}}]}}',
     ):
         path.write_text(text, "utf-8")
-        require_equal(Place(path))
+        require_equal(Location(path))
 
 
 def test_a_json_file_of_mem0_imports_few_formats() -> None:
     """The index answers for those that cannot fit, so their modules are not imported."""
     path = DATA / "formats" / "mem0" / "good-get-all.json"
     program = (
-        "import json, sys; from pathlib import Path; from satchel.ports.format import Place;"
+        "import json, sys; from pathlib import Path; from satchel.ports.format import Location;"
         "from satchel.ports.format import formats;"
-        f"name = formats.recognize(Place(Path({str(path)!r})));"
+        f"name = formats.recognize(Location(Path({str(path)!r})));"
         "own = [each for each in formats if f'satchel.formats.{each}' in sys.modules];"
         "print(json.dumps([name, own]))"
     )
@@ -123,4 +123,4 @@ def test_a_format_that_is_not_in_the_index_is_asked(
     monkeypatch.setattr(type(formats), "index", tmp_path / "index.json")
     monkeypatch.setattr(formats, "_listings", None)
     sample = DATA / "formats" / "mem0" / "good-get-all.json"
-    assert formats.recognize(Place(sample)) == "mem0"
+    assert formats.recognize(Location(sample)) == "mem0"

@@ -12,12 +12,12 @@ from satchel.conformance.memory_files import *  # noqa: F403
 from satchel.conformance.memory_files import FilesSubject
 from satchel.files import MemoryStore
 from satchel.files.paths import namespace
-from satchel.files.places import place_of
 from satchel.files.remote.store import RemoteFileStorage
+from satchel.files.storage import file_storage
 
 
 def _plant_transcript(root: str, key: str, data: bytes) -> None:
-    place = place_of(namespace(storage_root=root).path(key))
+    place = file_storage(namespace(storage_root=root).path(key))
     if isinstance(place, RemoteFileStorage):
         place.objects.put("messages.json", data)
     else:

@@ -18,9 +18,9 @@ import pytest
 
 from benchmarks import peers
 from satchel.files import AccessDenied, ConcurrencyError, MemoryStore, MemoryStoreError
-from satchel.files.places import place_of
 from satchel.files.remote.objects import Objects
 from satchel.files.remote.store import RemoteFileStorage
+from satchel.files.storage import file_storage
 
 KNOWN = {
     "test_36_each_write_leaves_a_sidecar_and_where_wanted_a_version": (
@@ -212,7 +212,7 @@ def remote_root(
 
 def objects_of(root: str) -> Objects:
     """Return the objects in the location of the key."""
-    place = place_of(MemoryStore.remote_path_for_key("k", "o", "p", "d", storage_root=root))
+    place = file_storage(MemoryStore.remote_path_for_key("k", "o", "p", "d", storage_root=root))
     assert isinstance(place, RemoteFileStorage)
     return place.objects
 

@@ -11,10 +11,10 @@ import pytest
 
 from satchel.errors import MalformedError, TargetError
 from satchel.files import MemoryStore
-from satchel.files.places import place_of
 from satchel.files.remote.objects import MemoryObjects, NotWritten
 from satchel.files.remote.packs import HEAD, PACKS, RemoteHead
 from satchel.files.remote.store import RemoteFileStorage
+from satchel.files.storage import file_storage
 
 Folder = Callable[[], Path]
 
@@ -28,7 +28,7 @@ def root(
 
 
 def _remote_storage(root: str) -> RemoteFileStorage:
-    found = place_of(MemoryStore.remote_path_for_key("k", storage_root=root))
+    found = file_storage(MemoryStore.remote_path_for_key("k", storage_root=root))
     assert isinstance(found, RemoteFileStorage)
     return found
 
@@ -185,7 +185,7 @@ def test_a_writer_recognizes_its_write_after_a_lost_answer_and_a_race(
     root = f"memory://{folder()}"
     _make_store(root, 3)
     _raced.clear()
-    monkeypatch.setattr("satchel.files.places.MemoryObjects", _LossyObjectsWithRace)
+    monkeypatch.setattr("satchel.files.storage.MemoryObjects", _LossyObjectsWithRace)
     with MemoryStore.get_or_create(key="k", storage_root=root) as store:
         before = store.verify_audit().events
         store.write_text("a.md", "once")

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from satchel.errors import SatchelError, TargetError
-from satchel.files import ConcurrencyError, MemoryStore, MemoryStoreError, places
+from satchel.files import ConcurrencyError, MemoryStore, MemoryStoreError, storage
 from satchel.files.remote import store as remote_place
 from satchel.files.remote.objects import MemoryObjects, NotWritten, TaggedObject
 
@@ -306,7 +306,7 @@ class _FlakyObjects(MemoryObjects):
 @pytest.fixture
 def flaky_location(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A location whose service can be told to fail."""
-    monkeypatch.setattr(places, "MemoryObjects", _FlakyObjects)
+    monkeypatch.setattr(storage, "MemoryObjects", _FlakyObjects)
     monkeypatch.setattr(remote_place, "_pause", lambda _: None)
     _FlakyObjects.plan, _FlakyObjects.answers = (), True
     yield f"memory://{folder()}/store"
@@ -519,7 +519,7 @@ def test_one_of_several_concurrent_object_creations_succeeds(
         def create(
             place: str = place, barrier: threading.Barrier = barrier, won: list[bytes] = won
         ) -> None:
-            objects, mine = places._objects(f"{place}/store"), str(threading.get_ident()).encode()
+            objects, mine = storage._objects(f"{place}/store"), str(threading.get_ident()).encode()
             barrier.wait()
             try:
                 objects.create("HEAD", mine)
@@ -532,7 +532,7 @@ def test_one_of_several_concurrent_object_creations_succeeds(
             thread.start()
         for thread in threads:
             thread.join()
-        found = places._objects(f"{place}/store").get("HEAD")
+        found = storage._objects(f"{place}/store").get("HEAD")
         assert found is not None
         assert won == [found.data]
 
