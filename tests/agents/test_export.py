@@ -1,4 +1,4 @@
-"""A whole agent in one file: what goes along, what does not, and that it is said."""
+"""Export of a whole agent to one file: contents, limits, omissions and the report on them."""
 
 import gzip
 import hashlib
@@ -33,13 +33,13 @@ SECRET = "AKIA" + "IOSFODNN7EXAMPLQ"
 
 
 def omitted(report: dict[str, Any], section: str) -> dict[str, int]:
-    """Return what a report says of a section: reasons, and how many."""
+    """Return the counts of omitted items of a section by reason."""
     found = [one for one in report["omittedSections"] if one["section"] == section]
     return {one["reason"]: one["count"] for one in found}
 
 
-def test_the_file_has_the_members_of_the_specification(tmp_path: Path) -> None:
-    """Version 1, member for member, and what is in them is the agent's."""
+def test_an_agent_file_has_the_members_of_version_1(tmp_path: Path) -> None:
+    """With the agent's own data."""
     syn(tmp_path)
     done = leave("syn", tmp_path / "syn.agent.json")
     found = written(tmp_path / "syn.agent.json")
@@ -63,8 +63,8 @@ def test_the_file_has_the_members_of_the_specification(tmp_path: Path) -> None:
     assert done.export.losses == []
 
 
-def test_history_is_cut_to_what_came_after_the_last_distillation(tmp_path: Path) -> None:
-    """What was distilled is in the summary; its receipt is in the file."""
+def test_distilled_messages_are_replaced_by_their_summary(tmp_path: Path) -> None:
+    """The file includes the receipt of the distillation."""
     syn(tmp_path, talk(*"abcdef", distilled_after=4))
     done = leave("syn", tmp_path / "syn.agent.json")
     found = written(tmp_path / "syn.agent.json")
@@ -77,8 +77,8 @@ def test_history_is_cut_to_what_came_after_the_last_distillation(tmp_path: Path)
     assert (done.messages, done.messages_there, done.lossless) == (2, 6, False)
 
 
-def test_the_last_ten_receipts_are_included_and_the_others_counted(tmp_path: Path) -> None:
-    """Of distillations and of reflections; a copy goes on counting where the agent was."""
+def test_the_last_ten_receipts_are_exported_and_the_others_counted(tmp_path: Path) -> None:
+    """Of distillations and of reflections; a copy continues the numbering."""
     syn(tmp_path, talk("hello"))
     with filled("syn") as bank:
         (session,) = list_sessions(bank)
@@ -110,8 +110,8 @@ def test_the_last_ten_receipts_are_included_and_the_others_counted(tmp_path: Pat
     assert cuts["distillation.reflections"]["original"] == 11
 
 
-def test_a_tail_has_500_messages_at_most_and_full_has_all(tmp_path: Path) -> None:
-    """The newest ones; how many there were is said."""
+def test_500_messages_are_exported_by_default_and_all_with_full(tmp_path: Path) -> None:
+    """The newest messages are exported."""
     texts = [f"m{number}" for number in range(TAIL + 20)]
     syn(tmp_path, talk(*texts))
     leave("syn", tmp_path / "tail.agent.json")
@@ -125,8 +125,8 @@ def test_a_tail_has_500_messages_at_most_and_full_has_all(tmp_path: Path) -> Non
     assert done.lossless
 
 
-def test_other_conversations_of_the_last_week_are_listed(tmp_path: Path) -> None:
-    """By key, messages and last activity; with --full they are all there."""
+def test_other_recent_conversations_are_listed_or_exported_with_full(tmp_path: Path) -> None:
+    """By key, number of messages and last activity."""
     syn(tmp_path, talk("hello"), talk("tick", "tock", name="cron"))
     done = leave("syn", tmp_path / "a.agent.json")
     leave("syn", tmp_path / "b.agent.json", full=True)
@@ -139,8 +139,8 @@ def test_other_conversations_of_the_last_week_are_listed(tmp_path: Path) -> None
     }
 
 
-def test_text_is_what_is_text_whatever_its_name(tmp_path: Path) -> None:
-    """By content, not by extension; of other files the name goes along."""
+def test_text_files_are_recognized_by_content(tmp_path: Path) -> None:
+    """Not by extension; other files are listed by name."""
     files = syn(tmp_path)
     workspace(files, a_bin=b"\x00\x01", b_bin="plain text")
     (files / "main.rs").write_text("fn main() {}")
@@ -152,8 +152,8 @@ def test_text_is_what_is_text_whatever_its_name(tmp_path: Path) -> None:
     assert "binaryFileContents" not in found
 
 
-def test_binary_files_are_included_with_their_hashes_on_request(tmp_path: Path) -> None:
-    """Bytes, size and SHA-256; longer ones in parts, and whole in the file."""
+def test_binary_files_are_exported_with_their_hashes_on_request(tmp_path: Path) -> None:
+    """With size and SHA-256, also files of several chunks."""
     files, data = syn(tmp_path), bytes(range(256)) * 1500
     workspace(files, a_bin=data)
     done = leave("syn", tmp_path / "syn.agent.json", rules=WorkspaceRules(binary=True))
@@ -176,8 +176,10 @@ def test_binary_files_are_included_with_their_hashes_on_request(tmp_path: Path) 
         ("blob.bin", b"\x00-----BEGIN PRIVATE KEY-----\x00"),
     ],
 )
-def test_secrets_are_omitted_and_named(tmp_path: Path, name: str, content: str | bytes) -> None:
-    """By name or by what they say; the report in the file names them, and not what they say."""
+def test_files_with_secrets_are_omitted_and_reported(
+    tmp_path: Path, name: str, content: str | bytes
+) -> None:
+    """By name or by content; the report has the path but not the content."""
     files = syn(tmp_path)
     path = files / name
     path.parent.mkdir(exist_ok=True)
@@ -191,8 +193,8 @@ def test_secrets_are_omitted_and_named(tmp_path: Path, name: str, content: str |
     assert not done.lossless
 
 
-def test_a_secret_in_the_settings_is_replaced_and_reported(tmp_path: Path) -> None:
-    """What the program that runs an agent needs to log in is not the agent's memory."""
+def test_a_secret_in_the_agent_settings_is_replaced_and_reported(tmp_path: Path) -> None:
+    """Credentials of the program that runs an agent are not the agent's memory."""
     files = syn(tmp_path)
     configured("syn", workspace=str(files), config={"aws": SECRET})
     done = leave("syn", tmp_path / "syn.agent.json")
@@ -200,8 +202,8 @@ def test_a_secret_in_the_settings_is_replaced_and_reported(tmp_path: Path) -> No
     assert omitted(done.report, "nous.config") == {"secrets in its settings (replaced)": 1}
 
 
-def test_links_are_listed_and_never_followed(tmp_path: Path) -> None:
-    """Neither a file nor a folder behind one is read."""
+def test_symbolic_links_are_listed_and_never_followed(tmp_path: Path) -> None:
+    """To a file and to a folder."""
     files = syn(tmp_path)
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "a.md").write_text("not mine")
@@ -214,8 +216,8 @@ def test_links_are_listed_and_never_followed(tmp_path: Path) -> None:
     assert omitted(done.report, "workspace") == {"a symbolic link (reported, not followed)": 2}
 
 
-def test_a_workspace_that_is_a_link_is_refused(tmp_path: Path) -> None:
-    """It may lead anywhere by the time it is read."""
+def test_a_workspace_that_is_a_symbolic_link_is_refused(tmp_path: Path) -> None:
+    """Its target may change before it is read."""
     files = syn(tmp_path)
     (tmp_path / "link").symlink_to(files)
     configured("syn", workspace=str(tmp_path / "link"))
@@ -224,8 +226,8 @@ def test_a_workspace_that_is_a_link_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "syn.agent.json").exists()
 
 
-def test_ignore_files_and_bounds_hold(tmp_path: Path) -> None:
-    """What they leave out is counted, with the reason."""
+def test_ignored_and_oversized_files_are_omitted_and_counted(tmp_path: Path) -> None:
+    """By reason."""
     files = syn(tmp_path)
     workspace(files, draft_md="x", node_modules__a_md="x", big_md="y" * 2000)
     (files / ".gitignore").write_text("draft.md\n")
@@ -235,16 +237,16 @@ def test_ignore_files_and_bounds_hold(tmp_path: Path) -> None:
     assert sum(omitted(done.report, "workspace").values()) >= 3
 
 
-def test_a_name_that_ends_in_gz_is_compressed(tmp_path: Path) -> None:
-    """The same file, smaller."""
+def test_a_gz_extension_compresses_the_agent_file(tmp_path: Path) -> None:
+    """The contents are the same."""
     syn(tmp_path)
     leave("syn", tmp_path / "syn.agent.json.gz")
     data = gzip.decompress((tmp_path / "syn.agent.json.gz").read_bytes())
     assert json.loads(data)["nous"]["id"] == "syn"
 
 
-def test_a_sealed_artifact_has_the_same_in_it(tmp_path: Path) -> None:
-    """Signed; it verifies, and has the files and conversations as records."""
+def test_an_agent_is_exported_to_a_signed_artifact(tmp_path: Path) -> None:
+    """It verifies and has the files and conversations as records."""
     syn(tmp_path)
     done = leave("syn", tmp_path / "syn.pam", export=ExportOptions(key=owner()))
     assert done.export.read_back == "good"
@@ -252,8 +254,8 @@ def test_a_sealed_artifact_has_the_same_in_it(tmp_path: Path) -> None:
     assert done.export.records["sessions"] == 4
 
 
-def test_an_unknown_agent_or_format_is_refused_by_name(tmp_path: Path) -> None:
-    """With what there is instead."""
+def test_an_unknown_agent_or_format_is_refused(tmp_path: Path) -> None:
+    """The error names it."""
     syn(tmp_path)
     with pytest.raises(UnknownAgentError, match="nobody"):
         leave("nobody", tmp_path / "x.agent.json")
@@ -261,8 +263,8 @@ def test_an_unknown_agent_or_format_is_refused_by_name(tmp_path: Path) -> None:
         leave("syn", tmp_path / "x.mem0.json")
 
 
-def test_agents_are_listed_with_what_they_consist_of(tmp_path: Path) -> None:
-    """Active means not archived; one without its memory says so."""
+def test_agents_are_listed_with_their_bank_and_workspace(tmp_path: Path) -> None:
+    """Active means not archived; a missing bank is reported."""
     files = syn(tmp_path)
     (line,) = list_agents(settings())
     assert (line.id, line.name, line.bank, line.workspace) == ("syn", "Syn", "syn", str(files))
@@ -273,8 +275,8 @@ def test_agents_are_listed_with_what_they_consist_of(tmp_path: Path) -> None:
     assert line.problem is not None
 
 
-def test_a_workspace_has_an_absolute_path(tmp_path: Path) -> None:
-    """One that depends on where somebody stands would be another one tomorrow."""
+def test_a_relative_workspace_path_is_refused(tmp_path: Path) -> None:
+    """It would depend on the working directory."""
     syn(tmp_path)
     configured("syn", workspace="files")
     with pytest.raises(ConfigError, match="absolute"):

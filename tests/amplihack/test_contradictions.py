@@ -1,4 +1,4 @@
-"""What contradicts each other, and what only looks like it."""
+"""Contradictions between facts, and pairs that only look like one."""
 
 import pytest
 from hypothesis import given
@@ -8,8 +8,8 @@ from satchel.amplihack.facts import ComparedFact, change_between, fact_of, liken
 from satchel.model.records import Semantic
 
 
-def fact(text: str, concept: str = "", place: int = 0) -> ComparedFact:
-    """Return a fact about something."""
+def compared_fact(text: str, concept: str = "", place: int = 0) -> ComparedFact:
+    """Return a fact about a concept."""
     return fact_of(f"blake3:{place:064x}", Semantic(text=text, subject=concept or None), place)
 
 
@@ -27,11 +27,11 @@ def fact(text: str, concept: str = "", place: int = 0) -> ComparedFact:
         ("Der Cache nutzt Redis", "Der Cache nutzt Redis nicht", "", "negation"),
     ],
 )
-def test_contradictions_are_listed_with_the_values_before_and_after(
+def test_contradictions_are_found_with_the_values_before_and_after(
     before: str, after: str, concept: str, kind: str
 ) -> None:
-    """Quantities, denials and states; the same backwards."""
-    one, other = fact(before, concept), fact(after, concept, 1)
+    """Numbers, negations and states, in both directions."""
+    one, other = compared_fact(before, concept), compared_fact(after, concept, 1)
     change = change_between(one, other)
     assert change is not None
     assert change.type == kind
@@ -54,32 +54,35 @@ def test_contradictions_are_listed_with_the_values_before_and_after(
         ("The queue has 4 workers", "Lunch costs 8 euros"),
     ],
 )
-def test_dates_versions_ids_and_other_things_contradict_nothing(one: str, other: str) -> None:
-    """The reference takes any differing number for a contradiction."""
-    assert change_between(fact(one), fact(other, place=1)) is None
+def test_different_dates_versions_and_ids_are_not_contradictions(one: str, other: str) -> None:
+    """The reference reports any different number as a contradiction."""
+    assert change_between(compared_fact(one), compared_fact(other, place=1)) is None
 
 
-def test_a_fact_about_another_concept_contradicts_nothing() -> None:
-    """The same words about something else may both hold."""
-    one, other = fact("it has 4 workers", "mail queue"), fact("it has 8 workers", "web server")
+def test_facts_about_different_concepts_do_not_contradict_each_other() -> None:
+    """Even if they have the same words."""
+    one, other = (
+        compared_fact("it has 4 workers", "mail queue"),
+        compared_fact("it has 8 workers", "web server"),
+    )
     assert change_between(one, other) is None
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
-def test_likeness_is_from_0_to_1_and_the_same_both_ways(one: str, other: str) -> None:
-    """For all texts, and nothing in one makes it fail."""
-    found = likeness(fact(one, other), fact(other, one))
+def test_similarity_is_from_0_to_1_and_symmetric(one: str, other: str) -> None:
+    """For any two texts."""
+    found = likeness(compared_fact(one, other), compared_fact(other, one))
     assert 0 <= found <= 1
-    assert found == likeness(fact(other, one), fact(one, other))
-    change_between(fact(one), fact(other))
+    assert found == likeness(compared_fact(other, one), compared_fact(one, other))
+    change_between(compared_fact(one), compared_fact(other))
 
 
-def test_quantities_are_read_as_people_write_them() -> None:
-    """With units, signs and punctuation."""
+def test_quantities_are_read_with_units_and_punctuation() -> None:
+    """Years, ports, builds, versions and times are not quantities."""
     assert quantities("it takes 4, 8ms, 2.5% and (16) of 3GB.") == ("4", "8", "2.5", "16", "3")
     assert quantities("since 2026, port 8080, build 12, x86, 1.2.3, 10:30") == ()
 
 
 def test_a_megabyte_of_digits_is_scanned_in_linear_time() -> None:
     """Only the start of a text counts."""
-    assert len(fact("9 " * 500_000).numbers) <= 4096
+    assert len(compared_fact("9 " * 500_000).numbers) <= 4096

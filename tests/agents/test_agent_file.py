@@ -1,4 +1,4 @@
-"""A member of an agent file that has another type is refused by its path, or is not lost."""
+"""Members of an agent file with a wrong type are refused by path, or survive a round trip."""
 
 import copy
 import json
@@ -21,7 +21,7 @@ VALUES: tuple[Any, ...] = (
     *(MARK, 70_310_077, 7031.25, True, None),
     *([], [MARK], {}, {MARK: MARK}, [{MARK: MARK}]),
 )
-"""What stands in place of a member, one of each JSON type and more."""
+"""Replacements for a member, at least one of each JSON type."""
 
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = json.loads((ROOT / "schemas" / "agent_file.json").read_bytes())
@@ -29,18 +29,18 @@ OURS = ("good-small.agent.json", "good-whole.agent.json")
 THEIRS = ("other-rust.agent.json", "other-typescript.agent.json")
 
 
-def places(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Yield the way to each member, at any depth."""
-    if at:
-        yield at
+def paths_of(value: Any, value_at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Yield the path of each member, at any depth."""
+    if value_at:
+        yield value_at
     names: Any = value if isinstance(value, dict) else ()
     names = range(len(value)) if isinstance(value, list) else names
     for name, part in ((name, value[name]) for name in names):
-        yield from places(part, (*at, name))
+        yield from paths_of(part, (*value_at, name))
 
 
-def changed(value: Any, way: tuple[str | int, ...], other: Any) -> Any:
-    """Return a copy with another value at a place."""
+def with_value(value: Any, way: tuple[str | int, ...], other: Any) -> Any:
+    """Return a copy with another value at a path."""
     made = copy.deepcopy(value)
     inner = made
     for name in way[:-1]:
@@ -49,8 +49,8 @@ def changed(value: Any, way: tuple[str | int, ...], other: Any) -> Any:
     return made
 
 
-def at(value: Any, way: tuple[str | int, ...]) -> Any:
-    """Return what is at a place; None where there is nothing."""
+def value_at(value: Any, way: tuple[str | int, ...]) -> Any:
+    """Return the value at a path, or None."""
     for name in way:
         try:
             value = value[name]
@@ -59,24 +59,30 @@ def at(value: Any, way: tuple[str | int, ...]) -> Any:
     return value
 
 
-def plain(value: Any) -> Any:
-    """Return a value without members that say nothing."""
+def without_empty(value: Any) -> Any:
+    """Return a value without empty members."""
     if isinstance(value, dict):
-        return {k: kept for k, part in value.items() if (kept := plain(part)) or kept in (0, False)}
-    return [plain(part) for part in value] if isinstance(value, list) else value
+        return {
+            k: kept
+            for k, part in value.items()
+            if (kept := without_empty(part)) or kept in (0, False)
+        }
+    return [without_empty(part) for part in value] if isinstance(value, list) else value
 
 
-def cases(sample: str, *, every: bool) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Yield places, each with each value, or with one of them in turn."""
+def replacements(sample: str, *, every: bool) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Yield paths with each replacement value, or with one of them in turn."""
     value = json.loads((SAMPLES / sample).read_bytes())
-    for number, way in enumerate(places(value)):
+    for number, way in enumerate(paths_of(value)):
         some = VALUES if every else [VALUES[number * 3 % len(VALUES)]]
-        was = at(value, way)
+        was = value_at(value, way)
         yield from ((way, other) for other in some if type(other) is not type(was))
 
 
-def held(home: Path, file: Path, way: tuple[str | int, ...], other: Any, *, ours: bool) -> bool:
-    """Tell whether a changed file is refused by the member, or comes out again with it."""
+def is_refused_or_preserved(
+    home: Path, file: Path, way: tuple[str | int, ...], other: Any, *, ours: bool
+) -> bool:
+    """Return whether a changed file is refused, or is exported again with the change."""
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir()
     try:
@@ -87,7 +93,7 @@ def held(home: Path, file: Path, way: tuple[str | int, ...], other: Any, *, ours
     leave("fz", out, full=True)
     text = out.read_text()
     if ours:
-        found, wanted = plain(at(written(out), way)), plain(other)
+        found, wanted = without_empty(value_at(written(out), way)), without_empty(other)
         return found == wanted or not (found or wanted) or not wanted
     marks = (MARK, str(VALUES[1]), str(VALUES[2]))
     # What a file says of its own export is not the agent's; the next export says its own.
@@ -99,19 +105,19 @@ def held(home: Path, file: Path, way: tuple[str | int, ...], other: Any, *, ours
     "every", [False, pytest.param(True, marks=[pytest.mark.prove, pytest.mark.timeout(1200)])]
 )
 @pytest.mark.parametrize("sample", [*OURS, *THEIRS])
-def test_each_member_of_another_type_is_refused_or_comes_out_again(
+def test_each_mistyped_member_is_refused_or_preserved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: str, *, every: bool
 ) -> None:
-    """Nothing of an agent file is lost without a word, whatever type somebody gave it."""
+    """No data of an agent file is lost in silence."""
     home = tmp_path / "home"
     monkeypatch.setenv("SATCHEL_HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
     value = json.loads((SAMPLES / sample).read_bytes())
     file = tmp_path / "m.agent.json"
     lost = []
-    for way, other in cases(sample, every=every):
-        file.write_text(json.dumps(changed(value, way, other)))
-        if not held(home, file, way, other, ours=sample in OURS):
+    for way, other in replacements(sample, every=every):
+        file.write_text(json.dumps(with_value(value, way, other)))
+        if not is_refused_or_preserved(home, file, way, other, ours=sample in OURS):
             lost.append((way, other))
 
     assert lost == []
@@ -141,14 +147,12 @@ def test_each_member_of_another_type_is_refused_or_comes_out_again(
         ("exportMetadata", "x"),
     ],
 )
-def test_a_section_of_another_type_is_refused_by_its_path(
-    tmp_path: Path, way: str, other: Any
-) -> None:
-    """The error names the member; nothing is imported."""
+def test_a_mistyped_section_is_refused_by_path(tmp_path: Path, way: str, other: Any) -> None:
+    """Nothing is imported."""
     value = json.loads((SAMPLES / "good-whole.agent.json").read_bytes())
     value["exportMetadata"] = {"lossless": True}
     file = tmp_path / "m.agent.json"
-    file.write_text(json.dumps(changed(value, tuple(way.split("/")), other)))
+    file.write_text(json.dumps(with_value(value, tuple(way.split("/")), other)))
     if way == "memory":  # which other software has as well
         value = {**json.loads(file.read_bytes()), "memory": 7}
         file.write_text(json.dumps(value))
@@ -159,18 +163,18 @@ def test_a_section_of_another_type_is_refused_by_its_path(
     assert list(jsonschema.Draft202012Validator(SCHEMA).iter_errors(json.loads(file.read_bytes())))
 
 
-def test_what_is_exported_is_as_the_schema_has_it(tmp_path: Path) -> None:
-    """One schema for what is read and what is written, in the repository."""
+def test_exported_agent_files_are_valid_by_the_schema(tmp_path: Path) -> None:
+    """The repository has one schema for reading and writing."""
     syn(tmp_path)
     leave("syn", tmp_path / "a.agent.json")
     for file in (tmp_path / "a.agent.json", *(SAMPLES / name for name in OURS)):
         jsonschema.validate(written(file), SCHEMA, jsonschema.Draft202012Validator)
 
 
-def test_two_things_of_one_id_are_both_stored(
+def test_attack_two_memories_or_nodes_with_one_id_are_both_stored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Attack: an id twice, so that the second memory and the second node vanish."""
+    """Neither the second memory nor the second node is lost."""
     value = json.loads((SAMPLES / "good-whole.agent.json").read_bytes())
     value["memory"]["vectors"].append({"id": "v1", "text": "Another memory.", "metadata": {}})
     node = {"id": "n1", "labels": ["Dog"], "properties": {"name": "Rex"}}
@@ -187,10 +191,10 @@ def test_two_things_of_one_id_are_both_stored(
     assert len({one["id"] for one in memory["vectors"]}) == len(value["memory"]["vectors"])
 
 
-def test_conversations_that_a_file_only_names_are_in_a_full_export_however_old(
+def test_conversations_without_messages_are_in_a_full_export(
     tmp_path: Path,
 ) -> None:
-    """Any other export says that they stay behind."""
+    """A default export reports that it omits the old ones."""
     arrive(SAMPLES / "good-whole.agent.json", name="ag")
     out = tmp_path / "out.agent.json"
     leave("ag", out, full=True)
@@ -223,10 +227,10 @@ def test_conversations_that_a_file_only_names_are_in_a_full_export_however_old(
         (b'"SOUL.md"', b'"' + b"d/" * 3000 + b'x"', 4),
     ],
 )
-def test_a_damaged_agent_file_is_refused_and_leaves_nothing(
+def test_attack_a_damaged_agent_file_is_refused_and_leaves_nothing(
     tmp_path: Path, old: bytes, new: bytes, status: int
 ) -> None:
-    """Attack: members twice, text that is none, depth, wrong types and paths that lead out."""
+    """Duplicate members, invalid text, depth, wrong types and path traversal."""
     data = json.dumps(json.loads((SAMPLES / "good-whole.agent.json").read_bytes())).encode()
     assert old in data
     file, folder = tmp_path / "m.agent.json", tmp_path / "ws"
@@ -242,10 +246,10 @@ def test_a_damaged_agent_file_is_refused_and_leaves_nothing(
     [("a" * 2_000_000, "SATCHEL_LIMITS_ENTRY_BYTES"), (5, "Correct the file")],
     ids=["over the limit", "mistyped"],
 )
-def test_a_refused_record_of_an_agent_is_answered_with_what_can_be_done(
+def test_the_error_for_a_refused_agent_record_suggests_a_fix(
     text: object, advice: str, tmp_path: Path
 ) -> None:
-    """There is no --skip-bad for an agent: half of one is none. A limit can be raised."""
+    """An agent is imported completely or not at all, so --skip-bad is not suggested."""
     value = json.loads((SAMPLES / OURS[1]).read_bytes())
     value["memory"]["vectors"][0]["text"] = text
     file = tmp_path / "whole.agent.json"

@@ -1,4 +1,4 @@
-"""An agent out of one file: new ids, contained files, all or nothing, and taken back again."""
+"""Import of a whole agent from one file: new IDs, contained paths, all or nothing, undo."""
 
 import json
 from pathlib import Path
@@ -42,19 +42,19 @@ from satchel.transfer.export_records import ExportOptions
 ALL = WorkspaceRules(binary=True)
 
 
-def banks() -> dict[str | None, int | None]:
-    """Return the banks there are, and how long their logs are."""
+def bank_sizes() -> dict[str | None, int | None]:
+    """Return the number of records of each bank."""
     return {one.name: one.records for one in list_banks(settings())}
 
 
-def said(bank: str) -> list[str | None]:
+def texts_in(bank: str) -> list[str | None]:
     """Return the texts of a bank's memories."""
     with open_bank(settings(), bank) as opened:
         return texts(opened)
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    """Return the files below a folder."""
+    """Return the contents of the files below a folder by relative path."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
@@ -63,16 +63,16 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", ["syn.agent.json", "syn.agent.json.gz", "syn.pam"])
-def test_a_copy_has_everything_and_the_original_is_never_touched(tmp_path: Path, name: str) -> None:
-    """Memory, conversations, files and settings; the source's log is as long as it was."""
+def test_a_copy_is_complete_and_the_original_is_unchanged(tmp_path: Path, name: str) -> None:
+    """Memory, conversations, files and settings; the source's log does not grow."""
     files = workspace(syn(tmp_path), a_bin=bytes(range(256)) * 2000)
     key = owner() if name.endswith(".pam") else None
     leave("syn", tmp_path / name, full=True, rules=ALL, export=ExportOptions(key=key))
-    before = banks()["syn"], files_in(files)
+    before = bank_sizes()["syn"], files_in(files)
     done = arrive(tmp_path / name, name="copy")
     assert (done.how, done.agent, done.came_as, done.bank) == ("new", "copy", "syn", "copy")
-    assert said("copy") == said("syn")
-    assert (banks()["syn"], files_in(files)) == before
+    assert texts_in("copy") == texts_in("syn")
+    assert (bank_sizes()["syn"], files_in(files)) == before
     assert files_in(Path(str(done.files.folder))) == files_in(files)
     there = settings().options.agents["copy"]
     assert (there.name, there.model, there.config) == ("Syn", "small-1", CONFIG)
@@ -80,8 +80,8 @@ def test_a_copy_has_everything_and_the_original_is_never_touched(tmp_path: Path,
     assert done.memory.losses == []
 
 
-def test_every_id_is_new_and_the_old_one_is_kept_as_origin(tmp_path: Path) -> None:
-    """What came as which is told, of conversations and of memories."""
+def test_import_assigns_new_ids_and_records_the_old_ones_as_origin(tmp_path: Path) -> None:
+    """Of conversations and of memories; the result maps old to new."""
     syn(tmp_path)
     leave("syn", tmp_path / "syn.agent.json")
     done = arrive(tmp_path / "syn.agent.json", name="copy")
@@ -97,8 +97,8 @@ def test_every_id_is_new_and_the_old_one_is_kept_as_origin(tmp_path: Path) -> No
     assert {*done.sessions.values()} <= ids["copy"]
 
 
-def test_conversations_can_be_continued(tmp_path: Path) -> None:
-    """Messages, state, summary, notes and points to return to stand where they stood."""
+def test_imported_conversations_can_be_continued(tmp_path: Path) -> None:
+    """Messages, state, summary, notes and checkpoints are restored."""
     syn(tmp_path, talk(*"abcdef", distilled_after=3))
     leave("syn", tmp_path / "syn.agent.json", full=True)
     arrive(tmp_path / "syn.agent.json", name="copy")
@@ -119,8 +119,8 @@ def test_conversations_can_be_continued(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sample", ["whole", "small"])
-def test_a_sample_comes_out_as_it_went_in(tmp_path: Path, sample: str) -> None:
-    """Field for field, but for ids and times of the transfer."""
+def test_samples_are_equal_after_import_and_export(tmp_path: Path, sample: str) -> None:
+    """Field by field, except for IDs and transfer times."""
     came = SAMPLES / f"good-{sample}.agent.json"
     done = arrive(came, name="a")
     leave("a", tmp_path / "out.agent.json", full=True, rules=ALL)
@@ -133,26 +133,26 @@ def test_a_sample_comes_out_as_it_went_in(tmp_path: Path, sample: str) -> None:
     assert after == before
 
 
-def test_the_same_file_a_second_time_is_recognised(tmp_path: Path) -> None:
-    """Nothing is changed, and it is said."""
+def test_a_second_import_of_the_same_file_changes_nothing(tmp_path: Path) -> None:
+    """The result reports a known file."""
     syn(tmp_path)
     leave("syn", tmp_path / "syn.agent.json")
     arrive(tmp_path / "syn.agent.json", name="copy")
-    before = banks()
+    before = bank_sizes()
     done = arrive(tmp_path / "syn.agent.json", name="copy")
     assert (done.how, done.memory) == ("known", None)
-    assert banks() == before
+    assert bank_sizes() == before
 
 
-def test_nobody_is_asked_without_a_terminal(tmp_path: Path) -> None:
-    """An agent that is there, and no word on what to do, is an error that names the choices."""
+def test_an_existing_agent_is_an_error_without_a_conflict_policy(tmp_path: Path) -> None:
+    """The error lists the policies; with a terminal the caller is asked."""
     syn(tmp_path)
     leave("syn", tmp_path / "syn.agent.json")
-    before = banks()
+    before = bank_sizes()
     with pytest.raises(AgentExistsError, match="already") as refusal:
         arrive(tmp_path / "syn.agent.json")
     assert "--on-conflict" in str(refusal.value.hint)
-    assert banks() == before
+    assert bank_sizes() == before
     asked: list[str] = []
 
     def ask(name: str) -> OnAgent:
@@ -163,8 +163,8 @@ def test_nobody_is_asked_without_a_terminal(tmp_path: Path) -> None:
     assert (asked, done.agent) == (["syn"], "syn-2")
 
 
-def test_overwriting_keeps_what_was_there(tmp_path: Path) -> None:
-    """Another bank and another folder take its place; undo puts the old ones back."""
+def test_overwrite_keeps_the_previous_agent_for_undo(tmp_path: Path) -> None:
+    """It uses a new bank and workspace; undo restores the old ones."""
     files = syn(tmp_path)
     file = agent_file(
         tmp_path / "new.agent.json",
@@ -175,15 +175,15 @@ def test_overwriting_keeps_what_was_there(tmp_path: Path) -> None:
     there = settings().options.agents["syn"]
     assert (there.name, there.bank, there.model) == ("New", "syn-2", "m2")
     assert files_in(files) == {"NEW.md": b"new"}
-    assert {*said("syn")} == {"Guests get green tea.", "So there is ice in summer."}
+    assert {*texts_in("syn")} == {"Guests get green tea.", "So there is ice in summer."}
     undone = undo_import_into("syn-2", done.undo)
     assert undone.agent == "syn"
     assert settings().options.agents["syn"].name == "Syn"
     assert {*files_in(files)} == {"SOUL.md", "notes/tea.md"}
 
 
-def test_a_merge_skips_near_duplicates_which_can_be_imported_later(tmp_path: Path) -> None:
-    """They are listed with what they are like; the same file brings them where that is asked."""
+def test_merge_skips_near_duplicates_that_can_be_imported_later(tmp_path: Path) -> None:
+    """They are listed with their similarity; with the check off, the same file adds them."""
     files = syn(tmp_path)
     vectors = [
         {"id": "v1", "text": "Guests get green tea", "metadata": {}},
@@ -200,8 +200,8 @@ def test_a_merge_skips_near_duplicates_which_can_be_imported_later(tmp_path: Pat
     assert done.memory.banks[0].done.near == 1
     assert [one.text for one in done.memory.near] == ["Guests get green tea"]
     assert done.memory.near[0].similarity >= 0.92
-    assert vectors[1]["text"] in said("syn")
-    assert vectors[0]["text"] not in said("syn")
+    assert vectors[1]["text"] in texts_in("syn")
+    assert vectors[0]["text"] not in texts_in("syn")
     assert (files / "NEW.md").read_text() == "new"
     assert (files / "SOUL.md").read_text() == "Be kind.\n"
     assert done.files.differ == ["SOUL.md"]
@@ -210,11 +210,11 @@ def test_a_merge_skips_near_duplicates_which_can_be_imported_later(tmp_path: Pat
     assert not (files / "NEW.md").exists()
     assert settings().options.agents["syn"].config == CONFIG
     arrive(file, on_conflict=OnAgent.MERGE, near_duplicates=NearDuplicateMode.OFF)
-    assert vectors[0]["text"] in said("syn")
+    assert vectors[0]["text"] in texts_in("syn")
 
 
-def test_undo_takes_all_of_an_agent_back() -> None:
-    """Memory, settings and files; its folder is kept aside: there may be more in it by now."""
+def test_undo_removes_an_imported_agent() -> None:
+    """Memory, settings and files; the workspace is renamed, because it may have new files."""
     file = configured("other", name="Other")
     before = file.read_text()
     done = arrive(SAMPLES / "good-whole.agent.json")
@@ -224,13 +224,11 @@ def test_undo_takes_all_of_an_agent_back() -> None:
     assert file.read_text() == before
     assert not folder.exists()
     assert len([*folder.parent.glob("workspace.undone-*")]) == 1
-    assert said("syn") == []
+    assert texts_in("syn") == []
 
 
-def test_an_import_that_was_stopped_is_run_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between the memory and the configuration: the second run completes it."""
+def test_an_interrupted_import_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between memory and configuration: the second run completes it."""
     syn(tmp_path)
     leave("syn", tmp_path / "syn.agent.json")
 
@@ -247,12 +245,12 @@ def test_an_import_that_was_stopped_is_run_again(
     assert "copy" not in settings().options.agents
     done = arrive(tmp_path / "syn.agent.json", name="copy")
     assert (done.how, done.configured) == ("resume", True)
-    assert said("copy") == said("syn")
+    assert texts_in("copy") == texts_in("syn")
     assert done.files.same == 2
 
 
 def test_a_dry_run_changes_nothing() -> None:
-    """It says what would become of it."""
+    """It reports the expected result."""
     done = arrive(SAMPLES / "good-whole.agent.json", dry_run=True)
     assert (done.how, done.agent, done.dry_run) == ("new", "syn", True)
     assert done.memory is not None
@@ -261,7 +259,7 @@ def test_a_dry_run_changes_nothing() -> None:
     assert not settings().home.joinpath("agents").exists()
 
 
-def test_comments_in_the_configuration_stay() -> None:
+def test_import_preserves_comments_in_the_configuration() -> None:
     """Only the table of the agent is written."""
     file = configured("other", name="Other")
     arrive(SAMPLES / "good-small.agent.json")
@@ -272,8 +270,8 @@ def test_comments_in_the_configuration_stay() -> None:
 
 
 @pytest.mark.parametrize("program", ["typescript", "rust"])
-def test_files_of_the_programs_become_agents(program: str) -> None:
-    """As they really write them."""
+def test_agent_files_of_other_programs_are_imported(program: str) -> None:
+    """As those programs write them."""
     done = arrive(SAMPLES / f"other-{program}.agent.json", name=program)
     assert done.how == "new"
     assert len(done.sessions) == {"typescript": 2, "rust": 1}[program]
@@ -288,10 +286,10 @@ def test_files_of_the_programs_become_agents(program: str) -> None:
     ["../../x", "/etc/cron.d/x", "a/../../x", "a//b", "..\\x", "a/\0", "~/../../x", "a/./b"],
 )
 @pytest.mark.parametrize("member", ["files", "binaryFileContents"])
-def test_a_path_that_leads_out_of_the_workspace_writes_nothing(
+def test_attack_a_path_outside_the_workspace_is_refused(
     tmp_path: Path, path: str, member: str
 ) -> None:
-    """Path traversal: the whole file is refused before anything is made."""
+    """Path traversal: the whole file is refused before anything is written."""
     if path == "~/../../x":
         path = "~/../../../x"
     held: Any = {path: "* * * * * evil"}
@@ -305,8 +303,8 @@ def test_a_path_that_leads_out_of_the_workspace_writes_nothing(
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", "", ".", "..", "x" * 65, "a\nb", "-rf", "a b"])
-def test_an_id_that_would_be_a_path_is_refused(tmp_path: Path, name: str) -> None:
-    """A folder is made of it: nothing but letters, digits, _ and - is one."""
+def test_attack_an_agent_id_that_is_a_path_is_refused(tmp_path: Path, name: str) -> None:
+    """An ID becomes the name of a folder: only letters, digits, _ and - are accepted."""
     nous = {"id": name, "name": "x", "model": "m", "config": {}}
     file = agent_file(tmp_path / "evil.agent.json", nous=nous)
     with pytest.raises((UsageError, MalformedError)):
@@ -314,8 +312,8 @@ def test_an_id_that_would_be_a_path_is_refused(tmp_path: Path, name: str) -> Non
     assert not settings().home.joinpath("agents").exists()
 
 
-def test_a_file_that_claims_the_ids_of_another_agent_steals_nothing(tmp_path: Path) -> None:
-    """Id theft: same ids of memories, sessions and messages; the other's stay as they are."""
+def test_attack_reused_ids_do_not_change_another_agent(tmp_path: Path) -> None:
+    """ID theft: the IDs of memories, sessions and messages of another agent."""
     syn(tmp_path)
     leave("syn", tmp_path / "syn.agent.json", full=True)
     stolen = written(tmp_path / "syn.agent.json")
@@ -324,29 +322,29 @@ def test_a_file_that_claims_the_ids_of_another_agent_steals_nothing(tmp_path: Pa
     for one in stolen["sessions"]["primary"]["messages"]:
         one["content"] = "owned"
     (tmp_path / "evil.agent.json").write_text(json.dumps(stolen))
-    before = banks()["syn"]
+    before = bank_sizes()["syn"]
     for how, name in ((OnAgent.FAIL, "thief"), (OnAgent.MERGE, "thief")):
         arrive(tmp_path / "evil.agent.json", name=name, on_conflict=how)
-    assert banks()["syn"] == before
-    assert "owned" not in said("syn")
+    assert bank_sizes()["syn"] == before
+    assert "owned" not in texts_in("syn")
 
 
-def test_a_merge_of_other_versions_replaces_nothing(tmp_path: Path) -> None:
-    """Id theft in the same bank: what is there stays, and the other version is counted."""
+def test_attack_merge_does_not_replace_a_memory_with_the_same_id(tmp_path: Path) -> None:
+    """ID theft in the same bank: the existing memory stays and the other one is counted."""
     first = arrive(SAMPLES / "good-whole.agent.json")
     stolen = written(SAMPLES / "good-whole.agent.json")
     stolen["memory"]["vectors"][0]["text"] = "owned"
     (tmp_path / "evil.agent.json").write_text(json.dumps(stolen))
     done = arrive(tmp_path / "evil.agent.json", on_conflict=OnAgent.MERGE)
     assert done.bank == first.bank
-    assert "Guests get green tea." in said("syn")
-    assert "owned" not in said("syn")
+    assert "Guests get green tea." in texts_in("syn")
+    assert "owned" not in texts_in("syn")
     assert done.memory is not None
     assert done.memory.banks[0].done.skipped >= 1
 
 
-def test_tool_code_and_hooks_in_the_settings_are_data(tmp_path: Path) -> None:
-    """Tool code: it is kept where the agent's settings are, and nothing reads it as ours."""
+def test_attack_tool_code_and_hooks_in_agent_settings_are_stored_as_data(tmp_path: Path) -> None:
+    """They are never run or merged into the configuration of Satchel."""
     trap = tmp_path / "ran"
     config = {
         "hooks": {"on_import": [{"command": ["touch", str(trap)]}]},
@@ -361,8 +359,8 @@ def test_tool_code_and_hooks_in_the_settings_are_data(tmp_path: Path) -> None:
     assert settings().options.agents["evil"].config == config
 
 
-def test_a_bomb_is_stopped_at_its_bound(tmp_path: Path) -> None:
-    """Bombs: what expands without end is refused, and nothing is left of it."""
+def test_attack_a_decompression_bomb_is_refused(tmp_path: Path) -> None:
+    """Nothing of it is stored."""
     import gzip
 
     head = b'{"version":1,"nous":{"id":"bomb"},"workspace":{"files":{"a":"'
@@ -376,28 +374,28 @@ def test_a_bomb_is_stopped_at_its_bound(tmp_path: Path) -> None:
     assert not settings().home.joinpath("agents").exists()
 
 
-def test_a_binary_file_that_is_not_what_it_says_is_refused(tmp_path: Path) -> None:
-    """Its hash is of something else: nothing of the agent is made."""
+def test_attack_a_binary_file_with_a_wrong_hash_is_refused(tmp_path: Path) -> None:
+    """Nothing of the agent is created."""
     contents = [{"path": "a.bin", "sha256": "0" * 64, "contentsBase64": "ZXZpbA=="}]
     file = agent_file(tmp_path / "evil.agent.json", workspace={"binaryFileContents": contents})
     with pytest.raises(MalformedError, match="SHA-256"):
         arrive(file)
-    assert banks() == {}
+    assert bank_sizes() == {}
     assert settings().options.agents == {}
 
 
-def test_a_file_and_a_folder_of_one_name_leave_nothing_behind(tmp_path: Path) -> None:
+def test_attack_a_file_and_a_folder_with_one_name_leave_no_files(tmp_path: Path) -> None:
     """No staging folder, no bank, no agent."""
     held = {"files": {"a": "x", "a/b": "y"}, "binaryFiles": []}
     file = agent_file(tmp_path / "evil.agent.json", workspace=held)
     with pytest.raises(Exception, match="a"):
         arrive(file)
-    assert banks() == {}
+    assert bank_sizes() == {}
     assert [*settings().home.joinpath("agents").rglob("*.satchel-*")] == []
 
 
-def test_a_link_that_waits_in_the_folder_is_not_written_through(tmp_path: Path) -> None:
-    """A merge into a folder with a link in it leaves what is behind the link alone."""
+def test_attack_merge_does_not_write_through_a_symbolic_link(tmp_path: Path) -> None:
+    """The target outside the workspace is unchanged."""
     files = syn(tmp_path)
     outside = tmp_path / "outside.md"
     outside.write_text("mine")
@@ -410,18 +408,18 @@ def test_a_link_that_waits_in_the_folder_is_not_written_through(tmp_path: Path) 
     assert outside.read_text() == "mine"
 
 
-def test_memory_alone_is_no_agent(tmp_path: Path) -> None:
-    """A file of memory is imported by satchel import, and the error says so."""
+def test_a_file_without_an_agent_is_refused(tmp_path: Path) -> None:
+    """The error suggests ``satchel import``."""
     (tmp_path / "m.json").write_text('[{"id": "1", "memory": "x", "user_id": "u"}]')
     with pytest.raises(UnknownFormatError, match="no whole agent") as refusal:
         arrive(tmp_path / "m.json")
     assert "satchel import" in str(refusal.value.hint)
 
 
-def test_a_yaml_configuration_names_the_agent_too(
+def test_import_adds_the_agent_to_a_yaml_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The seeds' kind of file is written as well as read."""
+    """The other settings are preserved."""
     file = tmp_path / "satchel.yaml"
     file.write_text("store:\n  bank: main\n")
     monkeypatch.setenv("SATCHEL_CONFIG", str(file))
@@ -430,8 +428,8 @@ def test_a_yaml_configuration_names_the_agent_too(
     assert settings().options.store.bank == "main"
 
 
-def test_a_table_inside_another_is_not_changed_by_guessing() -> None:
-    """Where a text cannot be changed in place, nothing is written, and the error says how."""
+def test_an_inline_table_is_not_edited() -> None:
+    """Nothing is written, and the error shows the table to write instead."""
     text = 'agents = { "a-1" = { name = "x" } }\n'
     with pytest.raises(UsageError, match="edited in place") as refusal:
         with_table(text, ("agents", "a-1"), {"name": "y"})

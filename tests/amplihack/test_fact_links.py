@@ -1,4 +1,4 @@
-"""Links that are made as facts are stored: the same on every store, chains in order."""
+"""Links that are created when facts are stored: the same on every store, in order."""
 
 import uuid
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ from satchel.model.records import Edge, Erasure
 from satchel.stores.memory import InMemoryStore
 
 
-def workers(count: int, day: int = 1, **more: object) -> NewFact:
-    """Return what is known of a queue on some day."""
+def workers_fact(count: int, day: int = 1, **more: object) -> NewFact:
+    """Return a fact about the number of workers on a day."""
     said = f"The deployment uses {count} queue workers"
     made = f"2026-01-{day:02d}"
     return NewFact(content=said, concept="queue workers", created_at=made, **more)  # type: ignore[arg-type]
 
 
-def chain(bank: OpenBank, kind: str = "supersedes") -> list[tuple[str, str]]:
-    """Return the numbers that the current edges of a kind lead from and to."""
+def chain_of(bank: OpenBank, kind: str = "supersedes") -> list[tuple[str, str]]:
+    """Return the numbers at both ends of the current edges of a kind."""
     with bank.ledger.reading() as view:
         found = list[tuple[str, str]]()
         for logged in view.scan():
@@ -40,21 +40,21 @@ def chain(bank: OpenBank, kind: str = "supersedes") -> list[tuple[str, str]]:
         return sorted(found)
 
 
-def similar(bank: OpenBank) -> set[tuple[str, str]]:
-    """Return the ends of the links that were computed."""
+def similar_pairs(bank: OpenBank) -> set[tuple[str, str]]:
+    """Return the ends of the computed similarity links."""
     with bank.ledger.reading() as view:
         return {(link.source, link.target) for link in similar_links(view)}
 
 
-def test_a_numeric_change_is_followed_in_order_as_a_chain(bank: OpenBank) -> None:
-    """4, 8, 12: each takes the place of the one before, no triangle, with what changed."""
+def test_numeric_changes_form_a_chain_of_supersedes_edges(bank: OpenBank) -> None:
+    """4, 8, 12: each fact supersedes the previous one only."""
     linker = Linker()
     for day, count in enumerate((4, 8), 1):
-        store_facts(bank, [workers(count, day)], linker=linker)
-    (done,) = store_facts(bank, [workers(12, 3)], linker=linker)
-    assert chain(bank) == [("12", "8"), ("8", "4")]
+        store_facts(bank, [workers_fact(count, day)], linker=linker)
+    (done,) = store_facts(bank, [workers_fact(12, 3)], linker=linker)
+    assert chain_of(bank) == [("12", "8"), ("8", "4")]
     assert len(done.supersedes) == 1
-    assert chain(bank, "transitioned_to") == [("12", "8"), ("8", "4")]
+    assert chain_of(bank, "transitioned_to") == [("12", "8"), ("8", "4")]
     with bank.ledger.reading() as view:
         edges = [one.model for one in view.scan() if isinstance(one.model, Edge)]
     said = [edge.properties for edge in edges if edge.kind == "transitioned_to"]
@@ -65,58 +65,60 @@ def test_a_numeric_change_is_followed_in_order_as_a_chain(bank: OpenBank) -> Non
 
 
 @given(order=st.permutations([1, 2, 3, 4, 5]), group=st.integers(1, 5), index=st.booleans())
-def test_a_chain_is_the_same_in_whatever_order_and_groups_facts_arrive(
+def test_a_chain_does_not_depend_on_the_order_or_batches_of_facts(
     order: Sequence[int], group: int, *, index: bool
 ) -> None:
-    """For all orders: what held later leads to what held right before it, and to nothing else."""
+    """Each fact supersedes the one right before it in time, and no other."""
     with pytest.MonkeyPatch.context() as machine:  # each example has a store of its own
         machine.setenv("SATCHEL_STORE", f"{uuid.uuid4().hex}.db")
         bank = bank_of(InMemoryStore(), "ada")
     facts = [
-        workers(10 * step, 1 if index else step, metadata={"temporal_index": step} if index else {})
+        workers_fact(
+            10 * step, 1 if index else step, metadata={"temporal_index": step} if index else {}
+        )
         for step in order
     ]
     for start in range(0, len(facts), group):
         store_facts(bank, facts[start : start + group])
     expected = sorted((str(10 * later), str(10 * (later - 1))) for later in range(2, 6))
-    assert chain(bank) == expected
-    assert chain(bank, "transitioned_to") == expected
+    assert chain_of(bank) == expected
+    assert chain_of(bank, "transitioned_to") == expected
 
 
-def test_what_was_superseded_can_still_be_recalled(bank: OpenBank) -> None:
-    """That it took its place is a guess: no fact is retired by it."""
-    done = store_facts(bank, [workers(4), workers(8, 2)])
+def test_superseded_facts_are_not_retired(bank: OpenBank) -> None:
+    """The edge is a guess, so recall still returns them."""
+    done = store_facts(bank, [workers_fact(4), workers_fact(8, 2)])
     with bank.ledger.reading() as view:
         assert all(one.row.retired is None for one in view.get([each.id for each in done]).values())
 
 
-def test_likeness_is_kept_beside_the_log_and_found_by_every_store(bank: OpenBank) -> None:
-    """No record of it; storing at once, and in a new process, gives the same links."""
+def test_similarity_links_are_stored_beside_the_log(bank: OpenBank) -> None:
+    """As index data without a record, on every store."""
     before = store_facts(bank, [NewFact(content="Redis caches the sessions of the web shop")])
     after = store_facts(bank, [NewFact(content="Redis caches the sessions of the web portal")])
     store_facts(bank, [NewFact(content="Lunch is at noon")])
-    assert similar(bank) == {(after[0].id, before[0].id)}
+    assert similar_pairs(bank) == {(after[0].id, before[0].id)}
     with bank.ledger.reading() as view:
         assert "edge" not in view.head.counts
 
 
-def test_facts_that_came_otherwise_are_compared_with_as_well(bank: OpenBank) -> None:
-    """Those stored without links, and by another program, count from the next fact on."""
-    first = store_facts(bank, [workers(4)], links=False)
+def test_facts_stored_without_links_are_compared_with_the_next_fact(bank: OpenBank) -> None:
+    """Also facts that another program stored."""
+    first = store_facts(bank, [workers_fact(4)], links=False)
     linker = Linker()
-    second = store_facts(bank, [workers(8, 2)], linker=linker)
-    third = store_facts(bank, [workers(12, 3)], links=False)
-    fourth = store_facts(bank, [workers(16, 4)], linker=linker)
+    second = store_facts(bank, [workers_fact(8, 2)], linker=linker)
+    third = store_facts(bank, [workers_fact(12, 3)], links=False)
+    fourth = store_facts(bank, [workers_fact(16, 4)], linker=linker)
     assert second[0].supersedes == [first[0].id]
     assert fourth[0].supersedes == [third[0].id]
 
 
-def test_many_facts_that_came_otherwise_are_taken_in_part_by_part(
+def test_facts_stored_without_links_are_indexed_in_batches(
     bank: OpenBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that a large bank takes little memory; what was taken in is not looked at again."""
+    """Memory stays bounded, and a fact is indexed once."""
     monkeypatch.setattr(facts, "CAUGHT_UP", 3)
-    done = store_facts(bank, [workers(10 * n, n) for n in range(1, 9)], links=False)
+    done = store_facts(bank, [workers_fact(10 * n, n) for n in range(1, 9)], links=False)
     linker = Linker()
     parts = 0
     while True:
@@ -128,12 +130,12 @@ def test_many_facts_that_came_otherwise_are_taken_in_part_by_part(
         with bank.store.writing() as writing:
             writing.put_side(bank.id, values)
     assert parts == 2
-    (latest,) = store_facts(bank, [workers(90, 9)], linker=Linker())
+    (latest,) = store_facts(bank, [workers_fact(90, 9)], linker=Linker())
     assert latest.supersedes == [done[-1].id]
 
 
-def test_one_fact_is_compared_with_a_few_however_many_are_alike() -> None:
-    """A thousand that say the same cost a thousand times a few comparisons, not a million."""
+def test_comparisons_per_fact_are_bounded() -> None:
+    """A thousand similar facts cost a few thousand comparisons, not a million."""
     bank = bank_of(InMemoryStore(), "ada")
     facts = [NewFact(content=f"alpha beta gamma delta {n % 7} epsilon") for n in range(1000)]
     done = store_facts(bank, facts)
@@ -143,27 +145,27 @@ def test_one_fact_is_compared_with_a_few_however_many_are_alike() -> None:
     assert max(map(len, values.values())) < 400
 
 
-def test_an_erasure_takes_the_words_with_it(bank: OpenBank) -> None:
-    """Nothing beside the log tells the words of what was erased; the rest is made again."""
-    first, second = store_facts(bank, [workers(4), workers(8, 2)])
+def test_erasure_removes_indexed_words(bank: OpenBank) -> None:
+    """The index has no words of erased facts; it is rebuilt from the others."""
+    first, second = store_facts(bank, [workers_fact(4), workers_fact(8, 2)])
     forget(bank, [first.id])
-    prune_everything(bank)
+    erase_retired(bank)
     with bank.ledger.reading() as view:
         assert view.side(TERMS) == {}
         assert view.side(SIMILAR) == {}
-    (third,) = store_facts(bank, [workers(12, 3)])
+    (third,) = store_facts(bank, [workers_fact(12, 3)])
     assert third.supersedes == [second.id]
 
 
-def prune_everything(bank: OpenBank) -> None:
-    """Erase what is no longer current."""
+def erase_retired(bank: OpenBank) -> None:
+    """Erase all retired records."""
     with bank.ledger.reading() as view:
         gone = [one.record.id for one in view.scan() if one.row.retired is not None]
     bank.ledger.append([seal(Erasure(entry=identity)) for identity in gone])
 
 
-def test_a_fact_names_the_episode_that_it_was_drawn_from(bank: OpenBank) -> None:
-    """As its parent; how it was drawn stands in an edge beside that."""
+def test_a_fact_has_its_source_episode_as_parent(bank: OpenBank) -> None:
+    """The extraction method is in an edge."""
     episode = store_episode(bank, NewEpisode(content="we talked", source_label="call"), agent="ada")
     plain = NewFact(content="Ada likes tea", source_id=episode)
     told = NewFact(content="Bob likes milk", source_id=episode, extraction_method="by hand")
@@ -188,8 +190,8 @@ def test_a_fact_names_the_episode_that_it_was_drawn_from(bank: OpenBank) -> None
         (NewFact(content="x", created_at="yesterday"), UsageError),
     ],
 )
-def test_a_fact_that_makes_no_sense_stores_nothing(fact: NewFact, error: type[Exception]) -> None:
-    """Also of those that came with it."""
+def test_an_invalid_fact_stores_nothing(fact: NewFact, error: type[Exception]) -> None:
+    """Nor are the valid facts of the same call stored."""
     bank = bank_of(InMemoryStore(), "ada")
     with pytest.raises(error):
         store_facts(bank, [NewFact(content="fine"), fact])
