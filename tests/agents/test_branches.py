@@ -118,9 +118,7 @@ def test_forks_are_imported_as_forks(tmp_path: Path, name: str) -> None:
     arrive(tmp_path / name, name="copy")
     before, after = conversations("syn"), conversations("copy")
     assert len(before) == 7
-    by_name = [
-        sorted(conversation, key=lambda each: each["name"]) for conversation in (before, after)
-    ]
+    by_name = [sorted(one, key=lambda each: each["name"]) for one in (before, after)]
     assert by_name[1] == by_name[0]
 
 
@@ -147,14 +145,11 @@ def test_links_of_distilled_memories_to_messages_survive_copies(tmp_path: Path) 
         assert done.export.losses == []
         arrive(tmp_path / f"{source}.agent.json", name=copy)
     with open_bank(settings(), "third") as opened, opened.ledger.reading() as view:
-        (edge,) = (
-            conversation.record.value
-            for conversation in view.scan(Filter(types=frozenset({"edge"})))
-        )
+        (edge,) = (one.record.value for one in view.scan(Filter(types=frozenset({"edge"}))))
         there = view.get([edge["source"], edge["target"]])
         found = [there[edge[side]].record.value for side in ("source", "target")]
-    assert [conversation["type"] for conversation in found] == ["semantic", "session_event"]
-    assert {conversation["text"] for conversation in found} == {"I live in Oslo."}
+    assert [one["type"] for one in found] == ["semantic", "session_event"]
+    assert {one["text"] for one in found} == {"I live in Oslo."}
 
 
 def test_a_forked_primary_conversation_is_exported_with_its_history(tmp_path: Path) -> None:
@@ -165,9 +160,9 @@ def test_a_forked_primary_conversation_is_exported_with_its_history(tmp_path: Pa
         say(bank, "main", "other")
     done = leave("syn", tmp_path / "syn.agent.json")
     primary = written(tmp_path / "syn.agent.json")["sessions"]["primary"]
-    assert [conversation["content"] for conversation in primary["messages"]] == ["a", "b", "other"]
+    assert [one["content"] for one in primary["messages"]] == ["a", "b", "other"]
     assert primary["wasForkedFrom"]["after"] == 2
-    assert {conversation.reason for conversation in done.export.losses} == {
+    assert {one.reason for one in done.export.losses} == {
         "its parent conversation is only referenced"
     }
     arrive(tmp_path / "syn.agent.json", name="copy")
@@ -228,11 +223,8 @@ def test_forks_survive_repeated_export_and_import(tmp_path: Path) -> None:
         leave(agent, tmp_path / f"{agent}.agent.json", full=True)
         arrive(tmp_path / f"{agent}.agent.json", name=copy)
     leave("third", tmp_path / "third.agent.json", full=True)
-    files = [
-        written(tmp_path / f"{conversation}.agent.json")
-        for conversation in ("syn", "copy", "third")
-    ]
-    first, second, third = (json.dumps(without_ids(conversation)) for conversation in files)
+    files = [written(tmp_path / f"{one}.agent.json") for one in ("syn", "copy", "third")]
+    first, second, third = (json.dumps(without_ids(one)) for one in files)
     assert third == second
     assert len(second) > 1000
     assert first.count("forkedFrom") == second.count("forkedFrom")
