@@ -191,9 +191,7 @@ def test_attack_two_memories_or_nodes_with_one_id_are_both_stored(
     assert len({one["id"] for one in memory["vectors"]}) == len(value["memory"]["vectors"])
 
 
-def test_conversations_without_messages_are_in_a_full_export(
-    tmp_path: Path,
-) -> None:
+def test_conversations_without_messages_are_in_a_full_export(tmp_path: Path) -> None:
     """A default export reports that it omits the old ones."""
     arrive(SAMPLES / "good-whole.agent.json", name="ag")
     out = tmp_path / "out.agent.json"

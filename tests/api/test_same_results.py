@@ -1,4 +1,4 @@
-"""One journey, by the command line and by Python: the same work gives the same memory."""
+"""The same work by the command line and by Python gives the same memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAMPLE = ROOT / "examples" / "mem0_export.json"
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """Run a command with --json and return what it prints."""
+    """Run a command with --json and return its output."""
 
     def call(*words: str | Path, status: int = 0) -> Any:
         capsys.readouterr()
@@ -29,8 +29,8 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
     return call
 
 
-def _later(path: Path) -> Path:
-    """Return a newer export of the sample: one memory is gone, one says something else."""
+def _write_newer_export(path: Path) -> Path:
+    """Write a newer export of the sample: one memory is deleted, one is changed."""
     content = json.loads(SAMPLE.read_text("utf-8"))
     gone = content["results"].pop()
     content["results"][0]["memory"] += " (changed)"
@@ -40,15 +40,19 @@ def _later(path: Path) -> Path:
     return path
 
 
-def _by_commands(cli: Callable[..., Any], folder: Path) -> Iterator[Any]:
+def _run_commands(cli: Callable[..., Any], folder: Path) -> Iterator[Any]:
     bank = ["--bank", "journey"]
     yield cli("import", SAMPLE, *bank)["banks"][0]["done"]
     tea = cli("remember", "Ada takes tea without sugar", "--tag", "tea", "--key", "tea", *bank)
     yield cli("recall", "sugar", *bank)["memories"][0]["text"]
     cli("update", tea["id"], "Ada takes tea with milk", *bank)
     yield [one["text"] for one in cli("recall", "tea", *bank)["memories"]]
-    yield cli("import", _later(folder / "later.json"), "--mirror", *bank)["banks"][0]["done"]
-    yield _exported(cli("export", *bank, "--output", folder / "cli.json", "--to", "mem0", status=1))
+    yield cli("import", _write_newer_export(folder / "later.json"), "--mirror", *bank)["banks"][0][
+        "done"
+    ]
+    yield _export_counts(
+        cli("export", *bank, "--output", folder / "cli.json", "--to", "mem0", status=1)
+    )
     cli("undo", *bank)
     milk = cli("recall", "milk", *bank)["memories"][0]["id"]
     yield len(cli("history", milk, *bank)["versions"])
@@ -58,44 +62,44 @@ def _by_commands(cli: Callable[..., Any], folder: Path) -> Iterator[Any]:
     yield cli("verify", folder / "cli.pam.jsonl", "--deep")["outcome"]
 
 
-def _by_python(folder: Path) -> Iterator[Any]:
+def _run_python(folder: Path) -> Iterator[Any]:
     with satchel.Satchel.open() as here:
         bank = here.create_bank("other journey")
-        yield _built(bank.import_(SAMPLE).banks[0].done)
+        yield _builtins(bank.import_(SAMPLE).banks[0].done)
         tea = bank.remember("Ada takes tea without sugar", tags=["tea"], key="tea")
         yield bank.recall("sugar").memories[0].text
         bank.update(tea.id, "Ada takes tea with milk")
         yield [one.text for one in bank.recall("tea").memories]
-        later = _later(folder / "later.json")
-        yield _built(bank.import_(later, mirror=True).banks[0].done)
+        later = _write_newer_export(folder / "later.json")
+        yield _builtins(bank.import_(later, mirror=True).banks[0].done)
         path = folder / "py.json"
-        yield _exported(_built(bank.export(path, to="mem0")))
+        yield _export_counts(_builtins(bank.export(path, to="mem0")))
         bank.undo()
         milk = bank.recall("milk").memories[0].id
         yield len(bank.history(milk).versions)
         bank.forget(milk)
-        yield _built(bank.recall("milk").memories)
+        yield _builtins(bank.recall("milk").memories)
         bank.export(folder / "py.pam.jsonl")
         yield satchel.verify(folder / "py.pam.jsonl", deep=True).outcome
 
 
-def _built(value: Any) -> Any:
+def _builtins(value: Any) -> Any:
     import msgspec
 
     return msgspec.to_builtins(value)
 
 
-def _exported(done: Any) -> Any:
+def _export_counts(done: Any) -> Any:
     return {name: done[name] for name in ("entries", "records", "format")}
 
 
-def test_the_command_line_and_python_do_the_same_work(
+def test_the_command_line_and_python_give_the_same_results(
     cli: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """Step by step: import, remember, recall, update, mirror, export, undo, forget, verify."""
+    """Import, remember, recall, update, mirror, export, undo, forget, verify."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-    ours, theirs = list(_by_commands(cli, tmp_path / "one")), list(_by_python(tmp_path / "two"))
+    ours, theirs = list(_run_commands(cli, tmp_path / "one")), list(_run_python(tmp_path / "two"))
     assert len(ours) == 8
     for one, other in zip(ours, theirs, strict=True):
         assert one == other
@@ -107,7 +111,7 @@ def test_the_command_line_and_python_do_the_same_work(
     cli("diff", "journey", "other journey")  # which exits with 1 where there is a difference
 
 
-def test_a_mem0_file_comes_out_as_it_went_in(tmp_path: Path) -> None:
+def test_a_mem0_file_is_equal_after_import_and_export(tmp_path: Path) -> None:
     """Every field of every memory, and the fields around them."""
     with satchel.Satchel.open() as here:
         bank = here.create_bank("b")
@@ -117,13 +121,13 @@ def test_a_mem0_file_comes_out_as_it_went_in(tmp_path: Path) -> None:
     assert after == before
 
 
-def test_later_updates_and_deletions_of_the_source_are_in_the_history(tmp_path: Path) -> None:
-    """What a mirror replaced, and what it deleted, each with the state it is in."""
+def test_updates_and_deletions_by_a_mirror_are_in_the_history(tmp_path: Path) -> None:
+    """Each version with its state."""
     with satchel.Satchel.open() as here:
         bank = here.create_bank("b")
         bank.import_(SAMPLE)
         before = {one.text: one.id for one in bank.list(limit=1000)}
-        bank.import_(_later(tmp_path / "later.json"), mirror=True)
+        bank.import_(_write_newer_export(tmp_path / "later.json"), mirror=True)
         after = {one.text: one.id for one in bank.list(limit=1000)}
         changed = next(text for text in after if text.endswith("(changed)"))
         versions = bank.history(after[changed]).versions
@@ -133,8 +137,8 @@ def test_later_updates_and_deletions_of_the_source_are_in_the_history(tmp_path: 
 
 
 @pytest.mark.parametrize("verb", ["export", "import_"])
-def test_a_path_of_unknown_origin_is_refused(tmp_path: Path, verb: str) -> None:
-    """Attack: a model that is asked where to write says /etc/passwd."""
+def test_attack_a_path_outside_the_roots_of_a_store_is_refused(tmp_path: Path, verb: str) -> None:
+    """As when a model chooses the path."""
     (tmp_path / "exports").mkdir()
     with satchel.Satchel.open(roots=tmp_path / "exports") as here:
         bank = here.create_bank("b")
@@ -143,9 +147,9 @@ def test_a_path_of_unknown_origin_is_refused(tmp_path: Path, verb: str) -> None:
     assert not (tmp_path / "x.pam").exists()
 
 
-def test_what_cannot_be_meant_is_refused_by_name(tmp_path: Path) -> None:
-    """A mistyped option does not do something else in silence."""
-    later = _later(tmp_path / "later.json")
+def test_unknown_options_and_values_are_refused_by_name(tmp_path: Path) -> None:
+    """They are not ignored."""
+    later = _write_newer_export(tmp_path / "later.json")
     with satchel.Satchel.open() as here:
         bank = here.create_bank("b")
         with pytest.raises(

@@ -1,10 +1,13 @@
-"""What importing the package loads, and what it shows of itself."""
+"""The public package: what an import loads, what it lists, and what type checkers see."""
 
 import inspect
 import json
 import pydoc
+import shutil
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +22,7 @@ HEAVY = (
 )
 
 
-def _loaded(code: str) -> set[str]:
+def _loaded_modules(code: str) -> set[str]:
     """Return the modules that a new process has loaded after a statement."""
     done = subprocess.run(
         [sys.executable, "-c", f"{code}\nimport json, sys; print(json.dumps(list(sys.modules)))"],
@@ -32,12 +35,12 @@ def _loaded(code: str) -> set[str]:
 
 @pytest.mark.parametrize("code", ["import satchel", "from satchel import Satchel"])
 def test_importing_the_class_loads_neither_engines_nor_libraries(code: str) -> None:
-    """What a program does not use yet costs it nothing."""
-    assert _loaded(code).isdisjoint(HEAVY)
+    """A program pays only for what it uses."""
+    assert _loaded_modules(code).isdisjoint(HEAVY)
 
 
 def test_every_public_class_and_function_is_listed() -> None:
-    """A person who explores the package in a shell finds them, and no helpers."""
+    """By ``dir`` and ``help``, without helpers."""
     shown = {name for name in dir(satchel) if not name.startswith("__")}
     assert shown == set(satchel.__all__)
     text = pydoc.plain(pydoc.render_doc(satchel))
@@ -46,7 +49,7 @@ def test_every_public_class_and_function_is_listed() -> None:
 
 
 def test_methods_show_their_real_parameters() -> None:
-    """In ``help``, in a notebook, and to whoever asks for a signature."""
+    """In ``help``, in a notebook and in signatures."""
     parameters = inspect.signature(Bank.recall).parameters
     assert {"text", "limit", "tags", "since", "user"} <= parameters.keys()
     assert Bank.recall.__qualname__ == "Bank.recall"
@@ -58,7 +61,7 @@ def test_methods_show_their_real_parameters() -> None:
 
 
 def test_a_bank_is_opened_or_created_by_one_call() -> None:
-    """The second time it is there; without ``create`` it has to be."""
+    """Without ``create`` the bank has to exist."""
     with Satchel.open() as store:
         store.bank()
         first = store.bank("web", create=True)
@@ -70,8 +73,8 @@ def test_a_bank_is_opened_or_created_by_one_call() -> None:
             store.bank("blog")
 
 
-def test_errors_name_calls_and_not_commands() -> None:
-    """What a Python program can do about it is a call; the other interfaces name commands."""
+def test_errors_in_python_suggest_calls_and_not_commands() -> None:
+    """The other interfaces suggest commands."""
     with Satchel.open() as store:
         store.bank()
         with pytest.raises(UnknownBankError) as raised:
@@ -79,3 +82,61 @@ def test_errors_name_calls_and_not_commands() -> None:
     assert "satchel bank" not in str(raised.value)
     assert "store.bank" in str(raised.value)
     assert "satchel bank list" in str(raised.value.problem()["hint"])
+
+
+# -- type checkers -----------------------------------------------------------------------
+
+
+CONSUMER = Path(__file__).parents[1] / "consumer"
+
+
+@pytest.fixture
+def consumer(tmp_path: Path) -> Path:
+    """A copy of the project."""
+    return Path(shutil.copytree(CONSUMER, tmp_path / "consumer"))
+
+
+def _pyright(project: Path) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pyright", "--outputjson"),
+            *("-p", project, "--pythonpath", sys.executable),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = json.loads(done.stdout)
+    assert found["summary"]["filesAnalyzed"] == 3, done.stderr
+    errors: list[dict[str, Any]] = found["generalDiagnostics"]
+    return errors
+
+
+def test_pyright_sees_every_keyword_and_every_attribute(consumer: Path) -> None:
+    """In strict mode; it reports each deliberate mistake of the program."""
+    assert _pyright(consumer) == []
+
+
+def test_pyright_reports_a_wrong_keyword(consumer: Path) -> None:
+    """Without the comments that expect the errors."""
+    for name in ("plain.py", "awaited.py"):
+        path = consumer / "diary" / name
+        text = path.read_text().replace("# pyright: ignore[reportCallIssue]", "")
+        path.write_text(text)
+    assert {(Path(each["file"]).name, each["rule"]) for each in _pyright(consumer)} == {
+        ("plain.py", "reportCallIssue"),
+        ("awaited.py", "reportCallIssue"),
+    }
+
+
+@pytest.mark.prove
+def test_mypy_sees_every_keyword_and_every_attribute(consumer: Path) -> None:
+    """In strict mode, without the settings of this repository."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", consumer / "cache", "diary"],
+        cwd=consumer,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
