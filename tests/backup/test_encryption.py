@@ -1,7 +1,6 @@
-"""Backups that are encrypted: nothing of them can be read at the destination, and all still works.
+"""Encrypted backups: unreadable at the destination, and all commands still work.
 
-Two machines' worth of keys: ``safe`` is the identity of a person who keeps it elsewhere; the
-machine that makes the backups knows whom to encrypt to, and no more.
+The identity ``safe`` is stored elsewhere; the machine that runs the backups has only its recipient.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ from satchel.errors import EncryptionError, MalformedError, SatchelError
 from satchel.files.bank_files import opened_files
 from satchel.model.records import Semantic
 
-SECRET = "the passphrase is xyzzy-plugh-1729"  # noqa: S105 - what must not be found
+SECRET = "the passphrase is xyzzy-plugh-1729"  # noqa: S105 - must not be found
 
 
 @pytest.fixture
 def safe(tmp_path: Path) -> tuple[Path, str]:
-    """A file with an identity that is kept elsewhere, and its recipient."""
+    """A file with an identity that is stored elsewhere, and its recipient."""
     identity, recipient = new_identity()
     path = tmp_path / "safe.txt"
     path.write_text(identity + "\n")
@@ -48,8 +47,8 @@ def safe(tmp_path: Path) -> tuple[Path, str]:
     return path, recipient
 
 
-def opening(settings: Settings, identity: Path) -> Settings:
-    """Return settings of a person who names an identity."""
+def with_identity(settings: Settings, identity: Path) -> Settings:
+    """Return settings that use an identity."""
     unlocking = Unlocker(folder=settings.home / "identities", files=(identity,))
     return replace(settings, unlocking=unlocking)
 
@@ -57,7 +56,7 @@ def opening(settings: Settings, identity: Path) -> Settings:
 def test_an_encrypted_backup_is_restored_with_its_identity(
     here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
 ) -> None:
-    """As it was; without the identity nothing is restored, nor tried out, and nothing is left."""
+    """Without the identity, restore and drill fail and write nothing."""
     with opened_files(here, "notes", create=True) as files:
         files.write_text("a.md", "one")
     made = backed(here, where, encrypt_to=(safe[1],))
@@ -69,7 +68,7 @@ def test_an_encrypted_backup_is_restored_with_its_identity(
         with pytest.raises(EncryptionError, match="no identity here decrypts"):
             attempt()
     assert not (tmp_path / "new.db").exists()
-    person = opening(here, safe[0])
+    person = with_identity(here, safe[0])
     restored(person, where, str(tmp_path / "new.db"))
     assert told(str(tmp_path / "new.db")) == told(here.store)
     assert drill_backup(person, destination=where).is_good
@@ -80,10 +79,10 @@ def test_an_encrypted_backup_is_restored_with_its_identity(
         assert files.read_text("a.md") == "one"
 
 
-def test_file_names_at_the_destination_reveal_no_contents(
+def test_an_encrypted_destination_reveals_no_contents(
     here: Settings, where: str, safe: tuple[Path, str]
 ) -> None:
-    """Neither texts nor names, ids, hashes of contents, nor that two pieces hold the same."""
+    """No text, name, ID or hash of contents, nor that two packs are equal."""
     bank = own_bank(here)
     record = seal(Semantic(text=SECRET))
     logged(here, bank, [record])
@@ -103,10 +102,10 @@ def test_file_names_at_the_destination_reveal_no_contents(
     assert pieces[0].isdisjoint(pieces[1])
 
 
-def test_a_machine_without_the_identity_continues_its_backups(
+def test_backups_without_the_identity_are_incremental(
     here: Settings, where: str, safe: tuple[Path, str], tmp_path: Path
 ) -> None:
-    """It copies nothing twice, drops what no rule keeps, and verifies what can be: the pieces."""
+    """And pruned; packs are verified by hash."""
     first = backed(here, where, encrypt_to=(safe[1],))
     same = backed(here, where, encrypt_to=(safe[1],))
     assert (first.written, same.written) == (first.packs, 0)
@@ -117,18 +116,16 @@ def test_a_machine_without_the_identity_continues_its_backups(
     (found,) = verify_backups(here, destinations=where)
     assert (found.error, found.unopened > 0) == (None, True)
     assert "pass an identity" in found.notes[0]
-    (found,) = verify_backups(opening(here, safe[0]), destinations=where)
+    (found,) = verify_backups(with_identity(here, safe[0]), destinations=where)
     assert (found.error, found.unopened, found.notes) == (None, 0, [])
     (gone,) = prune_backups(here, destinations=where, days=0, keep_last=1)
     assert len(gone.dropped) == 2
-    restored(opening(here, safe[0]), where, str(tmp_path / "n.db"))
+    restored(with_identity(here, safe[0]), where, str(tmp_path / "n.db"))
     assert told(str(tmp_path / "n.db")) == told(here.store)
 
 
-def test_with_an_identity_of_this_machine_each_run_verifies_everything(
-    here: Settings, where: str
-) -> None:
-    """Named as one: then nothing is left to hashes alone."""
+def test_a_run_with_a_local_identity_verifies_all_packs(here: Settings, where: str) -> None:
+    """If the identity is one of the recipients."""
     from satchel.bank.machine_keys import create_identity
 
     create_identity(here, "mine")
@@ -142,7 +139,7 @@ def test_with_an_identity_of_this_machine_each_run_verifies_everything(
 def test_without_an_identity_each_pack_is_verified_by_its_hash(
     here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
 ) -> None:
-    """Another machine, without keys: it lists the backups and holds each piece to its hash."""
+    """On another machine without keys, which lists the backups as well."""
     backed(here, where, encrypt_to=(safe[1],))
     environment = {"SATCHEL_WITNESS": str(tmp_path / "w2"), "SATCHEL_CONFIG": ""}
     other = load_settings(home=tmp_path / "h2", store=here.store, environment=environment)
@@ -161,10 +158,10 @@ def test_without_an_identity_each_pack_is_verified_by_its_hash(
         restored(other, where, trusted_keys=(line.key,))
 
 
-def test_other_recipients_get_a_full_backup(
+def test_a_change_of_recipients_writes_a_full_backup(
     here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
 ) -> None:
-    """What was encrypted for others, or not at all, is never built on."""
+    """Packs for other recipients, or unencrypted ones, are not reused."""
     backed(here, where)
     identity, recipient = new_identity()
     for to in ((safe[1],), (safe[1], recipient), (recipient,)):
@@ -172,14 +169,14 @@ def test_other_recipients_get_a_full_backup(
         assert made.written == made.packs
     (tmp_path / "other.txt").write_text(identity)
     (tmp_path / "other.txt").chmod(0o600)
-    restored(opening(here, tmp_path / "other.txt"), where, str(tmp_path / "n.db"))
+    restored(with_identity(here, tmp_path / "other.txt"), where, str(tmp_path / "n.db"))
     assert told(str(tmp_path / "n.db")) == told(here.store)
 
 
-def test_a_backup_in_plain_beside_encrypted_ones_has_to_be_meant(
+def test_an_unencrypted_backup_beside_encrypted_ones_needs_a_flag(
     here: Settings, where: str, safe: tuple[Path, str]
 ) -> None:
-    """A configuration that was lost does not lay the memory open."""
+    """A lost configuration does not expose the memory."""
     backed(here, where, encrypt_to=(safe[1],))
     before = files_in(where)
     run = run_backup(here, destinations=(where,))
@@ -188,23 +185,25 @@ def test_a_backup_in_plain_beside_encrypted_ones_has_to_be_meant(
     assert not backed(here, where, unencrypted=True).encrypted
 
 
-def test_what_is_kept_before_a_restore_is_encrypted_as_the_backup_is(
+def test_the_safety_backup_of_a_restore_is_encrypted_like_the_backup(
     here: Settings, where: str, safe: tuple[Path, str]
 ) -> None:
-    """Also where nothing is configured."""
+    """Also without a configuration."""
     bank = own_bank(here)
     backed(here, where, encrypt_to=(safe[1],))
     logged(here, bank, [seal(Semantic(text=SECRET))])
-    found = restored(opening(here, safe[0]), where, overwrite=True, banks=(bank,), files=False)
+    found = restored(
+        with_identity(here, safe[0]), where, overwrite=True, banks=(bank,), files=False
+    )
     assert found.banks[0].safety
     assert all(one.cover is not None for one in catalogued(where, here))
     assert len(catalogued(where, here)) == 2
 
 
-def test_what_was_erased_stays_erased_in_encrypted_backups(
+def test_a_restored_encrypted_backup_does_not_have_erased_records(
     here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
 ) -> None:
-    """The list opens for those who may restore, and for the machine that adds to it."""
+    """The list of erasures can be read with the identity and extended by the machine."""
     bank = own_bank(here)
     records = [seal(Semantic(text=f"{SECRET} {number}")) for number in range(3)]
     logged(here, bank, records)
@@ -216,7 +215,11 @@ def test_what_was_erased_stays_erased_in_encrypted_backups(
     shutil.rmtree(here.state / "banks")
     Path(here.store).rename(tmp_path / "lost.db")
     found = restored(
-        opening(here, safe[0]), where, str(tmp_path / "n.db"), backup=first.id, accept_loss=True
+        with_identity(here, safe[0]),
+        where,
+        str(tmp_path / "n.db"),
+        backup=first.id,
+        accept_loss=True,
     )
     assert sum(one.erased_again for one in found.banks) == 2
     assert set(current(str(tmp_path / "n.db"), bank)) & {one.id for one in records} == {
@@ -234,10 +237,10 @@ def test_what_was_erased_stays_erased_in_encrypted_backups(
     assert len(gone.dropped) == 2
 
 
-def test_a_list_of_erasures_that_cannot_be_opened_stops_a_restore(
+def test_an_unreadable_erasure_list_stops_a_restore(
     here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
 ) -> None:
-    """Of a backup in plain too: what was erased since is never brought back unnoticed."""
+    """Also of an unencrypted backup: erased records are never restored in silence."""
     bank = own_bank(here)
     ids = added(here, bank, 2)
     first = backed(here, where)
@@ -250,15 +253,19 @@ def test_a_list_of_erasures_that_cannot_be_opened_stops_a_restore(
         restored(here, where, str(tmp_path / "n.db"), backup=first.id, accept_loss=True)
     assert not (tmp_path / "n.db").exists()
     found = restored(
-        opening(here, safe[0]), where, str(tmp_path / "n.db"), backup=first.id, accept_loss=True
+        with_identity(here, safe[0]),
+        where,
+        str(tmp_path / "n.db"),
+        backup=first.id,
+        accept_loss=True,
     )
     assert sum(one.erased_again for one in found.banks) == 1
 
 
-def test_a_machine_that_lost_its_own_identity_keeps_what_it_cannot_open(
+def test_prune_keeps_backups_that_it_cannot_decrypt(
     here: Settings, where: str, safe: tuple[Path, str]
 ) -> None:
-    """It writes everything again, and never drops or sweeps what the older ones are made of."""
+    """After the machine lost its identity, it writes a full backup."""
     backed(here, where, encrypt_to=(safe[1],))
     before = {name: data for name, data in files_in(where).items() if "packs/" in name}
     for path in (here.home / "identities").iterdir():
@@ -268,38 +275,38 @@ def test_a_machine_that_lost_its_own_identity_keeps_what_it_cannot_open(
     (gone,) = prune_backups(here, destinations=where, days=0, keep_last=1)
     assert (gone.dropped, "were kept" in gone.notes[0]) == ([], True)
     assert before.items() <= files_in(where).items()
-    person = opening(here, safe[0])
+    person = with_identity(here, safe[0])
     assert [one.error for one in verify_backups(person, destinations=where, all=True)] == [
         None,
         None,
     ]
 
 
-# -- by somebody who means ill ---------------------------------------------------------------------
+# -- attacks ---------------------------------------------------------------------
 
 
-def test_an_altered_encrypted_backup_is_never_restored(
+def test_attack_an_altered_encrypted_backup_is_not_restored(
     here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
 ) -> None:
-    """A cover with another's manifest, pieces that were exchanged, a list that is cut."""
+    """Exchanged packs, a changed manifest, a pack with a huge header."""
     backed(here, where, encrypt_to=(safe[1],))
-    person = opening(here, safe[0])
+    person = with_identity(here, safe[0])
     (cover,) = Path(where).glob("catalogue/*/*.json")
     packs = sorted(Path(where).glob("packs/*/*/*"))
     one, other = packs[0].read_bytes(), packs[1].read_bytes()
     whole = cover.read_bytes()
 
-    def exchanged() -> None:
+    def swap_packs() -> None:
         packs[0].write_bytes(other)
         packs[1].write_bytes(one)
 
-    def cut() -> None:
+    def change_manifest() -> None:
         cover.write_bytes(whole.replace(b'"pieces":"', b'"pieces":"AAAA'))
 
-    def longer() -> None:
+    def grow_header() -> None:
         packs[0].write_bytes(b"age-encryption.org/v1\n" + b"-> X25519 a\n" * 100_000)
 
-    for harm in (exchanged, cut, longer):
+    for harm in (swap_packs, change_manifest, grow_header):
         harm()
         with pytest.raises(SatchelError):
             restored(person, where, str(tmp_path / "n.db"))
@@ -310,21 +317,21 @@ def test_an_altered_encrypted_backup_is_never_restored(
     assert restored(person, where, str(tmp_path / "n.db")).banks
 
 
-def test_an_invalid_identity_is_an_error_and_not_ignored(
+def test_an_invalid_identity_file_is_an_error(
     here: Settings, where: str, tmp_path: Path, safe: tuple[Path, str]
 ) -> None:
-    """Nobody is told that there is no backup, since a file was mistyped."""
+    """Not a report that there is no backup."""
     backed(here, where, encrypt_to=(safe[1],))
     (tmp_path / "wrong.txt").write_text("not an identity")
     (tmp_path / "wrong.txt").chmod(0o600)
     with pytest.raises(MalformedError):
-        restored(opening(here, tmp_path / "wrong.txt"), where)
+        restored(with_identity(here, tmp_path / "wrong.txt"), where)
 
 
-def test_zstd_and_nothing_are_ways_to_compress_as_gzip_is(
+def test_backups_are_compressed_with_gzip_zstd_or_not_at_all(
     here: Settings, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As configured, by the environment too; one destination may have all of them."""
+    """By configuration or environment; one destination can have all three."""
     sizes = dict[str, int]()
     for number, how in enumerate(("none", "gzip", "zstd")):
         monkeypatch.setenv("SATCHEL_BACKUP_COMPRESS", how)

@@ -1,4 +1,4 @@
-"""Backups in the hands of somebody who means ill: each attack ends in an error, and no restore."""
+"""Attacks on backups: each one ends in an error, and nothing is restored."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ OUTSIDER = SigningKey.from_seed(b"s" * 32)
 
 
 @pytest.fixture(scope="module")
-def sample(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, str]:
-    """A store and its backup, which the tests copy before they harm it."""
+def sample(store_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, str]:
+    """A store and its backup; tests damage a copy."""
     from backup_kit import HOME, WITNESS
 
     from satchel.config.settings import load_settings
 
     folder = tmp_path_factory.mktemp("sample")
-    shutil.copytree(kept, folder, dirs_exist_ok=True)
+    shutil.copytree(store_folder, folder, dirs_exist_ok=True)
     environment = {"SATCHEL_WITNESS": str(folder / WITNESS), "SATCHEL_CONFIG": ""}
     found = load_settings(
         home=folder / HOME, store=str(folder / "here.db"), environment=environment
@@ -61,23 +61,23 @@ def sample(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Settin
     return found, str(folder / "backups")
 
 
-def harmed(sample: tuple[Settings, str], folder: Path) -> str:
+def copy_backup(sample: tuple[Settings, str], folder: Path) -> str:
     """Return a copy of the backup."""
-    where = folder / "harmed"
+    where = folder / "copy"
     shutil.rmtree(where, ignore_errors=True)
     shutil.copytree(sample[1], where)
     return str(where)
 
 
-def refused(found: Settings, where: str, folder: Path) -> None:
-    """Require that a backup is not restored, and nothing of it is left."""
+def require_refused(found: Settings, where: str, folder: Path) -> None:
+    """Require that a restore fails and leaves nothing."""
     target = folder / "new.db"
     with pytest.raises(SatchelError):
         restored(found, where, str(target))
     assert not target.exists()
 
 
-def resigned(where: str, change: dict[str, object], key: SigningKey) -> None:
+def change_and_sign(where: str, change: dict[str, object], key: SigningKey) -> None:
     """Change a manifest and sign it again."""
     (path,) = Path(where).glob("catalogue/*/*.json")
     manifest, _ = opened(path.read_bytes(), Manifest)
@@ -86,12 +86,12 @@ def resigned(where: str, change: dict[str, object], key: SigningKey) -> None:
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_byte_that_was_changed_anywhere_is_noticed(
+def test_attack_a_changed_byte_is_detected(
     sample: tuple[Settings, str], tmp_path: Path, data: st.DataObject
 ) -> None:
-    """In a manifest or a piece; or else what comes out is the same."""
+    """In a manifest or a pack, unless the restored store is the same."""
     found, _ = sample
-    where = harmed(sample, tmp_path)
+    where = copy_backup(sample, tmp_path)
     paths = [*Path(where).glob("catalogue/*/*"), *Path(where).glob("packs/*/*/*")]
     path = data.draw(st.sampled_from(sorted(paths)))
     held = bytearray(path.read_bytes())
@@ -106,8 +106,8 @@ def test_a_byte_that_was_changed_anywhere_is_noticed(
         assert told(str(target)) == told(found.store)
 
 
-def test_a_piece_that_says_it_is_small_and_is_not_costs_no_memory() -> None:
-    """A bomb is given up at the size that it said; one that says more is not begun."""
+def test_attack_a_decompression_bomb_uses_bounded_memory() -> None:
+    """It is stopped at its declared size; a declared size over the limit is refused at once."""
     bombs = {
         b"g": gzip.compress(bytes(96 << 20), 1),
         b"z": compress(bytes(96 << 20), Compression.ZSTD),
@@ -123,8 +123,8 @@ def test_a_piece_that_says_it_is_small_and_is_not_costs_no_memory() -> None:
 
 
 @given(data=st.binary(max_size=200), how=st.sampled_from(Compression))
-def test_what_is_packed_comes_out_and_nothing_else(data: bytes, how: Compression) -> None:
-    """A piece is believed by its name alone, however it is compressed."""
+def test_a_pack_unpacks_to_its_contents_or_an_error(data: bytes, how: Compression) -> None:
+    """It is verified by its name, with any compression."""
     stored = packed(data, how)
     digest = blake3(data).hexdigest()
     assert unpacked(stored, digest) == data
@@ -133,25 +133,25 @@ def test_what_is_packed_comes_out_and_nothing_else(data: bytes, how: Compression
             unpacked(wrong, digest)
 
 
-def test_a_manifest_signed_by_another_key_is_not_restored(
+def test_attack_a_manifest_signed_by_another_key_is_not_restored(
     sample: tuple[Settings, str], tmp_path: Path
 ) -> None:
-    """Nor one whose signature is of something else."""
+    """Nor one with a signature of other contents."""
     found, _ = sample
-    where = harmed(sample, tmp_path)
-    resigned(where, {}, OUTSIDER)
-    refused(found, where, tmp_path)
+    where = copy_backup(sample, tmp_path)
+    change_and_sign(where, {}, OUTSIDER)
+    require_refused(found, where, tmp_path)
     (path,) = Path(where).glob("catalogue/*/*.json")
     path.write_bytes(path.read_bytes().replace(b'"tool":"', b'"tool":"x'))
-    refused(found, where, tmp_path)
+    require_refused(found, where, tmp_path)
 
 
-def test_a_lying_signer_cannot_make_a_log_that_was_never_signed(
+def test_attack_a_trusted_signer_cannot_forge_a_log(
     sample: tuple[Settings, str], tmp_path: Path
 ) -> None:
-    """Even with this machine's key: the bank's own head is held to its records."""
+    """Even with this machine's key: the records are verified against the head of the bank."""
     found, _ = sample
-    where = harmed(sample, tmp_path)
+    where = copy_backup(sample, tmp_path)
     (path,) = Path(where).glob("catalogue/*/*.json")
     manifest, _ = opened(path.read_bytes(), Manifest)
     one, other = manifest.banks
@@ -165,18 +165,18 @@ def test_a_lying_signer_cannot_make_a_log_that_was_never_signed(
         {"index": Ref(one.index.digest, one.index.bytes + 1, one.index.stored)},
     ):
         banks = [msgspec.structs.replace(one, **change), other]
-        resigned(where, {"banks": banks}, writer_key(found))
-        refused(found, where, tmp_path)
-    resigned(where, {"banks": [one, one]}, writer_key(found))
+        change_and_sign(where, {"banks": banks}, writer_key(found))
+        require_refused(found, where, tmp_path)
+    change_and_sign(where, {"banks": [one, one]}, writer_key(found))
     (verdict,) = verify_backups(found, destinations=where, all=True)
     assert "twice" in (verdict.error or "")
 
 
-def test_a_mark_that_was_forged_does_not_make_a_backup_sound(
+def test_attack_a_forged_mark_does_not_make_a_backup_verified(
     sample: tuple[Settings, str], tmp_path: Path
 ) -> None:
-    """Only who made it may say that it was read again; else good ones would be dropped for it."""
-    where = harmed(sample, tmp_path)
+    """Otherwise prune would drop good backups in favor of it."""
+    where = copy_backup(sample, tmp_path)
     (path,) = Path(where).glob("marks/*/*.json")
     (before,) = catalogued(where)
     assert before.verified
@@ -187,8 +187,8 @@ def test_a_mark_that_was_forged_does_not_make_a_backup_sound(
         assert after.verified is None
 
 
-def test_a_list_of_erasures_that_was_forged_erases_nothing(here: Settings, tmp_path: Path) -> None:
-    """Somebody who can write to the destination cannot have memories deleted by a restore."""
+def test_attack_a_forged_erasure_list_erases_nothing(here: Settings, tmp_path: Path) -> None:
+    """A writer to the destination cannot have memories deleted by a restore."""
     where = str(tmp_path / "backups")
     backed(here, where)
     bank = own_bank(here)
@@ -207,23 +207,23 @@ def test_a_list_of_erasures_that_was_forged_erases_nothing(here: Settings, tmp_p
     assert list_backups(here, destinations=where).backups[-1].holds_erased == 0
 
 
-def test_links_pipes_and_names_that_lead_elsewhere_are_not_followed(
+def test_attack_links_pipes_and_path_traversal_are_refused(
     sample: tuple[Settings, str], tmp_path: Path
 ) -> None:
-    """Neither to read nor to write nor to delete."""
+    """On read, write and delete."""
     found, _ = sample
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_text("mine")
-    where = harmed(sample, tmp_path)
+    where = copy_backup(sample, tmp_path)
     pack = next(Path(where).glob("packs/*/*/*"))
     shutil.copy(pack, outside / pack.name)
     pack.unlink()
     pack.symlink_to(outside / pack.name)
-    refused(found, where, tmp_path)
+    require_refused(found, where, tmp_path)
     pack.unlink()
     os.mkfifo(pack)
-    refused(found, where, tmp_path)
+    require_refused(found, where, tmp_path)
     shelf = FolderStorage(Path(where))
     for name in ("../outside/precious", "packs/../../outside/precious", "/etc/passwd", "a//b"):
         with pytest.raises((PathRefusedError, UnreadableError)):
@@ -238,12 +238,12 @@ def test_links_pipes_and_names_that_lead_elsewhere_are_not_followed(
     assert (outside / "precious").read_text() == "mine"
 
 
-def test_what_is_larger_than_anything_may_be_is_not_read(
+def test_attack_an_oversized_manifest_is_not_read(
     sample: tuple[Settings, str], tmp_path: Path
 ) -> None:
-    """A manifest of gigabytes that takes no room on the disk."""
+    """A sparse file of gigabytes."""
     found, _ = sample
-    where = harmed(sample, tmp_path)
+    where = copy_backup(sample, tmp_path)
     (path,) = Path(where).glob("catalogue/*/*.json")
     os.truncate(path, 1 << 33)
     listed = list_backups(found, destinations=where)
@@ -255,12 +255,12 @@ def test_what_is_larger_than_anything_may_be_is_not_read(
     shelf.close()
 
 
-def test_files_that_are_no_backups_are_named_and_passed_over(
+def test_other_files_in_the_catalog_are_reported_and_skipped(
     sample: tuple[Settings, str], tmp_path: Path
 ) -> None:
-    """Whatever else somebody put there."""
+    """Whatever their name and contents."""
     found, _ = sample
-    where = harmed(sample, tmp_path)
+    where = copy_backup(sample, tmp_path)
     for name in ("x.json", "deep/er/x.json", "é\n.json"):
         path = Path(where) / "catalogue" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -271,12 +271,12 @@ def test_files_that_are_no_backups_are_named_and_passed_over(
     assert restored(found, where, str(tmp_path / "n.db")).banks
 
 
-def test_a_key_of_memory_files_cannot_be_a_path(
+def test_attack_a_key_of_memory_files_that_is_a_path_is_refused(
     sample: tuple[Settings, str], tmp_path: Path
 ) -> None:
-    """Even signed by somebody who is trusted."""
+    """Even in a manifest of a trusted signer."""
     found, _ = sample
-    where = harmed(sample, tmp_path)
+    where = copy_backup(sample, tmp_path)
     from satchel.backup.manifests import FilesBackup, FilesIndex, put_index
 
     (one,) = catalogued(where)
@@ -286,6 +286,6 @@ def test_a_key_of_memory_files_cannot_be_a_path(
     shelf.close()
     for key in ("../evil", "a/b", ".", "..", ".hidden", "nul\0"):
         files = [FilesBackup(key=key, size=0, index=index)]
-        resigned(where, {"files": files}, writer_key(found))
+        change_and_sign(where, {"files": files}, writer_key(found))
         with pytest.raises(VerificationError, match="files of an invalid key"):
             restored(found, where, files=True)
