@@ -1,4 +1,4 @@
-"""A bank is found by its name in a store with many, and what is told of names is still proved."""
+"""Names of banks: fast to look up in a store with many, and still verified."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 AT = "2026-03-01T09:30:00.000001Z"
 OUTSIDER = SigningKey.from_seed(b"s" * 32)
-SAID = ("old", "new", "x", "other", "", "ol", 'old"', "\ud800", "nobody")
+NAMES = ("old", "new", "x", "other", "", "ol", 'old"', "\ud800", "nobody")
 
 
 @pytest.fixture(params=["ladybug", "memory", "postgresql", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """Each store in turn, empty."""
+    """An empty store of each backend."""
     made: Store
     if request.param == "postgresql":
         address = request.getfixturevalue("postgres")
@@ -62,89 +62,93 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     made.close()
 
 
-def founded(store: Store, name: str | None) -> Ledger:
-    """Start a bank of a name, whatever others are called."""
+def create_bank_named(store: Store, name: str | None) -> Ledger:
+    """Create a bank with a name, even if another one has it."""
     return Ledger.create(store, owner=OWNER, writer=WRITER, name=name)
 
 
-def renamed(ledger: Ledger, name: str, owner: SigningKey = OWNER) -> None:
-    """Log that a bank has another name, as an owner says; or as somebody who is none does."""
+def rename(ledger: Ledger, name: str, owner: SigningKey = OWNER) -> None:
+    """Log a new name for a bank, signed by an owner or by somebody else."""
     ledger.append([rename_record(ledger.bank, name, owner, AT)])
 
 
-def proved(store: Store, name: str) -> list[str]:
-    """Return the banks that have a name by proving the names of all banks."""
+def verified_banks(store: Store, name: str) -> list[str]:
+    """Return the banks with a name, by verifying the names of all banks."""
     with store.reading() as reader:
         return [bank for bank in reader.banks() if name_of(reader, bank) == name]
 
 
-def require_as_proved(store: Store) -> None:
-    """Require that every name leads where proving all banks leads."""
-    for name in SAID:
-        assert banks_called(store, name) == proved(store, name), name
+def require_verified_lookup(store: Store) -> None:
+    """Require that a lookup equals a full verification, for every name."""
+    for name in NAMES:
+        assert banks_called(store, name) == verified_banks(store, name), name
     names = BankNames(store)
-    assert {name: names.called(name) for name in SAID} == {
-        name: named_banks(store).get(name, []) for name in SAID
+    assert {name: names.called(name) for name in NAMES} == {
+        name: named_banks(store).get(name, []) for name in NAMES
     }
 
 
 def row_at(store: Store, bank: str, place: int) -> Row:
-    """Return a row as it is kept."""
+    """Return a stored row."""
     with store.reading() as reader:
         return reader.at(bank, [place])[0]
 
 
-def put(store: Store, bank: str, row: Row) -> None:
-    """Put something else in the place of a row; no head, node or signature goes with it."""
+def replace_row(store: Store, bank: str, row: Row) -> None:
+    """Replace a row without its head, node and signature."""
     with store.writing() as writing:
         writing.rewrite(bank, [row])
 
 
-def test_a_bank_is_found_by_the_name_that_it_has_now(store: Store) -> None:
-    """Not by one that it had, nor by one that somebody else than an owner gave it."""
-    bank, other = founded(store, "old"), founded(store, "other")
-    renamed(bank, "new")
-    renamed(other, "x", OUTSIDER)
+def test_a_bank_is_found_by_its_current_name(store: Store) -> None:
+    """Not by an old name, nor by one that a key other than an owner's gave it."""
+    bank, other = create_bank_named(store, "old"), create_bank_named(store, "other")
+    rename(bank, "new")
+    rename(other, "x", OUTSIDER)
     assert find_bank(store, "new") == bank.bank
     assert find_bank(store, "other") == other.bank
     for name in ("old", "x", "ne", "new ", '"new"', "\ud800"):
         with pytest.raises(UnknownBankError):
             find_bank(store, name)
-    renamed(bank, "old")
+    rename(bank, "old")
     assert find_bank(store, "old") == bank.bank
-    require_as_proved(store)
+    require_verified_lookup(store)
 
 
 def test_a_name_can_be_any_text(store: Store) -> None:
-    """Quotes, what names are written as, NUL, another language, long ones that begin alike."""
+    """Quotes, JSON, NUL, other scripts, and long names with the same start."""
     long = ["x" * size for size in (88, 89, 90, 91, 300)] + ["x" * 300 + "y"]
     strange = ['"', '\\"', '","name":"b', '{"name":"b"}', "\0", "金曜日", "e\u0301", "\u00e9", " "]
-    banks = {name: founded(store, name).bank for name in (*long, *strange)}
+    banks = {name: create_bank_named(store, name).bank for name in (*long, *strange)}
     assert {name: find_bank(store, name) for name in banks} == banks
     for bank in banks.values():
         ledger = Ledger(store, bank, writer=WRITER)
-        renamed(ledger, f"{bank[7:17]}.")
+        rename(ledger, f"{bank[7:17]}.")
     for name, bank in banks.items():
         assert banks_called(store, name) == []
         assert find_bank(store, f"{bank[7:17]}.") == bank
 
 
-def test_two_banks_of_one_name_are_refused_as_before(store: Store) -> None:
-    """However each came by it; when one is called something else, the name is the other's."""
-    one, two, three = founded(store, "x"), founded(store, "old"), founded(store, "old")
-    renamed(two, "x")
+def test_a_name_of_two_banks_is_ambiguous(store: Store) -> None:
+    """Until one of them is renamed."""
+    one, two, three = (
+        create_bank_named(store, "x"),
+        create_bank_named(store, "old"),
+        create_bank_named(store, "old"),
+    )
+    rename(two, "x")
     with pytest.raises(UsageError, match="2 banks are named 'x'") as caught:
         find_bank(store, "x")
     assert str(caught.value.hint) == f"Choose one: {', '.join(sorted((one.bank, two.bank)))}"
     assert find_bank(store, "old") == three.bank
-    renamed(one, "other")
+    rename(one, "other")
     assert find_bank(store, "x") == two.bank
-    require_as_proved(store)
+    require_verified_lookup(store)
 
 
-def test_a_bank_that_is_removed_leaves_its_name(store: Store) -> None:
-    """Nothing remembers it, and another that had the same is meant at once."""
-    one, two = founded(store, "x"), founded(store, "x")
+def test_the_name_of_a_removed_bank_is_free(store: Store) -> None:
+    """Another bank with the name is then found."""
+    one, two = create_bank_named(store, "x"), create_bank_named(store, "x")
     with store.writing() as writing:
         writing.remove(one.bank)
     assert find_bank(store, "x") == two.bank
@@ -155,17 +159,17 @@ def test_a_bank_that_is_removed_leaves_its_name(store: Store) -> None:
         assert not bank_exists(reader, one.bank)
 
 
-def test_ids_and_their_first_digits_are_found_as_before(store: Store) -> None:
-    """A name comes before digits; text that is no digits is no id."""
-    one = founded(store, None)
-    founded(store, "old")
+def test_a_bank_is_found_by_its_id_or_a_prefix(store: Store) -> None:
+    """A name comes before a prefix."""
+    one = create_bank_named(store, None)
+    create_bank_named(store, "old")
     digits = one.bank.removeprefix("blake3:")
     for said in (one.bank, digits, digits[:6], f"blake3:{digits[:9]}"):
         assert find_bank(store, said) == one.bank
     for said in (digits[:5], f"{digits[:6]}%", digits[:6].upper() + "G", "blake3:", "' OR 1=1"):
         with pytest.raises(UnknownBankError):
             find_bank(store, said)
-    taken = founded(store, digits[:6])
+    taken = create_bank_named(store, digits[:6])
     assert find_bank(store, digits[:6]) == taken.bank
     with store.reading() as reader:
         assert find_by_prefix(reader, digits[:6]) == [one.bank]
@@ -181,134 +185,136 @@ def _another_body(row: Row, draft: Bank | Config) -> Row:
     return derive_row(seal(draft).model, seq=row.seq, at=row.at, body=body)
 
 
-def _renaming(bank: str, name: str) -> Config:
+def _rename_record(bank: str, name: str) -> Config:
     return Config(action="renamed", payload={"bank": bank, "name": name}, at=AT)
 
 
-def _forged_founding(store: Store, bank: str) -> None:
+def _forge_founding(store: Store, bank: str) -> None:
     row = row_at(store, bank, 0)
-    put(store, bank, _another_body(row, Bank(owner_keys=(OUTSIDER.did,), created_at=AT, name="x")))
+    replace_row(
+        store, bank, _another_body(row, Bank(owner_keys=(OUTSIDER.did,), created_at=AT, name="x"))
+    )
 
 
-def _edited_founding(store: Store, bank: str) -> None:
+def _edit_founding(store: Store, bank: str) -> None:
     row = row_at(store, bank, 0)
-    put(store, bank, replace(row, body=(row.body or b"").replace(b'"old"', b'"x"')))
+    replace_row(store, bank, replace(row, body=(row.body or b"").replace(b'"old"', b'"x"')))
 
 
-def _relabelled_founding(store: Store, bank: str) -> None:
-    put(store, bank, replace(row_at(store, bank, 0), type="edge"))
+def _retype_founding(store: Store, bank: str) -> None:
+    replace_row(store, bank, replace(row_at(store, bank, 0), type="edge"))
 
 
-def _emptied_founding(store: Store, bank: str) -> None:
-    put(store, bank, row_at(store, bank, 0).erased())
+def _empty_founding(store: Store, bank: str) -> None:
+    replace_row(store, bank, row_at(store, bank, 0).erased())
 
 
-def _forged_renaming(store: Store, bank: str) -> None:
-    put(store, bank, _another_body(row_at(store, bank, 2), _renaming(bank, "x")))
+def _forge_rename(store: Store, bank: str) -> None:
+    replace_row(store, bank, _another_body(row_at(store, bank, 2), _rename_record(bank, "x")))
 
 
-def _edited_renaming(store: Store, bank: str) -> None:
+def _edit_rename(store: Store, bank: str) -> None:
     row = row_at(store, bank, 2)
-    put(store, bank, replace(row, body=(row.body or b"").replace(b'"new"', b'"x"')))
+    replace_row(store, bank, replace(row, body=(row.body or b"").replace(b'"new"', b'"x"')))
 
 
-def _hidden_renaming(store: Store, bank: str) -> None:
-    put(store, bank, replace(row_at(store, bank, 2), type="edge"))
+def _retype_rename(store: Store, bank: str) -> None:
+    replace_row(store, bank, replace(row_at(store, bank, 2), type="edge"))
 
 
-def _emptied_renaming(store: Store, bank: str) -> None:
-    put(store, bank, row_at(store, bank, 2).erased())
+def _empty_rename(store: Store, bank: str) -> None:
+    replace_row(store, bank, row_at(store, bank, 2).erased())
 
 
-def _garbled_renaming(store: Store, bank: str) -> None:
-    put(store, bank, replace(row_at(store, bank, 2), body=b'\xff{"name":"x"\0'))
+def _garble_rename(store: Store, bank: str) -> None:
+    replace_row(store, bank, replace(row_at(store, bank, 2), body=b'\xff{"name":"x"\0'))
 
 
-def _added_renaming(store: Store, bank: str, *, how: str = "config") -> None:
+def _append_rename(store: Store, bank: str, *, how: str = "config") -> None:
     with store.writing() as writing:
         head = writing.head(bank)
         assert head is not None
         seq = sum(writing.counts(bank).values())
-        model = signed_config(_renaming(bank, "x"), OUTSIDER).model
-        row = derive_row(model, seq=seq, at=AT, body=seal(_renaming(bank, "x")).body)
+        model = signed_config(_rename_record(bank, "x"), OUTSIDER).model
+        row = derive_row(model, seq=seq, at=AT, body=seal(_rename_record(bank, "x")).body)
         writing.append(bank, Commit(rows=[replace(row, type=how)], nodes=[bytes(32)], head=head))
 
 
-def _no_signature(store: Store, bank: str) -> None:
+def _remove_signature(store: Store, bank: str) -> None:
     with store.writing() as writing:
         head = writing.head(bank)
         assert head is not None
         writing.append(bank, Commit(rows=[], nodes=[], head=head._replace(signed=b"{}")))
 
 
-def _taken_head(store: Store, bank: str) -> None:
+def _remove_head(store: Store, bank: str) -> None:
     with store.writing() as writing:
         head = writing.head(bank)
         assert head is not None
         writing.append(bank, Commit(rows=[], nodes=[], head=head._replace(signed=b"")))
 
 
-def _values_beside(store: Store, bank: str) -> None:
+def _add_unlogged_values(store: Store, bank: str) -> None:
     with store.writing() as writing:
         writing.put_side(bank, {"name": b"x", "names": b'{"x": "y"}', "name:x": b"x"})
         writing.put_side("", {"x": bank.encode()})
 
 
 _ATTACKS: dict[str, Callable[[Store, str], None]] = {
-    "founding_record_of_another": _forged_founding,
-    "name_in_founding_record_changed": _edited_founding,
-    "founding_record_under_another_type": _relabelled_founding,
-    "founding_record_emptied": _emptied_founding,
-    "renaming_put_for_another": _forged_renaming,
-    "name_in_renaming_changed": _edited_renaming,
-    "renaming_hidden_under_another_type": _hidden_renaming,
-    "renaming_emptied": _emptied_renaming,
-    "renaming_garbled": _garbled_renaming,
-    "renaming_added_behind_the_head": _added_renaming,
-    "renaming_added_as_something_else": partial(_added_renaming, how="edge"),
-    "head_not_signed": _no_signature,
-    "head_taken_away": _taken_head,
-    "values_beside_the_log": _values_beside,
+    "founding_record_forged": _forge_founding,
+    "founding_record_edited": _edit_founding,
+    "founding_record_retyped": _retype_founding,
+    "founding_record_emptied": _empty_founding,
+    "rename_record_forged": _forge_rename,
+    "rename_record_edited": _edit_rename,
+    "rename_record_retyped": _retype_rename,
+    "rename_record_emptied": _empty_rename,
+    "rename_record_garbled": _garble_rename,
+    "rename_record_appended": _append_rename,
+    "rename_record_appended_with_another_type": partial(_append_rename, how="edge"),
+    "head_unsigned": _remove_signature,
+    "head_removed": _remove_head,
+    "unlogged_values_added": _add_unlogged_values,
 }
 
 
 @pytest.mark.parametrize("attack", _ATTACKS)
-def test_an_attack_on_a_name_leads_nowhere_else_than_it_did(store: Store, attack: str) -> None:
-    """Attack: whoever can write to the store gets the answer that proving every bank gives."""
-    bank, other = founded(store, "old"), founded(store, "other")
-    renamed(bank, "new")
+def test_attack_a_changed_store_does_not_redirect_a_name(store: Store, attack: str) -> None:
+    """A writer to the store gets the result of verifying every bank."""
+    bank, other = create_bank_named(store, "old"), create_bank_named(store, "other")
+    rename(bank, "new")
     bank.append(memories(3))
-    before = {name: proved(store, name) for name in SAID}
+    before = {name: verified_banks(store, name) for name in NAMES}
     _ATTACKS[attack](store, bank.bank)
-    require_as_proved(store)
+    require_verified_lookup(store)
     assert find_bank(store, "other") == other.bank
     assert banks_called(store, "x") == []
-    if attack == "values_beside_the_log":
-        assert {name: banks_called(store, name) for name in SAID} == before
+    if attack == "unlogged_values_added":
+        assert {name: banks_called(store, name) for name in NAMES} == before
 
 
-def test_hiding_the_second_bank_of_a_name_costs_only_a_full_verification(store: Store) -> None:
-    """Attack: two banks are called the same, and the record by which one came to it is hidden."""
-    one, two = founded(store, "x"), founded(store, "old")
-    renamed(two, "x")
-    _hidden_renaming(store, two.bank)
-    require_as_proved(store)
+def test_attack_hiding_a_rename_record_does_not_redirect_a_name(store: Store) -> None:
+    """Of two banks with one name."""
+    one, two = create_bank_named(store, "x"), create_bank_named(store, "old")
+    rename(two, "x")
+    _retype_rename(store, two.bank)
+    require_verified_lookup(store)
     assert find_bank(store, "old") == two.bank  # as which it is then refused by whoever opens it
     assert find_bank(store, "x") == one.bank
 
 
-def test_a_damaged_bank_is_still_found_by_what_it_was_founded_as(store: Store) -> None:
-    """So that whoever opens it is told what is wrong with it."""
-    bank = founded(store, "x")
+def test_a_damaged_bank_is_found_by_its_original_name(store: Store) -> None:
+    """So that opening it reports the damage."""
+    bank = create_bank_named(store, "x")
     bank.append(memories(3))
     with store.writing() as writing:
         writing.put_nodes(bank.bank, 0, [bytes(32)] * 2)
     assert find_bank(store, "x") == bank.bank
-    require_as_proved(store)
+    require_verified_lookup(store)
 
 
-class _Failing:
-    """A store in which nobody can look for names: what it says of them is damaged."""
+class _UnindexedStore:
+    """A store whose index of names is damaged."""
 
     def __init__(self, inner: Store) -> None:
         self._inner = inner
@@ -317,10 +323,10 @@ class _Failing:
     @contextmanager
     def reading(self) -> Iterator[Any]:
         with self._inner.reading() as reader:
-            yield _View(reader)
+            yield _UnindexedView(reader)
 
 
-class _View:
+class _UnindexedView:
     def __init__(self, inner: Reader) -> None:
         self._inner = inner
 
@@ -332,21 +338,21 @@ class _View:
 
 
 def test_without_an_index_of_names_every_bank_is_verified() -> None:
-    """A damaged page of one bank is not the end of all others."""
+    """Damage to one bank does not hide the others."""
     store = InMemoryStore()
-    bank = founded(store, "x")
-    founded(store, "old")
-    failing: Any = _Failing(store)
+    bank = create_bank_named(store, "x")
+    create_bank_named(store, "old")
+    failing: Any = _UnindexedStore(store)
     assert find_bank(failing, "x") == bank.bank
     assert banks_called(failing, "nobody") == []
 
 
-# -- what it costs -------------------------------------------------------------------------
+# -- cost -------------------------------------------------------------------------
 
 
 @pytest.fixture
 def proofs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The banks whose names were proved, in order."""
+    """The banks whose names were verified, in order."""
     made = list[str]()
     real = heads.read_bank_name
 
@@ -358,9 +364,9 @@ def proofs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-def test_one_name_of_many_takes_one_proof(store: Store, proofs: list[str]) -> None:
-    """And one that nobody has takes none; two of one name take two."""
-    banks = [founded(store, f"bank {number}").bank for number in range(30)]
+def test_one_lookup_verifies_one_bank(store: Store, proofs: list[str]) -> None:
+    """An unknown name verifies none, a name of two banks two."""
+    banks = [create_bank_named(store, f"bank {number}").bank for number in range(30)]
     assert find_bank(store, "bank 7") == banks[7]
     assert proofs == [banks[7]]
     proofs.clear()
@@ -368,15 +374,17 @@ def test_one_name_of_many_takes_one_proof(store: Store, proofs: list[str]) -> No
     assert find_bank(store, banks[3]) == banks[3]
     assert find_bank(store, banks[3][7:20]) == banks[3]
     assert proofs == []
-    twin = founded(store, "bank 7").bank
+    twin = create_bank_named(store, "bank 7").bank
     assert banks_called(store, "bank 7") == sorted((twin, banks[7]))
     assert sorted(proofs) == sorted((twin, banks[7]))
 
 
-def test_many_names_are_looked_up_together(proofs: list[str]) -> None:
-    """Each bank is proved a few times at the most, however many names are asked for."""
+def test_many_lookups_verify_each_bank_once(proofs: list[str]) -> None:
+    """Or twice at most."""
     store = InMemoryStore()
-    banks = {f"bank {number}": [founded(store, f"bank {number}").bank] for number in range(60)}
+    banks = {
+        f"bank {number}": [create_bank_named(store, f"bank {number}").bank] for number in range(60)
+    }
     names = BankNames(store)
     assert {name: names.called(name) for name in banks} == banks
     assert names.called("nobody") == []
@@ -384,10 +392,10 @@ def test_many_names_are_looked_up_together(proofs: list[str]) -> None:
     assert BankNames(None).called("bank 7") == []
 
 
-def test_the_witness_opens_only_the_files_that_are_asked_for(
+def test_the_witness_opens_only_the_requested_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name that nobody has is no reason to read what is known of ten thousand banks."""
+    """Not those of ten thousand other banks."""
     store, witness = InMemoryStore(), Witness(tmp_path / "witness")
     banks = [
         Ledger.create(store, owner=OWNER, writer=WRITER, witness=witness).bank for _ in range(20)

@@ -1,4 +1,4 @@
-"""Remembering: what is kept, under which key, and what is refused."""
+"""Remember: stored members, keys, parents, and refused values."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -26,15 +26,15 @@ from satchel.model.values import now
 from satchel.stores.sqlite import SqliteStore
 
 
-def record(bank: OpenBank, identity: str) -> dict[str, Any]:
-    """Return a record as it was sealed, without what differs each time."""
+def record_of(bank: OpenBank, identity: str) -> dict[str, Any]:
+    """Return the record of a memory without ID and nonce."""
     with bank.ledger.reading() as view:
         value = view.get([identity])[identity].record.value
     return {name: part for name, part in value.items() if name not in ("id", "nonce")}
 
 
 def test_a_memory_is_stored_verbatim(bank: OpenBank) -> None:
-    """Every member, its own type's and unknown ones too; nothing is added but when it was made."""
+    """Every member, also unknown ones; only the time of creation is added."""
     said = {
         "type": "procedural",
         "text": " as it is \n",
@@ -48,15 +48,15 @@ def test_a_memory_is_stored_verbatim(bank: OpenBank) -> None:
         "data": {"a": 1},
     }
     done = remember(bank, said)
-    found = record(bank, done.id)
+    found = record_of(bank, done.id)
     made = found.pop("created_at")
     assert made <= now()
     assert found == said | {"tags": ["b", "a"], "occurred_at": "2026-03-01T00:00:00.000000Z"}
     assert (done.is_new, done.replaces, done.bank, done.position) == (True, None, bank.id, 2)
 
 
-def test_nothing_is_stored_in_a_rolled_back_store(bank: OpenBank, tmp_path: Path) -> None:
-    """Attack: an older copy of the store; also where the memory has nothing to do with others."""
+def test_attack_nothing_is_stored_in_a_rolled_back_store(bank: OpenBank, tmp_path: Path) -> None:
+    """An older copy of the store is refused, also for unrelated memories."""
     store = bank.ledger._store
     assert isinstance(store, SqliteStore)
     store.copy_to(tmp_path / "older.db")
@@ -68,22 +68,22 @@ def test_nothing_is_stored_in_a_rolled_back_store(bank: OpenBank, tmp_path: Path
             keep(again, "milk", **more)
 
 
-def test_a_memory_is_a_fact_by_default(bank: OpenBank) -> None:
-    """The type, and when it was made, where that is known better."""
+def test_a_memory_is_semantic_by_default(bank: OpenBank) -> None:
+    """A given time of creation is accepted."""
     made = remember(bank, {"text": "x", "created_at": "2020-01-01T00:00:00+02:00", "kind": None})
-    assert record(bank, made.id) == {
+    assert record_of(bank, made.id) == {
         "type": "semantic",
         "text": "x",
         "created_at": "2019-12-31T22:00:00.000000Z",
     }
 
 
-def test_times_are_taken_as_people_and_programs_have_them(bank: OpenBank) -> None:
-    """Text, day, and a moment with its zone."""
+def test_times_are_accepted_as_text_dates_and_datetimes(bank: OpenBank) -> None:
+    """A datetime needs a time zone."""
     values = [date(2026, 3, 1), datetime(2026, 3, 1, tzinfo=UTC), "2026-03-01", "2026-03-01T00:00Z"]
     for value in values:
         made = keep(bank, f"{value!r}", occurred_at=value)
-        assert record(bank, made)["occurred_at"] == "2026-03-01T00:00:00.000000Z"
+        assert record_of(bank, made)["occurred_at"] == "2026-03-01T00:00:00.000000Z"
 
 
 WRONG: list[tuple[dict[str, Any], type[SatchelError], str | None]] = [
@@ -119,10 +119,10 @@ WRONG: list[tuple[dict[str, Any], type[SatchelError], str | None]] = [
 
 
 @pytest.mark.parametrize(("members", "error", "field"), WRONG, ids=range(len(WRONG)))
-def test_what_cannot_be_kept_is_refused_by_name(
+def test_an_invalid_member_is_refused_by_name(
     bank: OpenBank, members: dict[str, Any], error: type[SatchelError], field: str | None
 ) -> None:
-    """And nothing is written."""
+    """Nothing is written."""
     with pytest.raises(error) as raised:
         remember(bank, members)
     assert type(raised.value) is error
@@ -130,8 +130,8 @@ def test_what_cannot_be_kept_is_refused_by_name(
     assert types(bank) == ["bank", "config"]
 
 
-def test_memory_that_is_nested_as_an_attack_is_refused(bank: OpenBank) -> None:
-    """Attack: a value as deep as the stack."""
+def test_attack_a_deeply_nested_memory_is_refused(bank: OpenBank) -> None:
+    """As deep as the stack."""
     deep: Any = "x"
     for _ in range(100_000):
         deep = [deep]
@@ -142,20 +142,20 @@ def test_memory_that_is_nested_as_an_attack_is_refused(bank: OpenBank) -> None:
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\x1b[2J\x9b31m\u202e", "a\u2028b", "é vs e\u0301", "🫖"])
-def test_hostile_text_is_stored_verbatim(bank: OpenBank, text: str) -> None:
-    """Attack: text for terminals and parsers; it is memory, so it stays what it is."""
+def test_attack_control_characters_are_stored_verbatim(bank: OpenBank, text: str) -> None:
+    """Memory is data, so it is not changed."""
     made = keep(bank, text, tags=[text], metadata={text: text}, key=text)
-    assert record(bank, made)["text"] == text
+    assert record_of(bank, made)["text"] == text
     assert texts(bank, key=text, tags=[text]) == [text]
 
 
-def test_what_is_remembered_under_a_key_again_takes_the_place_of_what_was(bank: OpenBank) -> None:
-    """One is current; it was made when the first was."""
+def test_remember_with_an_existing_key_replaces_the_memory(bank: OpenBank) -> None:
+    """It keeps the time of creation of the first version."""
     first = remember(bank, {"text": "slow"}, key="wifi")
     second = remember(bank, {"text": "fast", "tags": ["net"]}, key="wifi", actor="agent:a")
     assert (second.replaces, second.is_new) == (first.id, True)
     assert texts(bank) == ["fast"]
-    one, other = record(bank, first.id), record(bank, second.id)
+    one, other = record_of(bank, first.id), record_of(bank, second.id)
     assert other["created_at"] == one["created_at"]
     assert "updated_at" not in one
     assert other["updated_at"] > one["created_at"]
@@ -166,8 +166,8 @@ def test_what_is_remembered_under_a_key_again_takes_the_place_of_what_was(bank: 
     assert (status.target, status.by, status.actor) == (first.id, second.id, "agent:a")
 
 
-def test_the_very_same_under_a_key_is_not_written_twice(bank: OpenBank) -> None:
-    """So an agent may say what it knows at each start."""
+def test_remember_with_a_key_is_idempotent(bank: OpenBank) -> None:
+    """An agent can repeat what it knows at each start."""
     first = remember(bank, {"text": "slow", "tags": ["a"]}, key="wifi")
     again = remember(bank, {"text": "slow", "tags": ["a"]}, key="wifi")
     assert (again.id, again.is_new, again.position) == (first.id, False, first.position)
@@ -175,8 +175,8 @@ def test_the_very_same_under_a_key_is_not_written_twice(bank: OpenBank) -> None:
     assert types(bank).count("semantic") == 2
 
 
-def test_a_key_is_of_one_owner_and_kind(bank: OpenBank) -> None:
-    """Ada's and Bob's are two memories; so is one of another kind."""
+def test_a_key_is_unique_per_owner_and_kind(bank: OpenBank) -> None:
+    """Other owners or kinds have other memories."""
     keep(bank, "1", key="k", scope={"user": "ada"})
     keep(bank, "2", key="k", scope={"user": "bob"})
     keep(bank, "3", key="k", kind="note")
@@ -185,8 +185,8 @@ def test_a_key_is_of_one_owner_and_kind(bank: OpenBank) -> None:
     assert texts(bank, key="k") == ["5", "3", "2", "1"]
 
 
-def test_after_forgetting_a_key_can_name_something_again(bank: OpenBank) -> None:
-    """The forgotten one stays forgotten."""
+def test_the_key_of_a_forgotten_memory_is_free(bank: OpenBank) -> None:
+    """The forgotten memory stays forgotten."""
     first = keep(bank, "old", key="k")
     forget(bank, [first])
     done = remember(bank, {"text": "new"}, key="k")
@@ -194,15 +194,15 @@ def test_after_forgetting_a_key_can_name_something_again(bank: OpenBank) -> None
 
 
 @pytest.mark.parametrize("key", ["", " "])
-def test_an_empty_key_names_nothing(bank: OpenBank, key: str) -> None:
-    """It is most likely a variable that was not set."""
+def test_an_empty_key_is_refused(bank: OpenBank, key: str) -> None:
+    """Most likely a variable was not set."""
     with pytest.raises(UsageError) as raised:
         keep(bank, "x", key=key)
     assert raised.value.field == "key"
 
 
-def test_a_memory_with_an_origin_has_its_name_already(bank: OpenBank) -> None:
-    """That name works as a key does; two names are refused."""
+def test_the_origin_of_a_memory_works_as_its_key(bank: OpenBank) -> None:
+    """An origin and a key together are refused."""
     origin = {"provider": "mem0", "id": "7"}
     first = keep(bank, "1", origin=origin)
     assert remember(bank, {"text": "2", "origin": origin}).replaces == first
@@ -210,16 +210,16 @@ def test_a_memory_with_an_origin_has_its_name_already(bank: OpenBank) -> None:
         keep(bank, "3", origin=origin, key="k")
 
 
-def test_what_was_drawn_from_others_names_them(bank: OpenBank) -> None:
-    """By whole ids or their first digits, each once; also what has a newer version by now."""
+def test_a_derived_memory_lists_its_parents(bank: OpenBank) -> None:
+    """By ID or prefix, each once; also parents that have been updated since."""
     one, two = keep(bank, "1"), keep(bank, "2")
     update(bank, two, MemoryEdit(members={"text": "two"}))
     made = keep(bank, "3", parents=[one[7:15], two, one])
-    assert record(bank, made)["parent_ids"] == [one, two]
+    assert record_of(bank, made)["parent_ids"] == [one, two]
 
 
-def test_parents_that_are_not_here_are_refused(bank: OpenBank) -> None:
-    """A memory of another bank, a record that is no memory, nothing, and what is held back."""
+def test_invalid_parents_are_refused(bank: OpenBank) -> None:
+    """A memory of another bank, another record, a missing one, and one in quarantine."""
     create_bank(bank.settings, "other", owner())
     with filled("other") as other:
         foreign = keep(other, "foreign")

@@ -1,4 +1,4 @@
-"""The first steps on a machine."""
+"""Init: the first bank on a machine, and further ones."""
 
 import subprocess
 import sys
@@ -15,8 +15,8 @@ from satchel.errors import ConfigError, UnknownBankError, UsageError
 from satchel.setup.init import initialise
 
 
-def test_what_is_missing_is_made_once() -> None:
-    """Home, key, store and bank; the second time everything is there."""
+def test_init_creates_home_key_store_and_bank_once() -> None:
+    """A second call changes nothing."""
     settings = load_settings()
     first = initialise(settings, None, owner)
     assert (first.made, first.name, first.banks) == (["key", "store", "bank"], "default", 1)
@@ -31,7 +31,7 @@ def test_what_is_missing_is_made_once() -> None:
     assert initialise(settings, (first.bank or "")[:20], never).made == []
 
 
-def test_a_bank_that_is_named_is_made_beside_others() -> None:
+def test_init_with_a_new_name_creates_another_bank() -> None:
     """The first one stays the default."""
     settings = load_settings()
     first = initialise(settings, "one", owner)
@@ -40,8 +40,8 @@ def test_a_bank_that_is_named_is_made_beside_others() -> None:
     assert (found.made, found.bank, found.banks) == ([], first.bank, 2)
 
 
-def test_the_configured_name_is_that_of_the_first_bank(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So remembering finds it again."""
+def test_the_first_bank_has_the_configured_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is found again."""
     monkeypatch.setenv("SATCHEL_BANK", "work")
     with filled() as bank:
         keep(bank, "x")
@@ -50,8 +50,8 @@ def test_the_configured_name_is_that_of_the_first_bank(monkeypatch: pytest.Monke
         assert texts(bank) == ["x"]
 
 
-def test_names_that_cannot_be_are_refused() -> None:
-    """An empty one, and one that looks like an id; nothing is made."""
+def test_invalid_bank_names_are_refused() -> None:
+    """An empty one, and one that looks like an ID; nothing is created."""
     settings = load_settings()
     for wrong in ("", " ", "blake3:" + "0" * 64):
         with pytest.raises(UsageError) as raised:
@@ -60,8 +60,8 @@ def test_names_that_cannot_be_are_refused() -> None:
     assert list_banks(settings) == []
 
 
-def test_a_name_that_is_wrong_makes_no_bank_where_there_are_some() -> None:
-    """A typing error is no new bank."""
+def test_an_unknown_name_creates_no_bank_beside_existing_ones() -> None:
+    """It may be a typing error."""
     create_bank(load_settings(), "one", owner())
     with pytest.raises(UnknownBankError), filled("onne"):
         pass
@@ -76,7 +76,7 @@ with filled() as bank:
 
 
 def test_concurrent_first_processes_create_one_bank() -> None:
-    """Attack: a crew of agents on a fresh machine; one makes it, the others find it."""
+    """One process of several on a new machine creates it, and the others open it."""
     program = f"import sys; sys.path[:0] = {sys.path!r}\n{_PROGRAM}"
     started = [
         subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) for _ in range(4)
@@ -87,8 +87,8 @@ def test_concurrent_first_processes_create_one_bank() -> None:
     assert line.records == 6
 
 
-def test_an_agent_with_a_store_of_its_own_gets_no_second_memory() -> None:
-    """The refusal says where its memory is; a store that is named is taken as named."""
+def test_a_bank_is_refused_for_an_agent_with_a_store_of_its_own() -> None:
+    """The error has the path; an explicitly named store is used."""
     home = load_settings().home
     with HierarchicalMemory("zed", storage_path=home / "hierarchical_memory") as memory:
         memory.store_knowledge("zed likes tea", concept="tea")
@@ -103,10 +103,10 @@ def test_an_agent_with_a_store_of_its_own_gets_no_second_memory() -> None:
     assert create_bank(named, "zed", owner()).name == "zed"
 
 
-def test_a_configuration_file_that_is_not_there_is_named_with_what_to_do(
+def test_a_missing_configuration_file_is_an_error_with_a_fix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it is named by the environment or by a flag."""
+    """Named by the environment or by a flag."""
     missing = tmp_path / "satchel.toml"
     with pytest.raises(ConfigError, match="no such configuration file") as refused:
         load_settings(config=missing)
@@ -117,3 +117,29 @@ def test_a_configuration_file_that_is_not_there_is_named_with_what_to_do(
         load_settings()
     missing.write_text("")
     assert initialise(load_settings(), None, owner).banks == 1
+
+
+# -- the example agent -------------------------------------------------------------------
+
+
+LOOP = Path(__file__).parent.parent.parent / "examples" / "agent_loop.py"
+
+
+def run_agent(*sentences: str) -> list[str]:
+    """Run the agent with some sentences, and return its answers."""
+    ran = subprocess.run(
+        [sys.executable, str(LOOP), *sentences], capture_output=True, text=True, check=True
+    )
+    return [line for line in ran.stdout.splitlines() if not line.startswith("> ")]
+
+
+def test_the_example_agent_remembers_across_runs() -> None:
+    """The second run knows what the first one was told."""
+    assert run_agent("what do you know?") == ["I know nothing of you yet."]
+    assert run_agent("my name is Bob", "I like tea") == ["I will remember that."] * 2
+    assert run_agent("my name is Ada", "my name is Ada.") == ["I will remember that.", "I know."]
+    assert run_agent("?") == ["The user likes tea", "The user is called Ada"]
+    assert run_agent("forget tea", "?") == [
+        "Forgotten: The user likes tea",
+        "The user is called Ada",
+    ]

@@ -1,4 +1,4 @@
-"""Evaluating recall: the sets that are read, the measures, and what comes out."""
+"""Evaluation of recall: the readers of data sets, the measures and the results."""
 
 import json
 from math import log2
@@ -66,13 +66,13 @@ PLAIN = {
 
 
 def write(path: Path, value: Any) -> Path:
-    """Write JSON, and return where."""
+    """Write JSON, and return its path."""
     path.write_text(json.dumps(value), encoding="utf-8")
     return path
 
 
-def test_locomo_is_read_with_its_captions_times_and_ill_written_evidence(tmp_path: Path) -> None:
-    """Sessions in their order; questions that name nothing that is there are counted."""
+def test_locomo_is_read_with_captions_times_and_malformed_evidence(tmp_path: Path) -> None:
+    """Sessions in order; questions with unknown evidence are counted."""
     found = read_set(write(tmp_path / "a.json", LOCOMO))
     (one,) = found.conversations
     assert [turn.name for turn in one.turns] == ["D1:1", "D1:2", "D2:1", "D2:2"]
@@ -86,8 +86,8 @@ def test_locomo_is_read_with_its_captions_times_and_ill_written_evidence(tmp_pat
     assert (one.left_out, set(found.aside)) == (2, {"adversarial"})
 
 
-def test_long_turns_are_read_from_their_folders(tmp_path: Path) -> None:
-    """One conversation or many; roles are speakers, batches sessions, marks are cut off."""
+def test_beam_conversations_are_read_from_their_folders(tmp_path: Path) -> None:
+    """One or many; roles are speakers, batches are sessions, markers are removed."""
     folder = write_long_turns(tmp_path)
     found = read_set(folder)
     assert (found.format, len(found.conversations)) == ("beam", 2)
@@ -115,10 +115,10 @@ def test_long_turns_are_read_from_their_folders(tmp_path: Path) -> None:
         ("[" * 100_000, MalformedError),
     ],
 )
-def test_what_is_no_set_is_refused_not_crashed_on(
+def test_an_invalid_data_set_is_refused(
     tmp_path: Path, text: str, error: type[SatchelError]
 ) -> None:
-    """Each with the file's name."""
+    """The error names the file."""
     path = tmp_path / "a.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(error) as found:
@@ -126,24 +126,24 @@ def test_what_is_no_set_is_refused_not_crashed_on(
     assert str(path) in str(found.value.file)
 
 
-def test_two_turns_of_one_name_are_refused(tmp_path: Path) -> None:
-    """Evidence would mean both."""
+def test_two_turns_with_the_same_id_are_refused(tmp_path: Path) -> None:
+    """Evidence would be ambiguous."""
     value = json.loads(json.dumps(PLAIN))
     value["conversations"][0]["turns"][1]["id"] = 1
     with pytest.raises(MalformedError):
         read_set(write(tmp_path / "a.json", value))
 
 
-def test_a_file_that_is_not_there_is_unreadable(tmp_path: Path) -> None:
-    """And a folder without conversations is empty."""
+def test_a_missing_file_and_an_empty_folder_are_errors(tmp_path: Path) -> None:
+    """An unreadable file, and an empty data set."""
     with pytest.raises(UnreadableError):
         read_set(tmp_path / "none.json")
     with pytest.raises(EmptyInputError):
         read_set(tmp_path)
 
 
-def test_measures_are_what_their_definitions_say() -> None:
-    """Worked out by hand."""
+def test_measures_match_their_definitions() -> None:
+    """Computed by hand."""
     ranked, wanted = ["a", "b", "c", "d"], frozenset({"b", "d", "x"})
     best = 1 + 1 / log2(3) + 1 / log2(4)
     assert ndcg(ranked, wanted, 4) == pytest.approx((1 / log2(3) + 1 / log2(5)) / best)
@@ -159,8 +159,8 @@ def test_measures_are_what_their_definitions_say() -> None:
 
 
 @given(st.lists(st.integers(0, 30), unique=True), st.sets(st.integers(0, 30), min_size=1))
-def test_measures_are_between_nothing_and_all(ranked: list[int], wanted: set[int]) -> None:
-    """For all rankings; more of it never finds less."""
+def test_measures_are_from_0_to_1(ranked: list[int], wanted: set[int]) -> None:
+    """For any ranking; a larger budget never finds less."""
     names, evidence = [*map(str, ranked)], frozenset(map(str, wanted))
     tokens = {name: 1 + int(name) for name in names}
     shares = [within(names, evidence, tokens, budget) for budget in (0, 500)]
@@ -168,8 +168,8 @@ def test_measures_are_between_nothing_and_all(ranked: list[int], wanted: set[int
     assert all(0 <= ndcg(names, evidence, k) <= 1 + 1e-9 for k in (1, 5, 50))
 
 
-def test_long_turns_are_found_with_vectors_and_without(tmp_path: Path) -> None:
-    """What the user said is found among answers that use its words at length."""
+def test_evidence_in_long_turns_is_found_with_and_without_vectors(tmp_path: Path) -> None:
+    """Among long answers with the same words."""
     folder = write_long_turns(tmp_path, 1)
     for vectors in (True, False):
         found = evaluate_recall(load_settings(), folder, vectors=vectors)
@@ -179,8 +179,8 @@ def test_long_turns_are_found_with_vectors_and_without(tmp_path: Path) -> None:
         assert found.main.recall["20"] >= found.main.recall["5"]
 
 
-def test_an_evaluation_touches_no_bank(tmp_path: Path, own_home: Path) -> None:
-    """Conversations are kept in a store of their own, which goes again."""
+def test_an_evaluation_uses_a_temporary_store(tmp_path: Path, own_home: Path) -> None:
+    """It is deleted afterwards."""
     told = list[tuple[int, int]]()
     path = write(tmp_path / "a.json", PLAIN)
     found = evaluate_recall(load_settings(), path, progress=lambda *now: told.append(now))
@@ -191,8 +191,8 @@ def test_an_evaluation_touches_no_bank(tmp_path: Path, own_home: Path) -> None:
 @pytest.mark.shared
 @pytest.mark.prove
 @pytest.mark.timeout(1200)
-def test_locomo_is_answered_as_well_as_promised(shared_data: Path) -> None:
-    """Six conversations, turn by turn, as they are installed and as the options are by default."""
+def test_recall_on_locomo_reaches_the_documented_quality(shared_data: Path) -> None:
+    """Six conversations with the default options."""
     found = evaluate_recall(load_settings(), shared_data / "locomo" / "locomo-first6.json")
     assert found.main.questions == 883
     assert found.main.recall["5"] >= 0.63
@@ -217,8 +217,8 @@ MEETING = {
 }
 
 
-def test_meetings_of_qmsum_are_sessions_of_one_bank(tmp_path: Path) -> None:
-    """The turns of a span are evidence, both ends included; a file and a folder are read alike."""
+def test_qmsum_meetings_are_sessions_of_one_bank(tmp_path: Path) -> None:
+    """Spans include both ends; a file and a folder give the same result."""
     file = tmp_path / "Product.jsonl"
     file.write_text(json.dumps(MEETING) + "\n\n" + json.dumps(MEETING) + "\n")
     for path in (file, tmp_path):
@@ -241,8 +241,10 @@ def test_meetings_of_qmsum_are_sessions_of_one_bank(tmp_path: Path) -> None:
         {"specific_query_list": [{"query": "x", "relevant_text_span": [["0", "9999999999"]]}]},
     ],
 )
-def test_a_bad_meeting_is_refused_with_its_line(tmp_path: Path, change: dict[str, Any]) -> None:
-    """Attack: spans of billions of turns, members that are not there."""
+def test_attack_an_invalid_meeting_is_refused_with_its_line(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    """Spans of billions of turns, missing members."""
     file = tmp_path / "bad.jsonl"
     file.write_text(json.dumps(MEETING) + "\n" + json.dumps(MEETING | change))
     with pytest.raises(MalformedError) as caught:

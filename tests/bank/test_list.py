@@ -1,4 +1,4 @@
-"""Listing: order, pages, filters, and the bank as it was."""
+"""Lists of memories: order, pages, filters, and earlier states of the bank."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ from satchel.model.records import Edge, Semantic, Status
 from satchel.model.values import now
 
 
-def paged(bank: OpenBank, **wanted: Any) -> list[str | None]:
-    """Return the texts of all pages, one after the other."""
+def list_pages(bank: OpenBank, **wanted: Any) -> list[str | None]:
+    """Return the texts of all pages in order."""
     found: list[Memory] = []
     after = wanted.pop("after", None)
     while True:
@@ -35,10 +35,10 @@ def paged(bank: OpenBank, **wanted: Any) -> list[str | None]:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(data=st.data())
-def test_pages_together_are_the_bank(
+def test_pages_have_each_memory_once_in_order(
     data: st.DataObject, bank: OpenBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For all sizes of pages and stretches, both ways: each memory once, in order."""
+    """For any page size and read-ahead, in both directions."""
     monkeypatch.setattr(listings, "_FIRST_STRETCH", data.draw(st.integers(1, 9)))
     monkeypatch.setattr(listings, "_GROWTH", data.draw(st.integers(1, 3)))
     with bank.ledger.reading() as view:
@@ -51,12 +51,12 @@ def test_pages_together_are_the_bank(
         bank.ledger.append([seal(each) for each in records[20:]])
     limit, tags = data.draw(st.integers(1, 45)), data.draw(st.sampled_from([(), ("even",)]))
     every = [str(n) for n in range(0, 40, 2 if tags else 1)]
-    assert paged(bank, limit=limit, tags=tags, oldest_first=True) == every
-    assert paged(bank, limit=limit, tags=tags) == every[::-1]
+    assert list_pages(bank, limit=limit, tags=tags, oldest_first=True) == every
+    assert list_pages(bank, limit=limit, tags=tags) == every[::-1]
 
 
-def test_the_newest_come_first(bank: OpenBank) -> None:
-    """Unless the order of the log is asked for; what came since can be asked for by it."""
+def test_the_newest_are_listed_first(bank: OpenBank) -> None:
+    """Or the oldest on request; a log position continues a list."""
     for number in range(4):
         keep(bank, str(number))
     assert texts(bank) == ["3", "2", "1", "0"]
@@ -70,8 +70,8 @@ def test_the_newest_come_first(bank: OpenBank) -> None:
     assert texts(bank, after=10**6, oldest_first=True) == []
 
 
-def test_each_filter_omits_what_it_should(bank: OpenBank) -> None:
-    """Alone; a memory that has all of it is found by each."""
+def test_each_filter_selects_matching_memories(bank: OpenBank) -> None:
+    """Alone and together."""
     scope = {"user": "u", "agent": "a", "run": "r", "app": "p"}
     keep(bank, "plain")
     keep(
@@ -101,8 +101,8 @@ def test_each_filter_omits_what_it_should(bank: OpenBank) -> None:
     assert texts(bank, types=["episodic", "semantic"]) == ["full", "plain"]
 
 
-def test_what_was_replaced_forgotten_or_held_is_shown_when_asked_for(bank: OpenBank) -> None:
-    """With what became of it."""
+def test_retired_expired_and_quarantined_memories_are_listed_on_request(bank: OpenBank) -> None:
+    """With their states."""
     old = keep(bank, "old")
     update(bank, old, MemoryEdit(members={"text": "new"}))
     forget(bank, [keep(bank, "gone")])
@@ -122,8 +122,8 @@ def test_what_was_replaced_forgotten_or_held_is_shown_when_asked_for(bank: OpenB
     ]
 
 
-def test_the_bank_is_listed_as_it_was(bank: OpenBank) -> None:
-    """What is replaced today was current then."""
+def test_a_list_can_show_an_earlier_state(bank: OpenBank) -> None:
+    """Memories have the state that they had then."""
     old = keep(bank, "old")
     with bank.ledger.reading() as view:
         then = view.head.size
@@ -142,8 +142,8 @@ def test_the_bank_is_listed_as_it_was(bank: OpenBank) -> None:
     assert states == ["current", "superseded"]
 
 
-def test_memories_that_had_not_expired_then_are_listed_as_of_then(bank: OpenBank) -> None:
-    """Expiry is judged by when the log was so long, not by today."""
+def test_expiry_is_judged_by_the_time_of_the_earlier_state(bank: OpenBank) -> None:
+    """Not by the current time."""
     moment = "2020-01-01T00:00:00.000000Z"
     made = keep(bank, "for a day", expires_at="2020-01-02")
     bank.ledger._clock = lambda: moment
@@ -168,17 +168,17 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("wanted", "field"), WRONG, ids=range(len(WRONG)))
-def test_a_listing_that_cannot_be_is_refused_by_name(
+def test_an_invalid_list_request_is_refused(
     bank: OpenBank, wanted: dict[str, Any], field: str
 ) -> None:
-    """Before anything is read."""
+    """The error names the field."""
     with pytest.raises(SatchelError) as raised:
         texts(bank, **wanted)
     assert (type(raised.value), raised.value.field) == (UsageError, field)
 
 
-def test_everything_that_is_known_of_a_memory_is_listed(bank: OpenBank) -> None:
-    """Also the members of its type, of other versions, and where it came from."""
+def test_list_returns_every_field_of_a_memory(bank: OpenBank) -> None:
+    """Also members of its type, unknown members, and its origin."""
     keep(
         bank,
         "x",
@@ -211,16 +211,18 @@ GISTS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("members", "gist"), GISTS, ids=range(len(GISTS)))
-def test_a_memory_is_put_into_words(bank: OpenBank, members: dict[str, Any], gist: str) -> None:
-    """Whatever member it says it in."""
+def test_the_text_of_a_memory_is_taken_from_its_members(
+    bank: OpenBank, members: dict[str, Any], gist: str
+) -> None:
+    """For each type."""
     keep(bank, **{"text": None, **members})
     (memory,) = list_memories(bank, ListRequest())
     assert memory.text == gist
 
 
 @pytest.mark.parametrize("text", ["\ud800", "\0", '"', "\\", "\x1b", "é", "🫖", "a\u2028"])
-def test_a_label_or_key_of_any_text_finds_what_has_it(bank: OpenBank, text: str) -> None:
-    """And nothing else; what no memory can have finds nothing."""
+def test_tags_and_keys_of_any_text_select_exact_matches(bank: OpenBank, text: str) -> None:
+    """A text that no memory can have matches none."""
     keep(bank, "other", tags=["x"], key="x")
     wanted = []
     if text != "\ud800":

@@ -1,7 +1,7 @@
-"""Random banks, tokens, parts of tokens, revocations and clocks, against a policy written apart.
+"""Random banks, tokens, attenuations, revocations and clocks against an independent policy.
 
-The policy here reads the JSON of tokens and knows nothing of the code that it judges: a memory is
-shown when every token of the chain covers it by its own type, tags and id, while all of them hold.
+The policy reads the JSON of tokens without the code under test: a memory is visible if every token
+of a valid chain covers its type, tags and ID.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ _PERMISSIONS = sorted(Permission)
 
 @dataclass
 class Known:
-    """One memory, as the policy knows it."""
+    """A memory as the policy knows it."""
 
     id: str
     type: str
@@ -60,11 +60,11 @@ class Known:
     text: str
     is_current: bool = True
     hashes: list[bytes] = field(default_factory=list)
-    """Of what it says, without its nonce, as somebody would make them who guesses."""
+    """Hashes of its contents without the nonce, as an attacker would compute them to guess."""
 
 
 def covers(clause: dict[str, Any], one: Known, lists: dict[str, list[str]]) -> bool:
-    """Tell whether a clause, as JSON, covers a memory."""
+    """Return whether a clause in JSON covers a memory."""
     if clause["type"] == "components":
         return one.type in clause["components"]
     if clause["type"] == "entries":
@@ -84,8 +84,8 @@ def _at(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-class Sharing(RuleBasedStateMachine):
-    """A bank, its owner, and holders of tokens who try everything."""
+class SharedBank(RuleBasedStateMachine):
+    """A bank, its owner, and holders of tokens who try every operation."""
 
     folder: Path
 
@@ -111,14 +111,14 @@ class Sharing(RuleBasedStateMachine):
         ),
     )
     def begin(self, data: st.DataObject, memories: list[tuple[str, set[str], int]]) -> None:
-        """A bank in which some of it can be withheld, and tokens for it."""
+        """Create a bank with memories in several scopes, and tokens for it."""
         for type_, tags, parent in memories:
             self._owner_remembers(type_, tags, parent)
         for allow in ({"read", "export", "write"}, {"read", "derive", "write"}):
             self._owner_issues(data, allow, 0.0, 48.0)
 
     def _owner_remembers(self, type_: str, tags: set[str], parent: int) -> None:
-        """Something that nobody can mistake for anything else."""
+        """Store a memory with a unique text."""
         current = [one for one in self.known if one.is_current]
         parents = [current[parent % len(current)].id] if current and parent >= 0 else []
         text = self._text()
@@ -130,7 +130,7 @@ class Sharing(RuleBasedStateMachine):
     @precondition(lambda self: any(one.is_current for one in self.known))
     @rule(data=st.data(), tags=st.sets(st.sampled_from(_TAGS)))
     def owner_updates(self, data: st.DataObject, tags: set[str]) -> None:
-        """The next version has other tags, so it may be in another scope."""
+        """Change the tags, so that the next version may be in another scope."""
         one = data.draw(st.sampled_from([one for one in self.known if one.is_current]))
         edit = MemoryEdit(members={"text": self._text(), "tags": sorted(tags)})
         self._know(update(self.bank, one.id, edit).id)
@@ -139,7 +139,7 @@ class Sharing(RuleBasedStateMachine):
     @precondition(lambda self: any(one.is_current for one in self.known))
     @rule(data=st.data())
     def owner_forgets(self, data: st.DataObject) -> None:
-        """What is forgotten is in the past."""
+        """Forget a memory."""
         one = data.draw(st.sampled_from([one for one in self.known if one.is_current]))
         forget(self.bank, [one.id])
         one.is_current = False
@@ -153,7 +153,7 @@ class Sharing(RuleBasedStateMachine):
     def owner_issues(
         self, data: st.DataObject, allow: set[str], start: float, hours: float
     ) -> None:
-        """A token for somebody, for some while."""
+        """Issue a token for some time."""
         self._owner_issues(data, allow, start, hours)
 
     def _owner_issues(
@@ -174,7 +174,7 @@ class Sharing(RuleBasedStateMachine):
     @precondition(lambda self: self.chains)
     @rule(data=st.data())
     def owner_revokes(self, data: st.DataObject) -> None:
-        """A token anywhere in a chain."""
+        """Revoke any token of a chain."""
         chain = data.draw(st.sampled_from(self.chains))
         token = data.draw(st.sampled_from(chain.tokens)).id
         self.revoked.add(token)
@@ -183,15 +183,15 @@ class Sharing(RuleBasedStateMachine):
 
     @rule(hours=st.sampled_from([0.01, 1.0, 3.0]))
     def time_passes(self, hours: float) -> None:
-        """For everybody."""
+        """Advance the clock."""
         self.clock = later(hours, since=self.clock)
 
     # -- holders ----------------------------------------------------------------------------------
 
     @precondition(lambda self: any(len(chain.tokens) < 4 for chain in self.chains))
     @rule(data=st.data())
-    def holder_hands_a_part_on(self, data: st.DataObject) -> None:
-        """Whatever the new token says."""
+    def holder_attenuates(self, data: st.DataObject) -> None:
+        """Attenuate a token with any scope."""
         chain = data.draw(st.sampled_from([one for one in self.chains if len(one.tokens) < 4]))
         ends = min(token.payload.expires_at for token in chain.tokens)
         begins = chain.leaf.payload.issued_at
@@ -210,12 +210,12 @@ class Sharing(RuleBasedStateMachine):
 
     @precondition(lambda self: self.chains and self.known)
     @rule(data=st.data())
-    def holder_looks(self, data: st.DataObject) -> None:
-        """At everything, by every way there is; what comes back is what the policy says."""
+    def holder_reads(self, data: st.DataObject) -> None:
+        """Read by every operation; results match the policy."""
         for chain in data.draw(st.permutations(self.chains))[:3]:
-            self._look(chain)
+            self._read(chain)
 
-    def _look(self, chain: Chain) -> None:
+    def _read(self, chain: Chain) -> None:
         bank = held(self.bank, chain, lambda: self.clock)
         seen = {one.id: one for one in self.known if self._sees(chain, one)}
         with self._allowed(chain, "read") as is_allowed:
@@ -224,7 +224,7 @@ class Sharing(RuleBasedStateMachine):
             answer = recall_memories(bank, Query(text="marker", limit=1000))
             counts = stats(bank)
             told: list[Any] = [listing, every, counts]
-            self._look_at_each(bank, seen, told)
+            self._read_each(bank, seen, told)
             assert is_allowed
             current = {name for name, one in seen.items() if one.is_current}
             assert {memory.id for memory in listing.memories} == current
@@ -237,7 +237,7 @@ class Sharing(RuleBasedStateMachine):
     @precondition(lambda self: self.chains and self.known)
     @rule(data=st.data())
     def holder_exports(self, data: st.DataObject) -> None:
-        """To a file; its bytes hold what is covered, and nothing that was made of the rest."""
+        """Export to a file; its bytes have only memories in the scope."""
         chain = data.draw(st.sampled_from(self.chains))
         bank = held(self.bank, chain, lambda: self.clock)
         seen = {one.id: one for one in self.known if self._sees(chain, one)}
@@ -260,7 +260,7 @@ class Sharing(RuleBasedStateMachine):
     @precondition(lambda self: self.chains)
     @rule(data=st.data(), type_=st.sampled_from(_TYPES), tags=st.sets(st.sampled_from(_TAGS)))
     def holder_writes(self, data: st.DataObject, type_: str, tags: set[str]) -> None:
-        """What is written is in the scope, or is not written."""
+        """Store a memory, in the scope or not."""
         chain = data.draw(st.sampled_from(self.chains))
         bank = held(self.bank, chain, lambda: self.clock)
         text = self._text()
@@ -273,7 +273,7 @@ class Sharing(RuleBasedStateMachine):
     @precondition(lambda self: self.chains and any(one.is_current for one in self.known))
     @rule(data=st.data())
     def holder_derives(self, data: st.DataObject) -> None:
-        """From what it can read, into its scope."""
+        """Derive a memory from a parent, in the scope or not."""
         chain = data.draw(st.sampled_from(self.chains))
         bank = held(self.bank, chain, lambda: self.clock)
         parent = data.draw(st.sampled_from([one for one in self.known if one.is_current]))
@@ -289,21 +289,21 @@ class Sharing(RuleBasedStateMachine):
     @precondition(lambda self: self.chains and self.known)
     @rule(data=st.data())
     def holder_forgets_or_restores(self, data: st.DataObject) -> None:
-        """What it sees, and never beside what it does not see."""
+        """Forget or restore a memory, in the scope or not."""
         chain = data.draw(st.sampled_from(self.chains))
         bank = held(self.bank, chain, lambda: self.clock)
         one = data.draw(st.sampled_from(self.known))
-        before = self._standing()
+        before = self._current_ids()
         try:
             moved = (forget if one.is_current else restore)(bank, [one.id])
         except (RefusedError, SatchelError):
-            assert self._standing() == before
+            assert self._current_ids() == before
             return
         assert self._may(chain, "read", "write")
         assert self._sees(chain, one)
         if moved[0].is_changed:
             one.is_current = not one.is_current
-        assert self._standing() == {each.id for each in self.known if each.is_current}
+        assert self._current_ids() == {each.id for each in self.known if each.is_current}
 
     # -- the policy -------------------------------------------------------------------------------
 
@@ -330,22 +330,22 @@ class Sharing(RuleBasedStateMachine):
 
     @contextmanager
     def _allowed(self, chain: Chain, *permissions: str, also: bool = True) -> Iterator[bool]:
-        """Give what the policy says, and require a refusal exactly where it says no."""
+        """Yield whether the policy allows it, and require a refusal if not."""
         is_allowed = self._may(chain, *permissions) and also
         if is_allowed:
             yield True
             return
-        before = self._standing()
+        before = self._current_ids()
         with pytest.raises((RefusedError, UnknownMemoryError)) as caught:
             yield False
         self._require_nothing_withheld(str(caught.value).encode(), {})
-        assert self._standing() == before
+        assert self._current_ids() == before
 
-    def _standing(self) -> set[str]:
+    def _current_ids(self) -> set[str]:
         everything = list_memories(self.bank, ListRequest(limit=1000))
         return {memory.id for memory in everything.memories}
 
-    def _look_at_each(self, bank: OpenBank, seen: dict[str, Known], told: list[Any]) -> None:
+    def _read_each(self, bank: OpenBank, seen: dict[str, Known], told: list[Any]) -> None:
         for one in self.known:
             if one.id in seen:
                 told += [show(bank, one.id), history(bank, one.id)]
@@ -400,7 +400,7 @@ class Sharing(RuleBasedStateMachine):
 
 
 def _run(folder: Path, examples: int, steps: int) -> None:
-    Here = type("Here", (Sharing,), {"folder": folder})  # noqa: N806 - a class
+    Here = type("Here", (SharedBank,), {"folder": folder})  # noqa: N806 - a class
     run_state_machine_as_test(
         Here,
         settings=settings(
@@ -413,12 +413,12 @@ def _run(folder: Path, examples: int, steps: int) -> None:
 
 
 def test_results_match_an_independent_policy(tmp_path: Path) -> None:
-    """For random banks, chains, revocations and clocks; and nothing withheld is in what left."""
+    """No withheld text or hash is in any result."""
     _run(tmp_path, 25, 12)
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(1200)
-def test_the_same_for_many_more(tmp_path: Path) -> None:
-    """As above, at length."""
+def test_results_match_an_independent_policy_at_length(tmp_path: Path) -> None:
+    """With more and longer examples."""
     _run(tmp_path, 100, 30)

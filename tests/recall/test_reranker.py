@@ -1,4 +1,4 @@
-"""A reranker that a line of configuration names, on every interface."""
+"""A configured reranker: its order, limits, time-out and failures."""
 
 import json
 import threading
@@ -29,8 +29,8 @@ TEXTS = ("Ada likes tea", "Ada likes tea at the harbour with Bela", "rain all da
 NAMED = "sentence-transformers:some/model"
 
 
-class Backwards:
-    """Finds that the longest text answers best, and remembers what it was asked."""
+class LengthReranker:
+    """Ranks the longest text first, and records its queries."""
 
     model = "backwards"
 
@@ -43,33 +43,33 @@ class Backwards:
         return [float(len(text)) for text in texts]
 
 
-class Broken(Backwards):
-    """Raises what is no error of ours."""
+class FailingReranker(LengthReranker):
+    """Raises an error of a library."""
 
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
         """Fail."""
         raise ZeroDivisionError("weights are missing")
 
 
-class Numberless(Backwards):
-    """Gives what is no number."""
+class NanReranker(LengthReranker):
+    """Returns NaN."""
 
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
-        """Give NaN."""
+        """Return NaN."""
         return [float("nan")] * len(texts)
 
 
 @pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    """Keep no reranker from one test to the next."""
+def empty_cache() -> Iterator[None]:
+    """Clear the cache of rerankers around each test."""
     models._timed.cache_clear()
     yield
     models._timed.cache_clear()
 
 
 @pytest.fixture
-def configured(monkeypatch: pytest.MonkeyPatch) -> Callable[[Reranker], None]:
-    """Give what makes a reranker the one that is configured."""
+def configure_reranker(monkeypatch: pytest.MonkeyPatch) -> Callable[[Reranker], None]:
+    """Return a function that configures a reranker."""
 
     def configure(reranker: Reranker) -> None:
         monkeypatch.setenv("SATCHEL_INFERENCE_RERANKER", NAMED)
@@ -78,26 +78,26 @@ def configured(monkeypatch: pytest.MonkeyPatch) -> Callable[[Reranker], None]:
     return configure
 
 
-def filled(tmp_path: Path, texts: Sequence[str] = TEXTS) -> None:
-    """Fill the bank ``b``."""
+def fill(tmp_path: Path, texts: Sequence[str] = TEXTS) -> None:
+    """Import texts into the bank ``b``."""
     named = rows(*((str(number), text) for number, text in enumerate(texts)))
     bring(write(tmp_path / "a.json", named))
 
 
 def answer(text: str = "Ada tea", **more: Any) -> Answer:
-    """Ask the bank."""
+    """Query the bank."""
     with opened() as bank:
         return recall_memories(bank, Query(text=text, **more), explain=True)
 
 
-def said(found: Answer) -> list[str]:
+def texts_of(found: Answer) -> list[str]:
     """Return the texts of an answer."""
     return [memory.text for memory in found.memories]
 
 
-def test_without_a_line_of_configuration_nothing_is_reranked(tmp_path: Path) -> None:
-    """It is off by default."""
-    filled(tmp_path)
+def test_reranking_is_off_by_default(tmp_path: Path) -> None:
+    """The plan has no reranker."""
+    fill(tmp_path)
 
     found = answer()
 
@@ -105,65 +105,65 @@ def test_without_a_line_of_configuration_nothing_is_reranked(tmp_path: Path) -> 
     assert (found.plan.reranker, found.plan.reranker_note) == (None, "")
 
 
-def test_the_best_are_put_in_its_order(
-    tmp_path: Path, configured: Callable[[Reranker], None]
+def test_results_are_ordered_by_the_reranker(
+    tmp_path: Path, configure_reranker: Callable[[Reranker], None]
 ) -> None:
-    """Scores go with the order, and each memory says what the reranker found."""
-    filled(tmp_path)
-    before = said(answer())
-    configured(Backwards())
+    """Scores follow the order, and each memory has the score of the reranker."""
+    fill(tmp_path)
+    before = texts_of(answer())
+    configure_reranker(LengthReranker())
 
     found = answer()
 
     assert before[0] == TEXTS[0]
-    assert said(found)[0] == TEXTS[1]
+    assert texts_of(found)[0] == TEXTS[1]
     assert found.plan.reranker == NAMED
     assert [memory.why.reranked for memory in found.memories if memory.why] == [1.0, 0.0]
     scores = [memory.score or 0.0 for memory in found.memories]
     assert scores == sorted(scores, reverse=True)
 
 
-def test_it_can_be_disabled_for_one_query(
-    tmp_path: Path, configured: Callable[[Reranker], None]
+def test_reranking_can_be_disabled_for_one_query(
+    tmp_path: Path, configure_reranker: Callable[[Reranker], None]
 ) -> None:
-    """``rerank=False`` asks without it; ``rerank=True`` where there is none is an error."""
-    filled(tmp_path)
+    """``rerank=True`` without a reranker is an error."""
+    fill(tmp_path)
     with pytest.raises(UsageError, match="no reranker is configured"):
         answer(rerank=True)
-    reranker = Backwards()
-    configured(reranker)
+    reranker = LengthReranker()
+    configure_reranker(reranker)
 
     found = answer(rerank=False)
 
-    assert said(found)[0] == TEXTS[0]
+    assert texts_of(found)[0] == TEXTS[0]
     assert reranker.asked == []
 
 
-def test_no_more_than_the_first_thirty_are_read(
-    tmp_path: Path, configured: Callable[[Reranker], None]
+def test_only_the_first_thirty_results_are_reranked(
+    tmp_path: Path, configure_reranker: Callable[[Reranker], None]
 ) -> None:
-    """What follows keeps its place, behind them."""
-    filled(tmp_path, [f"tea number {number} {'x' * number}" for number in range(50)])
-    before = said(answer("tea", limit=50))
-    reranker = Backwards()
-    configured(reranker)
+    """The others follow in their order."""
+    fill(tmp_path, [f"tea number {number} {'x' * number}" for number in range(50)])
+    before = texts_of(answer("tea", limit=50))
+    reranker = LengthReranker()
+    configure_reranker(reranker)
 
     found = answer("tea", limit=50)
 
     [(question, texts)] = reranker.asked
     assert (question, len(texts)) == ("tea", FIRST)
-    assert sorted(said(found)[:FIRST]) == sorted(before[:FIRST])
-    assert said(found)[:FIRST] != before[:FIRST]
-    assert said(found)[FIRST:] == before[FIRST:]
+    assert sorted(texts_of(found)[:FIRST]) == sorted(before[:FIRST])
+    assert texts_of(found)[:FIRST] != before[:FIRST]
+    assert texts_of(found)[FIRST:] == before[FIRST:]
 
 
-def test_only_what_the_filters_leave_is_read(
-    tmp_path: Path, configured: Callable[[Reranker], None]
+def test_only_filtered_memories_are_reranked(
+    tmp_path: Path, configure_reranker: Callable[[Reranker], None]
 ) -> None:
-    """What may not be shown is not handed on either."""
-    filled(tmp_path)
-    reranker = Backwards()
-    configured(reranker)
+    """Hidden memories are not passed to the reranker."""
+    fill(tmp_path)
+    reranker = LengthReranker()
+    configure_reranker(reranker)
 
     answer(user="bela")
 
@@ -172,56 +172,59 @@ def test_only_what_the_filters_leave_is_read(
 
 @pytest.mark.parametrize(
     ("reranker", "problem"),
-    [(Broken(), "weights are missing"), (Numberless(), "did not return a number for each")],
+    [
+        (FailingReranker(), "weights are missing"),
+        (NanReranker(), "did not return a number for each"),
+    ],
 )
-def test_a_failure_leaves_the_order_and_is_named(
+def test_a_failure_of_the_reranker_keeps_the_order(
     tmp_path: Path,
-    configured: Callable[[Reranker], None],
+    configure_reranker: Callable[[Reranker], None],
     reranker: Reranker,
     problem: str,
 ) -> None:
-    """A question is answered without it, and the plan says why."""
-    filled(tmp_path)
-    before = said(answer())
-    configured(reranker)
+    """The plan has the error."""
+    fill(tmp_path)
+    before = texts_of(answer())
+    configure_reranker(reranker)
 
     found = answer()
 
-    assert said(found) == before
+    assert texts_of(found) == before
     assert found.plan.reranker is None
     assert NAMED in found.plan.reranker_note
     assert problem in found.plan.reranker_note
 
 
 def test_a_reranker_that_hangs_does_not_delay_an_answer(
-    tmp_path: Path, configured: Callable[[Reranker], None], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, configure_reranker: Callable[[Reranker], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the time-out the order is as it was; nothing is started beside what still runs."""
+    """After the time-out the order is unchanged; no second call is started."""
     done, started = threading.Event(), list[str]()
 
-    class Hanging(Backwards):
+    class Hanging(LengthReranker):
         def scores(self, question: str, texts: Sequence[str]) -> list[float]:
             started.append(question)
             done.wait()
             return super().scores(question, texts)
 
-    filled(tmp_path)
-    before = said(answer())
-    configured(Hanging())
+    fill(tmp_path)
+    before = texts_of(answer())
+    configure_reranker(Hanging())
     monkeypatch.setenv("SATCHEL_INFERENCE_RERANKER_TIMEOUT", "0.05")
 
     first, second = answer(), answer()
 
-    assert said(first) == said(second) == before
+    assert texts_of(first) == texts_of(second) == before
     assert "took more than 0.05 s" in first.plan.reranker_note
     assert "busy" in second.plan.reranker_note
     assert started == ["Ada tea"]
     done.set()
 
 
-def test_after_it_has_ended_the_next_question_is_reranked() -> None:
-    """What took too long does not switch it off."""
-    hold, reranker = threading.Event(), Backwards()
+def test_the_next_query_is_reranked_after_a_slow_one_ended() -> None:
+    """A time-out does not disable the reranker."""
+    hold, reranker = threading.Event(), LengthReranker()
 
     def load() -> Reranker:
         hold.wait()
@@ -249,11 +252,11 @@ def test_after_it_has_ended_the_next_question_is_reranked() -> None:
         ("onnx:", "unknown reranker"),
     ],
 )
-def test_a_name_that_nothing_has_is_an_error(
+def test_an_unknown_reranker_is_a_configuration_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str
 ) -> None:
-    """A misspelled line does not pass for a reranker that fails."""
-    filled(tmp_path)
+    """It is not treated as a failing one."""
+    fill(tmp_path)
     monkeypatch.setenv("SATCHEL_INFERENCE_RERANKER", name)
 
     with pytest.raises(ConfigError, match=problem) as caught:
@@ -267,23 +270,23 @@ def test_a_name_that_nothing_has_is_an_error(
 def test_the_lexical_reranker_needs_one_line_of_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It comes with Satchel; the memory that has the question's words together is first."""
+    """It is part of Satchel, and ranks memories with adjacent query words first."""
     texts = ["peanuts and, weeks later, long talks about a few cheap flights", "rain all day"]
-    filled(tmp_path, [*texts, "she ate peanuts on long flights"])
+    fill(tmp_path, [*texts, "she ate peanuts on long flights"])
     monkeypatch.setenv("SATCHEL_INFERENCE_RERANKER", "lexical")
 
     found = answer("peanuts on long flights")
 
     assert found.plan.reranker == "lexical"
-    assert said(found)[0] == "she ate peanuts on long flights"
+    assert texts_of(found)[0] == "she ate peanuts on long flights"
     assert [memory.why.reranked for memory in found.memories if memory.why][:2] == [1.0, 0.0]
 
 
-def test_a_time_out_is_more_than_nothing(
-    configured: Callable[[Reranker], None], monkeypatch: pytest.MonkeyPatch
+def test_a_time_out_of_zero_is_refused(
+    configure_reranker: Callable[[Reranker], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Zero would always leave the reranker out."""
-    configured(Backwards())
+    """It would always skip the reranker."""
+    configure_reranker(LengthReranker())
     monkeypatch.setenv("SATCHEL_INFERENCE_RERANKER_TIMEOUT", "0")
 
     with pytest.raises(ConfigError, match="more than 0"):
@@ -291,12 +294,12 @@ def test_a_time_out_is_more_than_nothing(
 
 
 @pytest.mark.parametrize("library", ["sentence-transformers", "fastembed"])
-def test_a_cross_encoder_of_a_library_is_loaded_from_this_machine_alone(
+def test_a_library_cross_encoder_is_loaded_from_local_files_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str
 ) -> None:
-    """Nothing is downloaded, and no code of a model is run."""
+    """Nothing is downloaded, and no code of a model runs."""
     calls = libraries(monkeypatch)
-    filled(tmp_path)
+    fill(tmp_path)
     monkeypatch.setenv("SATCHEL_INFERENCE_RERANKER", f"{library}:some/model")
 
     found = answer("Ada Bela tea")
@@ -305,15 +308,15 @@ def test_a_cross_encoder_of_a_library_is_loaded_from_this_machine_alone(
     assert name == "some/model"
     assert how["local_files_only"] is True
     assert how.get("trust_remote_code", False) is False
-    assert said(found)[0] == max(TEXTS, key=lambda text: score("Ada Bela tea", text))
+    assert texts_of(found)[0] == max(TEXTS, key=lambda text: score("Ada Bela tea", text))
     assert found.plan.reranker == f"{library}:some/model"
 
 
-def test_a_library_that_is_not_installed_is_named(
+def test_a_missing_reranker_library_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The question is answered without it; asked for by itself it is an error."""
-    filled(tmp_path)
+    """The query is answered without it; a direct call is an error."""
+    fill(tmp_path)
     monkeypatch.setenv("SATCHEL_INFERENCE_RERANKER", "fastembed:some/model")
 
     assert "not installed" in answer().plan.reranker_note
@@ -321,21 +324,21 @@ def test_a_library_that_is_not_installed_is_named(
         LibraryReranker("fastembed", "some/model")
 
 
-def test_a_cross_encoder_that_is_not_on_this_machine_is_named(
+def test_a_missing_cross_encoder_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not downloaded."""
     libraries(monkeypatch)
-    filled(tmp_path)
+    fill(tmp_path)
     monkeypatch.setenv("SATCHEL_INFERENCE_RERANKER", "fastembed:absent")
 
     assert "cannot be loaded" in answer().plan.reranker_note
 
 
-def test_a_cross_encoder_in_a_folder_reads_both_texts(
+def test_a_cross_encoder_folder_scores_pairs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Question and memory are cut to what it takes, and stand in one row of pieces."""
+    """Query and memory are truncated to the input length."""
     folder = write_cross_encoder(tmp_path / "tiny")
     encoder = cross_encoder_from_folder(folder)
 
@@ -344,13 +347,13 @@ def test_a_cross_encoder_in_a_folder_reads_both_texts(
     # Sixteen pieces: eight of the question at most, and what is left of the memory.
     long = encoder.scores("tea " * 100, ["rain " * 100])
     assert long == pytest.approx([(2 + 8 * 4 + 3 + 5 * 5 + 3) / 16])
-    filled(tmp_path, ["tea", "tea van"])
+    fill(tmp_path, ["tea", "tea van"])
     monkeypatch.setenv("SATCHEL_INFERENCE_RERANKER", f"onnx:{folder}")
     assert answer("tea").plan.reranker == "onnx:tiny"
 
 
-def test_a_network_that_makes_vectors_is_no_reranker(tmp_path: Path) -> None:
-    """Nor is a folder without one, or one that takes no two texts."""
+def test_an_embedding_model_is_refused_as_a_reranker(tmp_path: Path) -> None:
+    """As are a folder without a model and an input length that is too short."""
     embedder = write_folder(tmp_path / "e", [[1.0, 2.0]] * 10)
     with pytest.raises(InferenceError, match=r"one number for (?:a|each) pair"):
         cross_encoder_from_folder(embedder)
@@ -362,39 +365,39 @@ def test_a_network_that_makes_vectors_is_no_reranker(tmp_path: Path) -> None:
         cross_encoder_from_folder(folder)
 
 
-def test_a_text_for_a_model_is_reranked_as_configured(
-    tmp_path: Path, configured: Callable[[Reranker], None]
+def test_rehydration_uses_the_configured_reranker(
+    tmp_path: Path, configure_reranker: Callable[[Reranker], None]
 ) -> None:
-    """Rehydration, and so MCP, follow the configuration; a failure is named there too."""
-    filled(tmp_path)
-    configured(Backwards())
+    """A failure is reported."""
+    fill(tmp_path)
+    configure_reranker(LengthReranker())
     with opened() as bank:
         found = rehydrate_memories(bank, task="Ada tea", budget=1000)
     assert f"reranked by {NAMED}" in str(found)
 
-    configured(Broken())
+    configure_reranker(FailingReranker())
     models._timed.cache_clear()
     with opened() as bank:
         found = rehydrate_memories(bank, task="Ada tea", budget=1000)
     assert "weights are missing" in str(found)
 
 
-def test_an_evaluation_does_not_pass_over_a_failure(
-    tmp_path: Path, configured: Callable[[Reranker], None]
+def test_an_evaluation_fails_if_the_reranker_fails(
+    tmp_path: Path, configure_reranker: Callable[[Reranker], None]
 ) -> None:
-    """What is measured is the reranker, or nothing."""
+    """It measures the reranker or nothing."""
     turns = [{"id": 1, "session": "s", "speaker": "Ada", "text": "I had tea"}]
     questions = [{"question": "Who had tea?", "kind": "easy", "evidence": [1]}]
     conversation = {"turns": turns, "questions": questions}
     data = tmp_path / "q.json"
     data.write_text(json.dumps({"conversations": [conversation]}))
-    configured(Backwards())
+    configure_reranker(LengthReranker())
 
     found = evaluate_recall(load_settings(), data, vectors=False, reranker=NAMED)
 
     assert found.reranker == NAMED
     assert evaluate_recall(load_settings(), data, vectors=False).reranker is None
-    configured(Broken())
+    configure_reranker(FailingReranker())
     models._timed.cache_clear()
     with pytest.raises(InferenceError, match="weights are missing"):
         evaluate_recall(load_settings(), data, vectors=False, reranker=NAMED)

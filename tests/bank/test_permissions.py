@@ -1,4 +1,4 @@
-"""Every action asks, in one place; a holder sees and adds what the token covers, and no more."""
+"""Permissions: every operation checks them, and a token limits reads and writes to its scope."""
 
 import ast
 import importlib
@@ -59,8 +59,8 @@ TEA = Tags(any_of=("tea",))
 NOT_SECRET = Tags(none_of=("secret",))
 
 
-def _files(bank: OpenBank) -> MemoryStore:
-    """Return the memory files of a bank, which are there, as its holder has them."""
+def _files_of(bank: OpenBank) -> MemoryStore:
+    """Return the memory files of a bank, as a holder has them."""
     known = {**namespace_of(bank.settings)._asdict(), "key": bank.name or ""}
     MemoryStore.get_or_create(**known).close()
     return files_of_bank(bank)
@@ -88,20 +88,20 @@ ACTIONS: dict[str, Callable[[OpenBank, str, Path], Any]] = {
     "disclose": lambda bank, there, path: disclose_to(
         bank, [there], path, ExportOptions(key=HOLDER)
     ),
-    "read files": lambda bank, _, __: _files(bank).list_paths(),
-    "change files": lambda bank, _, __: _files(bank).write_text("a.md", "x"),
+    "read files": lambda bank, _, __: _files_of(bank).list_paths(),
+    "change files": lambda bank, _, __: _files_of(bank).write_text("a.md", "x"),
 }
 NEEDED = {"raw": NEEDS["show"], **NEEDS}
-PURE = "it computes what it was given, and reads nothing of a bank"
-ASKS_FILES = "the store of files asks at each call: to read, to change, or its owner (filing.held)"
-MEASURES = "the measurement that it calls is the owner's; banks of this machine are not read"
-AGENTS = "what opens the memory of agents is the owner's"
-FILE = "a file that the caller names needs no permission of a bank; none is written into one"
-OPENS = "what it opens gives nothing before something asked, and to a token its own bank only"
-HANDS_ON = "it hands the bank to one that asks"
-MACHINE = "of this machine's settings, which the process has read for itself"
+PURE = "it is a pure function and reads nothing of a bank"
+CHECKED_BY_FILES = "the store of files checks each call: read, write or owner (filing.held)"
+MEASURES = "the measurement that it calls needs the owner; banks of this machine are not read"
+AGENTS = "opening the memory of agents needs the owner"
+FILE = "it reads or writes a file of the caller and no bank"
+OPENS = "the bank that it opens refuses access before a check; a token opens only its own"
+DELEGATES = "it passes the bank to a function that checks"
+MACHINE = "it reads the settings of this machine, which the process has anyway"
 
-NEED_NOT_ASK = {
+NO_CHECK_NEEDED = {
     # pure
     "agent_graph": PURE,
     "parse_hook_request": PURE,
@@ -126,27 +126,27 @@ NEED_NOT_ASK = {
     "moment_of": PURE,
     "require_bank_name": PURE,
     "nearest": PURE,
-    "require_owner": "it is what asks",
+    "require_owner": "it is the check",
     "shown_address": PURE,
     "transfer_rows": PURE,
     # memory files
-    "audit_files": ASKS_FILES,
-    "collect_files": ASKS_FILES,
-    "delete_file": ASKS_FILES,
-    "diff_file": ASKS_FILES,
-    "edit_file": ASKS_FILES,
-    "export_files": ASKS_FILES + "; and opening them for it asks to export",
-    "file_history": ASKS_FILES,
-    "import_files": ASKS_FILES,
-    "list_files": ASKS_FILES,
-    "move_file": ASKS_FILES,
-    "promote_files": ASKS_FILES,
-    "read_file": ASKS_FILES,
+    "audit_files": CHECKED_BY_FILES,
+    "collect_files": CHECKED_BY_FILES,
+    "delete_file": CHECKED_BY_FILES,
+    "diff_file": CHECKED_BY_FILES,
+    "edit_file": CHECKED_BY_FILES,
+    "export_files": CHECKED_BY_FILES + "; opening them for it checks export",
+    "file_history": CHECKED_BY_FILES,
+    "import_files": CHECKED_BY_FILES,
+    "list_files": CHECKED_BY_FILES,
+    "move_file": CHECKED_BY_FILES,
+    "promote_files": CHECKED_BY_FILES,
+    "read_file": CHECKED_BY_FILES,
     "read_memories": FILE,
-    "restore_file": ASKS_FILES,
-    "search_files": ASKS_FILES,
-    "sync_files": ASKS_FILES + "; and opening them for it asks to export",
-    "write_file": ASKS_FILES,
+    "restore_file": CHECKED_BY_FILES,
+    "search_files": CHECKED_BY_FILES,
+    "sync_files": CHECKED_BY_FILES + "; opening them for it checks export",
+    "write_file": CHECKED_BY_FILES,
     # measurements
     "measure_containment": MEASURES,
     "measure_fidelity": MEASURES,
@@ -157,11 +157,11 @@ NEED_NOT_ASK = {
     # amplihack
     "clean_sessions": AGENTS,
     "export_agent": AGENTS,
-    "find_memory": AGENTS + "; hierarchical() asked for the bank it is given",
-    "similar_links": AGENTS + "; hierarchical() asked for the bank it is given",
-    "hierarchical": AGENTS + "; it says where that would be",
+    "find_memory": AGENTS + "; hierarchical() checked the bank that it gets",
+    "similar_links": AGENTS + "; hierarchical() checked the bank that it gets",
+    "hierarchical": AGENTS + "; it returns the path",
     "import_agent": AGENTS,
-    "legacy_graph": "it tells whether a file is there, for what opens it, which is the owner's",
+    "legacy_graph": "it checks whether a file exists, for a function that needs the owner",
     "show_tree": AGENTS,
     "start_session": AGENTS,
     "stop_session": AGENTS,
@@ -171,52 +171,54 @@ NEED_NOT_ASK = {
     "encrypt_file": FILE,
     "file_to_read": FILE,
     "inspect_file": FILE,
-    "inspect_token": "a token shows what it says to whoever has it",
+    "inspect_token": "a token is readable for its holder",
     "lock_for": "recipients are public",
     "rehydrate_file": FILE,
     "verify_file": FILE,
     # a holder's own
-    "attenuate_token": "the holder of a token hands on a part of it, signed by the holder's key",
-    "signing_key": "with a token presented, it is the holder's key and no other",
-    "writer_key": "it signs heads of logs for whoever may write, as this machine",
+    "attenuate_token": "a holder attenuates a token with the holder's key",
+    "signing_key": "with a token it is the holder's key",
+    "writer_key": "it signs heads of logs for writers, as this machine",
     # opening
     "open_or_create_bank": OPENS,
-    "has_store": "that there is a store is no secret of a bank",
-    "still_matches": "of a bank that is open, by the name under which it was opened",
+    "has_store": "the existence of a store is not a secret of a bank",
+    "still_matches": "it compares an open bank with the name under which it was opened",
     "open_bank_in": OPENS,
     "open_bank": OPENS,
     "opened_source": OPENS,
-    "configured_store": "it refuses tokens, but for those who open one bank in it",
+    "configured_store": "it refuses tokens, except to open one bank in it",
     "open_bank_for_query": OPENS,
     "open_bank_for_writing": OPENS,
-    "find_bank": "only the owner's routes and commands call it, after they asked",
-    # handing on
-    "create_artifact": HANDS_ON + ": export",
-    "diff": "each bank that it opens is asked; of others it does not say whether they exist",
-    "export": HANDS_ON + ": export",
-    "export_bank": HANDS_ON + ": export",
-    "import_": HANDS_ON + ", which is the owner's: import",
-    "import_bank": HANDS_ON + ", which is the owner's: import",
-    "rehydrate_any": HANDS_ON + ": rehydrate",
-    "verify_bank": HANDS_ON + ": stats, and for the owner an audit",
-    # nothing for a holder
-    "is_behind": "a holder is answered no before anything is read",
-    "keep_up": "it makes vectors for an owner; for a holder it returns at once",
-    "log_open_changes": "it writes to a bank for an owner; for a holder it returns at once",
+    "find_bank": "only routes and commands of the owner call it, after a check",
+    # delegation
+    "create_artifact": DELEGATES + ": export",
+    "diff": "it checks each bank that it opens, and does not reveal others",
+    "export": DELEGATES + ": export",
+    "export_bank": DELEGATES + ": export",
+    "import_": DELEGATES + ", which needs the owner: import",
+    "import_bank": DELEGATES + ", which needs the owner: import",
+    "rehydrate_any": DELEGATES + ": rehydrate",
+    "verify_bank": DELEGATES + ": stats, and for the owner an audit",
+    # without effect for a holder
+    "is_behind": "it returns False to a holder before it reads anything",
+    "keep_up": "it embeds for an owner; for a holder it returns immediately",
+    "log_open_changes": "it writes to a bank for an owner; for a holder it returns immediately",
     # this machine's
-    "audience_from_elsewhere": "the name of a key becomes its public key, for issuing: the owner's",
+    "audience_from_elsewhere": "it resolves the name of a key for issuing, which needs the owner",
     "load_settings": MACHINE,
     "settings_of": MACHINE,
     "embedder_of": MACHINE,
     "is_encrypted": MACHINE,
     "sections": MACHINE,
     "server_of": MACHINE,
-    "show_config": MACHINE + "; of a token it says where it is from",
+    "show_config": MACHINE + "; of a token it returns the source",
     "versions": MACHINE,
 }
-"""Why a function that interfaces call need not ask itself. What a token without the permission
-gets of it over each interface is tested in ``tests/cli/test_narrow_tokens.py`` and
-``tests/http/test_narrow_tokens.py``, by trying every command, route and tool."""
+"""Why a function that interfaces call needs no check of its own.
+
+``tests/cli/test_narrow_tokens.py`` and ``tests/http/test_narrow_tokens.py`` call every command,
+route and tool with a token that lacks the permission.
+"""
 
 
 INTERFACES = ("cli", "http", "mcp", "api")
@@ -234,8 +236,8 @@ def _is_feature(module: str | None) -> bool:
     return room in FEATURES and rest not in ("lifetime", "threads")
 
 
-def doors() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield every function of the actions that a surface or the API calls."""
+def called_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield every operation that an interface calls, with its name."""
     own = [SRC / "amplihack" / f"{name}.py" for name in ("hierarchy", "transfer_backend")]
     for path in [*own, *(path for room in INTERFACES for path in (SRC / room).rglob("*.py"))]:
         tree = ast.parse(path.read_text())
@@ -246,23 +248,25 @@ def doors() -> Iterator[tuple[str, Callable[..., Any]]]:
                     found = _imported(str(node.module), alias.name)
                     if inspect.ismodule(found):
                         modules[alias.asname or alias.name] = found
-                    yield from _called(found)
+                    yield from _functions_of(found)
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                yield from _called(getattr(modules.get(node.value.id), node.attr, None))
+                yield from _functions_of(getattr(modules.get(node.value.id), node.attr, None))
 
 
-def _called(found: object) -> Iterator[tuple[str, Callable[..., Any]]]:
+def _functions_of(found: object) -> Iterator[tuple[str, Callable[..., Any]]]:
     if isinstance(found, Operation):
-        yield from behind(found)
+        yield from checked_functions(found)
     elif inspect.isfunction(found):
         yield found.__name__, found
 
 
-def behind(operation: Operation[Any, Any, ..., Any]) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield an operation that asks, or else what it hands its context to."""
+def checked_functions(
+    operation: Operation[Any, Any, ..., Any],
+) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield an operation that checks permissions, or else the functions that get its context."""
     itself = operation.run.__name__, operation.run
-    if itself[0] in NEED_NOT_ASK or _asks(operation.run):
+    if itself[0] in NO_CHECK_NEEDED or _checks(operation.run):
         yield itself
         return
     handed = list[tuple[str, Callable[..., Any]]]()
@@ -278,11 +282,11 @@ def behind(operation: Operation[Any, Any, ..., Any]) -> Iterator[tuple[str, Call
         is_public = inspect.isfunction(found) and not found.__name__.startswith("_")
         if names & {"bank", "settings", "owned", "context", "target", "source"} and is_public:
             handed.append((found.__name__, found))
-    yield from [each for each in handed if _asks(each[1])] or handed or [itself]
+    yield from [each for each in handed if _checks(each[1])] or handed or [itself]
 
 
-def _asks(call: Callable[..., Any]) -> bool:
-    """Tell whether a function itself asks: it calls what asks, in whatever it does otherwise."""
+def _checks(call: Callable[..., Any]) -> bool:
+    """Return whether a function itself calls a permission check, in any branch."""
     return any(
         isinstance(node, ast.Call)
         and ast.unparse(node.func).rpartition(".")[2] in ("asked", "require_owner")
@@ -295,15 +299,15 @@ def _imported(module: str, name: str) -> Any:
     return importlib.import_module(f"{module}.{name}") if found is None else found
 
 
-DOORS = defaultdict[str, dict[Any, None]](dict)
-"""All of them by their names; two modules may call theirs the same."""
-for _name, _door in doors():
-    DOORS[_name][_door] = None
+CALLED = defaultdict[str, dict[Any, None]](dict)
+"""All of them by name; functions of two modules may share one."""
+for _name, _function in called_functions():
+    CALLED[_name][_function] = None
 
 
 @pytest.fixture
 def stocked(bank: OpenBank) -> dict[str, str]:
-    """What is in the bank of these tests: ids by text."""
+    """A bank with several memories: their IDs by text."""
     return {
         text: keep(bank, text, type=type_, tags=list(tags))
         for text, type_, tags in (
@@ -315,51 +319,51 @@ def stocked(bank: OpenBank) -> dict[str, str]:
     }
 
 
-# -- one place ------------------------------------------------------------------------------------
+# -- checks ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(DOORS))
-def test_every_action_asks_or_says_why_it_need_not(name: str) -> None:
-    """An action that a surface calls and that asks nobody fails here on the day it is added."""
-    silent = [door.__module__ for door in DOORS[name] if not _asks(door)]
-    assert bool(silent) is (name in NEED_NOT_ASK), f"{name} asks for no permission: {silent}"
+@pytest.mark.parametrize("name", sorted(CALLED))
+def test_every_operation_checks_permissions_or_has_a_stated_reason(name: str) -> None:
+    """A new operation without a check fails here."""
+    silent = [function.__module__ for function in CALLED[name] if not _checks(function)]
+    assert bool(silent) is (name in NO_CHECK_NEEDED), f"{name} checks no permission: {silent}"
 
 
-def test_every_reason_is_of_something_that_interfaces_call() -> None:
-    """A reason that outlives its function would excuse another one of its name."""
-    assert sorted(NEED_NOT_ASK.keys() - DOORS.keys()) == []
+def test_every_stated_reason_belongs_to_a_called_function() -> None:
+    """An obsolete reason would excuse another function with the name."""
+    assert sorted(NO_CHECK_NEEDED.keys() - CALLED.keys()) == []
 
 
-def test_a_function_that_only_speaks_of_asking_does_not_ask() -> None:
-    """A docstring with the words of the call, or a function of a similar name, is no question."""
+def test_a_mention_of_a_check_is_not_a_check() -> None:
+    """In a docstring, or as part of another function's name."""
 
-    def speaks() -> str:
+    def mentions() -> str:
         """Whoever calls it has to call ``bank.asked("list")`` and require_owner(settings)."""
-        return _unasked("asked(")
+        return _quote("asked(")
 
-    def asks(bank: OpenBank) -> OpenBank:
+    def checks(bank: OpenBank) -> OpenBank:
         return bank.asked("list")
 
-    assert not _asks(speaks)
-    assert _asks(asks)
+    assert not _checks(mentions)
+    assert _checks(checks)
 
 
-def _unasked(text: str) -> str:
+def _quote(text: str) -> str:
     return text
 
 
-def test_there_are_actions_to_walk_over() -> None:
-    """A walk that finds nothing would prove nothing."""
-    assert len(DOORS) > 60
-    assert {"remember", "recall_memories", "prune_memories", "pull", "revoke_key"} <= DOORS.keys()
+def test_the_search_finds_operations() -> None:
+    """An empty search would verify nothing."""
+    assert len(CALLED) > 60
+    assert {"remember", "recall_memories", "prune_memories", "pull", "revoke_key"} <= CALLED.keys()
     assert set(NEEDED) == set(ACTIONS) | {"diff"}
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_a_token_without_a_permission_lets_nothing_through(
+def test_an_operation_without_its_permission_is_refused(
     action: str, bank: OpenBank, stocked: dict[str, str], tmp_path: Path
 ) -> None:
-    """D43: each action needs what its name says, all of it; without, nothing is read or written."""
+    """D43: each operation needs all of its permissions; otherwise nothing is read or written."""
     size = _size(bank)
     for missing in NEEDED[action]:
         allow = sorted(set(Permission) - {missing})
@@ -371,10 +375,10 @@ def test_a_token_without_a_permission_lets_nothing_through(
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_a_token_with_the_permissions_is_enough(
+def test_an_operation_needs_no_other_permissions(
     action: str, bank: OpenBank, stocked: dict[str, str], tmp_path: Path
 ) -> None:
-    """No more is asked for than what the table says."""
+    """The ones in the table are enough."""
     holder = may(bank, Wildcard(), allow=sorted(NEEDED[action]))
     ACTIONS[action](holder, stocked["green tea"], tmp_path / "out.pam.jsonl")
 
@@ -382,7 +386,7 @@ def test_a_token_with_the_permissions_is_enough(
 def test_a_bank_returns_nothing_to_a_holder_without_a_permission_check(
     bank: OpenBank, stocked: dict[str, str]
 ) -> None:
-    """An action that forgets to ask fails closed, whatever the token allows."""
+    """An operation that forgets the check fails closed, whatever the token allows."""
     holder = may(bank, Wildcard(), allow=list(Permission))
     with pytest.raises(PermissionRefusedError), holder.ledger.reading():
         pass
@@ -401,13 +405,13 @@ def _size(bank: OpenBank) -> int:
         return view.head.size
 
 
-# -- what a holder sees ---------------------------------------------------------------------------
+# -- reads ---------------------------------------------------------------------------
 
 
-def test_what_a_token_does_not_cover_is_not_there(
+def test_a_holder_does_not_see_memories_outside_the_scope(
     bank: OpenBank, stocked: dict[str, str], tmp_path: Path
 ) -> None:
-    """Not in lists, answers, counts, histories, files, nor by its id or the start of that."""
+    """Not in lists, answers, counts, histories or files, nor by ID or prefix."""
     holder = may(bank, SEMANTIC, NOT_SECRET, allow=["read", "export"])
     assert texts(holder) == ["green tea"]
     answer = recall_memories(holder, Query(text="tea"))
@@ -426,10 +430,10 @@ def test_what_a_token_does_not_cover_is_not_there(
                     look(holder, wanted)
 
 
-def test_what_is_hidden_is_answered_like_what_was_never_there(
+def test_attack_a_hidden_memory_is_answered_like_a_missing_one(
     bank: OpenBank, stocked: dict[str, str]
 ) -> None:
-    """Attack: the difference between two refusals tells which ids exist."""
+    """A different error would reveal which IDs exist."""
     holder = may(
         bank, Tags(any_of=("tea",), none_of=("secret",)), allow=["read", "write", "derive"]
     )
@@ -445,10 +449,10 @@ def _refusal(action: Callable[..., Any], bank: OpenBank, identity: str) -> str:
     return str(caught.value).replace(identity, "ID")
 
 
-def test_other_records_than_memories_are_shown_with_all_of_the_bank_only(
+def test_other_records_are_visible_only_if_their_ends_are(
     bank: OpenBank, stocked: dict[str, str]
 ) -> None:
-    """A status or an edge shows when its ends do; a token, a receipt or a setting never."""
+    """A status or an edge; never a token, a receipt or a setting."""
     one, other, hidden = (stocked[text] for text in ("green tea", "black tea", "ship on Friday"))
     seen = seal(Edge(source=one, target=other, kind="similar_to"))
     half = seal(Edge(source=one, target=hidden, kind="similar_to"))
@@ -463,10 +467,10 @@ def test_other_records_than_memories_are_shown_with_all_of_the_bank_only(
     assert types == {"bank", "config", "semantic", "edge"}
 
 
-def test_a_version_that_left_the_scope_takes_its_history_along(
+def test_a_version_outside_the_scope_is_not_in_the_history(
     bank: OpenBank, stocked: dict[str, str]
 ) -> None:
-    """A memory that became secret shows no newer version, no id of one, and how many there are."""
+    """Neither its ID nor the number of hidden versions."""
     identity = stocked["green tea"]
     size = _size(bank)
     newer = update(bank, identity, MemoryEdit(members={"text": "poison"}, add_tags=["secret"])).id
@@ -482,10 +486,10 @@ def test_a_version_that_left_the_scope_takes_its_history_along(
     assert b"poison" not in told
 
 
-def test_a_list_of_entries_opens_these_and_no_version_that_follows(
+def test_a_scope_of_ids_does_not_cover_later_versions(
     bank: OpenBank, stocked: dict[str, str]
 ) -> None:
-    """What is listed is listed by its content."""
+    """An ID is the hash of its contents."""
     clause, _ = entries_clause([stocked["green tea"]])
     holder = may(bank, clause)
     assert texts(holder) == ["green tea"]
@@ -494,10 +498,10 @@ def test_a_list_of_entries_opens_these_and_no_version_that_follows(
     assert texts(holder, everything=True) == ["green tea"]
 
 
-def test_an_export_holds_what_is_covered_and_is_signed_by_the_holder(
+def test_an_export_has_the_scope_and_is_signed_by_the_holder(
     bank: OpenBank, stocked: dict[str, str], tmp_path: Path
 ) -> None:
-    """Nothing that is withheld is in the bytes that leave, and the owner's key signs none of it."""
+    """No bytes of withheld memories, and no signature of the owner."""
     child = keep(
         bank, "boil water", type="procedural", tags=["tea"], parents=[stocked["black tea"]]
     )
@@ -514,11 +518,11 @@ def test_an_export_holds_what_is_covered_and_is_signed_by_the_holder(
     assert done.read_back in ("good", "untrusted")
 
 
-# -- what a holder adds ---------------------------------------------------------------------------
+# -- writes ---------------------------------------------------------------------------
 
 
-def test_what_is_written_has_to_be_in_the_scope(bank: OpenBank, stocked: dict[str, str]) -> None:
-    """A token for tea writes about tea, and changes nothing to be about something else."""
+def test_a_holder_writes_only_within_the_scope(bank: OpenBank, stocked: dict[str, str]) -> None:
+    """An update cannot move a memory out of it."""
     holder = may(bank, SEMANTIC, TEA, allow=["read", "write"])
     made = remember(holder, {"text": "white tea", "tags": ["tea"]})
     assert texts(holder)[0] == "white tea"
@@ -535,7 +539,7 @@ def test_what_is_written_has_to_be_in_the_scope(bank: OpenBank, stocked: dict[st
 
 
 def test_writing_without_read_permission_works_and_reveals_nothing(bank: OpenBank) -> None:
-    """What is written twice is written twice: that it was there already is not told."""
+    """A second write does not reveal that the memory exists."""
     holder = may(bank, SEMANTIC, allow=["write"])
     first = remember(holder, {"text": "likes tea"}, key="drink")
     again = remember(holder, {"text": "likes tea"}, key="drink")
@@ -547,8 +551,10 @@ def test_writing_without_read_permission_works_and_reveals_nothing(bank: OpenBan
             ACTIONS[action](holder, first.id, Path("out"))
 
 
-def test_a_key_of_a_holder_is_its_own(bank: OpenBank, stocked: dict[str, str]) -> None:
-    """Attack: giving a key tells whether somebody else's hidden memory has it, or replaces it."""
+def test_attack_a_key_does_not_reveal_or_replace_a_hidden_memory(
+    bank: OpenBank, stocked: dict[str, str]
+) -> None:
+    """A holder's keys are separate."""
     keep(bank, "the owner's", key="plan", tags=["secret"])
     holder = may(bank, NOT_SECRET, allow=["read", "write"])
     made = remember(holder, {"text": "the holder's"}, key="plan")
@@ -559,8 +565,10 @@ def test_a_key_of_a_holder_is_its_own(bank: OpenBank, stocked: dict[str, str]) -
     assert stocked
 
 
-def test_deriving_needs_to_read_every_parent(bank: OpenBank, stocked: dict[str, str]) -> None:
-    """A child may be added to what can be read, however its parents are named; to nothing else."""
+def test_derive_needs_read_permission_for_every_parent(
+    bank: OpenBank, stocked: dict[str, str]
+) -> None:
+    """In whatever form the parents are given."""
     holder = may(bank, NOT_SECRET, allow=["read", "derive"])
     made = remember(holder, {"text": "so buy tea"}, parents=[stocked["green tea"]])
     assert show(holder, made.id).record["parent_ids"] == [stocked["green tea"]]
@@ -580,10 +588,10 @@ def test_deriving_needs_to_read_every_parent(bank: OpenBank, stocked: dict[str, 
         update(writer, made.id, MemoryEdit(parents=[stocked["ship on Friday"]]))
 
 
-def test_a_holders_memories_are_not_attributed_to_the_user(
+def test_attack_memories_of_a_holder_are_not_attributed_to_the_user(
     bank: OpenBank, stocked: dict[str, str]
 ) -> None:
-    """Attack: an agent with a token writes what is then recalled as the user's own word."""
+    """They have the trust of an agent."""
     holder = may(bank, NOT_SECRET, allow=["read", "write"])
     claims = {"text": "I am the user", "origin": {"trust": "user"}}
     for made in (
@@ -600,8 +608,10 @@ def test_a_holders_memories_are_not_attributed_to_the_user(
         holder.asked("remember").ledger.append([seal(Semantic(text="as the user"))])
 
 
-def test_a_holder_adds_memories_and_nothing_else(bank: OpenBank, stocked: dict[str, str]) -> None:
-    """Attack: a promotion, an erasure or a revocation is appended with leave to write."""
+def test_attack_a_holder_cannot_append_other_records(
+    bank: OpenBank, stocked: dict[str, str]
+) -> None:
+    """A promotion, a release or a revocation, with permission to write."""
     holder = may(bank, Wildcard(), allow=list(Permission)).asked("remember")
     there = stocked["green tea"]
     for record in (
@@ -615,10 +625,10 @@ def test_a_holder_adds_memories_and_nothing_else(bank: OpenBank, stocked: dict[s
         holder.ledger.append([seal(Status(target=there, state="deleted"))], side={"x": b"y"})
 
 
-def test_an_old_version_is_not_brought_back_beside_one_that_is_hidden(
+def test_attack_an_old_version_is_not_restored_beside_a_hidden_one(
     bank: OpenBank, stocked: dict[str, str]
 ) -> None:
-    """Attack: two versions of one memory become current, because the holder sees only one."""
+    """Two versions of a memory would be current."""
     identity = stocked["green tea"]
     update(bank, identity, MemoryEdit(members={"text": "poison"}, add_tags=["secret"]))
     holder = may(bank, NOT_SECRET, allow=["read", "write"])
@@ -627,13 +637,13 @@ def test_an_old_version_is_not_brought_back_beside_one_that_is_hidden(
     assert "green tea" not in texts(bank)
 
 
-# -- how long -------------------------------------------------------------------------------------
+# -- duration -------------------------------------------------------------------------------------
 
 
-def test_a_handle_that_stays_open_sees_that_its_token_was_revoked(
+def test_an_open_handle_is_refused_after_revocation(
     bank: OpenBank, stocked: dict[str, str]
 ) -> None:
-    """Also between asking and reading, and by an owner only."""
+    """Also between the check and the read; only an owner's revocation counts."""
     holder = may(bank, NOT_SECRET, allow=["read", "write"])
     asked = holder.asked("list")
     assert holder.bearer is not None
@@ -652,10 +662,8 @@ def test_a_handle_that_stays_open_sees_that_its_token_was_revoked(
     assert stocked
 
 
-def test_a_handle_that_stays_open_ends_with_its_token(
-    bank: OpenBank, stocked: dict[str, str]
-) -> None:
-    """The clock is looked at each time."""
+def test_an_open_handle_is_refused_after_expiry(bank: OpenBank, stocked: dict[str, str]) -> None:
+    """The clock is read at each call."""
     moments = [later(0.5)]
     chain = chain_of(WORKING, bank=bank.id, owner=owner())
     holder = held(bank, chain, lambda: moments[-1])
@@ -666,8 +674,8 @@ def test_a_handle_that_stays_open_ends_with_its_token(
     assert stocked
 
 
-def test_a_token_of_another_owner_or_bank_opens_nothing(bank: OpenBank) -> None:
-    """Only an owner's word counts, and only for the bank that it names."""
+def test_a_token_of_another_owner_or_bank_is_refused(bank: OpenBank) -> None:
+    """A token must be issued by an owner of the bank that it names."""
     at = now()
     times = {"issued_at": at, "expires_at": later(1, since=at)}
     with pytest.raises(TokenError, match="owner"):
@@ -676,10 +684,8 @@ def test_a_token_of_another_owner_or_bank_opens_nothing(bank: OpenBank) -> None:
         texts(held(bank, chain_of(bank="blake3:" + "0" * 64, owner=owner(), **times)))
 
 
-def test_a_key_that_was_revoked_here_issues_nothing(
-    bank: OpenBank, stocked: dict[str, str]
-) -> None:
-    """All tokens that it issued die with it."""
+def test_tokens_of_a_revoked_key_are_refused(bank: OpenBank, stocked: dict[str, str]) -> None:
+    """All that the key issued."""
     from satchel.bank.permissions import revoked_keys
 
     settings = load_settings()
@@ -694,10 +700,8 @@ def test_a_key_that_was_revoked_here_issues_nothing(
     assert stocked
 
 
-def test_what_a_token_does_not_cover_costs_no_write(
-    bank: OpenBank, stocked: dict[str, str]
-) -> None:
-    """Whatever is refused leaves the log as it was."""
+def test_a_refused_write_leaves_the_log_unchanged(bank: OpenBank, stocked: dict[str, str]) -> None:
+    """As if it had not been called."""
     size = _size(bank)
     holder = may(bank, TEA, allow=["read", "write", "derive"])
     for members in ({"text": "x"}, {"text": "x", "tags": ["secret"]}):
@@ -707,8 +711,8 @@ def test_what_a_token_does_not_cover_costs_no_write(
     assert stocked
 
 
-def test_the_store_itself_is_closed_to_a_holder() -> None:
-    """An owner's action that forgets to ask does not get the store of somebody with a token."""
+def test_a_holder_cannot_open_the_whole_store() -> None:
+    """An operation of the owner that forgets its check fails closed."""
     from satchel.bank.connections import configured_store
 
     with filled() as bank:
@@ -718,8 +722,8 @@ def test_the_store_itself_is_closed_to_a_holder() -> None:
         pass
 
 
-def test_attack_a_token_holder_learns_no_names_from_a_vanished_store() -> None:
-    """Neither of the banks that this machine saw in it, nor where it was."""
+def test_attack_a_holder_learns_no_names_from_a_missing_store() -> None:
+    """Neither of banks that this machine saw in it, nor its address."""
     settings = load_settings()
     create_bank(settings, "another secret", owner())
     with filled() as bank:

@@ -1,24 +1,29 @@
-"""Showing one memory, its history, and the bank in numbers."""
+"""Show a memory, its history, and statistics of the bank."""
 
 import json
 
 import pytest
-from bank_kit import keep
+from bank_kit import filled, keep, owner
 from blake3 import blake3
 from msgspec.structs import replace
 
 from satchel.admin.statistics import stats
 from satchel.bank.changes import MemoryEdit, correct, forget, remember, restore, update
+from satchel.bank.connections import writer_key
 from satchel.bank.details import History, history, raw, show
+from satchel.bank.listings import ListRequest, list_memories
 from satchel.bank.open_bank import OpenBank
+from satchel.config.settings import load_settings
 from satchel.crypto.sealed_records import seal
+from satchel.erasure.redaction import redact
+from satchel.erasure.selection import RedactOptions
 from satchel.errors import UnknownMemoryError, UsageError
 from satchel.model.records import Erasure, Source, Status
 from satchel.model.values import now
 
 
-def told(found: History) -> list[tuple[str | None, str, list[str], list[str]]]:
-    """Return a history in short: text, state, what differs, what was said."""
+def summary(found: History) -> list[tuple[str | None, str, list[str], list[str]]]:
+    """Return text, state, changed members and events of each version."""
     return [
         (
             each.text,
@@ -30,8 +35,8 @@ def told(found: History) -> list[tuple[str | None, str, list[str], list[str]]]:
     ]
 
 
-def test_a_memory_is_shown_with_its_place_and_proof(bank: OpenBank) -> None:
-    """The record as it was sealed, what came of it, and the head that proves it."""
+def test_a_memory_is_shown_with_its_position_and_proof(bank: OpenBank) -> None:
+    """With versions, children, and the head that proves it."""
     parent = keep(bank, "parent", key="k")
     child = keep(bank, "child", parents=[parent])
     newer = update(bank, parent, MemoryEdit(members={"text": "newer"})).id
@@ -46,7 +51,7 @@ def test_a_memory_is_shown_with_its_place_and_proof(bank: OpenBank) -> None:
 
 
 def test_records_of_any_type_can_be_shown(bank: OpenBank) -> None:
-    """The bank's own, too; they are no memories."""
+    """Also the bank's own."""
     found = show(bank, bank.id)
     assert (found.record["type"], found.type, found.text, found.position) == ("bank", "bank", "", 0)
     with pytest.raises(UnknownMemoryError):
@@ -54,7 +59,7 @@ def test_records_of_any_type_can_be_shown(bank: OpenBank) -> None:
 
 
 def test_the_raw_bytes_hash_to_the_id(bank: OpenBank) -> None:
-    """So anybody can check them with any BLAKE3."""
+    """With any implementation of BLAKE3."""
     made = keep(bank, "x")
     value = json.loads(raw(bank, made))
     assert value.pop("id") == made
@@ -63,7 +68,7 @@ def test_the_raw_bytes_hash_to_the_id(bank: OpenBank) -> None:
 
 
 def test_history_lists_each_version_and_its_changes(bank: OpenBank) -> None:
-    """From any of them: when, by whom, why, what is different, and what is current."""
+    """From any version: when, by whom, why, and which one is current."""
     one = keep(bank, "one", tags=["a"])
     two = update(bank, one, MemoryEdit(members={"text": "two"}), reason="why", actor="who").id
     three = correct(bank, two, MemoryEdit(members={"tags": None}), reason="wrong").id
@@ -71,7 +76,7 @@ def test_history_lists_each_version_and_its_changes(bank: OpenBank) -> None:
     for start in (one, two, three):
         found = history(bank, start)
         assert [each.id for each in found.versions] == [one, two, three]
-        assert told(found) == [
+        assert summary(found) == [
             ("one", "superseded", [], ["superseded"]),
             ("two", "superseded", ["text"], ["superseded"]),
             ("two", "current", ["tags"], []),
@@ -84,8 +89,8 @@ def test_history_lists_each_version_and_its_changes(bank: OpenBank) -> None:
     assert found.versions[1].events[0].reason == "correction: wrong"
 
 
-def test_history_lists_forgetting_and_restoring(bank: OpenBank) -> None:
-    """Each time, in order."""
+def test_history_lists_forget_and_restore_events(bank: OpenBank) -> None:
+    """In order."""
     one = keep(bank, "x")
     forget(bank, [one], reason="1")
     restore(bank, [one], reason="2")
@@ -99,8 +104,8 @@ def test_history_lists_forgetting_and_restoring(bank: OpenBank) -> None:
     assert version.state == "deleted"
 
 
-def test_history_of_a_key_has_what_was_forgotten_in_between(bank: OpenBank) -> None:
-    """Though nothing says that the later one took its place."""
+def test_history_of_a_key_includes_forgotten_memories(bank: OpenBank) -> None:
+    """Even without a record that one superseded the other."""
     one = keep(bank, "one", key="k")
     forget(bank, [one])
     two = keep(bank, "two", key="k")
@@ -109,8 +114,8 @@ def test_history_of_a_key_has_what_was_forgotten_in_between(bank: OpenBank) -> N
         assert [each.id for each in history(bank, start).versions] == [one, two]
 
 
-def test_a_long_history_shows_the_newest_and_counts_the_rest(bank: OpenBank) -> None:
-    """What is different is told of the first that is shown, too."""
+def test_a_long_history_has_the_newest_versions_and_counts_the_rest(bank: OpenBank) -> None:
+    """The first version shown also has its changes."""
     last = [remember(bank, {"text": str(number)}, key="k").id for number in range(7)][-1]
     found = history(bank, last, limit=3)
     assert [each.text for each in found.versions] == ["4", "5", "6"]
@@ -121,8 +126,8 @@ def test_a_long_history_shows_the_newest_and_counts_the_rest(bank: OpenBank) -> 
         history(bank, last, limit=0)
 
 
-def test_versions_in_a_ring_end(bank: OpenBank) -> None:
-    """Attack: two records that say they took each other's place, and one that took its own."""
+def test_attack_a_cycle_of_versions_ends(bank: OpenBank) -> None:
+    """Two records that supersede each other, and one that supersedes itself."""
     one, two = keep(bank, "one"), keep(bank, "two")
     for target, by in ((one, two), (two, one), (one, one), (one, "blake3:" + "0" * 64)):
         status = Status(target=target, by=by, state="superseded", at=now())
@@ -132,8 +137,8 @@ def test_versions_in_a_ring_end(bank: OpenBank) -> None:
     assert found.left_out == 1
 
 
-def test_a_version_that_was_erased_is_counted(bank: OpenBank) -> None:
-    """Its text is gone; that there was one is not."""
+def test_an_erased_version_is_counted(bank: OpenBank) -> None:
+    """Its text is gone."""
     one = keep(bank, "one")
     two = update(bank, one, MemoryEdit(members={"text": "two"})).id
     bank.ledger.append([seal(Erasure(entry=one, at=now()))])
@@ -144,8 +149,8 @@ def test_a_version_that_was_erased_is_counted(bank: OpenBank) -> None:
     assert ([each.id for each in found.versions], found.left_out) == ([two], 1)
 
 
-def test_the_numbers_are_those_of_the_bank(bank: OpenBank) -> None:
-    """Current memories by type, user, product and label; the past by state."""
+def test_stats_counts_current_memories_and_states(bank: OpenBank) -> None:
+    """By type, user, provider and tag."""
     one = keep(bank, "1", scope={"user": "ada"}, tags=["a", "b"], occurred_at="2020-01-01")
     keep(bank, "2", scope={"user": "ada"}, tags=["a"], type="episodic", key="k")
     keep(bank, "3", scope={"user": "bob"}, occurred_at="2021-01-01")
@@ -170,7 +175,39 @@ def test_the_numbers_are_those_of_the_bank(bank: OpenBank) -> None:
     assert found.store_bytes > found.bytes > 0
 
 
-def test_the_numbers_of_an_empty_bank_are_none(bank: OpenBank) -> None:
-    """It has its own two records."""
+def test_stats_of_an_empty_bank_are_zero(bank: OpenBank) -> None:
+    """It has two records of its own."""
     found = stats(bank)
     assert (found.records, found.memories, found.oldest, found.newest) == (2, 0, None, None)
+
+
+# -- redactions --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def redacted_id() -> str:
+    """The ID of a redacted memory, in a bank with another one."""
+    with filled("b") as bank:
+        keep(bank, "whole")
+        redacted_id = keep(bank, "write to ada@example.com")
+        assert redact.run(bank, RedactOptions(ids=(redacted_id,))).redacted
+    owner()
+    return redacted_id
+
+
+def test_show_history_and_list_report_a_redaction(redacted_id: str) -> None:
+    """By whom, when, and which fields."""
+    by = writer_key(load_settings()).did
+    with filled("b") as bank:
+        shown = show(bank, redacted_id)
+        (version,) = history(bank, redacted_id).versions
+        listed = {one.id: one.redacted for one in list_memories(bank, ListRequest())}
+    assert shown.redacted is not None
+    assert (shown.redacted.by, shown.redacted.fields, shown.redacted.imported) == (
+        by,
+        ["/text"],
+        False,
+    )
+    assert shown.redacted.at.startswith("20")
+    assert version.redacted == shown.redacted
+    assert [one for one in listed.values() if one is not None] == [shown.redacted]

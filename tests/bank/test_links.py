@@ -1,4 +1,4 @@
-"""What a memory is linked with, and how two are connected: proved, bounded, nothing let out."""
+"""Links of a memory and paths between two: verified and bounded, without withheld text."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ if TYPE_CHECKING:
     from satchel.bank.open_bank import OpenBank
 
 
-def edge(bank: OpenBank, source: str, target: str, kind: str = "knows") -> None:
+def log_edge(bank: OpenBank, source: str, target: str, kind: str = "knows") -> None:
     """Log an edge."""
     bank.ledger.append([seal(Edge(source=source, target=target, kind=kind))])
 
 
-def say(bank: OpenBank, target: str, state: Any) -> None:
-    """Log what becomes of a record."""
+def log_status(bank: OpenBank, target: str, state: Any) -> None:
+    """Log the state of a record."""
     bank.ledger.append([seal(Status(target=target, state=state, at=now()))])
 
 
-def told(found: Neighbourhood) -> list[tuple[str | None, int, str]]:
-    """Return what was reached in short: text, steps, type of the link."""
+def reached(found: Neighbourhood) -> list[tuple[str | None, int, str]]:
+    """Return text, hops and link type of each thing reached."""
     return [(each.text, each.hops, each.by.type) for each in found.things]
 
 
-def test_what_is_linked_is_shown_nearest_first(bank: OpenBank) -> None:
-    """Edges and parents, by type, direction and steps; each thing once at its least distance."""
+def test_links_are_listed_nearest_first(bank: OpenBank) -> None:
+    """Edges and parents, by type, direction and hops; each thing once at its shortest distance."""
     a, b = keep(bank, "a"), keep(bank, "b")
     c = keep(bank, "c", parents=[b])
-    edge(bank, a, b)
-    edge(bank, c, a, "similar_to")
-    assert told(links(bank, a)) == sorted(told(links(bank, a)), key=lambda each: each[1])
-    assert {each[0] for each in told(links(bank, a))} == {"b", "c"}
-    assert told(links(bank, a, direction="out")) == [("b", 1, "knows")]
-    assert told(links(bank, a, direction="in")) == [("c", 1, "similar_to")]
-    assert told(links(bank, a, direction="in", hops=5)) == [("c", 1, "similar_to")]
+    log_edge(bank, a, b)
+    log_edge(bank, c, a, "similar_to")
+    assert reached(links(bank, a)) == sorted(reached(links(bank, a)), key=lambda each: each[1])
+    assert {each[0] for each in reached(links(bank, a))} == {"b", "c"}
+    assert reached(links(bank, a, direction="out")) == [("b", 1, "knows")]
+    assert reached(links(bank, a, direction="in")) == [("c", 1, "similar_to")]
+    assert reached(links(bank, a, direction="in", hops=5)) == [("c", 1, "similar_to")]
     found = links(bank, a[:14], types=["knows", "derives_from"], hops=2)
-    assert told(found) == [("b", 1, "knows"), ("c", 2, "derives_from")]
+    assert reached(found) == [("b", 1, "knows"), ("c", 2, "derives_from")]
     (step,) = [each.by for each in found.things if each.hops == 2]
     assert (step.source, step.target, step.type) == (c, b, "derives_from")
     assert found.complete
@@ -57,29 +57,29 @@ def test_what_is_linked_is_shown_nearest_first(bank: OpenBank) -> None:
         assert found.start.memory == memory_of(view, view.get([a])[a], moment=now())
 
 
-def test_a_graph_that_goes_round_ends_and_a_hub_costs_no_more_than_it_may(
+def test_cycles_end_and_hubs_are_bounded_by_the_budget(
     bank: OpenBank,
 ) -> None:
-    """A cycle is walked once; what the budget leaves out is said to be left out."""
+    """The result says if it is incomplete."""
     ids = [keep(bank, f"number {number}") for number in range(6)]
     for one, next_ in zip(ids, [*ids[1:], ids[0]], strict=True):
-        edge(bank, one, next_)
-    edge(bank, ids[0], ids[0])
+        log_edge(bank, one, next_)
+    log_edge(bank, ids[0], ids[0])
     found = links(bank, ids[0], direction="out", hops=100)
     assert [each.id for each in found.things] == ids[1:]
     assert found.complete
     for number in range(20):
-        edge(bank, ids[0], f"leaf {number}", "has")
+        log_edge(bank, ids[0], f"leaf {number}", "has")
     short = links(bank, ids[0], types=["has"], budget=7)
     assert (len(short.things), short.complete) == (7, False)
 
 
-def test_what_no_record_has_is_a_placeholder_and_can_be_started_from(bank: OpenBank) -> None:
-    """Also an id whose record never came along; text is never made up for it."""
+def test_an_id_without_a_record_is_a_placeholder(bank: OpenBank) -> None:
+    """It has no text, and links can start from it."""
     lost = "blake3:" + "7" * 64
     child = keep(bank, "child")
-    edge(bank, child, lost)
-    edge(bank, child, "Zoë's place")
+    log_edge(bank, child, lost)
+    log_edge(bank, child, "Zoë's place")
     found = links(bank, child)
     assert {(each.id, each.state, each.text) for each in found.things} == {
         (lost, "placeholder", None),
@@ -92,12 +92,12 @@ def test_what_no_record_has_is_a_placeholder_and_can_be_started_from(bank: OpenB
             links(bank, nothing)
 
 
-def test_an_end_that_is_not_to_be_seen_is_named_without_its_words(bank: OpenBank) -> None:
-    """What is held back, forgotten or erased comes out no other way, either."""
+def test_quarantined_deleted_and_erased_ends_have_no_text(bank: OpenBank) -> None:
+    """Neither in links nor in paths."""
     start, ends = keep(bank, "start"), [keep(bank, f"secret {n}") for n in range(3)]
     for end in ends:
-        edge(bank, start, end)
-    say(bank, ends[0], "quarantined")
+        log_edge(bank, start, end)
+    log_status(bank, ends[0], "quarantined")
     forget(bank, [ends[1], ends[2]])
     bank.ledger.append([seal(Erasure(entry=ends[2], at=now()))])
     states = {each.id: (each.state, each.text) for each in links(bank, start).things}
@@ -110,23 +110,23 @@ def test_an_end_that_is_not_to_be_seen_is_named_without_its_words(bank: OpenBank
     assert (ways.things[ends[0]].state, ways.things[ends[0]].text) == ("held", None)
 
 
-def test_a_link_that_is_retired_or_held_is_not_walked(bank: OpenBank) -> None:
-    """Whoever takes an edge back has taken back what it says."""
+def test_retired_and_quarantined_edges_are_not_followed(bank: OpenBank) -> None:
+    """Neither for links nor for paths."""
     a, b = keep(bank, "a"), keep(bank, "b")
     first, second = (seal(Edge(source=a, target=b, kind=kind)) for kind in ("one", "two"))
     bank.ledger.append([first, second])
-    say(bank, first.id, "deleted")
+    log_status(bank, first.id, "deleted")
     assert [each.by.type for each in links(bank, a).things] == ["two"]
-    say(bank, second.id, "quarantined")
+    log_status(bank, second.id, "quarantined")
     assert links(bank, a).things == []
     assert path(bank, a, b).ways == []
 
 
-def test_the_shortest_ways_between_two_are_found(bank: OpenBank) -> None:
-    """All of them up to a number; longer ones not, and none from a thing to itself."""
+def test_the_shortest_paths_between_two_memories_are_found(bank: OpenBank) -> None:
+    """All of them up to the limit; no longer ones, and none from a memory to itself."""
     a, b, c, d = (keep(bank, name) for name in "abcd")
     for one, other in ((a, b), (a, c), (b, d), (c, d), (d, a)):
-        edge(bank, one, other)
+        log_edge(bank, one, other)
     found = path(bank, a, d, direction="out")
     assert [[step.target for step in way] for way in found.ways] == [[b, d], [c, d]]
     assert {each.text for each in found.things.values()} == {"a", "b", "c", "d"}
@@ -142,8 +142,8 @@ def test_the_shortest_ways_between_two_are_found(bank: OpenBank) -> None:
     [{"hops": 0}, {"hops": 101}, {"budget": 0}, {"budget": 10**9}, {"direction": "up"}],
     ids=str,
 )
-def test_numbers_that_cannot_be_are_refused(bank: OpenBank, asked: dict[str, Any]) -> None:
-    """Nobody can ask for a walk without an end."""
+def test_invalid_limits_and_directions_are_refused(bank: OpenBank, asked: dict[str, Any]) -> None:
+    """A search is always bounded."""
     memory = keep(bank, "a")
     with pytest.raises(UsageError):
         links(bank, memory, **asked)
@@ -153,8 +153,8 @@ def test_numbers_that_cannot_be_are_refused(bank: OpenBank, asked: dict[str, Any
         path(bank, memory, memory, limit=0)
 
 
-def test_a_link_that_the_index_made_up_is_not_shown(bank: OpenBank) -> None:
-    """Whoever can write the store's files cannot connect what nobody connected."""
+def test_attack_a_forged_link_in_the_index_is_refused(bank: OpenBank) -> None:
+    """Links are verified against the bodies of the records."""
     a, b = keep(bank, "a"), keep(bank, "b")
     with bank.store.writing() as writing:
         (row,) = writing.get(bank.id, [a])
