@@ -1,4 +1,4 @@
-"""Untrusted source trees: nothing is run, followed, or crashed on, and all is bounded."""
+"""Attacks by untrusted source trees: nothing is run or followed, and everything is bounded."""
 
 import os
 import sys
@@ -49,8 +49,8 @@ def bank() -> Coded:
         *("elifs", "indents"),
     ],
 )
-def test_python_nested_without_end_is_a_finding(bank: Coded, tmp_path: Path, source: str) -> None:
-    """Attack: a file that is nothing but depth. The others are read."""
+def test_attack_deeply_nested_python_is_reported(bank: Coded, tmp_path: Path, source: str) -> None:
+    """The other files are read."""
     done = bank.read(written(tmp_path / "t", {"deep.py": source, "ok.py": "def ok(): ...\n"}))
     assert [path for path, _ in done.findings] == ["deep.py"]
     assert bank.names() == ["function ok"]
@@ -58,10 +58,10 @@ def test_python_nested_without_end_is_a_finding(bank: Coded, tmp_path: Path, sou
 
 @pytest.mark.parametrize("language", sorted(set(NAMES) - {"python"}))
 @pytest.mark.parametrize("source", ["(", "{", "[", "f(", "a.", "class A{", "!", "x?", "<A>", "/*"])
-def test_other_languages_nested_without_end_are_read_around(
+def test_attack_deeply_nested_code_of_other_languages_is_read(
     bank: Coded, tmp_path: Path, language: str, source: str
 ) -> None:
-    """Attack: the same, in the other languages; nothing recurses, so nothing overflows."""
+    """Without recursion, so without overflow."""
     name = f"deep.{ENDINGS[language]}"
     done = bank.read(written(tmp_path / "t", {name: source * 3_000, "ok.py": "def ok(): ...\n"}))
     assert done.head.files == 2
@@ -84,10 +84,10 @@ def test_other_languages_nested_without_end_are_read_around(
     ],
     ids=["utf16", "latin", "utf7", "codec", "nul", "line", "name", "arguments", "bom", "py2"],
 )
-def test_odd_bytes_and_huge_lines_are_read_or_a_finding(
+def test_attack_odd_encodings_and_huge_lines_are_read_or_reported(
     bank: Coded, tmp_path: Path, source: bytes
 ) -> None:
-    """Attack: what decoders and parsers stumble over; names and signatures stay short."""
+    """Names and signatures stay short."""
     done = bank.read(written(tmp_path / "t", {"odd.py": source, "ok.py": "def ok(): ...\n"}))
     assert done.head.files == 2
     with bank.graph() as graph:
@@ -98,7 +98,7 @@ def test_odd_bytes_and_huge_lines_are_read_or_a_finding(
 @pytest.mark.parametrize("language", sorted(NAMES))
 @given(data=st.binary(max_size=300))
 def test_any_bytes_are_read_or_refused_in_every_language(language: str, data: bytes) -> None:
-    """For all of them."""
+    """As a typed error."""
     try:
         found = language_called(language).read(data)
     except UnparsedError:
@@ -107,8 +107,8 @@ def test_any_bytes_are_read_or_refused_in_every_language(language: str, data: by
     assert all(symbol.owner < number for number, symbol in enumerate(found.symbols))
 
 
-def test_links_are_counted_and_not_followed(bank: Coded, tmp_path: Path) -> None:
-    """Attack: a repository with links to the keys of whoever reads it, or to itself."""
+def test_attack_symbolic_links_are_counted_and_not_followed(bank: Coded, tmp_path: Path) -> None:
+    """To the reader's keys, or to the tree itself."""
     outside = written(tmp_path / "outside", {"secret.py": "def secret(): ...\n"})
     folder = written(tmp_path / "t", {"ok.py": "def ok(): ...\n"})
     (folder / "file.py").symlink_to(outside / "secret.py")
@@ -119,10 +119,10 @@ def test_links_are_counted_and_not_followed(bank: Coded, tmp_path: Path) -> None
     assert bank.names() == ["function ok"]
 
 
-def test_a_folder_replaced_by_a_link_is_not_followed(
+def test_attack_a_folder_replaced_by_a_link_is_not_followed(
     bank: Coded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attack: a folder is exchanged for a link between looking and opening."""
+    """Between the listing and the opening."""
     outside = written(tmp_path / "outside", {"a.py": "def secret(): ...\n"})
     folder = written(tmp_path / "t", {"in/a.py": "def inside(): ...\n", "ok.py": "def ok(): ...\n"})
     real = files.open_folder
@@ -139,17 +139,17 @@ def test_a_folder_replaced_by_a_link_is_not_followed(
     assert [path for path, _ in done.findings] == ["in"]
 
 
-def test_pipes_devices_and_folders_named_as_sources_are_passed_by(
+def test_attack_pipes_and_folders_named_like_sources_are_skipped(
     bank: Coded, tmp_path: Path
 ) -> None:
-    """Attack: a pipe that never ends, named like a program."""
+    """A read of the pipe would not end."""
     folder = written(tmp_path / "t", {"ok.py": "def ok(): ...\n", "dir.py/in.py": "x = 1\n"})
     os.mkfifo(folder / "pipe.py")
     assert bank.read(folder).head.files == 2
 
 
-def test_a_file_over_the_limit_is_named_and_skipped(bank: Coded, tmp_path: Path) -> None:
-    """Attack: a file of any size; also one that grew since it was read."""
+def test_attack_a_file_over_the_limit_is_reported_and_skipped(bank: Coded, tmp_path: Path) -> None:
+    """Also one that grew since it was read."""
     folder = written(tmp_path / "t", {"big.py": "def small(): ...\n", "ok.py": "def ok(): ...\n"})
     bank.read(folder)
     (folder / "big.py").write_bytes(b"#" * (folders.LARGEST_FILE + 1))
@@ -158,18 +158,18 @@ def test_a_file_over_the_limit_is_named_and_skipped(bank: Coded, tmp_path: Path)
     assert bank.names() == ["function ok"]
 
 
-def test_folders_nested_without_end_are_named_and_skipped(bank: Coded, tmp_path: Path) -> None:
-    """Attack: a path that is deeper than anybody's."""
+def test_attack_deeply_nested_folders_are_reported_and_skipped(bank: Coded, tmp_path: Path) -> None:
+    """Beyond the maximum depth."""
     deep = "/".join(["d"] * (folders.DEEPEST + 5)) + "/x.py"
     done = bank.read(written(tmp_path / "t", {deep: "x = 1\n", "ok.py": "def ok(): ...\n"}))
     assert [why for _, why in done.findings] == [f"more than {folders.DEEPEST} folders deep"]
     assert bank.names() == ["function ok"]
 
 
-def test_files_without_number_are_refused(
+def test_attack_too_many_files_are_refused(
     bank: Coded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attack: more files than there is memory for."""
+    """The number of files is bounded."""
     monkeypatch.setattr(folders, "MOST_FILES", 5)
     folder = written(tmp_path / "t", {f"{number}.py": "" for number in range(6)})
     with pytest.raises(LimitError):
@@ -177,8 +177,10 @@ def test_files_without_number_are_refused(
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file system has Unicode names only")
-def test_names_that_are_not_unicode_are_named_and_skipped(bank: Coded, tmp_path: Path) -> None:
-    """Attack: a name that cannot be written down."""
+def test_attack_names_that_are_not_unicode_are_reported_and_skipped(
+    bank: Coded, tmp_path: Path
+) -> None:
+    """And names with a backslash."""
     folder = written(tmp_path / "t", {"ok.py": "def ok(): ...\n"})
     (folder / os.fsdecode(b"\xff.py")).write_text("def odd(): ...\n")
     (folder / "back\\slash.py").write_text("def odd(): ...\n")
@@ -187,18 +189,18 @@ def test_names_that_are_not_unicode_are_named_and_skipped(bank: Coded, tmp_path:
     assert bank.names() == ["function ok"]
 
 
-def test_an_ignore_file_cannot_make_matching_slow(bank: Coded, tmp_path: Path) -> None:
-    """Attack: stars that make a backtracking matcher try every way there is."""
+def test_attack_an_ignore_file_cannot_make_matching_slow(bank: Coded, tmp_path: Path) -> None:
+    """Patterns that make a backtracking matcher exponential."""
     files = {
         ".gitignore": "*a" * 60 + "b\n" + "**/a/" * 60 + "b\n",
         "/".join(["a"] * 40) + "/" + "a" * 200 + ".py": "def ok(): ...\n",
     }
-    bank.read(written(tmp_path / "t", files))  # the time limit of all tests is the promise
+    bank.read(written(tmp_path / "t", files))  # bounded by the time limit of tests
     assert bank.names() == ["function ok"]
 
 
-def test_a_secret_in_a_signature_or_doc_is_not_kept(bank: Coded, tmp_path: Path) -> None:
-    """Attack: a key as a default value would go to every model that memories are shown to."""
+def test_a_secret_in_a_signature_or_docstring_is_redacted(bank: Coded, tmp_path: Path) -> None:
+    """It would be sent to every model that gets memories as context."""
     key = "sk-ant-api03-" + "abcdefghij0123456789" * 4
     files = {"a.py": f'def f(key="{key}"):\n    """Use {key}."""\n'}
     bank.read(written(tmp_path / "t", files))
@@ -207,8 +209,8 @@ def test_a_secret_in_a_signature_or_doc_is_not_kept(bank: Coded, tmp_path: Path)
     assert "[REDACTED:" in bank.one("f").symbol.signature
 
 
-def test_inheritance_in_a_circle_ends(bank: Coded, tmp_path: Path) -> None:
-    """Attack: classes that inherit from each other, and a method that none of them has."""
+def test_attack_cyclic_inheritance_ends(bank: Coded, tmp_path: Path) -> None:
+    """Also a search for a method that no class has."""
     source = "class A(B):\n    def f(self): self.g()\n\n\nclass B(A): ...\n"
     bank.read(written(tmp_path / "t", {"a.py": source}))
     assert bank.calls("A.f") == {"self.g": ("", [])}
@@ -217,7 +219,7 @@ def test_inheritance_in_a_circle_ends(bank: Coded, tmp_path: Path) -> None:
 def test_a_missing_language_is_reported_with_its_install_command(
     bank: Coded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What can be read is read; the rest is counted and named."""
+    """Other languages are read, and skipped files are counted."""
     monkeypatch.setitem(sys.modules, "tree_sitter_go", None)
     _grammar._language.cache_clear()
     folder = written(tmp_path / "t", {"a.go": "package a\n", "ok.py": "def ok(): ...\n"})

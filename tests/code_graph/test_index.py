@@ -1,4 +1,4 @@
-"""A tree is read once, and after that only what has changed in it."""
+"""The index of a source tree: incremental, concurrent, resumable and rebuildable."""
 
 import os
 import time
@@ -29,16 +29,16 @@ TREE = {
 }
 
 
-def aged(folder: Path, *names: str) -> None:
-    """Make files look as if nobody had touched them for an hour."""
+def set_old_times(folder: Path, *names: str) -> None:
+    """Set the modification times of files to an hour ago."""
     old = time.time() - 3600
     for path in [folder / name for name in names] or sorted(folder.rglob("*")):
         if path.is_file():
             os.utime(path, (old, old))
 
 
-class Counting(SourceFolder):
-    """A folder that notes what is opened in it and what is read through."""
+class CountingFolder(SourceFolder):
+    """A folder that records which files are opened and parsed."""
 
     def __init__(self, folder: ContainedFolder) -> None:
         super().__init__(folder)
@@ -46,33 +46,33 @@ class Counting(SourceFolder):
         self.parsed = list[str]()
 
     def digest(self, offer: SourceFile) -> bytes:
-        """As ``Folder``."""
+        """As ``SourceFolder``."""
         self.opened.append(offer.path)
         return super().digest(offer)
 
     def facts(self, offer: SourceFile) -> Facts:
-        """As ``Folder``."""
+        """As ``SourceFolder``."""
         self.parsed.append(offer.path)
         return super().facts(offer)
 
 
-def counted(coded: Coded, folder: Path) -> Counting:
-    """Bring a tree up to date, and tell what was looked at."""
+def update_counted(coded: Coded, folder: Path) -> CountingFolder:
+    """Update the index, and return the folder with its records."""
     with ContainedFolder(folder) as held:
-        source = Counting(held)
+        source = CountingFolder(held)
         coded.read_from(source)
         return source
 
 
-def everything(coded: Coded) -> dict[str, bytes]:
-    """Return all that is kept of code but the heads, which say when."""
+def stored_values(coded: Coded) -> dict[str, bytes]:
+    """Return all stored values of code except for the heads, which have times."""
     with coded.ledger.reading() as view:
         kept = view.side("code/")
         return {name: value for name, value in kept.items() if not name.startswith(HEADS)}
 
 
 def facts_and_names(coded: Coded) -> tuple[dict[str, Facts], dict[str, Any]]:
-    """Return what is known of all files, and where all names are."""
+    """Return the facts of all files, and the files of all names."""
     with coded.ledger.reading() as view:
         (head,) = index.stored_heads(view.side)
         facts = {
@@ -83,8 +83,8 @@ def facts_and_names(coded: Coded) -> tuple[dict[str, Facts], dict[str, Any]]:
         return facts, dict(index.every_name(view.side, head))
 
 
-def test_a_tree_is_read_whole_the_first_time(coded: Coded, tmp_path: Path) -> None:
-    """Every source file, on every store."""
+def test_a_new_tree_is_read_completely(coded: Coded, tmp_path: Path) -> None:
+    """On every store."""
     done = coded.read(written(tmp_path / "t", TREE))
     assert (done.read, done.unchanged, done.head.files, done.head.symbols) == (4, 0, 4, 4)
     assert coded.names() == [
@@ -92,50 +92,50 @@ def test_a_tree_is_read_whole_the_first_time(coded: Coded, tmp_path: Path) -> No
     ]
 
 
-def test_a_file_that_was_not_touched_is_not_even_opened(coded: Coded, tmp_path: Path) -> None:
-    """One look at its size and times tells."""
+def test_an_unchanged_file_is_not_opened(coded: Coded, tmp_path: Path) -> None:
+    """Its size and times are compared."""
     folder = written(tmp_path / "t", TREE)
-    aged(folder)
-    assert len(counted(coded, folder).parsed) == 4
-    again = counted(coded, folder)
+    set_old_times(folder)
+    assert len(update_counted(coded, folder).parsed) == 4
+    again = update_counted(coded, folder)
     assert (again.opened, again.parsed) == ([], [])
 
 
-def test_a_file_that_was_only_touched_is_not_read_through(coded: Coded, tmp_path: Path) -> None:
-    """Its digest tells; the next time its stamp does."""
+def test_a_touched_file_is_not_parsed(coded: Coded, tmp_path: Path) -> None:
+    """Its digest is compared, and its new times are stored."""
     folder = written(tmp_path / "t", TREE)
-    counted(coded, folder)
-    aged(folder)
-    touched = counted(coded, folder)
+    update_counted(coded, folder)
+    set_old_times(folder)
+    touched = update_counted(coded, folder)
     assert (len(touched.opened), touched.parsed) == (4, [])
-    assert counted(coded, folder).opened == []
+    assert update_counted(coded, folder).opened == []
 
 
-def test_only_the_changed_file_is_read_again(coded: Coded, tmp_path: Path) -> None:
-    """What it no longer has is gone, with all that led there."""
+def test_only_a_changed_file_is_parsed_again(coded: Coded, tmp_path: Path) -> None:
+    """Its old symbols and the links to them are removed."""
     folder = written(tmp_path / "t", TREE)
-    aged(folder)
+    set_old_times(folder)
     coded.read(folder)
     assert coded.callers("first") == ["two.py:third"]
     written(folder, {"app/one.py": "def renamed():\n    return 1\n"})
-    assert counted(coded, folder).parsed == ["app/one.py"]
+    assert update_counted(coded, folder).parsed == ["app/one.py"]
     assert coded.names() == ["function renamed", "function third", "function start"]
     assert coded.calls("third") == {"first": ("", [])}
 
 
-def test_a_change_elsewhere_changes_what_a_call_means(coded: Coded, tmp_path: Path) -> None:
-    """No link between files is kept, so none is stale: the file with the call is not read again."""
+def test_a_call_resolves_to_a_symbol_added_in_another_file(coded: Coded, tmp_path: Path) -> None:
+    """Links between files are not stored, so the file with the call is not read again."""
     folder = written(tmp_path / "t", {**TREE, "app/one.py": "x = 1\n"})
-    aged(folder)
+    set_old_times(folder)
     coded.read(folder)
     assert coded.calls("third") == {"first": ("", [])}
     written(folder, {"app/one.py": "def first(): ...\n"})
-    assert counted(coded, folder).parsed == ["app/one.py"]
+    assert update_counted(coded, folder).parsed == ["app/one.py"]
     assert coded.calls("third") == {"first": ("import", ["one.py:first"])}
 
 
 def test_a_removed_file_removes_its_symbols(coded: Coded, tmp_path: Path) -> None:
-    """Also one that is moved: it is another file then."""
+    """As does a move."""
     folder = written(tmp_path / "t", TREE)
     coded.read(folder)
     (folder / "app/one.py").rename(folder / "app/three.py")
@@ -147,8 +147,8 @@ def test_a_removed_file_removes_its_symbols(coded: Coded, tmp_path: Path) -> Non
         assert graph.find("start") == []
 
 
-def test_ids_stay_when_a_symbol_moves_in_its_file(coded: Coded, tmp_path: Path) -> None:
-    """They are made of tree, path, qualified name and kind."""
+def test_ids_do_not_change_if_a_symbol_moves_in_its_file(coded: Coded, tmp_path: Path) -> None:
+    """An ID has tree, path, qualified name and kind."""
     folder = written(tmp_path / "t", TREE)
     coded.read(folder)
     before = coded.one("second")
@@ -159,8 +159,10 @@ def test_ids_stay_when_a_symbol_moves_in_its_file(coded: Coded, tmp_path: Path) 
     assert after.symbol.first == before.symbol.first + 4
 
 
-def test_symbols_of_one_name_in_a_file_have_ids_of_their_own(coded: Coded, tmp_path: Path) -> None:
-    """The second is numbered: an overload, or one for another platform."""
+def test_symbols_with_the_same_name_in_a_file_have_different_ids(
+    coded: Coded, tmp_path: Path
+) -> None:
+    """The second one has a number, for example an overload."""
     source = "if x:\n    def f(): ...\nelse:\n    def f(a): ...\n"
     coded.read(written(tmp_path / "t", {"a.py": source}))
     with coded.graph() as graph:
@@ -168,8 +170,8 @@ def test_symbols_of_one_name_in_a_file_have_ids_of_their_own(coded: Coded, tmp_p
     assert ids == ["t/a.py#f:function", "t/a.py#f:function~2"]
 
 
-def test_two_trees_of_a_bank_know_nothing_of_each_other(coded: Coded, tmp_path: Path) -> None:
-    """Each is read, asked and forgotten by itself."""
+def test_two_trees_of_a_bank_are_independent(coded: Coded, tmp_path: Path) -> None:
+    """They are indexed, queried and removed separately."""
     coded.read(written(tmp_path / "a", {"x.py": "def f(): ...\n"}), "a")
     coded.read(written(tmp_path / "b", {"x.py": "def f(): ...\n\n\nf()\n"}), "b")
     with coded.graph() as graph:
@@ -178,17 +180,19 @@ def test_two_trees_of_a_bank_know_nothing_of_each_other(coded: Coded, tmp_path: 
     with coded.ledger.reading() as view:
         head = index.stored_heads(view.side)[0]
     index.remove(coded.store, coded.ledger, head)
-    assert [tree_name(each) for each in everything(coded)] == ["0001"] * len(everything(coded))
+    assert [tree_number(each) for each in stored_values(coded)] == ["0001"] * len(
+        stored_values(coded)
+    )
     assert coded.one("f").tree == "b"
 
 
-def tree_name(name: str) -> str:
-    """Return the part of a value's name that says which tree it is of."""
+def tree_number(name: str) -> str:
+    """Return the number of the tree in the name of a value."""
     return name.split("/")[2]
 
 
-def test_nothing_of_code_is_in_the_log(coded: Coded, tmp_path: Path) -> None:
-    """It can be made again from the tree, so no record, no signature and no head speaks of it."""
+def test_an_index_writes_no_records(coded: Coded, tmp_path: Path) -> None:
+    """It can be rebuilt from the tree."""
     with coded.ledger.reading() as view:
         before = view.head
     coded.read(written(tmp_path / "t", TREE))
@@ -196,8 +200,8 @@ def test_nothing_of_code_is_in_the_log(coded: Coded, tmp_path: Path) -> None:
         assert view.head == before
 
 
-def test_a_tree_that_grows_is_spread_over_more_parts(coded: Coded, tmp_path: Path) -> None:
-    """And one that shrinks over fewer; nothing is lost on the way."""
+def test_the_number_of_parts_follows_the_size_of_the_tree(coded: Coded, tmp_path: Path) -> None:
+    """In both directions, without loss."""
     files = {f"m{number}.py": f"def f{number}(): ...\n" for number in range(100)}
     folder = written(tmp_path / "t", dict(list(files.items())[:3]))
     assert coded.read(folder).head.parts == 1
@@ -215,15 +219,15 @@ def test_a_tree_that_grows_is_spread_over_more_parts(coded: Coded, tmp_path: Pat
 def test_a_killed_indexing_run_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
-    """Whatever was written until then; in the end all is as if nothing had happened."""
+    """After any write; the result equals a full index."""
     files = {f"m{number}.py": f"def f{number}(): f{number + 1}()\n" for number in range(60)}
     folder = written(tmp_path / "t", files)
-    aged(folder)
+    set_old_times(folder)
     coded = Coded(InMemoryStore())
     coded.read(folder)
     changed = {f"m{number}.py": f"def g{number}(): g{number + 1}()\n" for number in range(0, 60, 2)}
     written(folder, {**changed, "new.py": "def new(): g0()\n"})
-    monkeypatch.setattr(index, "_TOGETHER", 1)  # every part by itself
+    monkeypatch.setattr(index, "_TOGETHER", 1)  # each part in a write of its own
     writes = 0
 
     def dying(self: Any, head: Any) -> None:
@@ -240,7 +244,7 @@ def test_a_killed_indexing_run_is_resumed(
     monkeypatch.setattr(index._UpdateAttempt, "_write", real)
     with coded.ledger.reading() as view:
         assert not index.stored_heads(view.side)[0].whole
-    coded.names()  # can be asked all the same
+    coded.names()  # queries work in the meantime
     done = coded.read(folder)
     fresh = Coded(InMemoryStore())
     fresh.read(folder)
@@ -248,14 +252,14 @@ def test_a_killed_indexing_run_is_resumed(
     assert facts_and_names(coded) == facts_and_names(fresh)
 
 
-def test_concurrent_readers_of_one_tree_do_not_mix(tmp_path: Path) -> None:
-    """The one who is overtaken looks again, and finds that it is done."""
+def test_concurrent_updates_of_one_tree_do_not_mix(tmp_path: Path) -> None:
+    """The slower one starts again, and finds the update done."""
     coded, folder = Coded(InMemoryStore()), written(tmp_path / "t", TREE)
     coded.read(folder)
     written(folder, {"app/one.py": "def changed(): ...\n"})
     others = [partial(coded.read, folder)]
 
-    class Overtaken(SourceFolder):
+    class OvertakenFolder(SourceFolder):
         def facts(self, offer: SourceFile) -> Facts:
             found = super().facts(offer)
             for other in others[:]:
@@ -264,35 +268,35 @@ def test_concurrent_readers_of_one_tree_do_not_mix(tmp_path: Path) -> None:
             return found
 
     with ContainedFolder(folder) as held:
-        coded.read_from(Overtaken(held))
+        coded.read_from(OvertakenFolder(held))
     fresh = Coded(InMemoryStore())
     fresh.read(folder)
     assert facts_and_names(coded) == facts_and_names(fresh)
 
 
 def test_two_trees_indexed_concurrently_get_separate_numbers(tmp_path: Path) -> None:
-    """The one who comes second does not take over what the first one wrote."""
+    """The second one does not replace the first one."""
     coded = Coded(InMemoryStore())
     one = written(tmp_path / "one", {"a.py": "def one(): ...\n"})
     other = written(tmp_path / "other", {"b.py": "def other(): ...\n"})
     others = [partial(coded.read, other, "other")]
 
-    class Overtaken(SourceFolder):
+    class OvertakenFolder(SourceFolder):
         def offers(self) -> Iterator[SourceFile]:
             yield from super().offers()
             while others:
                 others.pop()()
 
     with ContainedFolder(one) as held:
-        coded.read_from(Overtaken(held), "one")
+        coded.read_from(OvertakenFolder(held), "one")
     with coded.graph() as graph:
         assert [node.id for node in graph.symbols("*")] == [
             *("one/a.py#one:function", "other/b.py#other:function"),
         ]
 
 
-def test_a_damaged_head_is_made_again(tmp_path: Path) -> None:
-    """Reading says that it is damaged, indexing heals it."""
+def test_a_damaged_head_is_rebuilt(tmp_path: Path) -> None:
+    """A query reports the damage, and an update repairs it."""
     coded, folder = Coded(InMemoryStore()), written(tmp_path / "t", TREE)
     coded.read(folder)
     with coded.store.writing() as writing:
@@ -303,21 +307,21 @@ def test_a_damaged_head_is_made_again(tmp_path: Path) -> None:
     assert len(coded.names()) == 4
 
 
-def test_an_indexer_that_is_always_overtaken_reports_it(tmp_path: Path) -> None:
-    """It does not go on for ever."""
+def test_an_update_that_is_always_overtaken_is_an_error(tmp_path: Path) -> None:
+    """It does not retry forever."""
     coded, folder = Coded(InMemoryStore()), written(tmp_path / "t", TREE)
 
-    class Overtaken(SourceFolder):
+    class OvertakenFolder(SourceFolder):
         def offers(self) -> Iterator[SourceFile]:
             yield from super().offers()
             coded.read(folder)
 
     with ContainedFolder(folder) as held, pytest.raises(ChangedError):
-        coded.read_from(Overtaken(held))
+        coded.read_from(OvertakenFolder(held))
 
 
 def test_damaged_values_are_reported_and_rebuilt(tmp_path: Path) -> None:
-    """A typed error that says how; memories have nothing to do with it."""
+    """The typed error suggests --rebuild."""
     coded, folder = Coded(InMemoryStore()), written(tmp_path / "t", TREE)
     coded.read(folder)
     with coded.store.writing() as writing:
@@ -330,10 +334,10 @@ def test_damaged_values_are_reported_and_rebuilt(tmp_path: Path) -> None:
     assert len(coded.names()) == 4
 
 
-def test_what_an_older_program_read_is_read_again(tmp_path: Path) -> None:
-    """Where this one would read more out of the same file."""
+def test_an_index_of_an_older_version_is_read_again(tmp_path: Path) -> None:
+    """This version may read more from the same file."""
     coded, folder = Coded(InMemoryStore()), written(tmp_path / "t", TREE)
-    aged(folder)
+    set_old_times(folder)
     coded.read(folder)
     with coded.ledger.reading() as view:
         (head,) = index.stored_heads(view.side)
@@ -341,11 +345,11 @@ def test_what_an_older_program_read_is_read_again(tmp_path: Path) -> None:
         older = msgspec.structs.replace(head, make=head.make - 1)
         value = index.encoded_head(older)
         writing.put_side(coded.ledger.bank, {index.head_name(head.number): value})
-    assert len(counted(coded, folder).parsed) == 4
+    assert len(update_counted(coded, folder).parsed) == 4
 
 
 NAMES = [f"d{folder}/m{number}.py" for folder in range(2) for number in range(4)]
-SAID = st.sampled_from(
+CONTENTS = st.sampled_from(
     [
         "def f(): g()\n",
         "def g(): f()\n",
@@ -357,11 +361,11 @@ SAID = st.sampled_from(
 )
 
 
-@given(st.lists(st.dictionaries(st.sampled_from(NAMES), st.none() | SAID), max_size=5))
+@given(st.lists(st.dictionaries(st.sampled_from(NAMES), st.none() | CONTENTS), max_size=5))
 def test_incremental_changes_equal_a_full_index(
     tmp_path_factory: pytest.TempPathFactory, steps: list[dict[str, str | None]]
 ) -> None:
-    """For all sequences of new, changed and removed files."""
+    """For any sequence of added, changed and removed files."""
     folder = tmp_path_factory.mktemp("t")
     written(folder, {"always.py": "def always(): ...\n"})
     coded = Coded(InMemoryStore())

@@ -1,4 +1,4 @@
-"""Ignore files mean what they mean to git."""
+"""Ignore files have the semantics of git."""
 
 import subprocess
 from pathlib import Path
@@ -19,8 +19,8 @@ PATTERN = st.tuples(
 PATHS = ["aa", "b.py", "a/b", "a/a.b/b", "ab/b", "b/a/b/a", "ab a/b", "#a", "!a", "a-b/[b]", "a\\b"]
 
 
-def ours(text: str, path: str) -> bool:
-    """Tell whether a path is left out, as the walk would: a folder takes along what is in it."""
+def is_ignored(text: str, path: str) -> bool:
+    """Return whether a path is ignored, with the folders above it."""
     parts, rules = tuple(path.split("/")), IgnoreRules().with_patterns(patterns_of(text))
     for depth in range(1, len(parts) + 1):
         if rules.ignore(parts[:depth], folder=depth < len(parts)):
@@ -29,8 +29,8 @@ def ours(text: str, path: str) -> bool:
     return False
 
 
-def gits(folder: Path, text: str) -> set[str]:
-    """Return which of the paths git leaves out."""
+def ignored_by_git(folder: Path, text: str) -> set[str]:
+    """Return the paths that git ignores."""
     (folder / ".gitignore").write_text(text)
     words = ["git", "-c", "core.excludesFile=/dev/null", "check-ignore", "-z", "--no-index"]
     done = subprocess.run(
@@ -46,13 +46,13 @@ def gits(folder: Path, text: str) -> set[str]:
 
 @settings(max_examples=60)
 @given(st.lists(PATTERN, min_size=1, max_size=4))
-def test_every_ignore_file_excludes_what_git_excludes(
+def test_any_pattern_ignores_the_same_paths_as_git(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str]
 ) -> None:
-    """For all patterns of the characters that mean something, against git itself."""
+    """Of the special characters, compared with git."""
     folder = _repository(tmp_path_factory)
     text = "\n".join(lines) + "\n"
-    assert {path for path in PATHS if ours(text, path)} == gits(folder, text)
+    assert {path for path in PATHS if is_ignored(text, path)} == ignored_by_git(folder, text)
 
 
 _made: list[Path] = []
@@ -86,13 +86,13 @@ def _repository(factory: pytest.TempPathFactory) -> Path:
         ("é*.py\n", "été.py", True),
     ],
 )
-def test_patterns_mean_what_gitignore_says(text: str, path: str, ignored: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_patterns_match_as_documented_by_git(text: str, path: str, ignored: bool) -> None:  # noqa: FBT001 - a column of the table
     """Negation, anchors, folders, stars, sets, escapes and comments."""
-    assert ours(text, path) is ignored
+    assert is_ignored(text, path) is ignored
 
 
-def test_nested_ignore_files_hold_below_their_folder_and_win(tmp_path: Path) -> None:
-    """The nearest file that says something of a path decides."""
+def test_nested_ignore_files_override_those_above(tmp_path: Path) -> None:
+    """The nearest file with a matching pattern decides."""
     files = {
         ".gitignore": "*.gen.py\nbuild/\n",
         "a/.gitignore": "!wanted.gen.py\n/only_here.py\n",
@@ -110,8 +110,8 @@ def test_nested_ignore_files_hold_below_their_folder_and_win(tmp_path: Path) -> 
     assert coded.names() == ["function deeper", "function wanted", "function shown"]
 
 
-def test_the_rules_of_the_repository_above_hold_in_a_folder_of_it(tmp_path: Path) -> None:
-    """Reading a part of a repository leaves out what reading all of it would."""
+def test_ignore_files_above_the_indexed_folder_apply(tmp_path: Path) -> None:
+    """As for the whole repository."""
     files = {
         ".git/info/exclude": "local.py\n",
         ".gitignore": "/pkg/out.py\n*.tmp.py\n",
@@ -126,7 +126,7 @@ def test_the_rules_of_the_repository_above_hold_in_a_folder_of_it(tmp_path: Path
 
 
 def test_generated_files_are_skipped_by_default(tmp_path: Path) -> None:
-    """Installed packages, environments, compiled files, the repository's own."""
+    """Installed packages, environments, compiled files, and the repository's own."""
     files = {
         "node_modules/x/index.js": "function a() {}",
         "env/pyvenv.cfg": "",
@@ -140,8 +140,8 @@ def test_generated_files_are_skipped_by_default(tmp_path: Path) -> None:
     assert coded.names() == ["function own"]
 
 
-def test_a_file_that_is_ignored_later_is_forgotten(tmp_path: Path) -> None:
-    """As one that is gone."""
+def test_a_newly_ignored_file_is_removed_from_the_index(tmp_path: Path) -> None:
+    """Like a deleted one."""
     coded = Coded(InMemoryStore())
     folder = written(tmp_path / "t", {"a.py": "def a(): ...", "b.py": "def b(): ..."})
     coded.read(folder)
@@ -151,7 +151,7 @@ def test_a_file_that_is_ignored_later_is_forgotten(tmp_path: Path) -> None:
 
 @given(st.text("a", max_size=40), st.text("*a", max_size=24))
 def test_stars_match_any_run_of_characters(name: str, pattern: str) -> None:
-    """Checked against what stars of one letter can mean: at least so many, or just so many."""
+    """With stars at least as many letters as in the pattern, else exactly as many."""
     least = pattern.count("a")
     expected = len(name) >= least if "*" in pattern else len(name) == least
     assert part_matches(pattern, name) is expected

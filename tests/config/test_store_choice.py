@@ -1,4 +1,4 @@
-"""Which store is meant: one order, nothing guessed, no link followed."""
+"""Choice of the store: one order of precedence, no guesses, no symbolic links."""
 
 import os
 import sqlite3
@@ -20,18 +20,18 @@ SERVER = "postgresql://me@there/mine"
 
 @pytest.fixture
 def home(own_home: Path) -> Path:
-    """The home of this test, which is there."""
+    """The home of the test, created."""
     own_home.mkdir()
     return own_home
 
 
-def chosen(**said: str | Path | None) -> StoreChoice:
-    """Return what is chosen when something is said."""
+def choose(**said: str | Path | None) -> StoreChoice:
+    """Return the choice for some settings."""
     return load_settings(**said).selection.choice  # type: ignore[arg-type]  # by name
 
 
-def graph(home: Path, agent: str | None = None) -> Path:
-    """Lay the folder of a graph with something in it."""
+def write_graph(home: Path, agent: str | None = None) -> Path:
+    """Create the folder of a graph that is not empty."""
     path = home / "memory_graph.db"
     if agent is not None:
         path = home / "hierarchical_memory" / agent / "graph_db"
@@ -40,20 +40,20 @@ def graph(home: Path, agent: str | None = None) -> Path:
     return path
 
 
-def test_each_source_of_the_choice_overrides_all_later_ones(
+def test_each_source_overrides_the_weaker_ones(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Said one after another, the weakest first, each takes over; the reason is named."""
+    """From the weakest to the strongest; the choice has its reason."""
     config = tmp_path / "satchel.toml"
     config.write_text("")
     found = list[tuple[BackendChoice | None, str, str]]()
 
     def look(**said: str) -> None:
-        there = chosen(config=config, **said)
+        there = choose(config=config, **said)
         found.append((there.backend, Path(there.address).name, there.why))
 
     look()
-    flat = graph(home)
+    flat = write_graph(home)
     look()
     config.write_text('[store]\nbackend = "sqlite"\n')
     look()
@@ -82,55 +82,55 @@ def test_each_source_of_the_choice_overrides_all_later_ones(
 
 
 @given(st.text(max_size=30).filter(lambda text: text not in {"kuzu", *BackendChoice}))
-def test_any_other_word_is_refused_and_never_guessed(text: str) -> None:
-    """For all texts: not in other case, not with spaces around; the error says what there is."""
+def test_an_unknown_backend_is_refused(text: str) -> None:
+    """Other case and spaces included; the error lists the backends."""
     with pytest.raises(ConfigError) as found:
         backend_from(text, "SATCHEL_MEMORY_BACKEND")
     assert found.value.field == "SATCHEL_MEMORY_BACKEND"
     assert found.value.hint == "There are: sqlite, graph-db, postgres, kuzu."
 
 
-def test_a_backend_that_is_none_is_refused_also_where_something_else_wins(
+def test_an_unknown_backend_is_refused_even_if_it_is_overridden(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No silent degradation: not even behind a flag."""
+    """Not ignored in silence."""
     monkeypatch.setenv("AMPLIHACK_MEMORY_BACKEND", "SQLite")
     with pytest.raises(ConfigError) as found:
-        chosen(store="flag.db")
+        choose(store="flag.db")
     assert found.value.field == "AMPLIHACK_MEMORY_BACKEND"
 
 
 def test_a_server_without_an_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is cannot be guessed; where an address of it is configured, that is it."""
+    """Unless the address is configured."""
     monkeypatch.setenv("SATCHEL_MEMORY_BACKEND", "postgres")
     with pytest.raises(ConfigError, match="no address is given"):
-        chosen()
+        choose()
     monkeypatch.setenv("SATCHEL_STORE", SERVER)
-    assert chosen(backend="postgres").address == SERVER
+    assert choose(backend="postgres").address == SERVER
 
 
-def test_a_configuration_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
-    """An address of one kind and the name of another cannot both be meant."""
+def test_a_backend_that_contradicts_the_address_is_refused(tmp_path: Path) -> None:
+    """In the configuration file."""
     config = tmp_path / "satchel.toml"
     config.write_text('[store]\nbackend = "graph-db"\naddress = "mine.db"\n')
     with pytest.raises(ConfigError) as found:
-        chosen(config=config)
+        choose(config=config)
     assert found.value.field == "store.backend"
 
 
-def test_the_graph_of_an_agent_counts_for_that_agent_only(home: Path) -> None:
-    """Another's hierarchical graph does not move anybody's memory."""
-    graph(home, "ada")
+def test_the_graph_of_an_agent_is_used_for_that_agent_only(home: Path) -> None:
+    """It does not change the choice for others."""
+    write_graph(home, "ada")
     selection = load_settings().selection
     assert selection.choice.backend is BackendChoice.SQLITE
     assert selection.of(["bob"]).backend is BackendChoice.SQLITE
     assert selection.of(["ada"]).backend is BackendChoice.GRAPH_DB
 
 
-def test_an_empty_flat_graph_is_none(home: Path) -> None:
-    """A folder that something made and left empty moves nobody's memory."""
+def test_an_empty_graph_folder_is_ignored(home: Path) -> None:
+    """The choice stays SQLite."""
     (home / "memory_graph.db").mkdir()
-    assert chosen().backend is BackendChoice.SQLITE
+    assert choose().backend is BackendChoice.SQLITE
 
 
 @pytest.mark.parametrize(
@@ -144,10 +144,10 @@ def test_an_empty_flat_graph_is_none(home: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("dangling", [True, False])
-def test_a_link_in_the_probe_is_refused_wherever_it_leads(
+def test_attack_a_symbolic_link_in_the_probe_is_refused(
     home: Path, tmp_path: Path, link: str, *, dangling: bool
 ) -> None:
-    """It is neither followed nor taken for nothing, and its target is not touched."""
+    """Dangling or not; its target is not touched."""
     target = tmp_path / "victim"
     if not dangling:
         target.mkdir()
@@ -161,16 +161,16 @@ def test_a_link_in_the_probe_is_refused_wherever_it_leads(
     assert dangling or not list(target.iterdir())
 
 
-def test_a_name_with_a_path_in_it_reaches_no_file(home: Path) -> None:
-    """The list of what a name may be comes before any path is built."""
-    graph(home, "ada")
+def test_attack_an_agent_name_with_a_path_is_refused(home: Path) -> None:
+    """Before a path is built from it."""
+    write_graph(home, "ada")
     for name in ("../ada", "a/b", "a\\b", "a\nb", "", "x" * 65, ".ada", "ada\n", "\u0430da"):
         with pytest.raises(SatchelError, match="not a valid agent name"):
             load_settings().selection.of([name])
 
 
-def test_without_a_home_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error says so, and which variable helps; with that one no home is needed."""
+def test_a_missing_home_directory_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the variable to set."""
     for name in ("HOME", "SATCHEL_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ConfigError, match="no home directory") as found:
@@ -184,71 +184,71 @@ def test_without_a_home_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch) -> N
     params=["SATCHEL_GRAPH_DB_PATH", "AMPLIHACK_GRAPH_DB_PATH", "AMPLIHACK_KUZU_DB_PATH"]
 )
 def variable(request: pytest.FixtureRequest) -> str:
-    """Each name of the variable that moves the flat graph."""
+    """Each name of the variable for the path of the flat graph."""
     return str(request.param)
 
 
-def test_the_flat_graph_can_be_moved(
+def test_the_path_of_the_flat_graph_is_configurable(
     tmp_path: Path, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By any of its names; and it is looked for there."""
+    """By any of its variables."""
     path = tmp_path / "a graph%41.db"
     monkeypatch.setenv(variable, str(path))
-    assert chosen().backend is BackendChoice.SQLITE
+    assert choose().backend is BackendChoice.SQLITE
     path.mkdir()
     (path / "graph.lbug").write_bytes(b"LBUG")
-    assert chosen().backend is BackendChoice.GRAPH_DB
+    assert choose().backend is BackendChoice.GRAPH_DB
     from satchel.bank.connections import local_path
 
-    assert local_path(chosen().address) == path
+    assert local_path(choose().address) == path
 
 
 @pytest.mark.parametrize("path", ["graph.db", "/var/../etc/graph", "/proc/graph", "/sys/x"])
-def test_a_place_where_no_graph_can_be_is_refused(
+def test_an_invalid_path_of_the_flat_graph_is_refused(
     path: str, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Relative, with steps upwards, or the system's: refused by the name of the variable."""
+    """A relative path, one with .., and one of the system; the error names the variable."""
     monkeypatch.setenv(variable, path)
     with pytest.raises(ConfigError) as found:
-        chosen(backend="graph-db")
+        choose(backend="graph-db")
     assert found.value.field == variable
 
 
-def test_the_layout_is_used_where_it_is_all_there_is(home: Path) -> None:
-    """``memory.db`` is the store as long as there is no ``satchel.db``."""
+def test_memory_db_is_used_without_satchel_db(home: Path) -> None:
+    """For homes that amplihack created."""
     SqliteStore(home / "memory.db").close()
-    assert Path(chosen().address).name == "memory.db"
+    assert Path(choose().address).name == "memory.db"
     (home / "satchel.db").touch()
-    assert Path(chosen().address).name == "satchel.db"
+    assert Path(choose().address).name == "satchel.db"
 
 
-def test_a_database_of_amplihacks_own_is_left_to_be_imported(home: Path) -> None:
-    """A home that amplihack fills is no reason to write into its files, or to fail."""
+def test_a_database_of_amplihack_is_not_used_as_the_store(home: Path) -> None:
+    """It is neither written nor an error; it can be imported."""
     with closing(sqlite3.connect(home / "memory.db")) as database:
         database.execute("CREATE TABLE memory_entries (id TEXT)")
         database.commit()
     before = (home / "memory.db").read_bytes()
-    assert Path(chosen().address).name == "satchel.db"
+    assert Path(choose().address).name == "satchel.db"
     assert (home / "memory.db").read_bytes() == before
 
 
 def test_doctor_reports_the_selected_store_and_the_reason(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where another has memory in it, and where there is a link."""
+    """And other stores with memory."""
 
-    def told() -> tuple[str, str, str | None]:
+    def backend_check() -> tuple[str, str, str | None]:
         check = next(one for one in diagnose(load_settings()) if one.name == "backend")
         return check.state, check.detail, check.hint
 
-    state, detail, _ = told()
+    state, detail, _ = backend_check()
     assert state == "ok"
     assert detail == f"sqlite (default): {home / 'satchel.db'}"
     (home / "satchel.db").touch()
-    graph(home)
-    state, detail, hint = told()
+    write_graph(home)
+    state, detail, hint = backend_check()
     assert state == "note"
     assert detail.startswith("graph-db (")
     assert "satchel.db" in str(hint)
     monkeypatch.setenv("SATCHEL_MEMORY_BACKEND", "oracle")
-    assert told()[0] == "problem"
+    assert backend_check()[0] == "problem"
