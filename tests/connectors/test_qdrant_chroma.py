@@ -1,4 +1,4 @@
-"""A collection of Qdrant's local mode, read and written: what its client says of it arrives."""
+"""Local stores of Qdrant and Chroma, compared with the output of Qdrant's client."""
 
 import json
 import shutil
@@ -16,9 +16,10 @@ from satchel.api.store import Satchel
 from satchel.connectors.qdrant_local import QdrantAddress, QdrantLocal
 from satchel.crypto.sealed_records import seal
 from satchel.errors import UnreadableError, UsageError
+from satchel.formats.chroma import FORMAT
 from satchel.model.records import Entry, Semantic
 from satchel.model.values import Origin, Scope
-from satchel.ports.format import ConnectorOptions
+from satchel.ports.format import ConnectorOptions, Place, ReadContext
 from satchel.ports.record_set import Report
 from satchel.ports.vectors import text_mark
 from satchel.transfer.folders import MEM0_LOCAL, QDRANT_LOCAL, connector_for
@@ -38,8 +39,10 @@ def _read(folder: Path, collection: str | None = None) -> list[Entry]:
 
 
 @pytest.mark.shared
-def test_a_collection_of_the_client_is_read_whole(shared_data: Path, tmp_path: Path) -> None:
-    """Two points, an id that is a number, a dense and a sparse vector; and written again."""
+def test_a_collection_of_the_client_is_read_and_written_back(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    """With a numeric ID, and with dense and sparse vectors."""
     shutil.copytree(shared_data / "qdrant" / "db", tmp_path / "a")
     before = digests(tmp_path / "a")
     found = {one.origin.id: one for one in _read(tmp_path / "a") if one.origin}
@@ -67,14 +70,14 @@ def test_a_collection_of_the_client_is_read_whole(shared_data: Path, tmp_path: P
 
 
 @pytest.mark.shared
-def test_points_that_a_server_hands_out_are_the_same(shared_data: Path) -> None:
-    """But for vectors, which a server gives out as ones of length 1."""
+def test_points_from_a_server_are_the_same(shared_data: Path) -> None:
+    """Except for vectors, which a server normalizes."""
     bring(shared_data / "qdrant" / "scroll.json")
     assert sorted(map(str, texts())) == ["Ada prefers metric", "int id"]
 
 
-def test_a_folder_is_detected_as_mem0s_by_its_contents(tmp_path: Path) -> None:
-    """By the name of a collection or a history beside it; else it is any program's."""
+def test_a_folder_of_mem0_is_recognized_by_its_contents(tmp_path: Path) -> None:
+    """By the name of a collection or a history file."""
     with_points(tmp_path / "a", {"data": "tea"})
     with_points(tmp_path / "b", {"text": "tea"}, collection="notes")
     assert connector_for(str(tmp_path / "a"), None) == MEM0_LOCAL
@@ -86,8 +89,8 @@ def test_a_folder_is_detected_as_mem0s_by_its_contents(tmp_path: Path) -> None:
     assert connector_for(str(tmp_path), None) is None
 
 
-def test_of_several_collections_one_has_to_be_named(tmp_path: Path) -> None:
-    """And one that is not there is said to be none."""
+def test_several_qdrant_collections_need_a_choice(tmp_path: Path) -> None:
+    """An unknown one is an error."""
     folder = with_points(tmp_path, {"text": "tea"}, collection="one") / "qdrant"
     with_points(tmp_path, {"text": "water"}, collection="two")
     with pytest.raises(UsageError, match="several collections exist: one, two"):
@@ -100,8 +103,8 @@ def test_of_several_collections_one_has_to_be_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["qdrant:", "qdrant:/x?history=y", "qdrant:/x?distance=Far"], ids=["a", "b", "c"]
 )
-def test_an_address_that_is_none_is_refused(text: str) -> None:
-    """With how it is written."""
+def test_an_invalid_qdrant_address_is_refused(text: str) -> None:
+    """The error has the form of an address."""
     with pytest.raises(UsageError, match="address"):
         QdrantAddress.read(text)
     assert QdrantAddress.read("qdrant:///a%20b?collection=c") == QdrantAddress(
@@ -114,8 +117,8 @@ def _point(text: str, **more: Any) -> Semantic:
     return Semantic(text=text, origin=origin)
 
 
-def test_existing_points_stay_unless_overwritten(tmp_path: Path) -> None:
-    """The same again is known; another version needs --overwrite; a stale vector is dropped."""
+def test_a_different_version_of_a_point_is_replaced_only_with_overwrite(tmp_path: Path) -> None:
+    """An equal point is reported as known; a stale vector is dropped."""
     with closing(_opened(tmp_path / "a", writes=True)) as connector:
         (first,) = connector.take([seal(_point("tea"))], Report())
         (again,) = connector.take([seal(_point("tea"))], Report())
@@ -130,8 +133,8 @@ def test_existing_points_stay_unless_overwritten(tmp_path: Path) -> None:
     assert [one.text for one in _read(tmp_path / "a")] == ["water"]
 
 
-def test_a_collection_that_is_made_has_place_for_all_its_vectors(tmp_path: Path) -> None:
-    """Also for those that only a later point has; one of another length is counted."""
+def test_a_new_collection_has_a_field_for_each_vector(tmp_path: Path) -> None:
+    """Also for vectors of later points only; one of another length is counted as lost."""
 
     def with_vectors(name: str, numbers: Any) -> Any:
         kept = {"vector": {"of": text_mark("tea"), "numbers": numbers}}
@@ -154,31 +157,70 @@ def test_a_collection_that_is_made_has_place_for_all_its_vectors(tmp_path: Path)
     assert vectors == [{"dense": [1.0, 0.5]}, {"dense": [0.5, 1.0], "words": words}, None]
 
 
-def test_a_dry_run_makes_nothing(tmp_path: Path) -> None:
-    """Neither a folder nor a collection."""
+def test_a_dry_run_creates_no_collection(tmp_path: Path) -> None:
+    """Neither a folder."""
     with closing(_opened(tmp_path / "a", writes=True, dry_run=True)) as connector:
         (taken,) = connector.take([seal(_point("tea"))], Report())
     assert taken.there == "7"
     assert not (tmp_path / "a").exists()
 
 
-def _client(*arguments: str | Path) -> None:
+def _run_client(*arguments: str | Path) -> None:
     python = peers.environment("qdrant-client") / "python"
     subprocess.run([python, _PEER, *arguments], check=True, timeout=200)
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(600)
-def test_the_real_client_reads_what_we_wrote(tmp_path: Path) -> None:
-    """1,000 points out of a bank and back: ids, payloads and both kinds of vectors as they were."""
-    _client("make", tmp_path / "a", "1000")
+def test_the_client_reads_our_output(tmp_path: Path) -> None:
+    """1,000 points with payloads and both kinds of vectors."""
+    _run_client("make", tmp_path / "a", "1000")
     shutil.copytree(tmp_path / "a", tmp_path / "copy")
-    _client("read", tmp_path / "copy", tmp_path / "a.json")
+    _run_client("read", tmp_path / "copy", tmp_path / "a.json")
     bring(tmp_path / "a")
     with Satchel.open() as here:
         done = here.bank("b").export(f"qdrant:{tmp_path / 'b'}?collection=notes")
     assert (done.written, done.lost) == (1000, 0)
-    _client("read", tmp_path / "b", tmp_path / "b.json")
+    _run_client("read", tmp_path / "b", tmp_path / "b.json")
     said = json.loads((tmp_path / "a.json").read_bytes())
     assert len(said["notes"]) == 1000
     assert json.loads((tmp_path / "b.json").read_bytes()) == said
+
+
+# -- Chroma ------------------------------------------------------------------------------
+
+
+_FOLDER = Path(__file__).parent.parent / "data" / "chroma-folder"
+
+
+def _texts_by_collection() -> dict[str, list[str | None]]:
+    found = dict[str, list[str | None]]()
+    for one in FORMAT.read(Place(_FOLDER), ReadContext()):
+        if isinstance(one, Entry) and one.origin is not None:
+            found.setdefault(one.origin.source or "", []).append(one.text)
+    return found
+
+
+def test_a_collection_is_imported_into_a_bank() -> None:
+    """Completely, and without the others."""
+    expected = _texts_by_collection()
+    assert len(expected) > 1
+    for name, said in expected.items():
+        bring(f"chroma://{_FOLDER}?collection={name}", name, skip_bad=True)
+        assert texts(name) == [one for one in said if one is not None]
+
+
+def test_a_folder_of_several_collections_needs_a_choice() -> None:
+    """An unknown collection or parameter is an error."""
+    with pytest.raises(UsageError, match="several collections"):
+        bring(f"chroma://{_FOLDER}")
+    with pytest.raises(UnreadableError, match="no collection"):
+        bring(f"chroma://{_FOLDER}?collection=none")
+    with pytest.raises(UsageError, match="no such member"):
+        bring(f"chroma://{_FOLDER}?table=none")
+
+
+def test_a_path_imports_all_collections_with_a_note() -> None:
+    """The note shows the address of a single collection."""
+    done = bring(_FOLDER, skip_bad=True)
+    assert any("?collection=NAME" in note for note in done.notes)

@@ -1,4 +1,4 @@
-"""A reranker that is honest keeps every promise; each promise catches one that is not."""
+"""The conformance suite of rerankers: it passes for every reranker and fails for broken ones."""
 
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -18,44 +18,44 @@ from satchel.ports.inference import Reranker
 from satchel.recall.rerankers import LexicalReranker, TimedReranker
 
 
-class Plain:
-    """Counts the letters that a text has of the question."""
+class LetterCount:
+    """Counts the letters of the question in a text."""
 
     model = "letters"
 
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
-        """Score each alone."""
+        """Score each text."""
         return [float(sum(map(text.count, set(question)))) for text in texts]
 
 
-class Nameless(Plain):
-    """Cannot be told in an answer."""
+class Nameless(LetterCount):
+    """Has no name."""
 
     model = ""
 
 
-class Forgetful(Plain):
-    """Gives no score for the last text."""
+class _OmittingLast(LetterCount):
+    """Returns no score for the last text."""
 
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
         """Score all but one."""
         return super().scores(question, texts)[:-1]
 
 
-class Moody(Plain):
-    """Scores the same text higher each time."""
+class _Drifting(LetterCount):
+    """Returns a higher score each time."""
 
     def __init__(self) -> None:
-        self._moods = count()
+        self._offsets = count()
 
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
-        """Score on a scale that moves."""
-        mood = next(self._moods)
-        return [score + mood for score in super().scores(question, texts)]
+        """Score with an increasing offset."""
+        offset = next(self._offsets)
+        return [score + offset for score in super().scores(question, texts)]
 
 
-class Comparing(Plain):
-    """Scores a text by how it stands among the others."""
+class _Relative(LetterCount):
+    """Returns scores relative to the other texts."""
 
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
         """Divide by the best."""
@@ -63,8 +63,8 @@ class Comparing(Plain):
         return [score / max(scores) for score in scores]
 
 
-class Fastidious(Plain):
-    """Has no number for an empty text."""
+class _NanForEmpty(LetterCount):
+    """Returns NaN for an empty text."""
 
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
         """Divide by the length."""
@@ -78,12 +78,12 @@ class Fastidious(Plain):
 def subject(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> RerankerSubject:
-    """Give each reranker; what needs a model or a library has a stand-in for it."""
+    """Each reranker; models and libraries are replaced."""
     libraries(monkeypatch)
     folder = write_cross_encoder(tmp_path / "tiny")
     made: dict[str, Callable[[], Reranker]] = {
-        "plain": Plain,
-        "timed": lambda: TimedReranker("letters", Plain, 60.0),
+        "plain": LetterCount,
+        "timed": lambda: TimedReranker("letters", LetterCount, 60.0),
         "lexical": LexicalReranker,
         "onnx": lambda: cross_encoder_from_folder(folder),
     }
@@ -92,18 +92,20 @@ def subject(
 
 
 @pytest.mark.parametrize(
-    ("broken", "promise"),
+    ("broken", "test_name"),
     [
         (Nameless, "test_it_has_a_name"),
-        (Forgetful, "test_each_text_gets_one_finite_number"),
-        (Moody, "test_the_same_is_scored_the_same"),
-        (Comparing, "test_a_score_depends_on_its_text_alone"),
-        (Fastidious, "test_any_text_is_scored"),
+        (_OmittingLast, "test_each_text_gets_one_finite_number"),
+        (_Drifting, "test_the_same_is_scored_the_same"),
+        (_Relative, "test_a_score_depends_on_its_text_alone"),
+        (_NanForEmpty, "test_any_text_is_scored"),
     ],
 )
-def test_a_promise_that_is_broken_is_caught(broken: Callable[[], Reranker], promise: str) -> None:
-    """Each promise fails for a reranker that breaks it."""
-    check: Any = getattr(promises, promise)
+def test_the_suite_detects_each_broken_reranker(
+    broken: Callable[[], Reranker], test_name: str
+) -> None:
+    """By the test for the broken property."""
+    check: Any = getattr(promises, test_name)
 
     with pytest.raises(AssertionError):
         check(RerankerSubject(broken))

@@ -1,4 +1,4 @@
-"""Each promise fails for a format that breaks it; a promise that cannot fail proves nothing."""
+"""The conformance suite of formats fails for formats that break it."""
 
 import json
 import secrets
@@ -38,33 +38,33 @@ class _Nameless(Mem0):
 
 
 class _Undated(Mem0):
-    """Was compared with the real product some day."""
+    """Has no date of its comparison with the product."""
 
     info = replace(Mem0.info, checked="recently")
 
 
-class _Secretive(Mem0):
-    """Does not say what it cannot hold."""
+class _WithoutLosses(Mem0):
+    """Does not document its losses."""
 
     info = replace(Mem0.info, lost_on_writing="")
 
 
-class _Blind(Mem0):
-    """Recognises nothing."""
+class _RecognizingNothing(Mem0):
+    """Recognizes nothing."""
 
     def recognises(self, place: Place) -> bool:
         return False
 
 
-class _Vain(Mem0):
-    """Recognises everything as its own."""
+class _RecognizingEverything(Mem0):
+    """Recognizes everything."""
 
     def recognises(self, place: Place) -> bool:
         return True
 
 
-class _Forgetful(Mem0):
-    """Leaves out every second record."""
+class _SkippingRecords(Mem0):
+    """Skips every second record."""
 
     def read(self, place: Place, reading: ReadContext) -> _Items:
         for index, item in enumerate(super().read(place, reading)):
@@ -72,8 +72,8 @@ class _Forgetful(Mem0):
                 yield item
 
 
-class _Vague(Mem0):
-    """Leaves out what it has no place for, without a word."""
+class _DroppingMembers(Mem0):
+    """Drops members without a counterpart."""
 
     info = _traits(exact=False)
 
@@ -83,8 +83,8 @@ class _Vague(Mem0):
             yield msgspec.structs.replace(item, origin=Origin(provider="mem0"))
 
 
-class _Careless(Mem0):
-    """Leaves out the fields around the records."""
+class _DroppingContainer(Mem0):
+    """Drops the fields around the records."""
 
     info = _traits(exact=False)
 
@@ -92,8 +92,8 @@ class _Careless(Mem0):
         yield from super().read(place, ReadContext(limits=reading.limits))
 
 
-class _Lenient(Mem0):
-    """Reads what it does not understand as nothing."""
+class _IgnoringErrors(Mem0):
+    """Reads an invalid file as empty."""
 
     def read(self, place: Place, reading: ReadContext) -> _Items:
         try:
@@ -102,8 +102,8 @@ class _Lenient(Mem0):
             return
 
 
-class _Placeless(Mem0):
-    """Refuses without saying where."""
+class _WithoutPosition(Mem0):
+    """Raises errors without a position."""
 
     def read(self, place: Place, reading: ReadContext) -> _Items:
         try:
@@ -113,15 +113,15 @@ class _Placeless(Mem0):
 
 
 class _Leaky(Mem0):
-    """Lets the parser's own errors out."""
+    """Raises the errors of the parser."""
 
     def read(self, place: Place, reading: ReadContext) -> _Items:
         json.loads(place.path.read_bytes())
         yield from super().read(place, reading)
 
 
-class _Inventive(Mem0):
-    """Makes up the end of a cut file."""
+class _CompletingFiles(Mem0):
+    """Completes a truncated file."""
 
     def read(self, place: Place, reading: ReadContext) -> _Items:
         try:
@@ -130,8 +130,8 @@ class _Inventive(Mem0):
             yield Semantic(text="and so on")
 
 
-class _Boundless(Mem0):
-    """Cuts what is too large down to what fits."""
+class _TruncatingTexts(Mem0):
+    """Truncates oversized values."""
 
     def read(self, place: Place, reading: ReadContext) -> _Items:
         whole = ReadContext(limits=DEFAULT_LIMITS, container=reading.container)
@@ -144,8 +144,8 @@ class _Boundless(Mem0):
             return
 
 
-class _Rounding(Mem0):
-    """Writes whole numbers back as texts."""
+class _NumbersAsText(Mem0):
+    """Writes integers as texts."""
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         super().write(records, target, writing)
@@ -153,7 +153,7 @@ class _Rounding(Mem0):
 
 
 class _Adding(Mem0):
-    """Writes one memory more than there is."""
+    """Writes an additional memory."""
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         super().write(records, target, writing)
@@ -161,8 +161,8 @@ class _Adding(Mem0):
         target.path.write_text(text, "utf-8")
 
 
-class _Tidy(Mem0):
-    """Trims and folds texts on writing."""
+class _NormalizingTexts(Mem0):
+    """Trims and folds texts."""
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         super().write(records, target, writing)
@@ -172,8 +172,8 @@ class _Tidy(Mem0):
         target.path.write_text(json.dumps(document), "utf-8")
 
 
-class _Scopeless(Mem0):
-    """Gives every memory to the first user, as a peer was seen to do."""
+class _SingleOwner(Mem0):
+    """Assigns every memory to one user, as seen in another product."""
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         super().write(records, target, writing)
@@ -183,27 +183,27 @@ class _Scopeless(Mem0):
         target.path.write_text(json.dumps(document), "utf-8")
 
 
-class _Silent(Mem0):
-    """Drops what it cannot hold without a word."""
+class _HidingLosses(Mem0):
+    """Drops members without a report."""
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         super().write(records, target, WriteContext(keys=writing.keys))
 
 
-class _Boastful(_Silent):
-    """Claims to hold everything."""
+class _OverstatingTraits(_HidingLosses):
+    """Claims to support every type."""
 
     info = _traits(components=frozenset(Component))
 
 
-class _Renaming(Mem0):
-    """Says that ids come back, and gives new ones."""
+class _ReplacingIds(Mem0):
+    """Claims to keep IDs, and replaces them."""
 
     info = _traits(keeps_ids=True)
 
 
-class _Fickle(Mem0):
-    """Writes something new each time."""
+class _NotDeterministic(Mem0):
+    """Writes different bytes each time."""
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         super().write(records, target, writing)
@@ -211,15 +211,15 @@ class _Fickle(Mem0):
             stream.write(" " * (1 + secrets.randbelow(2**20)))
 
 
-class _Greedy(Mem0):
-    """Reads everything before it yields anything."""
+class _NotStreaming(Mem0):
+    """Reads everything before it yields a record."""
 
     def read(self, place: Place, reading: ReadContext) -> _Items:
         yield from list(super().read(place, reading))
 
 
-class _Dating(Mem0):
-    """Fills in times that are missing."""
+class _ReadingClock(Mem0):
+    """Depends on the clock."""
 
     def read(self, place: Place, reading: ReadContext) -> _Items:
         import time
@@ -228,8 +228,8 @@ class _Dating(Mem0):
         yield from super().read(place, reading)
 
 
-class _Numbering(Mem0):
-    """Gives a new id to what has none."""
+class _AddingIds(Mem0):
+    """Adds random IDs."""
 
     def read(self, place: Place, reading: ReadContext) -> _Items:
         for item in super().read(place, reading):
@@ -237,8 +237,8 @@ class _Numbering(Mem0):
             yield msgspec.structs.replace(item, kind=secrets.token_hex(4))
 
 
-class _Local(Mem0):
-    """Reads differently on another machine."""
+class _ReadingEnvironment(Mem0):
+    """Depends on the environment."""
 
     def read(self, place: Place, reading: ReadContext) -> _Items:
         import os
@@ -247,26 +247,26 @@ class _Local(Mem0):
         yield from super().read(place, reading)
 
 
-class _Direct(Mem0):
-    """Writes over the old file as it goes."""
+class _NotAtomic(Mem0):
+    """Overwrites the old file during the write."""
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         target.path.write_bytes(b"[")
         super().write(records, target, writing)
 
 
-class _Deaf(Mem0):
-    """Takes a full disk for success."""
+class _IgnoringWriteErrors(Mem0):
+    """Ignores a full disk."""
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         try:
             super().write(records, target, writing)
-        except Exception:  # noqa: BLE001 - what it is here to do
+        except Exception:  # noqa: BLE001 - on purpose
             return
 
 
-class _Unwritable(Mem0):
-    """Reads more than can be written again."""
+class _AddingMembers(Mem0):
+    """Adds members on writing."""
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         super().write(records, target, writing)
@@ -274,27 +274,29 @@ class _Unwritable(Mem0):
         target.path.write_text(text, "utf-8")
 
 
-_SABOTEURS: dict[str, Iterable[type[Mem0]]] = {
-    "test_its_reference_is_complete": [_Nameless, _Undated, _Secretive],
-    "test_it_recognises_its_own_samples": [_Blind],
-    "test_no_other_format_claims_its_samples": [Mem0],  # under another name it is another's sample
-    "test_it_claims_no_junk": [_Vain],
-    "test_samples_read_as_expected": [_Forgetful, _Vague, _Numbering],
-    "test_nothing_in_a_sample_vanishes": [_Vague, _Careless],
-    "test_bad_samples_are_refused": [_Lenient, _Placeless, _Leaky],
+_BROKEN: dict[str, Iterable[type[Mem0]]] = {
+    "test_its_reference_is_complete": [_Nameless, _Undated, _WithoutLosses],
+    "test_it_recognises_its_own_samples": [_RecognizingNothing],
+    "test_no_other_format_claims_its_samples": [
+        Mem0
+    ],  # the sample belongs to a format of another name
+    "test_it_claims_no_junk": [_RecognizingEverything],
+    "test_samples_read_as_expected": [_SkippingRecords, _DroppingMembers, _AddingIds],
+    "test_nothing_in_a_sample_vanishes": [_DroppingMembers, _DroppingContainer],
+    "test_bad_samples_are_refused": [_IgnoringErrors, _WithoutPosition, _Leaky],
     "test_junk_is_refused_not_crashed_on": [_Leaky],
-    "test_a_cut_file_is_refused_not_crashed_on": [_Leaky, _Inventive],
-    "test_hostile_sizes_are_refused": [_Boundless, _Lenient],
-    "test_reading_and_writing_again_changes_nothing": [_Rounding, _Adding, _Tidy],
-    "test_plain_text_survives": [_Tidy],
-    "test_what_it_claims_to_hold_survives": [_Scopeless, _Adding, _Silent],
-    "test_what_it_cannot_hold_is_reported": [_Silent, _Boastful],
-    "test_records_come_back_under_their_ids": [_Renaming],
-    "test_the_same_memory_gives_the_same_bytes": [_Fickle],
-    "test_it_streams_if_it_says_so": [_Greedy],
-    "test_reading_depends_on_the_file_alone": [_Dating, _Numbering, _Local],
-    "test_a_failing_write_leaves_the_target_as_it_was": [_Direct, _Deaf],
-    "test_it_comes_through_an_artifact_unchanged": [_Unwritable, _Adding],
+    "test_a_cut_file_is_refused_not_crashed_on": [_Leaky, _CompletingFiles],
+    "test_hostile_sizes_are_refused": [_TruncatingTexts, _IgnoringErrors],
+    "test_reading_and_writing_again_changes_nothing": [_NumbersAsText, _Adding, _NormalizingTexts],
+    "test_plain_text_survives": [_NormalizingTexts],
+    "test_what_it_claims_to_hold_survives": [_SingleOwner, _Adding, _HidingLosses],
+    "test_what_it_cannot_hold_is_reported": [_HidingLosses, _OverstatingTraits],
+    "test_records_come_back_under_their_ids": [_ReplacingIds],
+    "test_the_same_memory_gives_the_same_bytes": [_NotDeterministic],
+    "test_it_streams_if_it_says_so": [_NotStreaming],
+    "test_reading_depends_on_the_file_alone": [_ReadingClock, _AddingIds, _ReadingEnvironment],
+    "test_a_failing_write_leaves_the_target_as_it_was": [_NotAtomic, _IgnoringWriteErrors],
+    "test_it_comes_through_an_artifact_unchanged": [_AddingMembers, _Adding],
 }
 
 
@@ -307,53 +309,53 @@ _QUICKLY = settings(
 )
 
 
-def _promises() -> dict[str, Callable[..., None]]:
+def _suite_tests() -> dict[str, Callable[..., None]]:
     return {name: found for name, found in vars(promises).items() if name.startswith("test_")}
 
 
-def test_there_are_promises_and_each_has_a_saboteur() -> None:
-    """A new promise comes with a format that breaks it; a suite without promises is a mistake."""
-    assert _promises()
-    assert set(_promises()) == set(_SABOTEURS)
-    assert set(promises.__all__) >= set(_SABOTEURS)
+def test_each_test_of_formats_has_a_broken_format() -> None:
+    """So a new test needs one."""
+    assert _suite_tests()
+    assert set(_suite_tests()) == set(_BROKEN)
+    assert set(promises.__all__) >= set(_BROKEN)
 
 
 @pytest.mark.parametrize(
-    ("promise", "saboteur"),
-    [(name, one) for name, several in _SABOTEURS.items() for one in several],
+    ("test_name", "broken"),
+    [(name, one) for name, several in _BROKEN.items() for one in several],
 )
-def test_a_broken_promise_is_noticed(
-    promise: str, saboteur: type[Mem0], monkeypatch: pytest.MonkeyPatch
+def test_the_suite_detects_each_broken_format(
+    test_name: str, broken: type[Mem0], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The promise fails for its saboteur; skipping it would hide the break.
+    """A skip does not count as a failure.
 
-    That it holds for the honest format, ``test_formats.py`` shows on the same samples.
+    ``test_formats.py`` runs the same tests with the correct format.
     """
-    check: Any = _promises()[promise]
-    # Not through the decorator, which would change the promise for the other modules too.
+    check: Any = _suite_tests()[test_name]
+    # The decorator would change the test for other modules as well.
     monkeypatch.setattr(check, "_hypothesis_internal_use_settings", _QUICKLY, raising=False)
-    noticed = False
+    detected = False
     try:
-        check(subject=Subject("saboteur", saboteur(), _SAMPLES))
-    except Exception:  # noqa: BLE001 - a crash of the saboteur counts as noticed
-        noticed = True
+        check(subject=Subject("broken", broken(), _SAMPLES))
+    except Exception:  # noqa: BLE001 - any failure counts
+        detected = True
     except (pytest.fail.Exception, pytest.skip.Exception) as outcome:
-        noticed = isinstance(outcome, pytest.fail.Exception)
+        detected = isinstance(outcome, pytest.fail.Exception)
 
-    assert noticed
+    assert detected
 
 
-def test_a_trait_that_is_off_is_the_only_way_to_skip() -> None:
-    """A format that claims nothing skips what needs a trait, and nothing else."""
+def test_tests_are_skipped_only_by_traits() -> None:
+    """A format without traits skips the tests that need one, and no others."""
 
-    class Modest(Mem0):
+    class WithoutTraits(Mem0):
         info = replace(Mem0.info, traits=Traits(components=frozenset(), writes=False))
 
     skipped = set()
-    for name, check in _promises().items():
-        with suppress(AssertionError):  # what it claims is not the matter here
+    for name, check in _suite_tests().items():
+        with suppress(AssertionError):  # failures do not matter here
             try:
-                check(subject=Subject("mem0", Modest(), _SAMPLES))
+                check(subject=Subject("mem0", WithoutTraits(), _SAMPLES))
             except pytest.skip.Exception:
                 skipped.add(name)
 

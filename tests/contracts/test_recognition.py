@@ -1,4 +1,4 @@
-"""Recognition asks only formats with a sign in the place, and decides as if it asked all."""
+"""Recognition of formats by signs: equal to a check by all formats, with few imports."""
 
 import gzip
 import json
@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from satchel.conformance.subject import Subject, sealed
 from satchel.errors import InputError
+from satchel.model.records import Identity, Semantic
+from satchel.model.values import Component, Scope
 from satchel.ports.format import HEAD_BYTES, Place, formats
 
 DATA = Path(__file__).parent.parent / "data"
@@ -29,11 +32,11 @@ WORDS = sorted(
     | {"role", "items", "points", "result", "nodes", "type", "state", "mapping", "key", "id"}
 )
 MOST_ASKED = 2
-"""How many formats may be asked about a JSON file of Mem0."""
+"""The maximum number of formats imported for a JSON file of Mem0."""
 
 
 def claims(place: Place, names: list[str]) -> list[str]:
-    """Return which of some formats recognise a place, or have an error for it."""
+    """Return the formats that recognize a file, or raise an error for it."""
     claimed = []
     for name in names:
         try:
@@ -45,7 +48,7 @@ def claims(place: Place, names: list[str]) -> list[str]:
 
 
 def require_equal(place: Place) -> None:
-    """Compare what the candidates say with what all formats say; of errors, the first counts."""
+    """Require the same result from the candidates and from all formats, up to the first error."""
     asked, everything = (claims(place, names) for names in (formats.candidates(place), [*formats]))
     assert [each for each in asked if ":" not in each] == [
         each for each in everything if ":" not in each
@@ -55,16 +58,16 @@ def require_equal(place: Place) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(DATA)))
-def test_nothing_is_recognised_otherwise_than_by_asking_all_formats(path: Path) -> None:
-    """Every sample, good or hostile, of this repository, also compressed and cut."""
+def test_samples_are_recognized_as_by_all_formats(path: Path) -> None:
+    """Every sample of this repository, valid or hostile."""
     require_equal(Place(path))
 
 
 @pytest.mark.parametrize("end", [64, 700])
-def test_cut_and_compressed_samples_are_recognised_as_by_all_formats(
+def test_truncated_and_compressed_samples_are_recognized_as_by_all_formats(
     tmp_path: Path, end: int
 ) -> None:
-    """A file that stops early, and the same one as gzip."""
+    """With gzip."""
     for path in (each for each in FILES if each.name.startswith("good-")):
         data = path.read_bytes()[:HEAD_BYTES]
         for name, text in (("cut", data[:end]), ("packed.gz", gzip.compress(data))):
@@ -78,13 +81,13 @@ def test_cut_and_compressed_samples_are_recognised_as_by_all_formats(
     start=st.sampled_from(["", "\ufeff", " \n", '"']),
     quote=st.sampled_from(['"', ""]),
 )
-def test_no_order_of_members_escapes_the_signs(
+def test_any_order_of_members_is_recognized_as_by_all_formats(
     tmp_path_factory: pytest.TempPathFactory,
     members: list[tuple[str, int]],
     start: str,
     quote: str,
 ) -> None:
-    """Documents of any members that formats know, also with names that are not quoted."""
+    """Also with unquoted names."""
     values = ('"passage-1"', "[]", "{}", '[{"id": 1, "uuid": 2, "key": 3, "content": "x"}]')
     body = ", ".join(f"{quote}{name}{quote}: {values[kind]}" for name, kind in members)
     path = tmp_path_factory.mktemp("signs") / "document.json"
@@ -98,7 +101,7 @@ def test_no_order_of_members_escapes_the_signs(
 
 
 def test_a_json_file_of_mem0_imports_few_formats() -> None:
-    """The index answers for those that cannot fit, so their modules are not imported."""
+    """The index excludes the others."""
     path = DATA / "formats" / "mem0" / "good-get-all.json"
     program = (
         "import json, sys; from pathlib import Path; from satchel.ports.format import Place;"
@@ -115,12 +118,34 @@ def test_a_json_file_of_mem0_imports_few_formats() -> None:
     assert len(imported) <= MOST_ASKED, imported
 
 
-def test_a_format_that_is_not_in_the_index_is_asked(
+def test_a_format_missing_from_the_index_is_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new module or another package's format needs no generated file to be found."""
+    """A new module or a format of another package."""
     (tmp_path / "index.json").write_text("{}")
     monkeypatch.setattr(type(formats), "index", tmp_path / "index.json")
     monkeypatch.setattr(formats, "_listings", None)
     sample = DATA / "formats" / "mem0" / "good-get-all.json"
     assert formats.recognise(Place(sample)) == "mem0"
+
+
+# -- outputs -----------------------------------------------------------------------------
+
+
+SAMPLES = Path(__file__).parent.parent / "data" / "formats"
+WRITABLE = [name for name in formats if formats[name].info.traits.writes]
+
+
+@pytest.mark.parametrize("name", WRITABLE)
+@pytest.mark.parametrize("scope", [None, Scope(user="ada")])
+def test_an_output_is_recognized_by_its_format_only(name: str, scope: Scope | None) -> None:
+    """So a later import needs no ``--from``."""
+    held = formats[name].info.traits.components
+    kind = Semantic if Component.SEMANTIC in held else Identity
+    subject = Subject(name, formats[name], SAMPLES / name)
+    with (
+        sealed([kind(text="there", scope=scope)]) as records,
+        subject.written(records) as (path, _),
+    ):
+        found = [each for each in formats if formats[each].recognises(Place(path))]
+    assert found == [name]

@@ -1,4 +1,4 @@
-"""A connector that is honest keeps every promise; each promise catches one that is not."""
+"""The conformance suite of connectors: it passes for a correct one and fails for broken ones."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,10 +19,10 @@ from satchel.ports.record_set import Report
 
 
 class InMemory:
-    """Two entries a page; takes facts and routines, no other memory.
+    """A list with two entries per page, for semantic and procedural memories.
 
     Args:
-        held: What is there at first.
+        held: The initial entries.
     """
 
     info: ClassVar[Info] = Info(
@@ -49,11 +49,11 @@ class InMemory:
         )
 
     def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
-        """Append what has a place."""
+        """Append the memories of the two types."""
         return [self._take(record) for record in batch]
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing."""
 
     def _take(self, record: Sealed) -> WriteResult:
         if record.type not in self.info.traits.components:
@@ -64,7 +64,7 @@ class InMemory:
 
 @pytest.fixture(scope="session")
 def subject() -> ConnectorSubject:
-    """The honest one."""
+    """A correct connector."""
     return ConnectorSubject("in_memory", InMemory)
 
 
@@ -75,14 +75,14 @@ class _Nameless(InMemory):
 
 
 class _Endless(InMemory):
-    """Always promises one page more."""
+    """Always returns a cursor."""
 
     def page(self, cursor: str | None, report: Report) -> Page:
         return Page([], "more")
 
 
 class _Overlapping(InMemory):
-    """Starts a page with the last record of the one before."""
+    """Starts a page with the last record of the previous one."""
 
     def page(self, cursor: str | None, report: Report) -> Page:
         page = super().page(cursor, report)
@@ -91,14 +91,14 @@ class _Overlapping(InMemory):
 
 
 class _Truncating(InMemory):
-    """Stops after the first page, as products do that have a default limit."""
+    """Stops after the first page, like products with a default limit."""
 
     def page(self, cursor: str | None, report: Report) -> Page:
         return Page(super().page(cursor, report).items, None)
 
 
 class _Consuming(InMemory):
-    """Hands out each page once."""
+    """Returns each page once."""
 
     def page(self, cursor: str | None, report: Report) -> Page:
         page = super().page(cursor, report)
@@ -109,7 +109,7 @@ class _Consuming(InMemory):
 
 
 class _Trusting(InMemory):
-    """Takes any cursor for the start."""
+    """Treats an unknown cursor as the start."""
 
     def page(self, cursor: str | None, report: Report) -> Page:
         try:
@@ -119,35 +119,35 @@ class _Trusting(InMemory):
 
 
 class _Leaky(InMemory):
-    """Lets the product's own errors out."""
+    """Raises the product's own errors."""
 
     def page(self, cursor: str | None, report: Report) -> Page:
         return Page(self.held[int(cursor or 0) :], None)
 
 
 class _Shuffling(InMemory):
-    """Answers in another order."""
+    """Returns results in another order."""
 
     def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
         return list(reversed(super().take(batch, report)))
 
 
-class _Terse(InMemory):
-    """Answers for what it took only."""
+class _OmittingRefusals(InMemory):
+    """Returns results for accepted records only."""
 
     def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
         return [one for one in super().take(batch, report) if one.there]
 
 
-class _Silent(InMemory):
-    """Accepts everything and drops what has no place."""
+class _HidingRefusals(InMemory):
+    """Reports refused records as accepted."""
 
     def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
         return [replace(one, there="x", problem=None) for one in super().take(batch, report)]
 
 
 class _Forgetful(InMemory):
-    """Accepts and keeps nothing."""
+    """Accepts records and stores nothing."""
 
     def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
         return [WriteResult(record.id, record.id) for record in batch]
@@ -160,30 +160,30 @@ class _Vague(InMemory):
         return [WriteResult(record.id, None) for record in batch]
 
 
-class _Eager(InMemory):
-    """Answers when nothing was asked."""
+class _AddingResults(InMemory):
+    """Returns a result for no record."""
 
     def take(self, batch: Sequence[Sealed], report: Report) -> Sequence[WriteResult]:
         return [*super().take(batch, report), WriteResult("blake3:0", "0")]
 
 
 class _Fragile(InMemory):
-    """Can be closed once."""
+    """Cannot be closed twice."""
 
     def close(self) -> None:
         del self.held
 
 
-_SABOTEURS: dict[str, list[type[InMemory]]] = {
+_BROKEN: dict[str, list[type[InMemory]]] = {
     "test_its_reference_is_complete": [_Nameless],
     "test_nothing_is_one_empty_page": [_Endless],
     "test_all_pages_together_give_each_record_once": [_Overlapping, _Truncating, _Endless],
     "test_a_cursor_always_gives_one_page": [_Consuming],
     "test_a_cursor_that_was_never_given_is_refused": [_Trusting, _Leaky],
-    "test_each_record_taken_has_one_result_in_order": [_Shuffling, _Vague, _Eager],
+    "test_each_record_taken_has_one_result_in_order": [_Shuffling, _Vague, _AddingResults],
     "test_what_was_accepted_is_there": [_Forgetful, _Vague],
-    "test_a_refused_record_is_reported_not_dropped": [_Silent, _Terse, _Vague],
-    "test_taking_nothing_does_nothing": [_Eager],
+    "test_a_refused_record_is_reported_not_dropped": [_HidingRefusals, _OmittingRefusals, _Vague],
+    "test_taking_nothing_does_nothing": [_AddingResults],
     "test_it_can_be_closed_twice": [_Fragile],
 }
 
@@ -196,32 +196,32 @@ _QUICKLY = settings(
 )
 
 
-def _promises() -> dict[str, Callable[..., None]]:
+def _suite_tests() -> dict[str, Callable[..., None]]:
     return {name: found for name, found in vars(promises).items() if name.startswith("test_")}
 
 
-def test_there_are_promises_and_each_has_a_saboteur() -> None:
-    """A new promise comes with a connector that breaks it."""
-    assert _promises()
-    assert set(_promises()) == set(_SABOTEURS)
+def test_each_test_of_connectors_has_a_broken_connector() -> None:
+    """So a new test needs one."""
+    assert _suite_tests()
+    assert set(_suite_tests()) == set(_BROKEN)
 
 
 @pytest.mark.parametrize(
-    ("promise", "saboteur"),
-    [(name, one) for name, several in _SABOTEURS.items() for one in several],
+    ("test_name", "broken"),
+    [(name, one) for name, several in _BROKEN.items() for one in several],
 )
-def test_a_broken_promise_is_noticed(
-    promise: str, saboteur: type[InMemory], monkeypatch: pytest.MonkeyPatch
+def test_the_suite_detects_each_broken_connector(
+    test_name: str, broken: type[InMemory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The promise fails for its saboteur; skipping it would hide the break."""
-    check: Any = _promises()[promise]
+    """A skip does not count as a failure."""
+    check: Any = _suite_tests()[test_name]
     monkeypatch.setattr(check, "_hypothesis_internal_use_settings", _QUICKLY, raising=False)
-    noticed = False
+    detected = False
     try:
-        check(subject=ConnectorSubject("saboteur", saboteur))
-    except Exception:  # noqa: BLE001 - a crash of the saboteur counts as noticed
-        noticed = True
+        check(subject=ConnectorSubject("broken", broken))
+    except Exception:  # noqa: BLE001 - any failure counts
+        detected = True
     except (pytest.fail.Exception, pytest.skip.Exception) as outcome:
-        noticed = isinstance(outcome, pytest.fail.Exception)
+        detected = isinstance(outcome, pytest.fail.Exception)
 
-    assert noticed
+    assert detected
