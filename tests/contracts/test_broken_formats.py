@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from satchel.conformance import formats as promises
+from satchel.conformance import formats as suite
 from satchel.conformance.formats import Subject
 from satchel.crypto.canonical import DEFAULT_LIMITS
 from satchel.crypto.sealed_records import Sealed
@@ -310,14 +310,14 @@ _QUICKLY = settings(
 
 
 def _suite_tests() -> dict[str, Callable[..., None]]:
-    return {name: found for name, found in vars(promises).items() if name.startswith("test_")}
+    return {name: found for name, found in vars(suite).items() if name.startswith("test_")}
 
 
 def test_each_test_of_formats_has_a_broken_format() -> None:
     """So a new test needs one."""
     assert _suite_tests()
     assert set(_suite_tests()) == set(_BROKEN)
-    assert set(promises.__all__) >= set(_BROKEN)
+    assert set(suite.__all__) >= set(_BROKEN)
 
 
 @pytest.mark.parametrize(

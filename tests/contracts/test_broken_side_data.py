@@ -12,7 +12,7 @@ import pytest
 from blake3 import blake3
 from hypothesis import HealthCheck, Phase, settings
 
-from satchel.conformance.stores import side_data as promises
+from satchel.conformance.stores import side_data as suite
 from satchel.conformance.stores.oracle import StoreSubject
 from satchel.errors import SatchelError
 from satchel.ports.rows import RowState
@@ -379,7 +379,7 @@ _QUICKLY = settings(
 
 
 def _suite_tests() -> dict[str, Callable[..., None]]:
-    return {name: getattr(promises, name) for name in promises.__all__}
+    return {name: getattr(suite, name) for name in suite.__all__}
 
 
 def _run(test_name: str, subject: StoreSubject) -> None:

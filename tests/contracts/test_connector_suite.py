@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from satchel.conformance import connectors as promises
+from satchel.conformance import connectors as suite
 from satchel.conformance.connectors import *  # noqa: F403
 from satchel.conformance.connectors import ConnectorSubject
 from satchel.crypto.sealed_records import Sealed
@@ -197,7 +197,7 @@ _QUICKLY = settings(
 
 
 def _suite_tests() -> dict[str, Callable[..., None]]:
-    return {name: found for name, found in vars(promises).items() if name.startswith("test_")}
+    return {name: found for name, found in vars(suite).items() if name.startswith("test_")}
 
 
 def test_each_test_of_connectors_has_a_broken_connector() -> None:

@@ -9,7 +9,7 @@ import pytest
 from library_kit import libraries
 from onnx_kit import write_cross_encoder
 
-from satchel.conformance import rerankers as promises
+from satchel.conformance import rerankers as suite
 from satchel.conformance.rerankers import *  # noqa: F403
 from satchel.conformance.rerankers import RerankerSubject
 from satchel.inference.libraries import LibraryReranker
@@ -105,7 +105,7 @@ def test_the_suite_detects_each_broken_reranker(
     broken: Callable[[], Reranker], test_name: str
 ) -> None:
     """By the test for the broken property."""
-    check: Any = getattr(promises, test_name)
+    check: Any = getattr(suite, test_name)
 
     with pytest.raises(AssertionError):
         check(RerankerSubject(broken))
