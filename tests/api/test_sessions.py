@@ -57,7 +57,7 @@ def test_async_sessions_page_messages_and_fork_concurrently() -> None:
 
 
 def test_every_method_has_an_async_version_with_the_same_parameters() -> None:
-    """Nothing is missing, nothing more, and nothing is spelled otherwise."""
+    """In ``satchel.aio``."""
     names = {name for name in dir(Sessions) if not name.startswith("_")}
     assert {name for name in dir(Awaited) if not name.startswith("_")} == names
     for name in names - {"messages"}:

@@ -324,7 +324,7 @@ def patch_disk(patch: pytest.MonkeyPatch, disk: Disk) -> None:
     instead("open_for_writing")
 
 
-def worked(
+def run_cut(
     machine: Machine, what: str, chance: random.Random, cut: tuple[str, int] | None
 ) -> tuple[int, int]:
     """Run an operation until the power is cut, the disk is full, or it is done.
@@ -370,7 +370,7 @@ def run_interrupted(
     image, was = folder / "image", machine.remembered
     machine.kept_in(image)
     chance = random.Random(f"{_POWER_SEED} {what}")  # noqa: S311 - no secret
-    steps, size = worked(machine, what, chance, None)
+    steps, size = run_cut(machine, what, chance, None)
     assert steps > 5
     states = [was, machine.remembered]
     for point in points:
@@ -379,7 +379,7 @@ def run_interrupted(
         cut = how, chance.randrange(1, steps + 1) if how == "power" else chance.randrange(size)
         with noting(f"{what}, point {point}: {cut}, of {steps} steps and {size} bytes"):
             machine.put_back(image)
-            worked(machine, what, chance, cut)
+            run_cut(machine, what, chance, cut)
             require_good(machine, last, states, restores=point % 4 == 0)
 
 

@@ -553,13 +553,13 @@ def save_folder(folder: Path, aside: Path) -> Callable[[], None]:
     """Copy a folder; return a function that restores it."""
     shutil.copytree(folder, aside, ignore=shutil.ignore_patterns(aside.name))
 
-    def put_back() -> None:
+    def restore_folder() -> None:
         for path in folder.iterdir():
             if path != aside:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         shutil.copytree(aside, folder, dirs_exist_ok=True)
 
-    return put_back
+    return restore_folder
 
 
 def test_an_interrupted_restore_leaves_the_bank_in_its_old_or_new_state(
@@ -571,11 +571,11 @@ def test_an_interrupted_restore_leaves_the_bank_in_its_old_or_new_state(
     asked = current(here.store, bank)
     added(here, bank, 3)
     was = current(here.store, bank)
-    put_back = save_folder(tmp_path, tmp_path / "aside")
+    restore_folder = save_folder(tmp_path, tmp_path / "aside")
     at, steps = 0, list[str]()
     while at <= len(steps):
         at += 1
-        put_back()
+        restore_folder()
         with interrupt(at) as steps:
             restored(load_settings(store=here.store), where, overwrite=True, accept_loss=True)
         with noting(f"interrupted {steps[-1]}"):

@@ -145,12 +145,12 @@ def test_thirty_days_of_scheduled_backups_are_pruned_by_the_rules(
     settings, clock = load_settings(config=file, store=here.store), ManualClock(START)
     bank, runs = own_bank(here), list[BackupRun]()
 
-    def told(run: BackupRun) -> None:
+    def record_run(run: BackupRun) -> None:
         runs.append(run)
         if len(runs) % 6 == 0:
             added(here, bank, 1, 40_000 + len(runs))
 
-    assert keep_schedule(settings, clock=clock, runs=30, on_run=told) == 0
+    assert keep_schedule(settings, clock=clock, runs=30, on_run=record_run) == 0
     taken = [datetime.fromisoformat(run.made[0].at or "") for run in runs]
     local = [at.astimezone() for at in taken[1:]]  # the first one was overdue
     assert {(at.hour, at.minute) for at in local} == {(4, 0)}
@@ -185,12 +185,12 @@ def test_a_failed_run_does_not_end_the_schedule(here: Settings, tmp_path: Path) 
     file.write_text(f'[backup]\nenabled = true\ndestination = "{tmp_path / "b"}"\n')
     settings, runs = load_settings(config=file, store=here.store), list[BackupRun]()
 
-    def told(run: BackupRun) -> None:
+    def record_run(run: BackupRun) -> None:
         runs.append(run)
         if len(runs) == 1:
             (tmp_path / "b").unlink()
 
-    assert keep_schedule(settings, clock=ManualClock(START), runs=2, on_run=told) == 0
+    assert keep_schedule(settings, clock=ManualClock(START), runs=2, on_run=record_run) == 0
     assert [bool(run.exit_status) for run in runs] == [True, False]
 
 

@@ -338,7 +338,7 @@ def test_a_mention_of_a_check_is_not_a_check() -> None:
     """In a docstring, or as part of another function's name."""
 
     def mentions() -> str:
-        """Whoever calls it has to call ``bank.asked("list")`` and require_owner(settings)."""
+        """Call ``bank.asked("list")`` and require_owner(settings) before it."""
         return _quote("asked(")
 
     def checks(bank: OpenBank) -> OpenBank:
