@@ -96,7 +96,7 @@ def is_refused_or_preserved(
         found, wanted = without_empty(value_at(written(out), way)), without_empty(other)
         return found == wanted or not (found or wanted) or not wanted
     marks = (MARK, str(VALUES[1]), str(VALUES[2]))
-    # What a file says of its own export is not the agent's; the next export says its own.
+    # The metadata of an export is not the agent's; the next export has its own.
     about = way[0] == "exportMetadata"
     return about or any(mark in text for mark in marks) or other in (True, None, [], {})
 
@@ -153,7 +153,7 @@ def test_a_mistyped_section_is_refused_by_path(tmp_path: Path, way: str, other: 
     value["exportMetadata"] = {"lossless": True}
     file = tmp_path / "m.agent.json"
     file.write_text(json.dumps(with_value(value, tuple(way.split("/")), other)))
-    if way == "memory":  # which other software has as well
+    if way == "memory":  # a member that other software also writes
         value = {**json.loads(file.read_bytes()), "memory": 7}
         file.write_text(json.dumps(value))
     with pytest.raises(InputError) as refused:

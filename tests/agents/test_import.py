@@ -127,7 +127,7 @@ def test_samples_are_equal_after_import_and_export(tmp_path: Path, sample: str) 
     before, after = without_ids(written(came)), without_ids(written(tmp_path / "out.agent.json"))
     after.pop("exportMetadata")
     assert {*done.files.not_in_file} == {*before["workspace"]["binaryFiles"]}
-    for one in (before, after):  # only their names came
+    for one in (before, after):  # the file has only their names
         one["workspace"]["binaryFiles"] = []
         one["sessions"].pop("background")
     assert after == before

@@ -61,8 +61,8 @@ def _shape(required: list[str], **properties: Any) -> dict[str, Any]:
     }
 
 
-# What the hosts' own documentation of 2026 says of each file; members that we have no use for are
-# left out, so one of ours that a host does not know fails here.
+# The form of each file after the hosts' documentation of 2026. Members that the plugin does not use
+# are omitted, so a member that a host does not know fails here.
 _MARKETPLACE = _shape(
     ["name", "owner", "plugins"],
     name=_TEXT,
@@ -138,7 +138,7 @@ _ARGUMENT = {
     "else": {"required": ["value"]},
     "additionalProperties": False,
 }
-# After the registry's schema 2025-12-11.
+# As in the registry's schema 2025-12-11.
 SERVER = _shape(
     ["$schema", "name", "description", "version"],
     **{"$schema": {"type": "string", "pattern": r"/schemas/2025-12-11/server\.schema\.json$"}},

@@ -84,7 +84,7 @@ def test_the_event_loop_runs_while_a_call_waits(monkeypatch: pytest.MonkeyPatch)
             monkeypatch.setattr(opened._opened.ledger, "reading", _reading_after(opened, go))
             waiting = asyncio.create_task(bank.stats())
             await asyncio.sleep(0)
-            go.set()  # only the loop can do this
+            go.set()  # runs only if the loop is not blocked
             assert (await waiting).memories == 0
 
     asyncio.run(run())

@@ -31,7 +31,7 @@ def test_the_three_factories_open_the_same_memory(choice: str) -> None:
     said = SessionLearning(session_id="s", agent_id="general", content="a thing that was learned")
     assert runtime.store_session_learning(said)
     assert [one.content for one in runtime.load_prompt_context_memories("new")] == [said.content]
-    runtime.close()  # type: ignore[attr-defined]  # what it returns has it; the role does not
+    runtime.close()  # type: ignore[attr-defined]  # the class has it, the protocol does not
     tree = open_tree_backend(choice)
     assert isinstance(tree, MemoryTreeBackend)
     assert tree.collect_agent_counts() == [("general", 1)]

@@ -1,4 +1,4 @@
-"""``Bank.code`` and ``bank.sessions``: code and conversations from Python."""
+"""``bank.code``: the code graph from Python."""
 
 import asyncio
 from pathlib import Path

@@ -108,7 +108,7 @@ def test_the_command_line_and_python_give_the_same_results(
         for folder, name in (("one", "cli"), ("two", "py"))
     )
     assert [row["memory"] for row in mine["results"]] == [row["memory"] for row in other["results"]]
-    cli("diff", "journey", "other journey")  # which exits with 1 where there is a difference
+    cli("diff", "journey", "other journey")  # exits with 1 if they differ
 
 
 def test_a_mem0_file_is_equal_after_import_and_export(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_close_waits_for_running_calls() -> None:
     assert inside.wait(10)
     closer = threading.Thread(target=lifetime.close)
     closer.start()
-    while True:  # from now on nobody is let in
+    while True:  # until new calls are refused
         try:
             with lifetime.use():
                 pass

@@ -1,4 +1,4 @@
-"""``bank.sessions``, and the same awaited."""
+"""``bank.sessions`` and its async version."""
 
 import asyncio
 import inspect

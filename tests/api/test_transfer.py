@@ -131,7 +131,7 @@ def _require_monotonic(calls: Calls) -> None:
     assert done == sorted(done)
     assert calls[-1][0] == calls[-1][1] > 0
     totals = [call[1] for call in calls]
-    assert totals == sorted(totals)  # while a file is read, what was read of it
+    assert totals == sorted(totals)  # during the read, the bytes read
     assert len({total for done, total, _ in calls if done}) == 1
 
 

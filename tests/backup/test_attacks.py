@@ -99,7 +99,7 @@ def test_attack_a_changed_byte_is_detected(
     held[at] ^= data.draw(st.integers(1, 255))
     path.write_bytes(held)
     problems = [one.error for one in verify_backups(found, destinations=where, all=True)]
-    if not any(problems):  # a flag of gzip's that says nothing of what is in it
+    if not any(problems):  # a flag of gzip without effect on the contents
         target = tmp_path / "n.db"
         target.unlink(missing_ok=True)
         restored(found, where, str(target))
@@ -203,7 +203,7 @@ def test_attack_a_forged_erasure_list_erases_nothing(here: Settings, tmp_path: P
     assert not any(one.erased_again for one in found.banks)
     assert told(str(tmp_path / "n.db")) == told(here.store)
     erase(here, bank, *added(here, bank))
-    backed(here, where)  # whose list takes the place of the forged one
+    backed(here, where)  # its list replaces the forged one
     assert list_backups(here, destinations=where).backups[-1].holds_erased == 0
 
 

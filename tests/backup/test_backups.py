@@ -85,7 +85,7 @@ def test_unchanged_data_is_not_written_again(here: Settings, where: str) -> None
     before = set(files_in(where))
     added(here, own_bank(here))
     more = backed(here, where)
-    assert more.written <= 3  # the new stretch, the index, unlogged values
+    assert more.written <= 3  # the new segment, the index, unlogged values
     new = {name for name in files_in(where) if name not in before}
     assert len([name for name in new if name.startswith("packs/")]) == more.written
 
@@ -196,7 +196,7 @@ def test_a_bank_is_restored_to_any_time(here: Settings, where: str, tmp_path: Pa
         restored(here, where, target, at=moment, banks=(bank,), accept_loss=True)
         there = current(target, bank)
         erased = [one for one in expected if one not in there]
-        assert len(erased) == (1 if number == 2 else 0)  # erased since, so never back
+        assert len(erased) == (1 if number == 2 else 0)  # erased since, so not restored
         assert [one for one in expected if one not in erased] == there
 
 
@@ -252,7 +252,7 @@ def test_memory_files_are_restored_with_their_history(here: Settings, where: str
         assert (files.root / "a.md").read_text() == "two"
     aside = Path(found.files[0].aside or "")
     assert (aside / "a.md").read_text() == "three"
-    assert backed(here, where).files == 1  # what was set aside is nobody's key
+    assert backed(here, where).files == 1  # the moved folder is not a key
 
 
 # -- drills ----------------------------------------------------------------------------------------

@@ -147,7 +147,7 @@ def test_prune_stops_if_the_newest_backup_does_not_verify(here: Settings, where:
     assert len(catalogued(where)) == 2
     prune_backups(
         here, destinations=where, days=0, keep_last=1
-    )  # the other one is the newest that holds
+    )  # the other one is the newest that verifies
     assert len([one for one in catalogued(where) if one.verified]) == 1
 
 

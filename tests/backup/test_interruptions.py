@@ -155,7 +155,7 @@ def test_a_failed_backup_leaves_the_previous_one(
             shutil.copytree(tmp_path / "before", where)
             with fail_at(failing, at, how):
                 run = run_backup(here, destinations=(where,))
-                assert run.exit_status  # a full disk is told
+                assert run.exit_status  # a full disk is reported
             assert first.id in sound(where, here)
     assert backed(here, where).verified
     prune_backups(here, destinations=where, days=0, keep_last=1)
@@ -353,7 +353,7 @@ def run_cut(
             assert cut[0] == "full"
         finally:
             PoweredStorage.disk = None
-            gc.collect()  # what had no power to close itself says so now, to whom it is no news
+            gc.collect()  # close connections of the interrupted run here
         written = room - (disk.room or 0)
         for name in [*disk._files, *disk._gone]:
             Path(name).unlink(missing_ok=True)

@@ -163,7 +163,7 @@ def test_a_store_that_does_not_verify_is_copied_before_it_is_overwritten(
 
 # -- erasures -------------------------------------------------------------------------------
 
-SECRET = "the passphrase is xyzzy-plugh-1729"  # noqa: S105 - what must not come back
+SECRET = "the passphrase is xyzzy-plugh-1729"  # noqa: S105 - must not be restored
 
 
 def test_a_restored_backup_does_not_have_records_erased_since(
@@ -672,7 +672,7 @@ def test_erased_text_is_not_restored_from_a_destination_that_was_offline(
         path.rename(tmp_path / path.name)
     target = tmp_path / "into" / "old.db"
     target.parent.mkdir()
-    restored(here, where, str(target), accept_loss=True)  # the witness alone knows
+    restored(here, where, str(target), accept_loss=True)  # only the witness has the erasure
     assert SECRET.encode() not in b"".join(files_in(target.parent).values())
 
 

@@ -133,7 +133,7 @@ def test_a_changed_file_rewrites_only_its_pack(home: Path, where: str) -> None:
     (home / "notes" / "n7.md").write_text("another\n")
     (home / "notes" / "n0001.md").write_text("a new one\n")
     more = backed(settings(), where)
-    assert 2 <= more.written <= 5  # the pieces of both, the names, the index
+    assert 2 <= more.written <= 5  # the packs of both, the names, the index
     assert first.written > 8
 
 

@@ -299,7 +299,7 @@ def test_attack_hiding_a_rename_record_does_not_redirect_a_name(store: Store) ->
     rename(two, "x")
     _retype_rename(store, two.bank)
     require_verified_lookup(store)
-    assert find_bank(store, "old") == two.bank  # as which it is then refused by whoever opens it
+    assert find_bank(store, "old") == two.bank  # opening it is then refused
     assert find_bank(store, "x") == one.bank
 
 
@@ -379,8 +379,8 @@ def test_one_lookup_verifies_one_bank(store: Store, proofs: list[str]) -> None:
     assert sorted(proofs) == sorted((twin, banks[7]))
 
 
-def test_many_lookups_verify_each_bank_once(proofs: list[str]) -> None:
-    """Or twice at most."""
+def test_many_lookups_verify_each_bank_at_most_twice(proofs: list[str]) -> None:
+    """However many names are looked up."""
     store = InMemoryStore()
     banks = {
         f"bank {number}": [create_bank_named(store, f"bank {number}").bank] for number in range(60)

@@ -406,7 +406,7 @@ def test_concurrent_processes_lose_no_version_of_a_key(bank: OpenBank) -> None:
     assert {each.id for each in found.versions} == ids
     assert found.versions[-1].id == current.id
     assert [each.state for each in found.versions] == ["superseded"] * 35 + ["current"]
-    # Each took the place of the one right before it, and of no other.
+    # Each superseded the one right before it, and no other.
     taken = [event.by for each in found.versions for event in each.events]
     assert taken == [each.id for each in found.versions[1:]]
 

@@ -579,7 +579,7 @@ def test_derive_needs_read_permission_for_every_parent(
     with pytest.raises(PermissionRefusedError, match="write"):
         remember(holder, {"text": "x"})
     remember(holder, {"text": "x"}, parents=[stocked["green tea"]], key="k")
-    with pytest.raises(PermissionRefusedError):  # that takes the place of one: a change
+    with pytest.raises(PermissionRefusedError):  # it would replace a memory, which needs write
         remember(holder, {"text": "y"}, parents=[stocked["green tea"]], key="k")
     writer = may(bank, NOT_SECRET, allow=["read", "write"])
     with pytest.raises(PermissionRefusedError, match="derive"):

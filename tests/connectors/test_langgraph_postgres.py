@@ -140,7 +140,7 @@ def test_items_are_equal_after_a_round_trip_through_a_bank(postgres: str, schema
         for rows in (kept, found):
             for (row,) in rows:
                 for name in ("created_at", "updated_at") if table != "store" else ("updated_at",):
-                    row.pop(name)  # a time that nobody knew, or of the copy
+                    row.pop(name)  # unknown, or the time of the copy
         assert kept == found
     run_sql(postgres, f"DROP SCHEMA {other} CASCADE")
 
@@ -370,7 +370,7 @@ def test_the_library_reads_and_continues_our_output(postgres: str, tmp_path: Pat
         connection.execute("DROP TABLE store, store_vectors, store_migrations, vector_migrations")
     with Satchel.open() as here:
         here.bank("b").export("langgraph+" + at[ours], accept_loss=["all"])
-    _run_library("postgres-make", at[ours], "0")  # its setup takes our tables for its own
+    _run_library("postgres-make", at[ours], "0")  # its setup accepts our tables
     _run_library("postgres-read", at[ours], tmp_path / "c.json")
     assert json.loads((tmp_path / "c.json").read_bytes())["items"] == said["items"]
     for name in (ours, theirs):

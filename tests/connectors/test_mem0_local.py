@@ -237,7 +237,7 @@ def test_attack_a_pickle_that_runs_code_is_refused_with_its_position(tmp_path: P
         "CREATE TABLE points (id TEXT)",
         "CREATE TABLE other (id TEXT)",
     ],
-    ids=["endless view", "computed column", "fewer columns", "none"],
+    ids=["endless view", "computed column", "fewer columns", "no table"],
 )
 def test_attack_an_invalid_table_of_points_is_refused(tmp_path: Path, statement: str) -> None:
     """A view could have endless rows."""

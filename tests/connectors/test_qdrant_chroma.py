@@ -101,7 +101,9 @@ def test_several_qdrant_collections_need_a_choice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["qdrant:", "qdrant:/x?history=y", "qdrant:/x?distance=Far"], ids=["a", "b", "c"]
+    "text",
+    ["qdrant:", "qdrant:/x?history=y", "qdrant:/x?distance=Far"],
+    ids=["no path", "unknown parameter", "unknown distance"],
 )
 def test_an_invalid_qdrant_address_is_refused(text: str) -> None:
     """The error has the form of an address."""

@@ -73,7 +73,7 @@ def fewer_examples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     parameters = getattr(request.node, "callspec", None)
     most = _SLOW.get(parameters.params.get("subject", "")) if parameters else None
     if most and is_hypothesis_test(request.function):
-        own = "_hypothesis_internal_use_settings"  # there is no other way to it after ``@given``
+        own = "_hypothesis_internal_use_settings"  # the only access to it after ``@given``
         whole = getattr(request.function, own)
         monkeypatch.setattr(request.function, own, settings(whole, max_examples=most))
 
