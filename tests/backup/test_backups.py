@@ -11,7 +11,7 @@ import pytest
 from backup_kit import (
     added,
     backed,
-    catalogued,
+    cataloged,
     current,
     erase,
     files_in,
@@ -99,7 +99,7 @@ def test_small_segments_are_merged(
     for number in range(7):
         added(here, bank, 1, 20_000 + number)
         backed(here, where)
-    last = catalogued(where)[-1]
+    last = cataloged(where)[-1]
     part = next(one for one in last.manifest.banks if one.bank == bank)
     shelf = FolderStorage(Path(where))
     index = read_index(Packs(shelf, last.manifest.series), part.index, BankIndex)
@@ -139,7 +139,7 @@ def test_only_the_selected_banks_are_backed_up(here: Settings, where: str) -> No
     made = backed(here, where, banks=("assistant",))
     assert made.banks == 1
     prune_backups(here, destinations=where, days=0, keep_last=1)
-    assert len(catalogued(where)) == 2  # the first has the only copy of the other bank
+    assert len(cataloged(where)) == 2  # the first has the only copy of the other bank
 
 
 def test_an_agent_is_backed_up_by_its_id(here: Settings, where: str, tmp_path: Path) -> None:
@@ -154,9 +154,7 @@ def test_an_agent_is_backed_up_by_its_id(here: Settings, where: str, tmp_path: P
     assert backed(settings, where, agents=("scout",)).banks == 1
     run = run_backup(settings, agents=("nobody",))
     assert run.made[0].error is not None
-    assert {one.name for found in catalogued(where) for one in found.manifest.banks} == {
-        "assistant"
-    }
+    assert {one.name for found in cataloged(where) for one in found.manifest.banks} == {"assistant"}
 
 
 def test_remote_memory_files_are_listed_as_not_included(
@@ -320,7 +318,7 @@ def test_backups_of_other_owners_are_not_pruned(here: Settings, where: str, tmp_
     for _ in range(3):
         backed(other, where)
     prune_backups(other, destinations=where, days=0, keep_last=1)
-    assert len(catalogued(where)) == 2
+    assert len(cataloged(where)) == 2
     assert all(one.error is None for one in verify_backups(here, destinations=where, all=True))
 
 

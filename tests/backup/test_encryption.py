@@ -12,7 +12,7 @@ import pytest
 from backup_kit import (
     added,
     backed,
-    catalogued,
+    cataloged,
     current,
     erase,
     files_in,
@@ -92,7 +92,7 @@ def test_an_encrypted_destination_reveals_no_contents(
     again = str(Path(where).with_name("again"))
     backed(here, again, encrypt_to=(safe[1],))
     assert made.written
-    (part,) = [one for one in catalogued(where, here)[-1].manifest.banks if one.bank == bank]
+    (part,) = [one for one in cataloged(where, here)[-1].manifest.banks if one.bank == bank]
     hidden = [SECRET, "assistant", bank[7:], record.id[7:], part.root[7:], part.index.digest]
     for name, data in files_in(where).items():
         for one in hidden:
@@ -196,8 +196,8 @@ def test_the_safety_backup_of_a_restore_is_encrypted_like_the_backup(
         with_identity(here, safe[0]), where, overwrite=True, banks=(bank,), files=False
     )
     assert found.banks[0].safety
-    assert all(one.cover is not None for one in catalogued(where, here))
-    assert len(catalogued(where, here)) == 2
+    assert all(one.cover is not None for one in cataloged(where, here))
+    assert len(cataloged(where, here)) == 2
 
 
 def test_a_restored_encrypted_backup_does_not_have_erased_records(

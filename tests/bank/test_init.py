@@ -12,31 +12,31 @@ from satchel.bank.banks import create_bank, list_banks
 from satchel.config.settings import load_settings
 from satchel.crypto.keys import SigningKey
 from satchel.errors import ConfigError, UnknownBankError, UsageError
-from satchel.setup.init import initialise
+from satchel.setup.init import initialize
 
 
 def test_init_creates_home_key_store_and_bank_once() -> None:
     """A second call changes nothing."""
     settings = load_settings()
-    first = initialise(settings, None, owner)
+    first = initialize(settings, None, owner)
     assert (first.made, first.name, first.banks) == (["key", "store", "bank"], "default", 1)
     assert settings.home.stat().st_mode & 0o777 == 0o700
 
     def never() -> SigningKey:
         raise AssertionError("no key is needed")
 
-    again = initialise(settings, None, never)
+    again = initialize(settings, None, never)
     assert (again.made, again.bank) == ([], first.bank)
-    assert initialise(settings, "default", never).made == []
-    assert initialise(settings, (first.bank or "")[:20], never).made == []
+    assert initialize(settings, "default", never).made == []
+    assert initialize(settings, (first.bank or "")[:20], never).made == []
 
 
 def test_init_with_a_new_name_creates_another_bank() -> None:
     """The first one stays the default."""
     settings = load_settings()
-    first = initialise(settings, "one", owner)
-    assert initialise(settings, "two", owner).made == ["bank"]
-    found = initialise(settings, None, owner)
+    first = initialize(settings, "one", owner)
+    assert initialize(settings, "two", owner).made == ["bank"]
+    found = initialize(settings, None, owner)
     assert (found.made, found.bank, found.banks) == ([], first.bank, 2)
 
 
@@ -55,7 +55,7 @@ def test_invalid_bank_names_are_refused() -> None:
     settings = load_settings()
     for wrong in ("", " ", "blake3:" + "0" * 64):
         with pytest.raises(UsageError) as raised:
-            initialise(settings, wrong, owner)
+            initialize(settings, wrong, owner)
         assert raised.value.field == "name"
     assert list_banks(settings) == []
 
@@ -93,12 +93,12 @@ def test_a_bank_is_refused_for_an_agent_with_a_store_of_its_own() -> None:
     with HierarchicalMemory("zed", storage_path=home / "hierarchical_memory") as memory:
         memory.store_knowledge("zed likes tea", concept="tea")
     with pytest.raises(UsageError, match="in its own store") as refused:
-        initialise(load_settings(), "zed", owner)
+        initialize(load_settings(), "zed", owner)
     path = home / "hierarchical_memory" / "zed.db"
     assert (refused.value.file, str(path) in str(refused.value.hint)) == (str(path), True)
     with pytest.raises(UsageError, match="in its own store"):
         create_bank(load_settings(), "zed", owner())
-    assert initialise(load_settings(), "another", owner).made[-1] == "bank"
+    assert initialize(load_settings(), "another", owner).made[-1] == "bank"
     named = load_settings(store=str(home / "satchel.db"))
     assert create_bank(named, "zed", owner()).name == "zed"
 
@@ -116,7 +116,7 @@ def test_a_missing_configuration_file_is_an_error_with_a_fix(
     with pytest.raises(ConfigError, match="no such configuration file"):
         load_settings()
     missing.write_text("")
-    assert initialise(load_settings(), None, owner).banks == 1
+    assert initialize(load_settings(), None, owner).banks == 1
 
 
 # -- the example agent -------------------------------------------------------------------
@@ -135,7 +135,7 @@ def run_agent(*sentences: str) -> list[str]:
 
 def test_the_example_agent_remembers_across_runs() -> None:
     """The second run knows what the first one was told."""
-    assert run_agent("what do you know?") == ["I know nothing of you yet."]
+    assert run_agent("what do you know?") == ["I know nothing about you yet."]
     assert run_agent("my name is Bob", "I like tea") == ["I will remember that."] * 2
     assert run_agent("my name is Ada", "my name is Ada.") == ["I will remember that.", "I know."]
     assert run_agent("?") == ["The user likes tea", "The user is called Ada"]

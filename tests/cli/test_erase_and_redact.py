@@ -68,7 +68,7 @@ def test_misspelled_options_get_a_suggestion(satchel: Run) -> None:
     """A condition that is none, a memory that is not there, a kind that nobody knows."""
     identity = remembered(satchel)
     for words, hint in (
-        (("erase", "--where", "colour=red", "--yes"), "user"),
+        (("erase", "--where", "color=red", "--yes"), "user"),
         (("erase", "blake3:" + "0" * 64, "--yes"), "satchel list"),
         (("redact", identity, "--data-kind", "nose"), "email"),
         (("redact", identity, "--field", "text"), "/text"),

@@ -210,7 +210,7 @@ def test_what_was_set_aside_of_a_damaged_record_goes_with_the_rest(bank: OpenBan
         assert list(reader.side(bank.id)) == [f"{DAMAGED}{places[made[2].id]}"]
 
 
-def test_attack_what_was_erased_is_guessed_from_what_imports_are_recognised_by(
+def test_attack_what_was_erased_is_guessed_from_what_imports_are_recognized_by(
     satchel: Run, bank: OpenBank, mem0: Path
 ) -> None:
     """Fingerprints have no nonce; those of erased records go, those of others still tell."""

@@ -87,7 +87,7 @@ def test_each_change_is_delivered(satchel: Run, tmp_path: Path, mem0: Path) -> N
 
 
 def test_contents_are_included_only_on_request(tmp_path: Path) -> None:
-    """``include_content`` is of one hook, not of its neighbours."""
+    """``include_content`` is of one hook, not of its neighbors."""
     with_it, without = tmp_path / "with", tmp_path / "without"
     hooks = [
         HookSettings(command=(sys.executable, "-c", HEARD, str(path)), include_content=include)

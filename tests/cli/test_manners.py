@@ -481,7 +481,7 @@ def test_a_command_that_writes_an_output_changes_no_other_byte(
 def test_verify_changes_what_the_witness_remembers_and_nothing_else(
     satchel: Run, sealed: Path
 ) -> None:
-    """So that an older file is recognised; looking at the same file again changes nothing."""
+    """So that an older file is recognized; looking at the same file again changes nothing."""
     (load_settings().state / "seen.jsonl").unlink()
     before = everything(sealed.parent)
     for command in (("inspect", sealed), ("diff", sealed, sealed)):

@@ -175,7 +175,7 @@ def test_global_options_count_before_and_after_the_command(satchel: Run, tmp_pat
 
 @pytest.mark.usefixtures("bank")
 def test_nothing_is_imported_that_recalling_does_not_need() -> None:
-    """A cold start pays for what it uses: no colours, no other command."""
+    """A cold start pays for what it uses: no colors, no other command."""
     program = (
         "import sys, json; from satchel.cli.main import run;"
         "run(['recall', 'Ada', '--json']);"

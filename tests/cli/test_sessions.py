@@ -76,7 +76,7 @@ def test_a_conversation_goes_off_the_rails_and_is_taken_up_from_before(
 def test_the_branch_tree_fits_into_80_columns(
     satchel: Run, talk: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a terminal and without colour; names are cut, ids and where forks begin are not."""
+    """Without a terminal and without color; names are cut, ids and where forks begin are not."""
     monkeypatch.setenv("NO_COLOR", "1")
     long = "a name that goes on and on, 咖啡 and all, further than any line is wide, and on"
     source = talk

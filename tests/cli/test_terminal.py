@@ -1,4 +1,4 @@
-"""What is made to be looked at: 80 columns, no colour without a terminal, JSON when asked."""
+"""What is made to be looked at: 80 columns, no color without a terminal, JSON when asked."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ LONG = (
 )
 
 
-@pytest.mark.parametrize("colour", ["NO_COLOR", "TERM", ""], ids=["off", "dumb", "usual"])
+@pytest.mark.parametrize("color", ["NO_COLOR", "TERM", ""], ids=["off", "dumb", "usual"])
 def test_the_tree_of_memory_fits_into_80_columns(
-    satchel: Run, monkeypatch: pytest.MonkeyPatch, colour: str
+    satchel: Run, monkeypatch: pytest.MonkeyPatch, color: str
 ) -> None:
-    """Without a terminal there is no colour either; what is recalled is given whole."""
+    """Without a terminal there is no color either; what is recalled is given whole."""
     monkeypatch.delenv("COLUMNS", raising=False)
-    if colour:
-        monkeypatch.setenv(colour, "1" if colour == "NO_COLOR" else "dumb")
+    if color:
+        monkeypatch.setenv(color, "1" if color == "NO_COLOR" else "dumb")
     for number in range(3):
         text = f"{number} {LONG} \x1b[31mred"
         assert satchel("remember", text, "--tag", "a" * 60, "--agent", "b" * 60).status == 0
@@ -99,7 +99,7 @@ def test_on_a_terminal_memories_are_wrapped_between_words(
 
 
 def test_on_a_terminal_a_listing_has_a_line_for_each_memory(satchel: Run) -> None:
-    """Cut to its width, which a wider one has room for; colour only where it is wanted."""
+    """Cut to its width, which a wider one has room for; color only where it is wanted."""
     for text in (LONG, CHINESE * 3):
         assert satchel("remember", text, "--tag", "travel").status == 0
     lines = _shown("list").splitlines()

@@ -181,7 +181,7 @@ def test_another_bank_of_that_name_gets_all_of_it(satchel: Run) -> None:
 
 
 def test_any_folder_can_be_watched(satchel: Run, hosts: Path, tmp_path: Path) -> None:
-    """Its files are recognised by their contents; what is none of ours is named, not refused."""
+    """Its files are recognized by their contents; what is none of ours is named, not refused."""
     folder = tmp_path / "exports"
     _put(folder / "a" / "talk.json", (_SAMPLES / "gemini" / "good-activity.json").read_bytes())
     _put(folder / "other.json", b'{"scripts": {}}')

@@ -52,14 +52,14 @@ class _WithoutLosses(Mem0):
 class _RecognizingNothing(Mem0):
     """Recognizes nothing."""
 
-    def recognises(self, place: Place) -> bool:
+    def recognizes(self, place: Place) -> bool:
         return False
 
 
 class _RecognizingEverything(Mem0):
     """Recognizes everything."""
 
-    def recognises(self, place: Place) -> bool:
+    def recognizes(self, place: Place) -> bool:
         return True
 
 
@@ -276,7 +276,7 @@ class _AddingMembers(Mem0):
 
 _BROKEN: dict[str, Iterable[type[Mem0]]] = {
     "test_its_reference_is_complete": [_Nameless, _Undated, _WithoutLosses],
-    "test_it_recognises_its_own_samples": [_RecognizingNothing],
+    "test_it_recognizes_its_own_samples": [_RecognizingNothing],
     "test_no_other_format_claims_its_samples": [
         Mem0
     ],  # the sample belongs to a format of another name

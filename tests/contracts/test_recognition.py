@@ -40,7 +40,7 @@ def claims(place: Place, names: list[str]) -> list[str]:
     claimed = []
     for name in names:
         try:
-            if formats[name].recognises(place):
+            if formats[name].recognizes(place):
                 claimed.append(name)
         except InputError as error:
             claimed.append(f"{name}: {error.code}")
@@ -106,7 +106,7 @@ def test_a_json_file_of_mem0_imports_few_formats() -> None:
     program = (
         "import json, sys; from pathlib import Path; from satchel.ports.format import Place;"
         "from satchel.ports.format import formats;"
-        f"name = formats.recognise(Place(Path({str(path)!r})));"
+        f"name = formats.recognize(Place(Path({str(path)!r})));"
         "own = [each for each in formats if f'satchel.formats.{each}' in sys.modules];"
         "print(json.dumps([name, own]))"
     )
@@ -126,7 +126,7 @@ def test_a_format_missing_from_the_index_is_checked(
     monkeypatch.setattr(type(formats), "index", tmp_path / "index.json")
     monkeypatch.setattr(formats, "_listings", None)
     sample = DATA / "formats" / "mem0" / "good-get-all.json"
-    assert formats.recognise(Place(sample)) == "mem0"
+    assert formats.recognize(Place(sample)) == "mem0"
 
 
 # -- outputs -----------------------------------------------------------------------------
@@ -147,5 +147,5 @@ def test_an_output_is_recognized_by_its_format_only(name: str, scope: Scope | No
         sealed([kind(text="there", scope=scope)]) as records,
         subject.written(records) as (path, _),
     ):
-        found = [each for each in formats if formats[each].recognises(Place(path))]
+        found = [each for each in formats if formats[each].recognizes(Place(path))]
     assert found == [name]

@@ -197,7 +197,7 @@ def test_nothing_of_a_file_that_does_not_verify_is_returned(
     path.write_bytes(made[:-1])
     with (
         OpenFile.named(path) as file,
-        pytest.raises(EncryptionError, match="cut or altered"),
+        pytest.raises(EncryptionError, match="truncated or altered"),
         plain_file(file, unlocking),
     ):
         pytest.fail("nothing of it is given")
@@ -229,11 +229,11 @@ def test_a_file_that_asks_for_too_much_scrypt_is_refused_before_any_is_done(
 
 
 @pytest.mark.parametrize(
-    "spelt", [b"018", b"+9", b"1e9", b" 5", b"-1", b"18 18", b""], ids=lambda part: part.decode()
+    "spelled", [b"018", b"+9", b"1e9", b" 5", b"-1", b"18 18", b""], ids=lambda part: part.decode()
 )
-def test_a_scrypt_line_in_another_spelling_is_refused(spelt: bytes) -> None:
+def test_a_scrypt_line_in_another_spelling_is_refused(spelled: bytes) -> None:
     """What is looked at before the work has to be what the work is done by."""
-    made = encryption.MAGIC + b"-> scrypt AAAAAAAAAAAAAAAAAAAAAA %b\nAAAA\n--- AAAA\n" % spelt
+    made = encryption.MAGIC + b"-> scrypt AAAAAAAAAAAAAAAAAAAAAA %b\nAAAA\n--- AAAA\n" % spelled
     with pytest.raises((MalformedError, EncryptionError)):
         opened(made + b"\0" * 32, says("x"))
 

@@ -181,7 +181,7 @@ def test_every_bad_signature_vector_fails(case: dict[str, Any]) -> None:
 
 
 def outcome(data: bytes, folder: Path, trusted: list[str], name: str = "file") -> str:
-    """Return the verdict; a file that is not even recognised counts as malformed."""
+    """Return the verdict; a file that is not even recognized counts as malformed."""
     path = folder / name
     path.write_bytes(data)
     try:

@@ -109,8 +109,8 @@ def test_personal_data_is_redacted_and_the_rest_unchanged_on_any_store(tmp_path:
         with bank.ledger.reading() as view:
             assert view.get([mine])[mine].model.nonce is None
             assert view.head.size == size + 1
-            assert [each.record.id for each in view.neighbours(root, incoming=True)] == [mine]
-            assert [each.record.id for each in view.neighbours(mine, incoming=True)] == [child]
+            assert [each.record.id for each in view.neighbors(root, incoming=True)] == [mine]
+            assert [each.record.id for each in view.neighbors(mine, incoming=True)] == [child]
         assert examine(bank.store, bank.id).is_sound
         file = tmp_path / "all.pam.jsonl"
         export(bank, file, ExportOptions(key=owner()))

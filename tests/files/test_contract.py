@@ -1,4 +1,4 @@
-"""Memory files keep the 36 behaviours wherever they are."""
+"""Memory files keep the 36 behaviors wherever they are."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _FAILED = re.compile(r"^(?:FAILED|ERROR) \S+::(test_\w+)", re.MULTILINE)
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_flyte_keeps_all_behaviours_but_those_that_are_known(tmp_path: Path) -> None:
+def test_flyte_keeps_all_behaviors_but_those_that_are_known(tmp_path: Path) -> None:
     """So the suite asks for what the page's own implementation does."""
     contract = Path(__file__).with_name("flyte_contract.py")
     root = contract.parent.parent.parent

@@ -258,7 +258,7 @@ class _Careless(MemoryObjects):
 def test_ones_own_write_is_not_taken_for_a_conflict(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer was lost, the write was not: it is read again and recognised."""
+    """The answer was lost, the write was not: it is read again and recognized."""
     monkeypatch.setattr(places, "MemoryObjects", _Lossy)
     root = f"memory://{folder()}"
     with MemoryStore.create(key="k", storage_root=root) as store:

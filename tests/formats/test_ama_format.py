@@ -386,19 +386,19 @@ def test_a_converted_archive_keeps_its_header_and_a_new_one_names_its_writer(
 
 
 @pytest.mark.parametrize("name", ["x.ama.jsonl", "x.ama.jsonl.gz", "no-suffix", "x.json"])
-def test_an_archive_is_recognised_by_what_is_in_it(name: str, tmp_path: Path) -> None:
+def test_an_archive_is_recognized_by_what_is_in_it(name: str, tmp_path: Path) -> None:
     """Whatever it is called, compressed or not, with its keys in any order."""
     data = archive(tmp_path / "plain", memory()).read_bytes()
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    assert formats.recognise(Place(path)) == "ama"
+    assert formats.recognize(Place(path)) == "ama"
 
 
 def test_a_memory_that_speaks_of_a_header_is_no_archive(tmp_path: Path) -> None:
     """It is told by structure, not by words, and by the first line."""
     path = tmp_path / "x"
     path.write_text('{"text": "\\"_ama_version\\": 1"}\n{"_ama_version": 1}\n')
-    assert not AMA.recognises(Place(path))
+    assert not AMA.recognizes(Place(path))
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def unpacked(name: str, folder: Path) -> Path:
 def test_a_graph_yields_facts_episodes_and_links_of_each_kind(name: str, tmp_path: Path) -> None:
     """Under the agents that they are of; a fact has its episode as a parent."""
     place = Place(unpacked(name, tmp_path))
-    assert formats.recognise(place) == "amplihack_graph"
+    assert formats.recognize(place) == "amplihack_graph"
     found = list(FORMAT.read(place, ReadContext()))
     facts = [one for one in found if isinstance(one, Semantic)]
     episodes = [one for one in found if isinstance(one, Episodic)]

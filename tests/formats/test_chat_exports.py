@@ -84,13 +84,13 @@ def _texts(records: list[Sealed], kind: str) -> list[str]:
         ("claude_export/projects.json", "claude", {"graph_node": 1, "file_version": 1}),
     ],
 )
-def test_each_shared_sample_is_recognised_and_read_whole(
+def test_each_shared_sample_is_recognized_and_read_whole(
     shared_data: Path, sample: str, name: str, records: dict[str, int]
 ) -> None:
     """Nothing of what is a conversation or a memory in them is lost."""
     path = shared_data / "chat-exports" / sample
 
-    assert formats.recognise(Place(path)) == name
+    assert formats.recognize(Place(path)) == name
     found, reading = _read(name, path)
     assert Counter(one.type for one in found) == records
     assert reading.report.total == 0
@@ -103,7 +103,7 @@ def test_a_person_record_holds_no_memory(shared_data: Path, sample: str) -> None
     path = shared_data / "chat-exports" / sample
 
     with pytest.raises(UnknownFormatError):
-        formats.recognise(Place(path))
+        formats.recognize(Place(path))
     with pytest.raises(InputError):
         _read(sample.partition("_")[0], path)
 

@@ -96,7 +96,7 @@ def test_the_list_that_the_page_of_memories_fetches_is_read(tmp_path: Path) -> N
     path = tmp_path / "memories.json"
     for value in (listed, rows):
         path.write_text(json.dumps(value))
-        assert formats.recognise(Place(path)) == "chatgpt"
+        assert formats.recognize(Place(path)) == "chatgpt"
         tea, cat = (one.value for one in _read(path)[0])
         assert (tea["text"], tea["created_at"], tea["updated_at"]) == ("Likes tea.", _ISO, _ISO)
         assert (cat["kind"], cat["origin"]["id"]) == ("memory", "memory/m2")
@@ -189,7 +189,7 @@ def test_a_conversation_on_each_line_is_read(tmp_path: Path) -> None:
     rows = [json.dumps(_talk(_node(name, None, name), name=name)) for name in "abc"]
     path = tmp_path / "conversations.jsonl"
     path.write_text("\n".join(rows) + "\n")
-    assert formats.recognise(Place(path)) == "chatgpt"
+    assert formats.recognize(Place(path)) == "chatgpt"
     assert _said(_read(path)[0]) == ["a", "b", "c"]
 
     path.write_text("\n".join([rows[0], '{"title": "t"}', rows[2]]))
@@ -223,7 +223,7 @@ def test_what_a_system_put_beside_the_files_is_no_loss(tmp_path: Path) -> None:
 def test_names_as_other_systems_pack_them(name: str, tmp_path: Path) -> None:
     """A backslash is a folder, a leading dot is here, and capitals are letters."""
     path = _zip(tmp_path / "e.zip", {name: [_talk(_node("a", None, "hi"))]})
-    assert formats.recognise(Place(path)) == "chatgpt"
+    assert formats.recognize(Place(path)) == "chatgpt"
     assert _said(_read(path)[0]) == ["hi"]
 
 
@@ -273,7 +273,7 @@ def test_conversations_behind_many_other_files_are_found(tmp_path: Path) -> None
     path = _zip(
         tmp_path / "e.zip", {**files, "conversations.json": [_talk(_node("a", None, "hi"))]}
     )
-    assert formats.recognise(Place(path)) == "chatgpt"
+    assert formats.recognize(Place(path)) == "chatgpt"
 
 
 def test_many_files_of_one_folder_are_counted_together(tmp_path: Path) -> None:
@@ -298,9 +298,9 @@ def test_a_file_of_no_known_format_is_named(damage: Any, problem: str, tmp_path:
     path = _zip(tmp_path / "e.zip", {"conversations.json": [_talk(_node("a", None, "hi"))]})
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(MalformedError, match=problem) as refusal:
-        formats.recognise(Place(path))
+        formats.recognize(Place(path))
     assert refusal.value.file == str(path)
 
     path.write_bytes(b"just some words")
     with pytest.raises(UnknownFormatError):
-        formats.recognise(Place(path))
+        formats.recognize(Place(path))

@@ -86,8 +86,8 @@ def test_the_folder_of_the_library_and_what_it_returns_say_the_same(shared_data:
     found, report = _read("chroma", folder)
     shown, told = _read("chroma_get", path)
 
-    assert formats.recognise(Place(folder)) == "chroma"
-    assert formats.recognise(Place(path)) == "chroma_get"
+    assert formats.recognize(Place(folder)) == "chroma"
+    assert formats.recognize(Place(path)) == "chroma_get"
     assert (report.total, told.total) == (0, 0)
     assert [one.text for one in found] == ["Ada prefers metric units", "No Friday deploys"]
     assert [one.scope for one in found] == [Scope(user="ada"), Scope(user="bo")]

@@ -63,7 +63,7 @@ def test_files_of_claudes_memory_are_memories(tmp_path: Path) -> None:
         ],
     }
     path = _file(tmp_path, row)
-    assert formats.recognise(Place(path)) == "claude"
+    assert formats.recognize(Place(path)) == "claude"
     found, reading = _read(path)
 
     area, of_project = (one.value for one in found)
@@ -102,7 +102,7 @@ def test_conversations_of_claude_design_are_sessions(tmp_path: Path) -> None:
         ],
     }
     path = _file(tmp_path, row)
-    assert formats.recognise(Place(path)) == "claude"
+    assert formats.recognize(Place(path)) == "claude"
     found, reading = _read(path)
 
     assert _said(found) == ["Draw a box.", None, "Thanks."]
@@ -178,7 +178,7 @@ def test_an_id_that_leads_out_is_no_path(attack: str, tmp_path: Path) -> None:
 def test_a_wrapped_list_is_known(tmp_path: Path) -> None:
     """As tools hand it out that merge exports."""
     path = _file(tmp_path, {"conversations": [_talk(_message("a", "hi"))]})
-    assert formats.recognise(Place(path)) == "claude"
+    assert formats.recognize(Place(path)) == "claude"
     assert _said(_read(path)[0]) == ["hi"]
 
 

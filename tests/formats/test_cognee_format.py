@@ -43,7 +43,7 @@ def _read_folder(path: Path) -> tuple[str, list[Sealed], ReadContext]:
     reading = ReadContext()
     with input_to_read(load_settings(), path) as file:
         place = Place(file.path, held=file)
-        return formats.recognise(place), list(read_records(FORMAT, place, reading)), reading
+        return formats.recognize(place), list(read_records(FORMAT, place, reading)), reading
 
 
 def _written(path: Path, *records: Model | Sealed) -> tuple[list[Any], Report]:

@@ -146,12 +146,12 @@ def test_a_first_question_as_long_as_a_page_hides_nothing(tmp_path: Path) -> Non
     rows = json.dumps([_activity("x" * 6000, "2026-03-01T09:00:00Z")])
     path = tmp_path / "MyActivity.json"
     path.write_text(rows)
-    assert formats.recognise(Place(path)) == "gemini"
+    assert formats.recognize(Place(path)) == "gemini"
 
     other = {f"Takeout/Chrome/{number}.json": "{}" for number in range(80)}
     files = {**other, "Takeout/My Activity/Gemini Apps/MyActivity.json": rows}
     path = _zip(tmp_path / "t.zip", files)
-    assert formats.recognise(Place(path)) == "gemini"
+    assert formats.recognize(Place(path)) == "gemini"
     assert _texts(_read(path)[0]) == ["x" * 6000]
 
 
@@ -177,7 +177,7 @@ def test_a_page_in_any_language_yields_a_persons_words(
     )
     path = tmp_path / "MinAktivitet.html"
     path.write_text(f"<html><body>{card}</body></html>", "utf-8")
-    assert formats.recognise(Place(path)) == "gemini"
+    assert formats.recognize(Place(path)) == "gemini"
     found, _ = _read(path)
 
     assert _texts(found) == [prompt, "Ja."]
@@ -197,7 +197,7 @@ def test_a_turn_that_was_made_again_is_a_fork_and_the_last_one_counts(tmp_path: 
     name = "Takeout/Gemini in Workspace/Conversation History/conversation_5.txt"
     text = json.dumps({"title": "T", "conversation_turns": turns})
     path = _zip(tmp_path / "t.zip", {name: text})
-    assert formats.recognise(Place(path)) == "gemini"
+    assert formats.recognize(Place(path)) == "gemini"
     found, reading = _read(path)
 
     assert _texts(found) == ["q", "second", "go on", "first"]
@@ -213,14 +213,14 @@ def test_gems_become_identity_memories(tmp_path: Path) -> None:
         '<b>Fichiers :</b><br><a href="https://example.org/a">a.pdf</a><br></div>'
     )
     path = _zip(tmp_path / "t.zip", {"Takeout/Gemini/gemini_gems_data.html": page})
-    assert formats.recognise(Place(path)) == "gemini"
+    assert formats.recognize(Place(path)) == "gemini"
     (gem,), _ = _read(path)
 
     assert gem["custom_instructions"] == "Tu cuisines.\nTon : doux"
     assert gem["scope"] == {"namespace": ["gems", "Chef"]}
     assert gem["origin"]["as_written"] == {"links": ["https://example.org/a"]}
     with pytest.raises(UnknownFormatError):
-        formats.recognise(Place(_zip(tmp_path / "e.zip", {"gemini_gems_data.html": "<div></div>"})))
+        formats.recognize(Place(_zip(tmp_path / "e.zip", {"gemini_gems_data.html": "<div></div>"})))
 
 
 @pytest.mark.parametrize(

@@ -106,8 +106,8 @@ def test_an_old_graph_yields_all_nodes_and_links_and_is_unchanged(
 def test_json_damaged_by_an_old_engine_is_kept_as_text_and_reported(tmp_path: Path) -> None:
     """LadybugDB before 0.22 made other texts of what looked like JSON; Kuzu did not."""
     reading = ReadContext()
-    spoilt = read(unpacked("amplihack-ladybug-41", tmp_path / "old"), reading)
-    (first,) = (row for row in spoilt["semantic_nodes"] if row["memory_id"] == "f0")
+    spoiled = read(unpacked("amplihack-ladybug-41", tmp_path / "old"), reading)
+    (first,) = (row for row in spoiled["semantic_nodes"] if row["memory_id"] == "f0")
     assert first["metadata"] == "{category: domain_specific, temporal_index: 0}"
     assert any("metadata" in note for note in reading.report.notes)
     whole = read(unpacked("amplihack-kuzu-39", tmp_path / "kuzu"))

@@ -77,7 +77,7 @@ def test_a_real_graph_is_read_without_loss_and_round_trips(
     facts = {one.predicate: one for one in models if isinstance(one, Semantic)}
     was, owns = facts["WORKS_ON"], facts["OWNS"]
 
-    assert formats.recognise(Place(path)) == "graphiti"
+    assert formats.recognize(Place(path)) == "graphiti"
     assert kinds == {"graph_node": 2, "episodic": 1, "semantic": 2, "edge": 5}
     assert reading.report.total == 0
     assert reading.report.notes == []
@@ -119,7 +119,7 @@ def test_a_database_is_read_as_it_is(name: str, tmp_path: Path) -> None:
     before = {one.name: one.read_bytes() for one in tmp_path.iterdir()}
     records, reading = _read(path)
 
-    assert formats.recognise(Place(path)) == "graphiti"
+    assert formats.recognize(Place(path)) == "graphiti"
     assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == before
     document, report = _written(tmp_path / "out.json", *records)
     original = json.loads((_SAMPLES / "good-whole.json").read_bytes())

@@ -62,7 +62,7 @@ def test_the_store_of_the_library_is_read_whole(shared_data: Path, tmp_path: Pat
     path = shared_data / "langgraph" / "store.db"
     found, report = _read("langgraph", path)
 
-    assert formats.recognise(Place(path)) == "langgraph"
+    assert formats.recognize(Place(path)) == "langgraph"
     assert report.total == 0
     assert [one.get("text") for one in found] == [
         "Ada prefers metric units \u2713",
@@ -98,7 +98,7 @@ def test_what_the_library_shows_is_read_and_written_again(
     path = shared_data / "langgraph" / name
     found, report = _read("langgraph_items", path)
 
-    assert formats.recognise(Place(path)) == "langgraph_items"
+    assert formats.recognize(Place(path)) == "langgraph_items"
     assert (len(found), report.total) == (count, 0)
     satchel.convert(path, tmp_path / "x.langgraph.json")
     assert json.loads((tmp_path / "x.langgraph.json").read_bytes()) == json.loads(path.read_bytes())
@@ -160,7 +160,7 @@ def test_checkpoints_of_the_library_are_sessions_points_and_forks(shared_data: P
     found, report = _read("langgraph_checkpoints", path)
     events = Counter(one.get("event") for one in found)
 
-    assert formats.recognise(Place(path)) == "langgraph_checkpoints"
+    assert formats.recognize(Place(path)) == "langgraph_checkpoints"
     # Changes of the state beside the messages are sessions with a parent.
     assert events == {None: 2, "session": 10, "message": 20, "checkpoint": 22, "fork": 1}
     assert sum(one.get("event") == "session" and "parent" not in one for one in found) == 2
@@ -362,7 +362,7 @@ def test_messages_that_javascript_kept_are_messages(kind: str | None, tmp_path: 
         row = ("t", "", "1", None, kind, json.dumps(state).encode(), b"{}")
         made.execute("INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         made.commit()
-    assert formats.recognise(Place(path)) == "langgraph_checkpoints"
+    assert formats.recognize(Place(path)) == "langgraph_checkpoints"
     found = [
         one.value
         for one in read_records(formats["langgraph_checkpoints"], Place(path), ReadContext())

@@ -63,7 +63,7 @@ def test_a_published_file_round_trips(
     records, reading = _read(path)
     kinds = Counter(one.type for one in records)
 
-    assert formats.recognise(Place(path)) == "letta"
+    assert formats.recognize(Place(path)) == "letta"
     assert kinds["semantic"] + kinds["identity"] == entries
     assert (kinds["graph_node"], kinds["session_event"]) == (things, turns)
     assert reading.report.total == 0
@@ -90,10 +90,10 @@ def test_the_conversation_that_the_vendors_own_upgrade_lost_is_here(
 
 
 def test_a_text_inside_a_text_is_the_same_file(tmp_path: Path) -> None:
-    """Some files are the JSON of a JSON text; they are recognised, and written plainly."""
+    """Some files are the JSON of a JSON text; they are recognized, and written plainly."""
     path = _SAMPLES / "other-twice-encoded.af"
 
-    assert formats.recognise(Place(path)) == "letta"
+    assert formats.recognize(Place(path)) == "letta"
     assert _again(path, tmp_path) == _plain(_SAMPLES / "good-whole.af")
 
 
@@ -235,7 +235,7 @@ def test_lists_that_are_null_are_empty_and_others_are_named(tmp_path: Path) -> N
     passages = [{"text": "archived"}]
     document = {"agents": [agent], "blocks": [block], **lists, "passages": passages}
     path.write_text(json.dumps(document))
-    assert formats.recognise(Place(path)) == "letta"
+    assert formats.recognize(Place(path)) == "letta"
     found, reading = _read(path)
 
     assert [one.type for one in found] == ["semantic", "graph_node"]

@@ -83,7 +83,7 @@ def test_passages_that_lettas_page_packed_are_read(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("agent-1.json", json.dumps([row]))
         archive.writestr("read me.txt", "words")
-    assert formats.recognise(Place(path)) == "letta_passages"
+    assert formats.recognize(Place(path)) == "letta_passages"
     reading = ReadContext()
     (found,) = read_records(formats["letta_passages"], Place(path), reading)
 

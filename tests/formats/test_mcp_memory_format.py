@@ -55,7 +55,7 @@ def test_a_real_file_is_read_and_what_cannot_stay_is_named(
     path = shared_data / "mcp-memory" / name
     found, report = _read(path)
 
-    assert formats.recognise(Place(path)) == "mcp_memory"
+    assert formats.recognize(Place(path)) == "mcp_memory"
     assert len(found) == records
     assert _losses(report) == losses
 

@@ -63,7 +63,7 @@ def test_a_real_export_round_trips_from_three_encodings(
 @pytest.mark.shared
 def test_points_of_a_vector_store_are_not_taken_for_an_export(shared_data: Path) -> None:
     """A Qdrant dump has other members; reading it as an export would find no memory."""
-    assert not _MEM0.recognises(Place(shared_data / "mem0" / "qdrant_points.json"))
+    assert not _MEM0.recognizes(Place(shared_data / "mem0" / "qdrant_points.json"))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_file_is_recognized_by_structure_not_by_words(
     path = tmp_path / "x.json"
     path.write_text(json.dumps(document), "utf-8")
 
-    assert _MEM0.recognises(Place(path)) is claimed
+    assert _MEM0.recognizes(Place(path)) is claimed
 
 
 def test_a_byte_order_mark_is_no_obstacle(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_byte_order_mark_is_no_obstacle(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(b"\xef\xbb\xbf" + b'[{"memory": "x"}]')
 
-    assert _MEM0.recognises(Place(path))
+    assert _MEM0.recognizes(Place(path))
     assert len(list(read_records(_MEM0, Place(path), ReadContext()))) == 1
 
 
@@ -334,7 +334,7 @@ def test_a_memory_on_each_line_is_read(tmp_path: Path) -> None:
     lines = [json.dumps(row) for row in rows]
     path = tmp_path / "mem0.jsonl"
     path.write_text("\n".join(lines) + "\n")
-    assert formats.recognise(Place(path)) == "mem0"
+    assert formats.recognize(Place(path)) == "mem0"
     found = list(read_records(_MEM0, Place(path), ReadContext()))
     assert [one.value["text"] for one in found] == ["m0", "m1", "m2"]
 

@@ -429,7 +429,7 @@ def test_rules_of_other_agents_are_instructions(name: str, tmp_path: Path) -> No
     """One file, without a mark in it, known by its name."""
     path = tmp_path / name
     path.write_text("Be kind.\n")
-    assert formats.recognise(Place(path)) == "agents_md"
+    assert formats.recognize(Place(path)) == "agents_md"
     (found,) = read_records(formats["agents_md"], Place(path), ReadContext())
     assert found.value["custom_instructions"] == "Be kind.\n"
 

@@ -51,7 +51,7 @@ def test_one_malformed_memory_can_be_skipped(tmp_path: Path) -> None:
     document["memories"].insert(0, {"id": "x", "content": None})
     path = tmp_path / "memories.json"
     path.write_text(json.dumps(document))
-    assert formats.recognise(Place(path)) == "openmemory"
+    assert formats.recognize(Place(path)) == "openmemory"
     found, reading = _read(path, skip_bad=True)
     assert (len(found), reading.report.left_out) == (2, 1)
     assert reading.report.refused[0].field == "memories/0/content"

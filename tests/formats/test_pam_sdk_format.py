@@ -106,9 +106,9 @@ def origin(record: Sealed) -> Origin:
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("good-*")), ids=lambda path: path.name)
-def test_a_good_sample_is_recognised_and_read(path: Path) -> None:
+def test_a_good_sample_is_recognized_and_read(path: Path) -> None:
     """By this format alone, and every entry comes sealed with the id it had in its origin."""
-    assert formats.recognise(Place(path)) == "pam_sdk"
+    assert formats.recognize(Place(path)) == "pam_sdk"
     records = read(path)
 
     assert records
@@ -256,12 +256,12 @@ def test_nesting_that_our_form_makes_too_deep_is_a_typed_error(tmp_path: Path) -
     assert caught.value.file == str(path)
 
 
-def test_compressed_files_are_recognised_and_read(tmp_path: Path) -> None:
+def test_compressed_files_are_recognized_and_read(tmp_path: Path) -> None:
     """Gzip outside changes nothing."""
     path = tmp_path / "file.pam.gz"
     path.write_bytes(gzip.compress((SAMPLES / "good-signed.pam").read_bytes()))
 
-    assert FORMAT.recognises(Place(path))
+    assert FORMAT.recognizes(Place(path))
     assert len(read(path)) == len(read(SAMPLES / "good-signed.pam"))
 
 
@@ -269,12 +269,12 @@ def test_compressed_files_are_recognised_and_read(tmp_path: Path) -> None:
     "head",
     [b"", b"{}", b"[]", b'{"statement": {"pam_version": 1}}', b"\x1f\x8b", b"\xa0", b"PAM\x01"],
 )
-def test_other_files_are_not_recognised(tmp_path: Path, head: bytes) -> None:
+def test_other_files_are_not_recognized(tmp_path: Path, head: bytes) -> None:
     """A word inside another file does not make it one of these."""
     path = tmp_path / "file"
     path.write_bytes(head)
 
-    assert not FORMAT.recognises(Place(path))
+    assert not FORMAT.recognizes(Place(path))
 
 
 # -- there and back ------------------------------------------------------------------------
@@ -440,7 +440,7 @@ def test_an_entry_that_was_changed_is_not_written_as_it_was(tmp_path: Path) -> N
     path = tmp_path / "in.pam"
     members = {
         "created_at": "yesterday",
-        "preferences": {"volume": 1.0, "colour": "red"},
+        "preferences": {"volume": 1.0, "color": "red"},
         "parent_ids": [root_hash(())],
     }
     path.write_bytes(dump_json(document_of("identity", members)))

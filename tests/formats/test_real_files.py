@@ -175,7 +175,7 @@ def test_the_error_for_an_unknown_file_lists_only_the_nearest_formats(tmp_path: 
     path = tmp_path / "x.jsonl"
     path.write_text('{"a": 1}\n')
     with pytest.raises(UnknownFormatError) as caught:
-        formats.recognise(Place(path))
+        formats.recognize(Place(path))
     hint = str(caught.value.hint)
     assert "satchel formats" in hint
     assert "ama" in hint
@@ -191,7 +191,7 @@ def test_the_error_for_an_unknown_file_lists_only_the_nearest_formats(tmp_path: 
     ],
     ids=["obsidian", "basic-memory", "openclaw"],
 )
-def test_folders_of_notes_are_recognised(tmp_path: Path, files: dict[str, str]) -> None:
+def test_folders_of_notes_are_recognized(tmp_path: Path, files: dict[str, str]) -> None:
     """Without --from, by what their programs put beside the notes; attachments are named."""
     for name, text in {**files, "picture.png": "x"}.items():
         path = tmp_path / "notes" / name

@@ -159,14 +159,14 @@ ELSEWHERE = ("beam/", "injection/", "locomo/", "qmsum/")
 def _read(path: Path) -> tuple[str, Counter[str], ReadContext]:
     with input_to_read(load_settings(), path) as file:
         place, reading = Place(file.path, held=file), ReadContext()
-        name = formats.recognise(place)
+        name = formats.recognize(place)
         found = Counter(record.type for record in read_records(formats[name], place, reading))
     return name, found, reading
 
 
 @pytest.mark.parametrize("sample", READ)
 def test_a_sample_is_read_with_the_losses_that_it_has(sample: str, shared_data: Path) -> None:
-    """Its format is recognised, and each thing in it is a record or counted as lost."""
+    """Its format is recognized, and each thing in it is a record or counted as lost."""
     name, found, reading = _read(shared_data / sample)
     lost = {f"{one.name}: {one.reason}": one.count for one in reading.report.losses.values()}
 

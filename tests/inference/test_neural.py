@@ -61,7 +61,7 @@ def test_what_comes_of_a_text_does_not_depend_on_those_beside_it(
 
 @pytest.mark.parametrize("text", ["", " \n", "qqq", "我", "tea zz"])
 def test_a_text_that_is_mostly_unknown_says_nothing(text: str) -> None:
-    """All texts in a script that the model has not learnt would be alike."""
+    """All texts in a script that the model has not learned would be alike."""
     assert vector(TINY.embed([text])[0]) == [0, 0, 0, 0]
     assert any(vector(TINY.embed([f"{text} tea red"])[0]))
 

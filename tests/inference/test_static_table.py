@@ -88,7 +88,7 @@ def test_few_texts_get_the_same_vectors_without_numpy(texts: list[str]) -> None:
         assert by_hand == model.embed(texts)
 
 
-def test_rare_words_count_for_more_where_a_bank_was_learnt() -> None:
+def test_rare_words_count_for_more_where_a_bank_was_learned() -> None:
     """What every memory says tells them apart no more."""
     texts = [f"the weekly report says {word}" for word in ("tea", "rain", "brass", "owl", "sand")]
     plain, model = StaticTable(), WeightedTable()
@@ -156,7 +156,7 @@ def test_nothing_of_it_is_imported_before_it_is_needed() -> None:
     assert done.stdout.strip() == "False"
 
 
-def test_the_licence_of_the_table_is_kept_beside_it() -> None:
+def test_the_license_of_the_table_is_kept_beside_it() -> None:
     """It asks for that."""
     text = (static_table._FILE.parent / "LICENSE-wordllama.txt").read_text()
     assert "MIT License" in text

@@ -75,7 +75,7 @@ def test_a_tokenizer_of_the_same_vocabulary_cuts_alike_and_keeps_capitals(tmp_pa
         ([], "not a tokenizer"),
         ("x", "not a tokenizer"),
     ],
-    ids=["unigram", "bpe", "without pieces that programs use", "no normaliser", "list", "text"],
+    ids=["unigram", "bpe", "without pieces that programs use", "no normalizer", "list", "text"],
 )
 def test_a_tokenizer_of_another_kind_is_refused_by_name(
     tmp_path: Path, told: object, message: str

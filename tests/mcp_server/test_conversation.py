@@ -177,7 +177,7 @@ def test_words_that_several_memories_say_are_answered_with_their_ids(own_home: P
                 assert refused.is_error
                 assert "2 current memories contain" in str(refused.content)
                 assert len(rows(await say(client, "list"))) == 2
-                await say(client, "forget", ids=["ada  LIKES green tea"])
+                await say(client, "forget", ids=['"ada  LIKES green tea"'])
                 assert list(rows(await say(client, "list")).values()) == ["Ada likes black tea"]
 
         asyncio.run(work())

@@ -41,7 +41,7 @@ LATER = frozenset(
 """What calls need, or the gateway."""
 
 HTTP = frozenset({"httpx2", "mcp.client", "rich.console", "sse_starlette", "starlette", "uvicorn"})
-"""What the SDK needs for HTTP, and to colour its log."""
+"""What the SDK needs for HTTP, and to color its log."""
 
 MAIN = """
 import atexit, sys

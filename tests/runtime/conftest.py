@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
-from folder_kit import neighbour
+from folder_kit import neighbor
 
 from satchel.runtime.contained_folder import ContainedFolder
 
@@ -44,5 +44,5 @@ def folder(tmp_path: Path) -> Iterator[ContainedFolder]:
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """A neighbour with a file, which nothing may touch."""
-    return neighbour(tmp_path)
+    """A neighbor with a file, which nothing may touch."""
+    return neighbor(tmp_path)

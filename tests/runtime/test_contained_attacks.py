@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from folder_kit import ACTS, Act, leftovers, neighbour, picture
+from folder_kit import ACTS, Act, leftovers, neighbor, picture
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,7 +44,7 @@ def test_for_all_places_nothing_outside_is_touched(places: list[tuple[str, Relat
     """Whatever is done with whatever name: it works inside, or ends in one of our errors."""
     with tempfile.TemporaryDirectory() as temporary:
         above = Path(temporary)
-        outside = neighbour(above)
+        outside = neighbor(above)
         with ContainedFolder(above / "ours", create=True) as folder:
             folder.make_folder("sub/deep")
             folder.write("file", b"old")
@@ -237,7 +237,7 @@ def test_a_folder_exchanged_for_a_link_while_files_are_written_leads_nowhere(
     500 files are written, read, moved and removed through it; outside, nothing changes.
     """
     monkeypatch.setattr(os, "fsync", lambda _: None)  # more exchanges in less time
-    outside = neighbour(tmp_path)
+    outside = neighbor(tmp_path)
     before = picture(outside)
     written = refused = 0
     with exchanging(folder.path / "sub", outside):

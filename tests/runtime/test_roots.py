@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from descriptors_kit import descriptors
-from folder_kit import leftovers, neighbour, picture
+from folder_kit import leftovers, neighbor, picture
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +29,7 @@ from satchel.runtime.roots import Roots
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A root with a file in a folder; ``outside`` is beside it."""
-    neighbour(tmp_path)
+    neighbor(tmp_path)
     folder = tmp_path / "root" / "sub"
     folder.mkdir(parents=True)
     (folder / "file").write_bytes(b"ours")
@@ -416,7 +416,7 @@ def test_for_all_paths_nothing_outside_is_touched(said: list[str], absolute: boo
     """Whatever is said: it works inside, or ends in one of our errors."""
     with tempfile.TemporaryDirectory() as temporary:
         above = Path(temporary)
-        outside = neighbour(above)
+        outside = neighbor(above)
         root = above / "root"
         (root / "sub").mkdir(parents=True)
         (root / "file").write_bytes(b"ours")

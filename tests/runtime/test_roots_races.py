@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from folder_kit import neighbour, picture
+from folder_kit import neighbor, picture
 
 from satchel.errors import PathRefusedError, SatchelError
 from satchel.runtime.roots import Roots
@@ -18,7 +18,7 @@ from satchel.runtime.roots import Roots
 @pytest.mark.parametrize("what", ["folder", "file", "root"])
 def test_a_thread_that_swaps_links_for_a_second_gets_nothing_out(tmp_path: Path, what: str) -> None:
     """Attack: a part of the path is now the real one, now a link to the same names outside."""
-    outside = neighbour(tmp_path)
+    outside = neighbor(tmp_path)
     (outside / "sub").mkdir()
     for path in ("sub/file", "secret"):
         (outside / path).write_bytes(b"theirs")

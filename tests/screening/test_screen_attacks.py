@@ -180,7 +180,7 @@ def test_attack_lookalikes_of_other_scripts_are_not_undone() -> None:
 
 
 def test_the_check_digit_is_the_rule_of_luhn() -> None:
-    """One wrong digit and most exchanged neighbours are noticed."""
+    """One wrong digit and most exchanged neighbors are noticed."""
     number = card()
     assert secrets.is_card(number)
     for place in range(4, 16):

@@ -1,4 +1,4 @@
-"""Secrets in a text: which are recognised, and what takes their place."""
+"""Secrets in a text: which are recognized, and what takes their place."""
 
 import re
 
@@ -27,7 +27,7 @@ def hostile_texts(draw: st.DrawFn) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_secret_of_each_kind_is_recognised_and_replaced(kind: str) -> None:
+def test_a_secret_of_each_kind_is_recognized_and_replaced(kind: str) -> None:
     """Exactly the secret, whoever made it up; what stands around it stays."""
     for seed in range(20):
         text, secret = Maker(seed).make(kind)
@@ -97,14 +97,14 @@ def test_a_key_is_known_by_its_name(name: str) -> None:
         card(separator="\u00a0"),
     ],
 )
-def test_cards_of_the_known_issuers_are_recognised(number: str) -> None:
+def test_cards_of_the_known_issuers_are_recognized(number: str) -> None:
     """Plain and in groups; with another last digit it is no card."""
     assert [found.kind for found in find_secrets(f"pay with {number}, please")] == ["card-number"]
     wrong = number[:-1] + str((int(number[-1]) + 1) % 10)
     assert find_secrets(f"pay with {wrong}, please") == []
 
 
-def test_private_keys_of_every_sort_are_recognised() -> None:
+def test_private_keys_of_every_sort_are_recognized() -> None:
     """Whichever way the line breaks were written, and cut off before the end as well."""
     maker = Maker(3)
     for sort in ("", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED "):
@@ -123,7 +123,7 @@ def test_private_keys_of_every_sort_are_recognised() -> None:
     )
 
 
-def test_an_aws_secret_beside_its_id_is_recognised_without_a_name() -> None:
+def test_an_aws_secret_beside_its_id_is_recognized_without_a_name() -> None:
     """Forty characters alone are nothing; in a text with an access key id they are its secret."""
     maker = Maker(4)
     secret, [_, identity] = maker.body(40), maker.make("aws-access-key")

@@ -282,7 +282,7 @@ def new_id(at: str) -> str:
     return f"{re.sub('[-:.]', '', at)}-{secrets.token_hex(4)}"
 
 
-class Catalogue:
+class Catalog:
     """The backups of one destination.
 
     Args:
@@ -424,7 +424,7 @@ class Catalogue:
         return backup._replace(verified=None)
 
     def drop(self, backup: StoredBackup) -> None:
-        """Remove a backup from the catalogue, without its packs."""
+        """Remove a backup from the catalog, without its packs."""
         series = backup.manifest.series
         self.shelf.remove(f"catalogue/{series}/{backup.id}.json")
         self.shelf.remove(_mark_name(backup.manifest))
