@@ -41,7 +41,8 @@ from satchel.errors import (
     UnknownMemoryError,
 )
 from satchel.files import MemoryStore
-from satchel.files.bank_files import files_of_bank, namespace_of
+from satchel.files.bank_files import files_of_bank
+from satchel.files.catch_up import namespace_of
 from satchel.ledger.authority import token_revocation_record
 from satchel.model.records import Edge, Semantic, Status
 from satchel.model.values import TrustClass, now

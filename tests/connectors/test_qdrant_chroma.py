@@ -19,7 +19,7 @@ from satchel.errors import UnreadableError, UsageError
 from satchel.formats.chroma import FORMAT
 from satchel.model.records import Entry, Semantic
 from satchel.model.values import Origin, Scope
-from satchel.ports.format import ConnectorOptions, Place, ReadContext
+from satchel.ports.format import ConnectorOptions, Location, ReadContext
 from satchel.ports.record_set import Report
 from satchel.ports.vectors import text_mark
 from satchel.transfer.folders import MEM0_LOCAL, QDRANT_LOCAL, connector_for
@@ -197,7 +197,7 @@ _FOLDER = Path(__file__).parent.parent / "data" / "chroma-folder"
 
 def _texts_by_collection() -> dict[str, list[str | None]]:
     found = dict[str, list[str | None]]()
-    for one in FORMAT.read(Place(_FOLDER), ReadContext()):
+    for one in FORMAT.read(Location(_FOLDER), ReadContext()):
         if isinstance(one, Entry) and one.origin is not None:
             found.setdefault(one.origin.source or "", []).append(one.text)
     return found

@@ -20,7 +20,7 @@ from satchel.errors import MalformedError
 from satchel.formats.mem0 import Mem0
 from satchel.model.records import Entry, Model, Semantic
 from satchel.model.values import Component, Origin
-from satchel.ports.format import Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Location, ReadContext, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "mem0"
@@ -52,21 +52,21 @@ class _WithoutLosses(Mem0):
 class _RecognizingNothing(Mem0):
     """Recognizes nothing."""
 
-    def recognizes(self, place: Place) -> bool:
+    def recognizes(self, place: Location) -> bool:
         return False
 
 
 class _RecognizingEverything(Mem0):
     """Recognizes everything."""
 
-    def recognizes(self, place: Place) -> bool:
+    def recognizes(self, place: Location) -> bool:
         return True
 
 
 class _SkippingRecords(Mem0):
     """Skips every second record."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         for index, item in enumerate(super().read(place, reading)):
             if index % 2:
                 yield item
@@ -77,7 +77,7 @@ class _DroppingMembers(Mem0):
 
     info = _traits(exact=False)
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         for item in super().read(place, reading):
             assert isinstance(item, Entry)
             yield msgspec.structs.replace(item, origin=Origin(provider="mem0"))
@@ -88,14 +88,14 @@ class _DroppingContainer(Mem0):
 
     info = _traits(exact=False)
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         yield from super().read(place, ReadContext(limits=reading.limits))
 
 
 class _IgnoringErrors(Mem0):
     """Reads an invalid file as empty."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         try:
             yield from super().read(place, reading)
         except MalformedError:
@@ -105,7 +105,7 @@ class _IgnoringErrors(Mem0):
 class _WithoutPosition(Mem0):
     """Raises errors without a position."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         try:
             yield from super().read(place, reading)
         except MalformedError as error:
@@ -115,7 +115,7 @@ class _WithoutPosition(Mem0):
 class _Leaky(Mem0):
     """Raises the errors of the parser."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         json.loads(place.path.read_bytes())
         yield from super().read(place, reading)
 
@@ -123,7 +123,7 @@ class _Leaky(Mem0):
 class _CompletingFiles(Mem0):
     """Completes a truncated file."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         try:
             yield from super().read(place, reading)
         except MalformedError:
@@ -133,7 +133,7 @@ class _CompletingFiles(Mem0):
 class _TruncatingTexts(Mem0):
     """Truncates oversized values."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         whole = ReadContext(limits=DEFAULT_LIMITS, container=reading.container)
         try:
             for item in super().read(place, whole):
@@ -214,14 +214,14 @@ class _NotDeterministic(Mem0):
 class _NotStreaming(Mem0):
     """Reads everything before it yields a record."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         yield from list(super().read(place, reading))
 
 
 class _ReadingClock(Mem0):
     """Depends on the clock."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         import time
 
         time.time()
@@ -231,7 +231,7 @@ class _ReadingClock(Mem0):
 class _AddingIds(Mem0):
     """Adds random IDs."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         for item in super().read(place, reading):
             assert isinstance(item, Entry)
             yield msgspec.structs.replace(item, kind=secrets.token_hex(4))
@@ -240,7 +240,7 @@ class _AddingIds(Mem0):
 class _ReadingEnvironment(Mem0):
     """Depends on the environment."""
 
-    def read(self, place: Place, reading: ReadContext) -> _Items:
+    def read(self, place: Location, reading: ReadContext) -> _Items:
         import os
 
         reading.container["home"] = os.environ.get("HOME")

@@ -14,7 +14,7 @@ from satchel.conformance.subject import Subject, sealed
 from satchel.errors import InputError
 from satchel.model.records import Identity, Semantic
 from satchel.model.values import Component, Scope
-from satchel.ports.format import HEAD_BYTES, Place, formats
+from satchel.ports.format import HEAD_BYTES, Location, formats
 
 DATA = Path(__file__).parent.parent / "data"
 FILES = sorted(
@@ -35,7 +35,7 @@ MOST_ASKED = 2
 """The maximum number of formats imported for a JSON file of Mem0."""
 
 
-def claims(place: Place, names: list[str]) -> list[str]:
+def claims(place: Location, names: list[str]) -> list[str]:
     """Return the formats that recognize a file, or raise an error for it."""
     claimed = []
     for name in names:
@@ -47,7 +47,7 @@ def claims(place: Place, names: list[str]) -> list[str]:
     return claimed
 
 
-def require_equal(place: Place) -> None:
+def require_equal(place: Location) -> None:
     """Require the same result from the candidates and from all formats, up to the first error."""
     asked, everything = (claims(place, names) for names in (formats.candidates(place), [*formats]))
     assert [each for each in asked if ":" not in each] == [
@@ -60,7 +60,7 @@ def require_equal(place: Place) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(DATA)))
 def test_samples_are_recognized_as_by_all_formats(path: Path) -> None:
     """Every sample of this repository, valid or hostile."""
-    require_equal(Place(path))
+    require_equal(Location(path))
 
 
 @pytest.mark.parametrize("end", [64, 700])
@@ -73,7 +73,7 @@ def test_truncated_and_compressed_samples_are_recognized_as_by_all_formats(
         for name, text in (("cut", data[:end]), ("packed.gz", gzip.compress(data))):
             file = tmp_path / name
             file.write_bytes(text)
-            require_equal(Place(file))
+            require_equal(Location(file))
 
 
 @given(
@@ -97,16 +97,16 @@ def test_any_order_of_members_is_recognized_as_by_all_formats(
         f'{start}{{"points": [{{{body}}}]}}',
     ):
         path.write_text(text, "utf-8")
-        require_equal(Place(path))
+        require_equal(Location(path))
 
 
 def test_a_json_file_of_mem0_imports_few_formats() -> None:
     """The index excludes the others."""
     path = DATA / "formats" / "mem0" / "good-get-all.json"
     program = (
-        "import json, sys; from pathlib import Path; from satchel.ports.format import Place;"
+        "import json, sys; from pathlib import Path; from satchel.ports.format import Location;"
         "from satchel.ports.format import formats;"
-        f"name = formats.recognize(Place(Path({str(path)!r})));"
+        f"name = formats.recognize(Location(Path({str(path)!r})));"
         "own = [each for each in formats if f'satchel.formats.{each}' in sys.modules];"
         "print(json.dumps([name, own]))"
     )
@@ -126,7 +126,7 @@ def test_a_format_missing_from_the_index_is_checked(
     monkeypatch.setattr(type(formats), "index", tmp_path / "index.json")
     monkeypatch.setattr(formats, "_listings", None)
     sample = DATA / "formats" / "mem0" / "good-get-all.json"
-    assert formats.recognize(Place(sample)) == "mem0"
+    assert formats.recognize(Location(sample)) == "mem0"
 
 
 # -- outputs -----------------------------------------------------------------------------
@@ -147,5 +147,5 @@ def test_an_output_is_recognized_by_its_format_only(name: str, scope: Scope | No
         sealed([kind(text="there", scope=scope)]) as records,
         subject.written(records) as (path, _),
     ):
-        found = [each for each in formats if formats[each].recognizes(Place(path))]
+        found = [each for each in formats if formats[each].recognizes(Location(path))]
     assert found == [name]

@@ -110,7 +110,7 @@ class FileStorage(Protocol):
         ...
 
 
-def place_of(address: str) -> FileStorage:
+def file_storage(address: str) -> FileStorage:
     """Return the place of an address.
 
     Raises:

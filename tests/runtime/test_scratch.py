@@ -1,13 +1,17 @@
-"""Scratch maps give the same answers in memory and on disk."""
+"""Scratch maps and spools, in memory and on disk."""
 
+import errno
+import os
+import tempfile
 import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from satchel.errors import TargetError
 from satchel.runtime import scratch
-from satchel.runtime.scratch import ScratchMap
+from satchel.runtime.scratch import ScratchMap, Spool
 
 KEYS = st.binary(max_size=3)
 STEPS = st.lists(
@@ -62,3 +66,38 @@ def test_the_memory_of_a_scratch_map_includes_its_keys() -> None:
             held.close()
     finally:
         tracemalloc.stop()
+
+
+def test_a_spool_returns_what_was_written() -> None:
+    """In memory and on disk alike."""
+    for size in (10, 3_000_000):
+        spool = Spool(memory_bytes=1000)
+        spool.write(b"x" * size + b"\n")
+        spool.write(b"y")
+        assert spool.size == size + 2
+        assert b"".join(spool.chunks()) == b"x" * size + b"\ny"
+        assert [len(line) for line in spool.lines()] == [size + 1, 1]
+        spool.close()
+        spool.close()
+
+
+def test_a_full_temporary_folder_is_a_typed_error_with_a_hint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The error names the folder and how to choose another."""
+    spool = Spool(memory_bytes=0)
+
+    class Full:
+        """A file on a full disk."""
+
+        def write(self, data: bytes) -> None:
+            """Raise an error of a full disk."""
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(spool, "_file", Full())
+        with pytest.raises(TargetError) as caught:
+            spool.write(b"x" * 3_000_000)
+    assert caught.value.file == tempfile.gettempdir()
+    assert "TMPDIR" in (caught.value.hint or "")
+    spool.close()
