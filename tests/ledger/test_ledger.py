@@ -498,7 +498,7 @@ def test_a_walk_follows_parents_and_edges(
 
 
 def test_a_link_without_a_record_is_refused(tmp_path: Path) -> None:
-    """Also one that an edited index has beside a record with another link."""
+    """Also a changed index row of a record with another link."""
     store = SqliteStore(tmp_path / "store")
     ledger = created(store)
     edge = seal(Edge(source="a", target="b", kind="knows"))

@@ -23,7 +23,7 @@ from satchel.stores.text_search import (
     readable,
 )
 
-# ruff: noqa: RUF001 - letters that look like others are what these tests are about
+# ruff: noqa: RUF001 - these tests are about letters that look alike
 
 
 TABLE = (

@@ -427,7 +427,7 @@ def test_an_interrupted_copy_is_invisible_and_resumed(
     found = statuses_by_id(target)
     if at:
         assert found == now_
-    else:  # nothing was begun, so there was no moment to go on from
+    else:  # nothing was begun, so there was nothing to resume
         assert found.keys() >= now_.keys() - {mine[4].id}
     require_sound(store, target)
     copy_records(store, origin, target, retired=retired)

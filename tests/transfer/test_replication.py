@@ -198,7 +198,9 @@ def test_an_import_completed_concurrently_is_copied_complete(
     assert two.texts() == one.texts() == ["new", "rest"]
     one.set_status("deleted", source)
     two.pull(one)
-    assert two.texts() == one.texts() == ["old"]  # and what it had replaced is there again
+    assert (
+        two.texts() == one.texts() == ["old"]
+    )  # and the record that it had replaced is current again
     one.set_status("restored", source)
     one.set_status("deleted", new)
     two.pull(one)
