@@ -134,7 +134,7 @@ def test_a_flipped_byte_is_refused_or_makes_no_difference(
     flip_some(sample, 1, 200, tmp_path / "flipped")
 
 
-def test_a_flipped_byte_of_a_page_with_records_is_refused_or_makes_no_difference(
+def test_a_flipped_byte_of_a_record_page_is_refused_or_makes_no_difference(
     sample: StoreSample, tmp_path: Path
 ) -> None:
     """Fault: bytes that describe rows: headers, cell pointers, types of columns."""

@@ -187,7 +187,7 @@ def test_status_records_decide_what_is_current(
     assert (record.id in _listed(ledger, Filter())) is shown
 
 
-def test_links_and_words_lead_to_verified_records(disk: BankFiles) -> None:
+def test_records_found_by_links_and_words_are_verified(disk: BankFiles) -> None:
     """Edges and words are looked up, and every result is verified."""
     one, two = _memories(2)
     edge = seal(Edge(source=one.id, target=two.id, kind="similar_to"))

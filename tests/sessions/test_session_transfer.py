@@ -70,7 +70,9 @@ def open_for_writing(name: str, settings: Settings | None = None) -> Any:
 
 
 @pytest.mark.parametrize("name", ["a.pam", "a.pam.jsonl", "a.pam.cbor"])
-def test_a_file_carries_sessions_checkpoints_and_forks(tmp_path: Path, name: str) -> None:
+def test_an_exported_file_contains_sessions_checkpoints_and_forks(
+    tmp_path: Path, name: str
+) -> None:
     """All with their IDs: the importing bank continues where the other one was."""
     path = tmp_path / name
     with filled("first") as bank:

@@ -189,7 +189,7 @@ def test_a_question_finds_the_closest_answer_first(index: apsw.Connection) -> No
         ("葛\U000e0100城", "葛城市"),
     ],
 )
-def test_forms_of_a_word_find_each_other(matches: Found, typed: str, text: str) -> None:
+def test_forms_of_a_word_match_each_other(matches: Found, typed: str, text: str) -> None:
     """Width, composition, case, accents, points, invisible characters and English endings."""
     assert matches(typed, text)
 

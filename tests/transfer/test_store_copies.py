@@ -301,7 +301,7 @@ def test_two_concurrent_copies_to_one_store_do_not_mix_their_rows(
     assert other[0].banks[0].earlier == 50
 
 
-def test_a_bank_with_another_log_is_refused_before_anything_is_written(
+def test_a_copy_to_a_bank_with_another_log_is_refused_before_any_write(
     source_settings: Settings, tmp_path: Path
 ) -> None:
     """Records that only the target has are not overwritten, and no other bank is copied."""
