@@ -23,11 +23,11 @@ _READ = """
 import sys
 from pathlib import Path
 from satchel.ports.format import ReadContext as Reading
-from satchel.ports.format import Place
+from satchel.ports.format import Location
 from satchel.ports.format import formats
 from satchel.ports.drafts import read_records as taken
 
-found = taken(formats["amplihack"], Place(Path(sys.argv[1])), Reading())
+found = taken(formats["amplihack"], Location(Path(sys.argv[1])), Reading())
 print(sum(1 for _ in found))
 """
 

@@ -187,16 +187,17 @@ def killed_store(folder: Path, rows: int) -> None:
     store.close()
 
 
-def _cut(log: bytes) -> bytes:
-    return log[:-1]
-
-
 def _flip(log: bytes) -> bytes:
     middle = len(log) // 2
     return log[:middle] + bytes([log[middle] ^ 1]) + log[middle + 1 :]
 
 
-@pytest.mark.parametrize("damage", [_cut, _flip])
+def _lengthen_first_record(log: bytes) -> bytes:
+    """The first record seems to end after the end of the log."""
+    return log[:29] + b"\1" + log[30:]
+
+
+@pytest.mark.parametrize("damage", [_flip, _lengthen_first_record])
 def test_an_unreadable_log_is_kept_and_reported(
     folder: Path, damage: Callable[[bytes], bytes]
 ) -> None:
@@ -216,11 +217,36 @@ def test_an_unreadable_log_is_kept_and_reported(
     assert {path.stat().st_mode & 0o777 for path in kept.iterdir()} == {0o600}
     store = LadybugStore(folder)
     size = size_of(store)
-    assert 0 < size < 20
+    assert size < 20
     with store.reading() as reader:
         assert reader.head(BANK) == commit_of([], size).head
     write(store, memory(99))
     store.close()
+
+
+def test_an_interrupted_write_is_dropped(folder: Path) -> None:
+    """A kill can leave any part of the last transaction; it was not acknowledged."""
+    living = LadybugStore(folder.with_name("living"))
+    for number in range(3):
+        write(living, memory(number))
+    before = (living.path / LOG).stat().st_size
+    write(living, memory(3))
+    shutil.copytree(living.path, folder)
+    living.close()
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    written = len(files[LOG])
+    for size in (before + 1, before + 8, *range(before + 100, written, 300), written - 1):
+        for name, data in files.items():
+            (folder / name).write_bytes(data[:size] if name == LOG else data)
+        reader = LadybugStore(folder, read_only=True)
+        assert size_of(reader) == 3
+        reader.close()
+        assert (folder / LOG).read_bytes() == files[LOG][:size]
+        store = LadybugStore(folder)
+        write(store, memory(99))
+        assert size_of(store) == 4
+        store.close()
+    assert not (folder / "damaged-1").exists()
 
 
 def test_an_undamaged_log_is_read(folder: Path) -> None:

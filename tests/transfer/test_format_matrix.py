@@ -44,7 +44,7 @@ from satchel.model.records import (
     Working,
 )
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.format import Location, ReadContext, Target, WriteContext, formats
 from satchel.receipts import comparison
 from satchel.receipts.receipt import FieldLoss, ReceiptBody
 from satchel.runtime.files import file_digest
@@ -292,14 +292,14 @@ def test_any_record_round_trips_with_the_sidecar(name: str, drafts: list[Any]) -
         writing = WriteContext(keys=(KEY,), header=Header(), bank="b")
         adapter.write(records, Target(path), writing)
         keeps_ids = adapter.info.traits.keeps_ids
-        items = adapter.read(Place(path), ReadContext(only_ours=writing.around))
+        items = adapter.read(Location(path), ReadContext(only_ours=writing.around))
         digest, size = file_digest(path)
         sidecar = Path(folder) / "sidecar"
         making = closing(SidecarBuilder(records, items, keeps_ids=keeps_ids))
         with making as made, sidecar.open("wb") as sink:
             made.write(sink, name, Output(digest=digest, bytes=size))
         with closing(SidecarFormat(adapter, name, sidecar, "sidecar", digest)) as restoring:
-            found = read_records(restoring, Place(path), ReadContext(only_ours=writing.around))
+            found = read_records(restoring, Location(path), ReadContext(only_ours=writing.around))
 
             assert sorted(one.body for one in found) == sorted(one.body for one in records)
 
