@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from s3_kit import S3Server
 
 from satchel.conformance.memory_files import *  # noqa: F403
 from satchel.conformance.memory_files import FilesSubject
@@ -29,21 +28,15 @@ def _plant_transcript(root: str, key: str, data: bytes) -> None:
 
 @pytest.fixture(params=["local", "memory", "sqlite", "s3"])
 def files(
-    request: pytest.FixtureRequest, folder: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    folder: Callable[[], Path],
+    root_of: Callable[[str, Path], str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> FilesSubject:
     """Memory files in each kind of location."""
     home = folder()
     monkeypatch.setenv("SATCHEL_HOME", str(home))
-    match request.param:
-        case "s3":
-            server: S3Server = request.getfixturevalue("s3")
-            root = f"{server.bucket()}/agents"
-        case "memory":
-            root = f"memory://{home}"
-        case "sqlite":
-            root = f"sqlite://{home}/files.db"
-        case _:
-            root = str(home / "files")
+    root = root_of(request.param, home) + ("/agents" if request.param == "s3" else "")
     return FilesSubject(
         request.param, folder, root, MemoryStore, planted=partial(_plant_transcript, root)
     )

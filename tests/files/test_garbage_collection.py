@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from s3_kit import S3Server
 
 from satchel.errors import MalformedError, TargetError
 from satchel.files import MemoryStore
@@ -21,12 +20,11 @@ Folder = Callable[[], Path]
 
 
 @pytest.fixture(params=["memory", "sqlite", "s3"])
-def root(request: pytest.FixtureRequest, folder: Folder) -> str:
+def root(
+    request: pytest.FixtureRequest, folder: Folder, root_of: Callable[[str, Path], str]
+) -> str:
     """Locations that have packs."""
-    if request.param == "s3":
-        server: S3Server = request.getfixturevalue("s3")
-        return server.bucket()
-    return f"{request.param}://{folder()}{'/x.db' if request.param == 'sqlite' else ''}"
+    return root_of(request.param, folder())
 
 
 def _remote_storage(root: str) -> RemoteFileStorage:
@@ -41,7 +39,7 @@ def _pack_names(root: str) -> list[str]:
 
 def _make_store(root: str, times: int = 12, **policy: bool) -> None:
     """Make a store in which a file was saved again and again."""
-    with MemoryStore.create(key="k", storage_root=root, **policy) as store:  # type: ignore[arg-type]  # a rule by name
+    with MemoryStore.create(key="k", storage_root=root, **policy) as store:  # type: ignore[arg-type]  # options by name
         store.write_text("still.md", "as it was")
         for number in range(times):
             store.write_text("a.md", f"text {number} " * 50)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -22,21 +22,15 @@ Folder = Callable[[], Path]
 
 @pytest.fixture(params=["local", "memory", "sqlite", "s3"])
 def root(
-    request: pytest.FixtureRequest, folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
+    request: pytest.FixtureRequest,
+    folder: Folder,
+    root_of: Callable[[str, Path], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> str:
     """The storage root."""
     home = folder()
     monkeypatch.setenv("SATCHEL_HOME", str(home))
-    match request.param:
-        case "s3":
-            server: S3Server = request.getfixturevalue("s3")
-            yield server.bucket()
-        case "memory":
-            yield f"memory://{home}"
-        case "sqlite":
-            yield f"sqlite://{home}/files.db"
-        case _:
-            yield str(home / "files")
+    return root_of(request.param, home)
 
 
 def _run_concurrently(jobs: list[Callable[[], object]]) -> list[object]:
@@ -325,7 +319,7 @@ def test_attack_a_hostile_index_writes_no_file_outside(
     found = place.objects.get("meta/.satchel/head")
     assert found is not None
     head = RemoteHead.decoded(found.data, "")
-    entry = FileEntry(path, sha, 1, 1, 2, "", "", "")  # type: ignore[arg-type]  # on purpose
+    entry = FileEntry(path, sha, 1, 1, 2, "", "", "")  # type: ignore[arg-type]  # the type is the test
     segment, data = packed(PackContents(files=[entry]), {}, 0)
     place.objects.put(f"meta/.satchel/packs/{segment.name}", data)
     head = replace(head, revision=2, segments=(*head.segments, segment))

@@ -126,7 +126,7 @@ def test_two_handles_on_one_path_lose_no_acknowledged_write(
     again.close()
 
 
-def test_another_process_is_refused_and_the_holder_named(folder: Path) -> None:
+def test_a_second_process_is_refused_with_the_id_of_the_first(folder: Path) -> None:
     """For reading as well; with the process ID, until that process has closed it."""
     store = LadybugStore(folder)
     write(store, memory(1))
@@ -169,7 +169,7 @@ def test_reading_a_missing_store_creates_nothing(folder: Path) -> None:
     assert not folder.exists()
 
 
-def test_the_folder_is_private_and_has_an_address(folder: Path) -> None:
+def test_the_folder_of_a_store_is_private(folder: Path) -> None:
     """The engine's files follow the umask, so nobody else may enter the folder."""
     store = open_store(f"ladybug:///{folder}")
     assert store.name == str(folder)
