@@ -151,14 +151,13 @@ def test_a_text_that_is_too_long_for_a_record_is_logged_by_its_digest(
 
 @pytest.fixture(params=["memory", "sqlite", "s3"])
 def remote_root(
-    request: pytest.FixtureRequest, folder: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    folder: Callable[[], Path],
+    root_of: Callable[[str, Path], str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> str:
     """A configured storage root that is not a folder."""
-    if request.param == "s3":
-        server: S3Server = request.getfixturevalue("s3")
-        root = server.bucket()
-    else:
-        root = f"{request.param}://{folder()}{'/x.db' if request.param == 'sqlite' else ''}"
+    root = root_of(request.param, folder())
     monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", root)
     return root
 
@@ -207,7 +206,7 @@ def test_opened_files_saves_changes_to_the_remote_location(
     with suppress(ConcurrencyError), opened_files(settings, "ada") as store:
         store.write_many([("a.md", "given up"), ("b.md", "given up")])
         store.write_text("a.md", "refused", expected_sha="")
-        pytest.fail("it was not refused")
+        pytest.fail("the write must be refused")
     with opened_files(settings, "ada") as store:
         assert (store.list_paths(), store.read_text("a.md")) == (["a.md"], "kept")
     with open_bank(settings, "ada") as bank:
@@ -334,7 +333,7 @@ def any_bank(any_store: str) -> Iterator[OpenBank]:
 
 
 def _recalled(any_bank: OpenBank, text: str, **more: object) -> list[FilePassage]:
-    return recall_memories(any_bank, Query(text=text, files=True, **more)).files  # type: ignore[arg-type]  # whatever a test asks
+    return recall_memories(any_bank, Query(text=text, files=True, **more)).files  # type: ignore[arg-type]  # options by name
 
 
 def test_recall_finds_current_and_former_versions_of_a_file(

@@ -34,7 +34,7 @@ from satchel.errors import EmptyInputError, InputError, LimitError, MalformedErr
 from satchel.formats._ama import exact_line_of, line_of
 from satchel.model.records import Edge, Entry, Episodic, Procedural, Semantic
 from satchel.model.values import Entity, Evidence, Origin, TrustClass
-from satchel.ports.format import Place, ReadContext, formats
+from satchel.ports.format import Location, ReadContext, formats
 from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 
@@ -400,14 +400,14 @@ def test_an_archive_is_recognized_by_its_content(name: str, tmp_path: Path) -> N
     data = archive(tmp_path / "plain", memory()).read_bytes()
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    assert formats.recognize(Place(path)) == "ama"
+    assert formats.recognize(Location(path)) == "ama"
 
 
 def test_a_memory_with_the_text_of_a_header_is_not_an_archive(tmp_path: Path) -> None:
     """Archives are recognized by the structure of the first line, not by words."""
     path = tmp_path / "x"
     path.write_text('{"text": "\\"_ama_version\\": 1"}\n{"_ama_version": 1}\n')
-    assert not AMA.recognizes(Place(path))
+    assert not AMA.recognizes(Location(path))
 
 
 @pytest.mark.parametrize(
@@ -434,23 +434,23 @@ def test_an_empty_archive_is_an_error(tmp_path: Path) -> None:
 _BAD: dict[str, bytes] = {
     "not utf-8": b'{"id": "b", "text": "\xff"}',
     "not json": b'{"id": "b", "text": }',
-    "cut": b'{"id": "b", "te',
+    "truncated": b'{"id": "b", "te',
     "a list": b'["b"]',
     "a number": b"5",
     "two objects": b'{"id": "b", "text": "x"} {"id": "c", "text": "y"}',
-    "no text": b'{"id": "b"}',
-    "id is a number": b'{"id": 5, "text": "x"}',
-    "tags as a text": b'{"id": "b", "text": "x", "tags": "t"}',
-    "a date as a number": b'{"id": "b", "text": "x", "occurred_at": 5}',
-    "a source as an object": b'{"id": "b", "text": "x", "source": {}}',
-    "a key twice": b'{"id": "b", "text": "x", "text": "y"}',
+    "missing text": b'{"id": "b"}',
+    "a number as the id": b'{"id": 5, "text": "x"}',
+    "a text as the tags": b'{"id": "b", "text": "x", "tags": "t"}',
+    "a number as a date": b'{"id": "b", "text": "x", "occurred_at": 5}',
+    "an object as a source": b'{"id": "b", "text": "x", "source": {}}',
+    "a duplicate key": b'{"id": "b", "text": "x", "text": "y"}',
     "a lone surrogate": b'{"id": "b", "text": "\\ud800"}',
     "nested 100,000 times": b'{"id": "b", "text": "x", "metadata": %b%b}'
     % (b'{"a":' * 100_000 + b"1", b"}" * 100_000),
     "an integer of 5,000 digits": b'{"id": "b", "text": "x", "metadata": {"n": %b}}'
     % (b"7" * 5000),
-    "longer than a line may be": b'{"id": "b", "text": "%b"}' % (b"x" * 200_000),
-    "over the bound of a record": b'{"id": "b", "text": "%b"}' % (b"x" * 50_000),
+    "over the limit of a line": b'{"id": "b", "text": "%b"}' % (b"x" * 200_000),
+    "over the limit of a record": b'{"id": "b", "text": "%b"}' % (b"x" * 50_000),
     "too many tags": b'{"id": "b", "text": "x", "tags": [%b]}' % b",".join([b'"t"'] * 257),
 }
 _SMALL = Limits(line_bytes=100_000, entry_bytes=40_000)
@@ -513,7 +513,7 @@ def test_a_damaged_gzip_file_yields_what_precedes_the_damage(tmp_path: Path) -> 
 def test_a_disk_error_is_not_skipped_as_a_malformed_line(tmp_path: Path) -> None:
     """Whatever options are given."""
 
-    class Failing(Place):
+    class Failing(Location):
         @contextmanager
         def open(self) -> Iterator[BinaryIO]:
             whole = iter([self.path.read_bytes()])

@@ -25,7 +25,7 @@ from satchel.formats.cognee import FORMAT
 from satchel.model.records import Episodic, Identity, Model, Semantic, SessionEvent
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.format import Location, ReadContext, Target, WriteContext, formats
 from satchel.ports.record_set import Report
 from satchel.transfer.folders import input_to_read
 
@@ -35,14 +35,14 @@ _PEER = Path(peers.__file__).parent / "peers" / "cognee_archive.py"
 
 def _read(path: Path, *, skip_bad: bool = False) -> tuple[list[Sealed], ReadContext]:
     reading = ReadContext(skip_bad=skip_bad)
-    return list(read_records(FORMAT, Place(path), reading)), reading
+    return list(read_records(FORMAT, Location(path), reading)), reading
 
 
 def _read_folder(path: Path) -> tuple[str, list[Sealed], ReadContext]:
     """Read a folder through its combined place, as commands do."""
     reading = ReadContext()
     with input_to_read(load_settings(), path) as file:
-        place = Place(file.path, held=file)
+        place = Location(file.path, held=file)
         return formats.recognize(place), list(read_records(FORMAT, place, reading)), reading
 
 
@@ -104,10 +104,10 @@ def test_a_folder_gives_the_same_records_as_its_tar(tmp_path: Path) -> None:
     whole, _ = _read(_SAMPLES / "good-whole.cogx.tar.gz")
 
     assert name == "cognee"
-    assert sorted(map(_row_values, records)) == sorted(map(_row_values, whole))
+    assert sorted(map(_content_of, records)) == sorted(map(_content_of, whole))
 
 
-def _row_values(record: Sealed) -> str:
+def _content_of(record: Sealed) -> str:
     links = ("id", "nonce", "source", "target")
     return json.dumps({k: v for k, v in record.value.items() if k not in links}, sort_keys=True)
 
@@ -150,7 +150,7 @@ def test_attack_a_tar_that_would_fill_memory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         _read(tmp_path / "headers.tar")
     with pytest.raises(LimitError, match="expands"):
-        list(read_records(FORMAT, Place(tmp_path / "bomb.tar.gz"), ReadContext(limits=small)))
+        list(read_records(FORMAT, Location(tmp_path / "bomb.tar.gz"), ReadContext(limits=small)))
 
 
 def test_memories_of_other_products_become_memories_facts_blocks_and_episodes(
@@ -244,10 +244,10 @@ def test_archives_are_exchanged_with_cognee_in_both_directions(
     assert json.loads(done.stdout)["records"] == 15
     assert reading.report.total == 0
     assert Counter(one.type for one in back) == Counter(one.type for one in ours)
-    assert sorted(map(_known_values, back)) == sorted(map(_known_values, ours))
+    assert sorted(map(_known_content, back)) == sorted(map(_known_content, ours))
 
 
-def _known_values(record: Sealed) -> str:
+def _known_content(record: Sealed) -> str:
     """Return the content of a record; Cognee drops unknown members."""
     links = ("id", "nonce", "source", "target", "origin")
     return json.dumps({k: v for k, v in record.value.items() if k not in links}, sort_keys=True)
