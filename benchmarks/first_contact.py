@@ -1,4 +1,4 @@
-"""``python -m benchmarks.first_contact``: what a newcomer, and whoever changes an operation, meets.
+"""``python -m benchmarks.first_contact``: what new users and contributors meet first.
 
 Places where the parameters of an operation are written, tokens of the core tools of MCP, processor
 time of starting, and how many commands of the guides fail when all are read in one home. With
@@ -75,8 +75,7 @@ def places(sources: Path, names: Sequence[str]) -> list[str]:
     """Return where the parameters of an operation are written out.
 
     In the interfaces a class with such fields, a signature, a call or a dictionary with such keys;
-    elsewhere a class whose fields are options. What is within another that counts does not count
-    again.
+    elsewhere a class whose fields are options. A place within another one does not count.
     """
     lines = list[str]()
     for path in sorted(sources.rglob("*.py")):

@@ -1,4 +1,4 @@
-"""A bounded load on a server of this machine: connections that each ask again when answered."""
+"""A bounded load on a local server: each connection sends its next request after a response."""
 
 import argparse
 import asyncio
@@ -36,7 +36,7 @@ class Load:
 
 
 class _Client:
-    """One connection, kept open for as long as the server does."""
+    """One connection, open until the server closes it."""
 
     def __init__(self, port: int, load: Load, kind: str) -> None:
         self._port = port

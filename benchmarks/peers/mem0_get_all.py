@@ -1,4 +1,4 @@
-"""Writes what the real mem0ai says on ``get_all()``, offline: local Qdrant, invented embeddings.
+"""Writes the result of the real mem0ai's ``get_all()``, offline: local Qdrant, invented embeddings.
 
 Run it with the Python of ``benchmarks.peers.environment("mem0ai")`` and the name of the file to
 write.
@@ -16,7 +16,7 @@ _DIMENSIONS = 32
 
 
 class Embedder:
-    """Gives each text a vector of its own, and asks nobody."""
+    """Gives each text its own vector, without a network."""
 
     def embed(self, text: str, *_: Any, **__: Any) -> list[float]:
         """Return 32 numbers made from the text's hash."""

@@ -32,6 +32,13 @@ def test_nothing_is_erased_where_nobody_can_be_asked(satchel: Run) -> None:
     assert satchel("list").out.count("Lovelace") == 1
 
 
+def test_without_memories_erase_asks_for_them_before_any_confirmation(satchel: Run) -> None:
+    """A hint that names --yes would be the wrong one."""
+    remembered(satchel)
+    ran = satchel("erase")
+    assert (ran.status, "--where" in ran.err, "--yes" in ran.err) == (2, True, False)
+
+
 def test_the_report_of_erased_and_searched_is_shown_and_stored(
     satchel: Run, tmp_path: Path
 ) -> None:

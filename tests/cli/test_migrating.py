@@ -35,7 +35,7 @@ class _KilledError(BaseException):
     """What no handler catches."""
 
 
-class Place:
+class Location:
     """Two configurations of this test, and the active one, which is the old one's content."""
 
     def __init__(self, folder: Path) -> None:
@@ -63,9 +63,9 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Location:
     """Three banks with memory in the old store."""
-    found = Place(tmp_path)
+    found = Location(tmp_path)
     monkeypatch.setenv("SATCHEL_CONFIG", str(found.active))
     for name, count in (("ada", 5), ("bob", 30), ("cy", 1)):
         append(new_bank(name), memories(count))
@@ -92,7 +92,7 @@ def listed(store: Path) -> dict[str, list[tuple[int, str, str]]]:
 
 
 def test_all_banks_arrive_as_they_are_and_the_new_configuration_counts(
-    satchel: Run, place: Place
+    satchel: Run, place: Location
 ) -> None:
     """Ids, places, moments, heads; the old configuration is kept under a name of its own."""
     before = place.active.read_bytes()
@@ -109,7 +109,7 @@ def test_all_banks_arrive_as_they_are_and_the_new_configuration_counts(
     assert satchel("remember", "and goes on", "--bank", "ada").status == 0
 
 
-def test_a_dry_run_reports_the_plan_and_writes_nothing(satchel: Run, place: Place) -> None:
+def test_a_dry_run_reports_the_plan_and_writes_nothing(satchel: Run, place: Location) -> None:
     """Neither a store nor a configuration."""
     ran = satchel(*place.words, "--dry-run", "--json")
 
@@ -118,7 +118,7 @@ def test_a_dry_run_reports_the_plan_and_writes_nothing(satchel: Run, place: Plac
     assert place.kept == []
 
 
-def test_no_switch_leaves_the_configuration(satchel: Run, place: Place) -> None:
+def test_no_switch_leaves_the_configuration(satchel: Run, place: Location) -> None:
     """The banks are there; the next command still works with the old ones."""
     before = place.active.read_bytes()
     assert satchel(*place.words, "--no-switch").status == 0
@@ -126,7 +126,7 @@ def test_no_switch_leaves_the_configuration(satchel: Run, place: Place) -> None:
     assert heads(place.new_store) == heads(place.old_store)
 
 
-def test_banks_that_are_named_are_brought_and_no_others(satchel: Run, place: Place) -> None:
+def test_banks_that_are_named_are_brought_and_no_others(satchel: Run, place: Location) -> None:
     """By name or the start of an id, each once."""
     ada = next(bank for bank, records in listed(place.old_store).items() if len(records) == 7)
     ran = satchel(*place.words, "--banks", f"ada,{ada[7:15]}", "--no-switch", "--json")
@@ -135,7 +135,7 @@ def test_banks_that_are_named_are_brought_and_no_others(satchel: Run, place: Pla
 
 
 def test_a_bank_that_is_not_there_is_an_error_before_anything_is_written(
-    satchel: Run, place: Place
+    satchel: Run, place: Location
 ) -> None:
     """Also where others of those named are."""
     ran = satchel(*place.words, "--banks", "ada,zed", "--json")
@@ -143,7 +143,7 @@ def test_a_bank_that_is_not_there_is_an_error_before_anything_is_written(
     assert not place.new_store.exists()
 
 
-def test_from_one_address_to_another(satchel: Run, place: Place) -> None:
+def test_from_one_address_to_another(satchel: Run, place: Location) -> None:
     """Without configurations nothing is switched."""
     before = place.active.read_bytes()
     ran = satchel("migrate", place.old_store, f"sqlite:///{place.new_store}")
@@ -168,7 +168,7 @@ def test_source_and_target_are_required_once(satchel: Run, words: list[str]) -> 
 
 
 @pytest.mark.usefixtures("place")
-def test_a_store_is_not_migrated_to_itself(satchel: Run, place: Place) -> None:
+def test_a_store_is_not_migrated_to_itself(satchel: Run, place: Location) -> None:
     """Also under another name."""
     link = place.old_store.with_name("link.db")
     link.symlink_to(place.old_store)
@@ -177,7 +177,7 @@ def test_a_store_is_not_migrated_to_itself(satchel: Run, place: Place) -> None:
         assert (ran.status, ran.error["code"]) == (2, "usage")
 
 
-def test_migrating_again_does_nothing_twice(satchel: Run, place: Place) -> None:
+def test_migrating_again_does_nothing_twice(satchel: Run, place: Location) -> None:
     """And what was added meanwhile goes along."""
     assert satchel(*place.words, "--no-switch").status == 0
     append(next(iter(heads(place.old_store))), memories(2, 500))
@@ -189,7 +189,7 @@ def test_migrating_again_does_nothing_twice(satchel: Run, place: Place) -> None:
 
 
 def test_a_bank_that_fails_leaves_the_others_done_and_nothing_is_switched(
-    satchel: Run, place: Place
+    satchel: Run, place: Location
 ) -> None:
     """The copy of one bank went another way: status 1, a plain list, the old configuration."""
     assert satchel(*place.words, "--banks", "ada", "--no-switch").status == 0
@@ -213,7 +213,7 @@ def test_a_bank_that_fails_leaves_the_others_done_and_nothing_is_switched(
     assert len(heads(place.new_store)) == 3
 
 
-def test_a_target_that_cannot_be_written_is_status_5(satchel: Run, place: Place) -> None:
+def test_a_target_that_cannot_be_written_is_status_5(satchel: Run, place: Location) -> None:
     """Something else is in its place."""
     place.new_store.write_text("no database, but long enough to be compared " * 100)
     ran = satchel(*place.words, "--json")
@@ -223,7 +223,7 @@ def test_a_target_that_cannot_be_written_is_status_5(satchel: Run, place: Place)
 
 
 def test_a_changed_byte_in_the_copy_is_found_before_the_switch(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reading back reads every record, not only the head."""
     source, target = place.ends
@@ -254,7 +254,7 @@ def _damage(store: Path) -> None:
 
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_a_killed_migration_is_resumed_and_duplicates_nothing(
-    place: Place, monkeypatch: pytest.MonkeyPatch, at: int
+    place: Location, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     """In the middle of a bank; then the same command is run again."""
     source, target = place.ends
@@ -278,7 +278,7 @@ def test_a_killed_migration_is_resumed_and_duplicates_nothing(
     assert found.switched is not None
 
 
-def test_vectors_are_included_and_an_incomplete_import_is_reported(place: Place) -> None:
+def test_vectors_are_included_and_an_incomplete_import_is_reported(place: Location) -> None:
     """What is beside the log, and what nobody sees yet."""
     source, target = place.ends
     settings = load_settings(store=str(place.old_store))
@@ -304,7 +304,7 @@ def test_vectors_are_included_and_an_incomplete_import_is_reported(place: Place)
 
 @pytest.mark.parametrize(("old", "new"), [("toml", "yaml"), ("yaml", "toml"), ("yaml", "yml")])
 def test_the_switch_goes_from_toml_to_yaml_and_back(
-    satchel: Run, place: Place, monkeypatch: pytest.MonkeyPatch, old: str, new: str
+    satchel: Run, place: Location, monkeypatch: pytest.MonkeyPatch, old: str, new: str
 ) -> None:
     """The active file keeps its name, so it keeps its language."""
     folder = place.active.parent
@@ -319,7 +319,9 @@ def test_the_switch_goes_from_toml_to_yaml_and_back(
     assert load_settings().store == str(place.new_store)
 
 
-def test_the_active_file_keeps_its_mode_and_a_link_is_followed(satchel: Run, place: Place) -> None:
+def test_the_active_file_keeps_its_mode_and_a_link_is_followed(
+    satchel: Run, place: Location
+) -> None:
     """Dotfiles that are kept elsewhere stay there."""
     real = place.active.with_name("real.toml")
     place.active.rename(real)
@@ -333,11 +335,11 @@ def test_the_active_file_keeps_its_mode_and_a_link_is_followed(satchel: Run, pla
     assert real.stat().st_mode & 0o777 == 0o600
 
 
-def test_python_does_the_same(place: Place) -> None:
+def test_python_does_the_same(place: Location) -> None:
     """The same ends, the same switch; a failing bank is in what is returned."""
     seen = list[str | None]()
     found = migrate_banks(
-        from_config=place.old, to_config=place.new, told=lambda one: seen.append(one.name)
+        from_config=place.old, to_config=place.new, on_bank=lambda one: seen.append(one.name)
     )
     assert (found.exit_status, sorted(map(str, seen))) == (0, ["ada", "bob", "cy"])
     assert place.active.read_bytes() == place.new.read_bytes()
@@ -347,7 +349,7 @@ def test_python_does_the_same(place: Place) -> None:
 
 @pytest.mark.prove
 def test_a_migration_killed_at_any_moment_is_resumed(
-    place: Place, process: Callable[..., subprocess.Popen[bytes]], satchel: Run
+    place: Location, process: Callable[..., subprocess.Popen[bytes]], satchel: Run
 ) -> None:
     """Twenty kills at random moments; then the two stores are the same, and the switch is done."""
     for bank in list(heads(place.old_store)):
@@ -373,7 +375,7 @@ def test_a_migration_killed_at_any_moment_is_resumed(
 
 
 def test_banks_that_would_be_missing_are_named_and_nothing_is_switched(
-    satchel: Run, place: Place
+    satchel: Run, place: Location
 ) -> None:
     """The store that counts never loses a bank without a word; a flag accepts it."""
     ran = satchel(*place.words, "--banks", "ada,bob")
@@ -391,7 +393,7 @@ def test_banks_that_would_be_missing_are_named_and_nothing_is_switched(
     assert place.active.read_bytes() != place.old.read_bytes()
 
 
-def test_a_bank_that_was_migrated_before_is_not_omitted(satchel: Run, place: Place) -> None:
+def test_a_bank_that_was_migrated_before_is_not_omitted(satchel: Run, place: Location) -> None:
     """Bank by bank, the last one switches."""
     assert satchel(*place.words, "--banks", "ada,bob").status == 1
     ran = satchel(*place.words, "--banks", "cy")

@@ -339,6 +339,16 @@ def test_a_store_whose_key_change_was_killed_while_it_left_the_log_is_recovered(
     assert in_plain(store.parent) == []
 
 
+@pytest.mark.parametrize("suffix", ["", "-journal", "-wal", "-shm"])
+def test_files_of_a_killed_key_change_are_removed(satchel: "Run", store: Path, suffix: str) -> None:
+    """SQLite has files beside the copy that it writes, which can contain memories in plain text."""
+    leftover = store.with_name(f".{store.name}.0123456789abcdef.tmp{suffix}")
+    leftover.write_bytes(WORD)
+    assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
+    assert not leftover.exists()
+    assert in_plain(store.parent) == []
+
+
 @pytest.mark.prove
 def test_killed_at_any_moment_the_store_is_intact(satchel: "Run", store: Path) -> None:
     """Fault: forty commands that change the key, each killed; the store opens after every one."""

@@ -20,7 +20,7 @@ from satchel.crypto.json_reader import (
 )
 from satchel.errors import InputError, LimitError, MalformedError, UnreadableError
 from satchel.model.values import read_time
-from satchel.ports.format import BOM, Place, ReadContext
+from satchel.ports.format import BOM, Location, ReadContext
 from satchel.ports.record_set import Report
 
 _T = TypeVar("_T")
@@ -138,7 +138,7 @@ class Decompressor:
         return data
 
 
-def reader_of(stream: BinaryIO, location: Place, reading: ReadContext) -> ForeignReader:
+def reader_of(stream: BinaryIO, location: Location, reading: ReadContext) -> ForeignReader:
     """Return a JSON reader of a file, compressed or not."""
     source = cast("BinaryIO", _Source(stream, location.name, reading))
     return ForeignReader(source, location.name, item_bytes=reading.limits.line_bytes)

@@ -38,7 +38,15 @@ from satchel.formats._json import json_members, says_nothing
 from satchel.model.records import Identity, Model, Semantic, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.values import Component, Evidence, read_time
-from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, ReadOnlyFormat, Signs, Traits
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Location,
+    ReadContext,
+    ReadOnlyFormat,
+    Signs,
+    Traits,
+)
 from satchel.ports.record_set import Report
 
 NAME = "chatgpt"
@@ -447,10 +455,10 @@ class ChatGPT(ReadOnlyFormat):
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return any(_has_conversations(head) or _has_memories(head) for head in heads(location))
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         rows = ChatGPTRecords(reading.report)
         with open_archive(location, reading.limits) as archive:

@@ -40,7 +40,15 @@ from satchel.formats._json import Step, json_members, says_nothing
 from satchel.model.records import FileVersion, GraphNode, Identity, Model, Semantic, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.values import Component, Evidence, Origin, Scope
-from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, ReadOnlyFormat, Signs, Traits
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Location,
+    ReadContext,
+    ReadOnlyFormat,
+    Signs,
+    Traits,
+)
 from satchel.ports.record_set import Report
 from satchel.runtime.contained_folder import parts_of
 
@@ -425,10 +433,10 @@ class Claude(ReadOnlyFormat):
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return any(_kind(head) for head in heads(location))
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         rows = ClaudeRecords(reading.report)
         with open_archive(location, reading.limits) as archive:

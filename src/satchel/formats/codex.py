@@ -33,7 +33,15 @@ from satchel.formats._conversations import (
 from satchel.formats._json import json_members
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
-from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, ReadOnlyFormat, Signs, Traits
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Location,
+    ReadContext,
+    ReadOnlyFormat,
+    Signs,
+    Traits,
+)
 from satchel.ports.record_set import Report
 
 NAME = "codex"
@@ -329,10 +337,10 @@ class Codex(ReadOnlyFormat):
         traits=Traits(components=frozenset(), writes=False),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return any(_is_rollout(head) for head in heads(location, ".jsonl"))
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         names = CodexNames()
         with open_archive(location, reading.limits) as archive:

@@ -42,7 +42,15 @@ from satchel.formats._conversations import (
 from satchel.formats._json import json_members
 from satchel.model.records import Identity, Model, SessionEvent
 from satchel.model.values import Component, Scope, resolved
-from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, ReadOnlyFormat, Signs, Traits
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Location,
+    ReadContext,
+    ReadOnlyFormat,
+    Signs,
+    Traits,
+)
 from satchel.ports.record_set import Report
 from satchel.runtime.scratch import ScratchMap
 
@@ -672,7 +680,7 @@ class Gemini(ReadOnlyFormat):
         traits=Traits(components=frozenset({Component.IDENTITY}), writes=False, personal=True),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         if not (location.head.startswith(ZIP_MAGIC) or _may_be(location)):
             return False
         try:
@@ -683,7 +691,7 @@ class Gemini(ReadOnlyFormat):
         except InputError:
             return False
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         with (
             closing(Activities(reading.report)) as activities,
@@ -720,7 +728,7 @@ def _take_page(
     archive: ChatArchive,
     file: ArchiveFile,
     reading: ReadContext,
-    location: Place,
+    location: Location,
     activities: Activities,
     kind: str,
 ) -> None:
@@ -764,7 +772,7 @@ def _may_have(file: ArchiveFile) -> bool:
     return file.info is None or file.ends((".json", ".html", ".txt"))
 
 
-def _may_be(location: Place) -> bool:
+def _may_be(location: Location) -> bool:
     head = location.head
     is_gems = _GEMS.search(location.path.name) is not None and head.lstrip().startswith(b"<")
     return is_gems or _is_list(head) or _is_talk(head) or _PAGE.match(head) is not None

@@ -29,7 +29,14 @@ from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.values import Component, Origin, TrustClass
 from satchel.ports.drafts import required_placeholder
-from satchel.ports.format import Info, Place, ReadContext, ReadOnlyFormat, Signs, Traits
+from satchel.ports.format import (
+    Info,
+    Location,
+    ReadContext,
+    ReadOnlyFormat,
+    Signs,
+    Traits,
+)
 from satchel.runtime.foreign_databases import Database
 
 _OBJECTS = range(6)
@@ -441,10 +448,10 @@ class LangGraphCheckpoints(ReadOnlyFormat):
         beside=frozenset({VECTORS}),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return {_CHECKPOINTS, _WRITES} <= tables_of(location)
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         with open_database_copy(location, reading) as database:
             columns_of(database, _CHECKPOINTS, (*_NEEDED, *_PACKED), location.name)

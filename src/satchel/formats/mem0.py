@@ -47,7 +47,16 @@ from satchel.model.values import (
     iso_text,
     to_datetime,
 )
-from satchel.ports.format import BOM, Info, Place, ReadContext, Signs, Target, Traits, WriteContext
+from satchel.ports.format import (
+    BOM,
+    Info,
+    Location,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.record_set import TRANSFER_RECORDS, RecordSet, Report
 
 NAME = "mem0"
@@ -447,13 +456,13 @@ class Mem0:
         beside=OF_THE_STORE,
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         head = location.head
         if _EMPTY_RESULTS.match(head.removeprefix(BOM)):
             return True
         return any(path in _MEMORY and start == b'"' for path, start in json_members(head))
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         with location.open() as stream:
             document = ForeignReader(stream, location.name, item_bytes=reading.limits.line_bytes)
             reading.line = lambda: document.value_line

@@ -27,7 +27,15 @@ from satchel.formats._conversations import (
 from satchel.formats._json import json_members, parse_rows
 from satchel.model.records import Model, Semantic
 from satchel.model.values import Component, Scope
-from satchel.ports.format import HEAD_BYTES, Info, Place, ReadContext, ReadOnlyFormat, Signs, Traits
+from satchel.ports.format import (
+    HEAD_BYTES,
+    Info,
+    Location,
+    ReadContext,
+    ReadOnlyFormat,
+    Signs,
+    Traits,
+)
 
 _NAME = "openmemory"
 _MEMORIES, _LINKS, _CATEGORIES, _APPS = "memories", "memory_categories", "categories", "apps"
@@ -56,10 +64,10 @@ class OpenMemory(ReadOnlyFormat):
         traits=Traits(components=frozenset({Component.SEMANTIC}), writes=False),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return any(_is_backup(head) for head in heads(location))
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         some = False
         with open_archive(location, reading.limits) as archive:
             for file in archive.files:
