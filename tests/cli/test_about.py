@@ -1,4 +1,4 @@
-"""``config show`` and ``doctor``: where settings come from, and what is not as it should be."""
+"""``config show`` and ``doctor``: origins of settings, and problems of an installation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def origins(satchel: Run, *before: str) -> dict[str, tuple[object, str]]:
 
 
 @pytest.mark.usefixtures("config")
-def test_every_setting_says_where_it_comes_from(
+def test_config_show_prints_the_origin_of_each_setting(
     satchel: Run, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Flag over environment over file over default."""
@@ -48,8 +48,8 @@ def test_every_setting_says_where_it_comes_from(
     assert "SATCHEL_VERIFY_THRESHOLD" in satchel("config", "show").out
 
 
-def test_a_setting_does_what_it_says(satchel: Run, sealed: Path, config: Path) -> None:
-    """Not only shown: two signatures are needed now, and the environment wins."""
+def test_settings_take_effect(satchel: Run, sealed: Path, config: Path) -> None:
+    """Commands obey the configured values."""
     assert satchel("verify", sealed).status == 3
     config.write_text("[keys]\nname = 'work'\n")
     assert satchel("convert", sealed.with_name("mem0.json"), sealed, "--overwrite").status == 0
@@ -75,10 +75,10 @@ def test_a_setting_does_what_it_says(satchel: Run, sealed: Path, config: Path) -
         ("x = '\\ud800'", None),
     ],
 )
-def test_a_wrong_configuration_is_refused_with_its_place(
+def test_an_invalid_configuration_is_refused_with_file_and_field(
     satchel: Run, config: Path, text: str, field: str | None
 ) -> None:
-    """A misspelled setting is an error, not ignored; the file and the field are named."""
+    """A misspelled setting is an error and is not ignored."""
     config.write_text(text)
     ran = satchel("doctor", "--json")
     assert (ran.status, ran.error["code"], ran.out) == (2, "config.invalid", "")
@@ -88,10 +88,10 @@ def test_a_wrong_configuration_is_refused_with_its_place(
 
 
 @pytest.mark.parametrize("kind", ["bytes", "folder", "missing", "fifo"])
-def test_a_configuration_that_cannot_be_read_is_refused(
+def test_an_unreadable_configuration_is_refused(
     satchel: Run, config: Path, kind: str
 ) -> None:
-    """Asked for by name, so it must be there and be text."""
+    """A configuration file that is named must exist and be UTF-8 text."""
     config.unlink()
     if kind == "bytes":
         config.write_bytes(b"\xff\xfe")
@@ -113,10 +113,10 @@ def test_a_configuration_that_cannot_be_read_is_refused(
         ("SATCHEL_LIMITS_TAGS", "1.5"),
     ],
 )
-def test_a_wrong_variable_is_refused_by_name(
+def test_an_invalid_environment_variable_is_refused_by_name(
     satchel: Run, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
-    """The message says which variable it was."""
+    """The error names the setting of the variable."""
     monkeypatch.setenv(variable, value)
     ran = satchel("doctor", "--json")
     assert (ran.status, ran.error["code"]) == (2, "config.invalid")
@@ -124,13 +124,13 @@ def test_a_wrong_variable_is_refused_by_name(
 
 
 def states(satchel: Run) -> tuple[dict[str, str], int]:
-    """Return what doctor says of each thing, and its exit status."""
+    """Return the state of each check of ``doctor``, and its exit status."""
     ran = satchel("doctor", "--json")
     return {found["name"]: found["state"] for found in ran.json["checks"]}, ran.status
 
 
-def test_a_sound_installation_has_no_problem(satchel: Run, sealed: Path) -> None:
-    """Nothing to do: status 0, before and after there are keys."""
+def test_doctor_reports_no_problem_for_a_valid_installation(satchel: Run, sealed: Path) -> None:
+    """Exit status 0, before and after keys exist."""
     assert sealed.exists()
     found, status = states(satchel)
     assert "problem" not in found.values()
@@ -147,10 +147,10 @@ def test_a_sound_installation_has_no_problem(satchel: Run, sealed: Path) -> None
         ("keys", 0o777, "key folder"),
     ],
 )
-def test_what_others_can_open_is_a_problem(
+def test_doctor_reports_files_that_other_users_can_open(
     satchel: Run, sealed: Path, own_home: Path, inside: str, mode: int, name: str
 ) -> None:
-    """Attack: keys that others on the machine can read, or put in the place of ours."""
+    """Attack: other users of the machine read or replace keys."""
     assert sealed.exists()
     (own_home / inside).chmod(mode)
     found, status = states(satchel)
@@ -159,10 +159,10 @@ def test_what_others_can_open_is_a_problem(
     assert (own_home / inside).stat().st_mode & 0o777 == mode, "doctor changes nothing"
 
 
-def test_a_key_that_others_can_read_does_not_sign(
+def test_a_key_that_other_users_can_read_does_not_sign(
     satchel: Run, sealed: Path, own_home: Path
 ) -> None:
-    """Refused until it is closed again."""
+    """It is refused until its mode is 0600."""
     (own_home / "keys" / "default.key").chmod(0o644)
     target = sealed.with_name("b.pam")
     ran = satchel("convert", sealed.with_name("mem0.json"), target)
@@ -179,10 +179,10 @@ def test_a_key_that_others_can_read_does_not_sign(
         ("trust.json", b"\xff", "trust"),
     ],
 )
-def test_a_damaged_file_of_ours_is_a_problem_not_a_traceback(
+def test_doctor_reports_damaged_key_and_trust_files(
     satchel: Run, sealed: Path, own_home: Path, inside: str, content: bytes, name: str
 ) -> None:
-    """Every command says so; nothing is treated as empty and overwritten."""
+    """Every command reports the file; none treats it as empty or overwrites it."""
     (own_home / inside).write_bytes(content)
     found, status = states(satchel)
     assert (found[name], status) == ("problem", 1)
@@ -191,8 +191,8 @@ def test_a_damaged_file_of_ours_is_a_problem_not_a_traceback(
     assert (own_home / inside).read_bytes() == content
 
 
-def test_a_home_that_is_a_link_is_a_problem(satchel: Run, sealed: Path, own_home: Path) -> None:
-    """Attack: keys led to another folder."""
+def test_doctor_reports_a_home_that_is_a_link(satchel: Run, sealed: Path, own_home: Path) -> None:
+    """Attack: the home directory links to another folder."""
     elsewhere = sealed.with_name("elsewhere")
     own_home.rename(elsewhere)
     own_home.symlink_to(elsewhere)
@@ -200,10 +200,10 @@ def test_a_home_that_is_a_link_is_a_problem(satchel: Run, sealed: Path, own_home
     assert (found["home"], status) == ("problem", 1)
 
 
-def test_an_extra_that_is_missing_is_a_note_with_the_way_to_get_it(
+def test_doctor_notes_a_missing_extra_with_its_install_command(
     satchel: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is optional, so nothing is wrong."""
+    """The extra is optional, so the exit status is 0."""
     there = metadata.version
 
     def version(package: str) -> str:

@@ -1,4 +1,4 @@
-"""What a tool would run or obey comes out of an agent file only when that is said."""
+"""``agent import``: active workspace files are written only on request."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ PLAIN = (
 
 
 @pytest.mark.parametrize("path", ACTIVE)
-def test_a_file_that_a_tool_runs_or_obeys_is_known(path: str) -> None:
-    """In any folder, in any case, and as other file systems take a name."""
+def test_files_that_tools_execute_or_read_as_instructions_are_active(path: str) -> None:
+    """In any folder, in any case, and as other file systems normalize a name."""
     assert is_active(path)
 
 
 @pytest.mark.parametrize("path", PLAIN)
-def test_any_other_file_is_not(path: str) -> None:
-    """Names that only look alike."""
+def test_other_files_are_not_active(path: str) -> None:
+    """Names that only look similar."""
     assert not is_active(path)
 
 
-def test_an_agent_file_writes_no_hook_without_a_word(satchel: Run, tmp_path: Path) -> None:
-    """Attack: each is named, and not there; the others are. With the flag all are, no program."""
+def test_attack_an_agent_file_installs_active_files(satchel: Run, tmp_path: Path) -> None:
+    """Active files are skipped and named; with the flag they are written, none executable."""
     value = json.loads(WHOLE.read_text())
     files = value["workspace"]["files"]
     files |= dict.fromkeys((*ACTIVE, *PLAIN), "#!/bin/sh\ntouch /tmp/owned\n")

@@ -1,4 +1,4 @@
-"""``satchel agent``: what becomes of an agent that is there already, and who is asked."""
+"""``satchel agent``: import of agents with conflicts and with active files."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from whole_agents_kit import agent_file
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
-BRING = ("agent", "import", "--no-embed", "--json")
+IMPORT = ("agent", "import", "--no-embed", "--json")
 
 
 @pytest.fixture
-def again(satchel: Run, tmp_path: Path) -> Path:
-    """Another file of an agent that is here already."""
+def second_file(satchel: Run, tmp_path: Path) -> Path:
+    """Another file of an agent that already exists."""
     first = agent_file(tmp_path / "first.agent.json")
-    assert satchel(*BRING, first).status == 0
+    assert satchel(*IMPORT, first).status == 0
     vectors = [{"id": "n1", "text": "The printer is upstairs.", "metadata": {}}]
     memory = {"vectors": vectors, "graph": {"nodes": [], "edges": []}}
     return agent_file(tmp_path / "again.agent.json", memory=memory)
@@ -41,12 +41,12 @@ def agents(satchel: Run) -> dict[str, str]:
     ],
 )
 def test_an_existing_agent_is_handled_by_on_conflict(
-    satchel: Run, again: Path, how: str, status: int, expected: dict[int, str]
+    satchel: Run, second_file: Path, how: str, status: int, expected: dict[int, str]
 ) -> None:
-    """All five ways, without a terminal; what was done is undone in one step."""
+    """All five policies without a terminal; ``undo`` reverts the import in one step."""
     before = agents(satchel)
     (agent,) = before
-    done = satchel(*BRING, again, "--on-conflict", how)
+    done = satchel(*IMPORT, second_file, "--on-conflict", how)
     assert done.status == status
     wanted = {f"{agent}-{number}" if number else agent: name for number, name in expected.items()}
     assert agents(satchel) == {one: name.format(agent) for one, name in wanted.items()}
@@ -57,7 +57,7 @@ def test_an_existing_agent_is_handled_by_on_conflict(
     bank = done.json["bank"]
     assert "The printer is upstairs." in satchel("list", "--bank", bank).out
     assert (
-        satchel(*BRING, again, "--on-conflict", how, "--name", done.json["agent"]).json["how"]
+        satchel(*IMPORT, second_file, "--on-conflict", how, "--name", done.json["agent"]).json["how"]
         == "known"
     )
     assert satchel("undo", "--bank", bank).status == 0
@@ -65,17 +65,17 @@ def test_an_existing_agent_is_handled_by_on_conflict(
     assert "The printer is upstairs." not in satchel("list", "--bank", bank).out
 
 
-def test_a_person_is_asked_at_a_terminal_only(
-    satchel: Run, again: Path, monkeypatch: pytest.MonkeyPatch
+def test_agent_import_prompts_only_at_a_terminal(
+    satchel: Run, second_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An answer that is none of the choices, and no answer, change nothing."""
+    """An invalid answer, and no answer, change nothing."""
     (agent,) = agents(satchel)
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
-    bring = ("agent", "import", "--no-embed", again)
+    bring = ("agent", "import", "--no-embed", second_file)
     for answer, number in (("\n", 1), ("no idea\n", 1), ("rename\n", 2)):
         monkeypatch.setattr("sys.stdin", Terminal(answer))
         monkeypatch.setattr("sys.stderr", Terminal())

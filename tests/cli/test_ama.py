@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
 
-def test_bad_lines_are_named_and_make_the_exit_status_one(satchel: Run, tmp_path: Path) -> None:
-    """Without the option, the first of them is an error, and nothing is imported."""
+def test_skipped_lines_of_an_ama_archive_are_named_with_exit_status_1(satchel: Run, tmp_path: Path) -> None:
+    """Without ``--skip-bad``, the first malformed line is an error and nothing is imported."""
     rows = [b"{" if number % 2 else memory(str(number)) for number in range(30)]
     path = archive(tmp_path / "in.ama.jsonl", *rows)
     refused = satchel("import", path, "--bank", "b", "--json")
@@ -30,8 +30,8 @@ def test_bad_lines_are_named_and_make_the_exit_status_one(satchel: Run, tmp_path
     assert "line 3: not JSON" in shown.err
 
 
-def test_export_options_are_words(satchel: Run, tmp_path: Path) -> None:
-    """Embeddings only when asked for, entities unless not; what stays behind is told."""
+def test_ama_export_options_select_embeddings_and_entities(satchel: Run, tmp_path: Path) -> None:
+    """Embeddings are omitted by default, entities included; omissions are reported."""
     row = memory(embedding=[0.5], entities=[{"name": "Noor"}])
     assert satchel("import", archive(tmp_path / "in.ama.jsonl", row), "--bank", "b").status == 0
     for number, (options, members) in enumerate(

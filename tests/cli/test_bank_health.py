@@ -1,4 +1,4 @@
-"""``doctor`` and the store: what it says of banks, and what ``--repair`` does."""
+"""``doctor`` on stores and banks, and ``--repair``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def bank() -> str:
+def machine_bank() -> str:
     """A bank in the configured store."""
     settings = load_settings()
     owner, _ = signing_key(settings)
@@ -32,7 +32,7 @@ def bank() -> str:
 
 
 def edit(sql: str) -> None:
-    """Change the database from outside."""
+    """Edit the database directly."""
     connection = apsw.Connection(load_settings().store)
     connection.execute(sql)
     assert connection.total_changes()
@@ -40,80 +40,80 @@ def edit(sql: str) -> None:
 
 
 def state_of(satchel: Run, name: str, *options: str) -> tuple[str, str, int]:
-    """Return what the doctor says of one thing, and the exit status."""
+    """Return state and detail of one check of ``doctor``, and the exit status."""
     ran = satchel("doctor", *options, "--json")
     found = [check for check in ran.json["checks"] if check["name"] == name][-1]
     return found["state"], found["detail"], ran.status
 
 
-def test_a_store_that_is_not_there_is_no_problem(satchel: Run) -> None:
-    """And looking for it does not make it."""
+def test_doctor_notes_a_missing_store_and_does_not_create_it(satchel: Run) -> None:
+    """A note, with exit status 0."""
     state, detail, status = state_of(satchel, "store", "--deep", "--repair")
     assert (state, status) == ("note", 0)
     assert "created on first use" in detail
     assert not Path(load_settings().store).exists()
 
 
-def test_a_sound_bank_is_reported_as_sound(satchel: Run, bank: str) -> None:
-    """Whether the first difference was looked for, or all of them."""
+def test_doctor_reports_a_valid_bank_as_ok(satchel: Run, machine_bank: str) -> None:
+    """With the quick check and with ``--deep``."""
     sound = ("ok", "32 records, each verified with its columns and indexes", 0)
-    assert state_of(satchel, bank) == sound
-    assert state_of(satchel, bank, "--deep") == sound
+    assert state_of(satchel, machine_bank) == sound
+    assert state_of(satchel, machine_bank, "--deep") == sound
     assert state_of(satchel, "witness of banks")[0] == "ok"
 
 
-def test_the_report_on_a_bank_names_it(satchel: Run) -> None:
-    """The check is named by the ID, which does not change; people know the name."""
+def test_doctor_prints_the_name_of_each_bank(satchel: Run) -> None:
+    """The check is named by the ID, which does not change."""
     satchel("init", "notes")
-    [bank] = satchel("bank", "list", "--json").json["banks"]
-    state, detail, _ = state_of(satchel, bank["id"])
+    [machine_bank] = satchel("machine_bank", "list", "--json").json["banks"]
+    state, detail, _ = state_of(satchel, machine_bank["id"])
     assert state == "ok"
     assert detail.startswith("'notes': ")
 
 
-def test_a_changed_column_is_found_and_put_right_by_repair(satchel: Run, bank: str) -> None:
-    """Exit 1 until it is repaired, and what to do is said."""
+def test_doctor_finds_and_repairs_a_changed_column(satchel: Run, machine_bank: str) -> None:
+    """Exit status 1 until it is repaired; the hint names ``--repair``."""
     edit("UPDATE record SET user = 'eve' WHERE place & 1023 = 20")
-    assert state_of(satchel, bank)[2] == 1
-    state, detail, status = state_of(satchel, bank, "--deep")
+    assert state_of(satchel, machine_bank)[2] == 1
+    state, detail, status = state_of(satchel, machine_bank, "--deep")
     assert (state, status) == ("problem", 1)
     assert detail == "1 column; first: a column differs from the log (record 20)"
     assert "--repair" in satchel("doctor", "--deep").err
     assert satchel("doctor", "--repair").status == 0
-    assert state_of(satchel, bank, "--deep")[2] == 0
+    assert state_of(satchel, machine_bank, "--deep")[2] == 0
 
 
-def test_a_lost_record_is_set_aside_and_counted(satchel: Run, bank: str) -> None:
-    """The rest of the bank is read again afterwards."""
+def test_repair_sets_a_damaged_record_aside_and_counts_it(satchel: Run, machine_bank: str) -> None:
+    """The rest of the bank is readable afterwards."""
     edit("UPDATE record SET body = zeroblob(100) WHERE place & 1023 = 20")
     ran = satchel("doctor", "--repair")
     assert (ran.status, "damaged and set aside: 1" in ran.out) == (0, True)
     settings = load_settings()
-    with configured_store(settings) as store, open_ledger(settings, store, bank).reading() as view:
+    with configured_store(settings) as store, open_ledger(settings, store, machine_bank).reading() as view:
         assert len(list(view.scan())) == 32
 
 
-def test_a_missing_or_rolled_back_bank_is_a_problem(satchel: Run, bank: str) -> None:
-    """Attack: the store is exchanged for an older or an empty one."""
+def test_doctor_reports_missing_and_rolled_back_banks(satchel: Run, machine_bank: str) -> None:
+    """Attack: an older or an empty store replaces the current one."""
     path = Path(load_settings().store)
     older = path.read_bytes()
     with configured_store(load_settings()) as store:
-        open_ledger(load_settings(), store, bank, writes=True).append(memories(1, start=50))
+        open_ledger(load_settings(), store, machine_bank, writes=True).append(memories(1, start=50))
     path.write_bytes(older)
-    state, detail, status = state_of(satchel, bank)
+    state, detail, status = state_of(satchel, machine_bank)
     assert (state, status) == ("problem", 1)
     assert "32 records" in detail
     path.unlink()
     with configured_store(load_settings(), lost=True):
         pass
-    assert state_of(satchel, bank)[::2] == ("problem", 1)
+    assert state_of(satchel, machine_bank)[::2] == ("problem", 1)
 
 
-def test_a_bank_of_unknown_owners_is_reported_as_untrusted(satchel: Run) -> None:
-    """Every proof holds, but anybody can make keys; nothing is wrong with the store."""
+def test_doctor_reports_a_bank_of_unknown_owners_as_untrusted(satchel: Run) -> None:
+    """A note: the records verify, but anyone can create keys."""
     with configured_store(load_settings()) as store:
-        bank = created(store).bank
-    state, detail, status = state_of(satchel, bank, "--deep")
+        machine_bank = created(store).bank
+    state, detail, status = state_of(satchel, machine_bank, "--deep")
     assert (state, status) == ("note", 0)
     assert "untrusted" in detail
 
@@ -121,21 +121,21 @@ def test_a_bank_of_unknown_owners_is_reported_as_untrusted(satchel: Run) -> None
 def test_doctor_prints_the_command_that_trusts_the_owner_of_an_untrusted_bank(
     satchel: Run,
 ) -> None:
-    """It can be run as it is printed, and the bank is one's own afterwards."""
+    """The printed command works as it is, and the bank is trusted afterwards."""
     with configured_store(load_settings()) as store:
-        bank = created(store).bank
-    (check,) = (one for one in satchel("doctor", "--json").json["checks"] if one["name"] == bank)
+        machine_bank = created(store).bank
+    (check,) = (one for one in satchel("doctor", "--json").json["checks"] if one["name"] == machine_bank)
     command = check["hint"].removeprefix("If you know the owner: ").split()
     assert satchel(*command[1:]).status == 0
-    assert state_of(satchel, bank)[0] == "ok"
+    assert state_of(satchel, machine_bank)[0] == "ok"
 
 
-def test_another_store_is_searched_when_it_is_named(
-    satchel: Run, bank: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_doctor_checks_the_store_of_the_flag_or_the_environment(
+    satchel: Run, machine_bank: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Flag over environment over file; an address of no known kind is a usage error."""
+    """Flag over environment over file; an unknown scheme is a usage error."""
     other = tmp_path / "other.db"
-    assert bank not in satchel("--store", str(other), "doctor").out
+    assert machine_bank not in satchel("--store", str(other), "doctor").out
     monkeypatch.setenv("SATCHEL_STORE", f"sqlite:///{other}")
     assert str(other) in satchel("doctor").out
     for wrong in ("postgres://somewhere/x", "sqlite://host/x.db", "sqlite:///x.db?mode=rw"):

@@ -1,4 +1,4 @@
-"""``satchel bank``: made, listed, admitted to, adopted, and gone on with after a loss."""
+"""``satchel bank``: create, list, use, admit, adopt, accept-loss and accept-gone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
 
-def append(bank: str, number: int) -> None:
+def append_memory(bank: str, number: int) -> None:
     """Add one memory on this machine."""
     settings = load_settings()
     with configured_store(settings) as store:
@@ -25,15 +25,15 @@ def append(bank: str, number: int) -> None:
 
 @pytest.fixture
 def bank(satchel: Run) -> str:
-    """A bank of this machine's own, with a memory in it."""
+    """A bank that this machine owns, with one memory."""
     made = satchel("bank", "create", "assistant")
     assert made.status == 0
-    append(made.out.strip(), 1)
+    append_memory(made.out.strip(), 1)
     return made.out.strip()
 
 
-def test_a_bank_is_made_once_and_listed(satchel: Run, bank: str) -> None:
-    """By name; the listing opens and proves it."""
+def test_a_bank_is_created_once_and_listed(satchel: Run, bank: str) -> None:
+    """The listing opens and verifies each bank."""
     (found,) = satchel("bank", "list", "--json").json["banks"]
     assert found == {
         "id": bank,
@@ -50,8 +50,8 @@ def test_a_bank_is_made_once_and_listed(satchel: Run, bank: str) -> None:
     assert satchel("bank", "create", " ").status == 2
 
 
-def test_a_store_without_banks_is_reported_and_not_created(satchel: Run) -> None:
-    """With what to do next."""
+def test_bank_list_does_not_create_a_store(satchel: Run) -> None:
+    """It prints the command that creates a bank."""
     ran = satchel("bank", "list")
     assert (ran.status, ran.out) == (0, "")
     assert "satchel bank create" in ran.err
@@ -62,10 +62,10 @@ def test_a_store_without_banks_is_reported_and_not_created(satchel: Run) -> None
 def test_a_rolled_back_store_is_refused_until_an_owner_accepts_the_loss(
     satchel: Run, bank: str
 ) -> None:
-    """Attack: yesterday's file; the listing says so, and after the decision it goes on."""
+    """Attack: yesterday's file is restored; after the decision the bank is writable."""
     path = Path(load_settings().store)
     older = path.read_bytes()
-    append(bank, 2)
+    append_memory(bank, 2)
     path.write_bytes(older)
     ran = satchel("bank", "list")
     assert (ran.status, "refused" in ran.out) == (3, True)
@@ -75,14 +75,14 @@ def test_a_rolled_back_store_is_refused_until_an_owner_accepts_the_loss(
     assert (ran.status, ran.out) == (0, "epoch 1: resumed after the first 3 records\n")
     (found,) = satchel("bank", "list", "--json").json["banks"]
     assert (found["records"], found["epoch"], found["trust"]) == (4, 1, "own")
-    append(bank, 3)
+    append_memory(bank, 3)
     again = satchel("bank", "accept-loss", "assistant")
     assert (again.status, again.out) == (0, "")
     assert "Nothing is missing" in again.err
 
 
 def test_a_bank_with_lost_keys_is_adopted(satchel: Run) -> None:
-    """It is untrusted before and one's own after, on this machine only."""
+    """Untrusted before, trusted after, on this machine only."""
     with configured_store(load_settings()) as store:
         bank = created(store).bank
     (before,) = satchel("bank", "list", "--json").json["banks"]
@@ -91,11 +91,11 @@ def test_a_bank_with_lost_keys_is_adopted(satchel: Run) -> None:
     assert (ran.status, ran.out) == (0, "epoch 1: resumed after the first 2 records\n")
     (after,) = satchel("bank", "list", "--json").json["banks"]
     assert (after["trust"], after["epoch"]) == ("own", 1)
-    append(bank, 1)
+    append_memory(bank, 1)
 
 
 def test_another_machine_is_admitted_by_its_writer_key(satchel: Run, bank: str) -> None:
-    """Its key signs heads from then on."""
+    """Its key may sign heads from then on."""
     other = SigningKey.generate()
     assert satchel("bank", "admit", "assistant", "--writer", other.did).status == 0
     settings = load_settings()
@@ -105,7 +105,7 @@ def test_another_machine_is_admitted_by_its_writer_key(satchel: Run, bank: str) 
 
 
 def test_a_missing_bank_is_reported_until_its_absence_is_accepted(satchel: Run, bank: str) -> None:
-    """The doctor stops asking for it."""
+    """By ``doctor``."""
     assert satchel("bank", "accept-gone", bank).status == 2
     Path(load_settings().store).unlink()
     with configured_store(load_settings(), lost=True):
@@ -115,8 +115,8 @@ def test_a_missing_bank_is_reported_until_its_absence_is_accepted(satchel: Run, 
     assert satchel("doctor").status == 0
 
 
-def test_a_bank_nobody_has_is_an_error_that_says_where_to_look(satchel: Run, bank: str) -> None:
-    """By a name, by digits, by too few of them."""
+def test_an_unknown_bank_is_an_error_that_names_bank_list(satchel: Run, bank: str) -> None:
+    """By an unknown name, an unknown ID, and too short a prefix."""
     for wrong in ("nobody", "blake3:000000", bank[7:11]):
         ran = satchel("bank", "admit", wrong, "--signing-key", "default")
         assert ran.status == 2

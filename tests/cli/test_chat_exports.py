@@ -20,7 +20,7 @@ _SAMPLES = Path(__file__).parent.parent / "data" / "formats"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An export of Claude that somebody unpacked."""
+    """An unpacked export of Claude."""
     found = tmp_path / "export"
     with zipfile.ZipFile(_SAMPLES / "claude" / "good-export.zip") as archive:
         archive.extractall(found)
@@ -30,8 +30,8 @@ def folder(tmp_path: Path) -> Path:
     return found
 
 
-def test_a_folder_and_its_archive_are_the_same(satchel: Run, folder: Path) -> None:
-    """What was unpacked is read as it was, with what is no memory named."""
+def test_an_unpacked_chat_export_is_imported_like_its_archive(satchel: Run, folder: Path) -> None:
+    """Files without memories are named in the notes."""
     ran = satchel("import", folder, "--bank", "b", "--json")
 
     assert (ran.status, ran.json["losses"]) == (0, [])
@@ -43,8 +43,8 @@ def test_a_folder_and_its_archive_are_the_same(satchel: Run, folder: Path) -> No
     assert "Mira runs a small tea shop in Lisbon." in found
 
 
-def test_an_export_of_several_archives_is_read_as_one(satchel: Run, tmp_path: Path) -> None:
-    """As Claude gives it out since late 2026: archives by kind, beside a list of links to them."""
+def test_a_chat_export_of_several_archives_is_imported_as_one(satchel: Run, tmp_path: Path) -> None:
+    """As Claude exports since late 2026: an archive per kind, beside a manifest."""
     folder = tmp_path / "download"
     folder.mkdir()
     with zipfile.ZipFile(_SAMPLES / "claude" / "good-export.zip") as archive:
@@ -61,10 +61,10 @@ def test_an_export_of_several_archives_is_read_as_one(satchel: Run, tmp_path: Pa
     assert again.json["banks"][0]["done"] == {"read": 17, "known": 3, "others_known": 14}
 
 
-def test_an_archive_in_a_folder_that_expands_too_far_is_refused(
+def test_an_archive_in_a_folder_that_expands_over_the_limit_is_refused(
     satchel: Run, tmp_path: Path
 ) -> None:
-    """Also where each of its files by itself does not."""
+    """Even if none of its files does so alone."""
     (tmp_path / "download").mkdir()
     path = tmp_path / "download" / "bomb.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
@@ -75,16 +75,16 @@ def test_an_archive_in_a_folder_that_expands_too_far_is_refused(
     assert (ran.status, ran.error["code"]) == (4, "input.limit")
 
 
-def test_a_link_in_a_folder_is_refused(satchel: Run, folder: Path) -> None:
-    """So that no export makes us read what is elsewhere."""
+def test_a_link_in_an_export_folder_is_refused(satchel: Run, folder: Path) -> None:
+    """An export cannot cause files elsewhere to be read."""
     (folder / "more.json").symlink_to("/etc/hostname")
 
     ran = satchel("import", folder, "--bank", "b", "--json")
     assert (ran.status, ran.error["code"]) == (4, "path.refused")
 
 
-def test_a_folder_that_is_no_export_is_reported_as_a_folder(satchel: Run, tmp_path: Path) -> None:
-    """Nothing in it is looked at."""
+def test_a_folder_without_an_export_is_reported_as_a_directory(satchel: Run, tmp_path: Path) -> None:
+    """Its files are not read."""
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.jpg").write_bytes(b"\xff\xd8")
 
@@ -92,8 +92,8 @@ def test_a_folder_that_is_no_export_is_reported_as_a_folder(satchel: Run, tmp_pa
     assert "directory" in ran.error["message"]
 
 
-def test_another_answer_is_a_fork_that_can_be_shown(satchel: Run) -> None:
-    """With everything before it, and not what came after it elsewhere."""
+def test_a_regenerated_answer_is_imported_as_a_fork(satchel: Run) -> None:
+    """With every message before it, and none of the other branch."""
     satchel("import", _SAMPLES / "chatgpt" / "good-shards.zip", "--bank", "b")
     listed = satchel("session", "list", "--bank", "b", "--json").json["sessions"]
     fork = next(one for one in listed if one.get("origin", {}).get("number") == 2)
@@ -106,8 +106,8 @@ def test_another_answer_is_a_fork_that_can_be_shown(satchel: Run) -> None:
     assert "Green tea." not in words
 
 
-def test_a_transcript_that_has_grown_brings_what_is_new(satchel: Run, tmp_path: Path) -> None:
-    """Nothing that the bank has comes twice, and the conversation goes on where it was."""
+def test_an_extended_transcript_adds_only_new_messages(satchel: Run, tmp_path: Path) -> None:
+    """The conversation continues where it ended."""
     lines = (_SAMPLES / "claude_code" / "good-talk.jsonl").read_bytes().splitlines(keepends=True)
     path = tmp_path / "talk.jsonl"
     path.write_bytes(b"".join(lines[:5]))
@@ -128,13 +128,13 @@ status = subprocess.run([sys.executable, "-m", "satchel", *sys.argv[1:]], **quie
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 sys.exit(status)
 """
-"""What a program took at most: a small one asks, since a child begins with its parent's peak."""
+"""Peak memory of a command, measured by a small parent: a child starts with its parent's peak."""
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("megabytes", [64, 1024])
 def test_a_large_export_in_shards_is_streamed(satchel: Run, tmp_path: Path, megabytes: int) -> None:
-    """A gigabyte of ChatGPT's shards, packed, is imported within 200 MB of memory."""
+    """A ZIP of 1 GB of ChatGPT shards is imported within 200 MB of memory."""
     path = tmp_path / "export.zip"
     messages = large_export(path, megabytes * 2**20)
     words = [sys.executable, "-c", _MEASURED, "import", str(path), "--bank", "b"]
@@ -147,8 +147,8 @@ def test_a_large_export_in_shards_is_streamed(satchel: Run, tmp_path: Path, mega
     assert bank["records"] > messages
 
 
-def test_a_healthy_export_of_google_ignores_other_products(satchel: Run) -> None:
-    """Activity of Search is no memory of Gemini: one line names the file, and the status is 0."""
+def test_an_export_of_google_ignores_other_products(satchel: Run) -> None:
+    """Search activity is not a Gemini conversation: the file is named, with status 0."""
     ran = satchel("import", _SAMPLES / "gemini" / "good-takeout.zip", "--bank", "b")
     assert (ran.status, "lost" in ran.err) == (0, False)
     assert "ignored, as it holds no memory: 1 MyActivity.json" in ran.err

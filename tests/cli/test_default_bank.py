@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
 
-def of_owners(path: Path) -> Path:
+def write_memories_of_three_users(path: Path) -> Path:
     """Write a file with memories of three users."""
     rows = [
         {"id": str(number), "memory": f"{user} likes tea", "user_id": user}
@@ -28,8 +28,8 @@ def of_owners(path: Path) -> Path:
     return path
 
 
-def default_of(satchel: Run) -> list[str]:
-    """Return the names of the banks that are listed as the default."""
+def default_banks(satchel: Run) -> list[str]:
+    """Return the names of the default banks, of which there is at most one."""
     banks = satchel("bank", "list", "--json").json["banks"]
     return [bank["name"] for bank in banks if bank.get("default")]
 
@@ -37,38 +37,38 @@ def default_of(satchel: Run) -> list[str]:
 def test_the_first_bank_stays_the_default_when_others_are_created(
     satchel: Run, mem0: Path, tmp_path: Path
 ) -> None:
-    """By a command, by an import into a bank of its own, and by one that creates several."""
+    """By a command, by an import into one bank, and by one that creates several."""
     assert satchel("remember", "Ada drinks tea").status == 0
     assert satchel("bank", "create", "web").status == 0
     assert satchel("import", mem0, "--bank", "assistant").status == 0
-    ran = satchel("import", of_owners(tmp_path / "owners.json"))
+    ran = satchel("import", write_memories_of_three_users(tmp_path / "owners.json"))
     assert ran.status == 0
     assert "created 3 banks; the default bank is unchanged" in ran.err
     assert "Ada drinks tea" in satchel("recall", "tea").out
     assert satchel("list", "--json").json["memories"][0]["text"] == "Ada drinks tea"
-    assert default_of(satchel) == ["default"]
+    assert default_banks(satchel) == ["default"]
 
 
-def test_another_bank_is_chosen_by_use_and_kept_by_the_home(satchel: Run) -> None:
-    """By its id: under another name it is the same. Options and variables go first."""
+def test_bank_use_sets_the_default_bank(satchel: Run) -> None:
+    """By ID, so a rename keeps it; the choice is stored in the home directory."""
     for name in ("one", "two", "three"):
         assert satchel("bank", "create", name).status == 0
-    assert default_of(satchel) == ["one"]
+    assert default_banks(satchel) == ["one"]
     ran = satchel("bank", "use", "two")
     assert (ran.status, "two is the default bank" in ran.err) == (0, True)
     assert satchel("bank", "rename", "two", "second").status == 0
     assert satchel("remember", "kept in the second").status == 0
     assert "kept in" in satchel("list", "--bank", "second").out
     assert satchel("list", "--bank", "one").out == ""
-    assert default_of(satchel) == ["second"]
+    assert default_banks(satchel) == ["second"]
     path = load_settings().home / DEFAULT_BANKS_FILE
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_the_variable_goes_before_the_default(
+def test_satchel_bank_overrides_the_default_bank(
     satchel: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For one shell; what the home remembers is not touched."""
+    """Without changing the stored default."""
     for name in ("one", "two"):
         assert satchel("bank", "create", name).status == 0
     monkeypatch.setenv("SATCHEL_BANK", "two")
@@ -77,8 +77,8 @@ def test_the_variable_goes_before_the_default(
     assert satchel("list").out == ""
 
 
-def test_each_store_has_a_default_of_its_own(satchel: Run, tmp_path: Path) -> None:
-    """The same home, two stores."""
+def test_each_store_has_its_own_default_bank(satchel: Run, tmp_path: Path) -> None:
+    """Two stores in one home."""
     other = tmp_path / "other.db"
     for words in ((), ("--store", other)):
         for name in ("one", "two"):
@@ -89,9 +89,9 @@ def test_each_store_has_a_default_of_its_own(satchel: Run, tmp_path: Path) -> No
     assert satchel("list").out == ""
 
 
-def test_banks_are_named_where_none_is_the_default(satchel: Run, tmp_path: Path) -> None:
-    """After an import that began with several; the error is one line, with what to do."""
-    assert satchel("import", of_owners(tmp_path / "owners.json")).status == 0
+def test_without_a_default_bank_the_error_lists_the_banks(satchel: Run, tmp_path: Path) -> None:
+    """After an import that created several; the hint names ``bank use``."""
+    assert satchel("import", write_memories_of_three_users(tmp_path / "owners.json")).status == 0
     ran = satchel("recall", "tea", "--json")
     assert (ran.status, ran.error["code"], ran.error["field"]) == (2, "usage", "bank")
     assert all(name in ran.error["message"] for name in ("ada", "bob", "eve"))
@@ -105,18 +105,18 @@ def test_banks_are_named_where_none_is_the_default(satchel: Run, tmp_path: Path)
     assert "bob likes tea" in satchel("recall", "tea").out
 
 
-def test_a_default_bank_that_was_deleted_is_no_default(satchel: Run) -> None:
-    """The only one left is."""
+def test_a_deleted_bank_is_not_the_default(satchel: Run) -> None:
+    """The only remaining bank becomes the default."""
     for name in ("one", "two"):
         assert satchel("bank", "create", name).status == 0
     assert satchel("bank", "delete", "one", "--yes").status == 0
     assert satchel("remember", "tea").status == 0
-    assert default_of(satchel) == ["two"]
+    assert default_banks(satchel) == ["two"]
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"x": 1}', '{"x": "blake3:0"}'])
 def test_a_damaged_file_of_defaults_is_refused_by_name(satchel: Run, text: str) -> None:
-    """Nobody writes into a bank that was not meant."""
+    """Commands do not write into another bank instead."""
     for name in ("one", "two"):
         assert satchel("bank", "create", name).status == 0
     (load_settings().home / DEFAULT_BANKS_FILE).write_text(text)
@@ -125,7 +125,7 @@ def test_a_damaged_file_of_defaults_is_refused_by_name(satchel: Run, text: str) 
     assert DEFAULT_BANKS_FILE in ran.error["file"]
 
 
-def test_python_has_the_same_default_and_creates_on_request(own_home: Path) -> None:
+def test_python_uses_the_same_default_bank(own_home: Path) -> None:
     """``bank()``, ``use_bank`` and ``bank(name, create=True)``."""
     del own_home
     with Satchel.open() as store:
@@ -139,21 +139,21 @@ def test_python_has_the_same_default_and_creates_on_request(own_home: Path) -> N
         assert store.bank().id == web.id
 
 
-def test_a_token_holder_changes_no_default(satchel: Run, tmp_path: Path) -> None:
-    """Attack: a holder redirects what the owner writes from now on."""
+def test_attack_a_token_holder_changes_the_default_bank(satchel: Run, tmp_path: Path) -> None:
+    """Attack: a holder redirects the owner's later writes."""
     for name in ("one", "two"):
         assert satchel("bank", "create", name).status == 0
     token = tmp_path / "x.token"
     issue = ("token", "issue", "--audience", "default", "--everything", "--bank", "two")
     assert satchel(*issue, "--output", token).status == 0
     assert satchel("--token", token, "bank", "use", "two").status == 3
-    assert default_of(satchel) == ["one"]
+    assert default_banks(satchel) == ["one"]
 
 
-def test_a_store_that_was_restored_beside_has_the_same_default(
+def test_a_restored_store_has_the_same_default_bank(
     satchel: Run, tmp_path: Path
 ) -> None:
-    """So that a bare command works on it as it does on the store that was backed up."""
+    """Restored into another file, it behaves like the backed-up store."""
     for name in ("one", "two", "three"):
         assert satchel("bank", "create", name).status == 0
     assert satchel("bank", "use", "two").status == 0
@@ -165,8 +165,8 @@ def test_a_store_that_was_restored_beside_has_the_same_default(
     assert "in the second" in satchel("--store", other, "list").out
 
 
-def with_three_banks(satchel: Run, store: Path) -> None:
-    """Fill a store whose second bank was chosen as the default."""
+def create_three_banks(satchel: Run, store: Path) -> None:
+    """Create three banks in a store, the second of which is its default."""
     for name in ("one", "two", "three"):
         assert satchel("--store", store, "bank", "create", name).status == 0
     assert satchel("--store", store, "bank", "use", "two").status == 0
@@ -174,12 +174,12 @@ def with_three_banks(satchel: Run, store: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [("store", "copy"), ("migrate",)])
-def test_a_copy_of_a_store_has_the_same_default(
+def test_a_copied_store_has_the_same_default_bank(
     satchel: Run, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    """A bare command works on the copy as it does on the store that was copied."""
+    """With ``store copy`` and with ``migrate``."""
     first, other = tmp_path / "first.db", tmp_path / "other.db"
-    with_three_banks(satchel, first)
+    create_three_banks(satchel, first)
     dry = satchel(*command, first, other, "--dry-run", "--json").json
     assert not any(bank.get("default") for bank in dry["banks"])
     copied = satchel(*command, first, other, "--json").json
@@ -189,12 +189,12 @@ def test_a_copy_of_a_store_has_the_same_default(
 
 
 @pytest.mark.parametrize("command", [("store", "copy"), ("migrate",)])
-def test_a_store_that_is_copied_to_keeps_its_own_default(
+def test_a_target_store_keeps_its_own_default_bank(
     satchel: Run, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    """Chosen, or its only bank: what is copied there does not redirect what is written there."""
+    """A copy into it does not redirect its later writes."""
     first, other = tmp_path / "first.db", tmp_path / "other.db"
-    with_three_banks(satchel, first)
+    create_three_banks(satchel, first)
     assert satchel("--store", other, "bank", "create", "mine").status == 0
     assert satchel(*command, first, other).status == 0
     assert satchel("--store", other, "remember", "in mine").status == 0
@@ -202,12 +202,12 @@ def test_a_store_that_is_copied_to_keeps_its_own_default(
 
 
 @pytest.mark.parametrize("command", [("store", "copy"), ("migrate",)])
-def test_a_copy_without_the_default_bank_says_how_to_choose_one(
+def test_a_copy_without_the_default_bank_names_bank_use(
     satchel: Run, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    """The command in the note does it."""
+    """The command of the note works."""
     first, other = tmp_path / "first.db", tmp_path / "other.db"
-    with_three_banks(satchel, first)
+    create_three_banks(satchel, first)
     ran = satchel(*command, first, other, "--bank", "one", "--bank", "three", "--json")
     assert any("bank use NAME" in note for note in ran.json["notes"])
     assert satchel("--store", other, "list").status == 2
@@ -215,12 +215,12 @@ def test_a_copy_without_the_default_bank_says_how_to_choose_one(
     assert satchel("--store", other, "list").status == 0
 
 
-def test_a_migration_carries_the_bank_that_the_old_configuration_names(
+def test_migrate_keeps_the_bank_named_in_the_old_configuration(
     satchel: Run, tmp_path: Path
 ) -> None:
-    """By its name; the new configuration need not name it again."""
+    """By name; the new configuration need not name it."""
     first, other = tmp_path / "first.db", tmp_path / "other.db"
-    with_three_banks(satchel, first)
+    create_three_banks(satchel, first)
     old, new = tmp_path / "old.toml", tmp_path / "new.toml"
     old.write_text(f'[store]\naddress = "{first}"\nbank = "three"\n')
     new.write_text(f'[store]\naddress = "{other}"\n')

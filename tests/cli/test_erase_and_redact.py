@@ -1,4 +1,4 @@
-"""``satchel erase``, ``redact`` and ``recover``: who is asked, what is shown, and the status."""
+"""Erasure on the command line: erase, redact, recover, prune and everything."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 ADA = "Dr. Ada Lovelace, ada@analytical.example, of Marylebone"
 
 
-def remembered(satchel: Run, text: str = ADA, user: str = "ada") -> str:
-    """Remember a text and return its id."""
+def remember(satchel: Run, text: str = ADA, user: str = "ada") -> str:
+    """Store a memory and return its ID."""
     assert satchel("init").status == 0
     return satchel("remember", text, "--user", user).out.strip()
 
 
-def test_nothing_is_erased_where_nobody_can_be_asked(satchel: Run) -> None:
-    """Neither by a script that forgot to say so, nor with --json; a dry run asks nobody."""
-    remembered(satchel)
+def test_erase_requires_yes_without_a_terminal(satchel: Run) -> None:
+    """Also with ``--json``; a dry run needs no confirmation."""
+    remember(satchel)
     for more in ((), ("--json",)):
         ran = satchel("erase", "--where", "user=ada", *more)
         assert ran.status == 2
@@ -32,11 +32,11 @@ def test_nothing_is_erased_where_nobody_can_be_asked(satchel: Run) -> None:
     assert satchel("list").out.count("Lovelace") == 1
 
 
-def test_the_report_of_erased_and_searched_is_shown_and_stored(
+def test_erase_prints_and_stores_a_report(
     satchel: Run, tmp_path: Path
 ) -> None:
-    """On a line each; the report is listed, verified, and a copy of it written."""
-    remembered(satchel)
+    """It is listed and verified, and a copy is written."""
+    remember(satchel)
     copy = tmp_path / "report.json"
     ran = satchel("erase", "--where", "user=ada", "--yes", "--receipt", copy)
     assert ran.status == 0
@@ -52,9 +52,9 @@ def test_the_report_of_erased_and_searched_is_shown_and_stored(
     assert satchel("erase", "--where", "user=ada", "--yes", "--no-scan").status == 0
 
 
-def test_a_remaining_fragment_sets_the_exit_status(satchel: Run, tmp_path: Path) -> None:
-    """With the file that holds it."""
-    remembered(satchel)
+def test_a_remnant_after_erase_sets_exit_status_1(satchel: Run, tmp_path: Path) -> None:
+    """The report names the file that contains it."""
+    remember(satchel)
     home = next(tmp_path.rglob("satchel.db")).parent
     (home / "notes.txt").write_text(f"she said: {ADA}")
     ran = satchel("erase", "--where", "user=ada", "--yes", "--json")
@@ -64,9 +64,9 @@ def test_a_remaining_fragment_sets_the_exit_status(satchel: Run, tmp_path: Path)
     ]
 
 
-def test_misspelled_options_get_a_suggestion(satchel: Run) -> None:
-    """A condition that is none, a memory that is not there, a kind that nobody knows."""
-    identity = remembered(satchel)
+def test_invalid_arguments_of_erase_and_redact_get_a_hint(satchel: Run) -> None:
+    """An unknown field, memory or kind of data."""
+    identity = remember(satchel)
     for words, hint in (
         (("erase", "--where", "colour=red", "--yes"), "user"),
         (("erase", "blake3:" + "0" * 64, "--yes"), "satchel list"),
@@ -80,8 +80,8 @@ def test_misspelled_options_get_a_suggestion(satchel: Run) -> None:
 
 
 def test_a_memory_is_redacted_shown_and_recovered(satchel: Run, tmp_path: Path) -> None:
-    """The words are never printed but by who may recover them."""
-    identity = remembered(satchel)
+    """The removed words are printed only by ``recover``, to its recipient."""
+    identity = remember(satchel)
     plan = satchel("redact", identity, "--dry-run")
     assert "1 memory would be redacted" in plan.out
     ran = satchel("redact", "--where", "user=ada", "--recover-for", "default")
@@ -94,13 +94,13 @@ def test_a_memory_is_redacted_shown_and_recovered(satchel: Run, tmp_path: Path) 
     assert satchel("recover", identity, "-o", output).status == 0
     assert json.loads(output.read_bytes())["id"] == identity
     assert output.stat().st_mode & 0o777 == 0o600
-    other = remembered(satchel, "nothing personal", "bob")
+    other = remember(satchel, "nothing personal", "bob")
     assert satchel("recover", other).status == 3
 
 
 def test_a_redacted_memory_stays_redacted_in_another_bank(satchel: Run, tmp_path: Path) -> None:
-    """It comes under the id that it had, with what is left of its words, and verifies there."""
-    remembered(satchel)
+    """With the same ID, and it verifies there."""
+    remember(satchel)
     assert satchel("redact", "--where", "user=ada").status == 0
     file, again = tmp_path / "all.pam.jsonl", tmp_path / "again.pam.jsonl"
     assert satchel("export", "--output", file).status == 0

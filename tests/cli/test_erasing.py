@@ -43,31 +43,31 @@ RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\
 
 @pytest.fixture
 def bank(satchel: Run) -> Iterator[OpenBank]:
-    """A bank of this machine's own."""
+    """A bank that this machine owns."""
     assert satchel("bank", "create", "assistant").status == 0
     with open_bank(load_settings(), writes=True) as found:
         yield found
 
 
-def said(target: Sealed, state: State) -> Sealed:
-    """Return what becomes of a record."""
+def status(target: Sealed, state: State) -> Sealed:
+    """Return a status record of another record."""
     return seal(Status(target=target.id, state=state))
 
 
-def versions(bank: OpenBank, number: int, key: str = "home") -> list[Sealed]:
-    """Log a memory and its later versions, each in the place of the one before."""
+def append_versions(bank: OpenBank, number: int, key: str = "home") -> list[Sealed]:
+    """Log a memory and its later versions, each superseding the one before."""
     made = [
         seal(Semantic(text=f"version {at} of {key}", origin=Origin(provider="x", id=key)))
         for at in range(number)
     ]
     for at, record in enumerate(made):
-        before = [said(made[at - 1], "superseded")] if at else []
+        before = [status(made[at - 1], "superseded")] if at else []
         bank.ledger.append([*before, record])
     return made
 
 
-def there(bank: OpenBank) -> set[str]:
-    """Return the ids of all records that still have their bytes."""
+def stored_ids(bank: OpenBank) -> set[str]:
+    """Return the IDs of all records that still have their bytes."""
     with bank.ledger.reading() as view:
         return {logged.record.id for logged in view.scan()}
 
@@ -75,21 +75,21 @@ def there(bank: OpenBank) -> set[str]:
 # -- prune -----------------------------------------------------------------------------------
 
 
-def test_pruning_erases_what_was_superseded_and_nothing_else(satchel: Run, bank: OpenBank) -> None:
-    """The newest version stays, and what was deleted; the log says what went, why, and by whom."""
-    made = versions(bank, 4)
+def test_prune_erases_superseded_records_only(satchel: Run, bank: OpenBank) -> None:
+    """Current and deleted memories stay; the log records what was erased, why, and by which key."""
+    made = append_versions(bank, 4)
     gone, kept = (seal(Semantic(text=text)) for text in ("deleted", "kept"))
-    bank.ledger.append([gone, kept, said(gone, "deleted")])
-    before = there(bank)
+    bank.ledger.append([gone, kept, status(gone, "deleted")])
+    before = stored_ids(bank)
 
     planned = satchel("prune", "--superseded-before", LATER, "--dry-run", "--json").json
     assert (planned["erased"], planned["dry_run"]) == (3, True)
     assert planned["bytes"] == sum(len(record.body) for record in made[:3])
-    assert there(bank) == before
+    assert stored_ids(bank) == before
 
     ran = satchel("prune", "--superseded-before", LATER, "--reason", "policy 7")
     assert (ran.status, ran.out.splitlines()[0][:17]) == (0, "3 records erased,")
-    assert before - there(bank) == {record.id for record in made[:3]}
+    assert before - stored_ids(bank) == {record.id for record in made[:3]}
     with bank.ledger.reading() as view:
         erasures = [one.model for one in view.scan(Filter(types=frozenset({"erasure"})))]
         found = [one for one in erasures if isinstance(one, Erasure)]
@@ -103,10 +103,10 @@ def test_pruning_erases_what_was_superseded_and_nothing_else(satchel: Run, bank:
     assert satchel("doctor", "--deep").status == 0
 
 
-def test_pruning_with_deleted_erases_what_nobody_wants_any_more(
+def test_prune_with_include_deleted_erases_deleted_memories(
     satchel: Run, bank: OpenBank
 ) -> None:
-    """Deleted, expired, rejected; not what was restored, and not what is only held."""
+    """Deleted, expired and rejected ones, but neither restored nor quarantined ones."""
     states: list[list[State]] = [
         ["deleted"],
         ["expired"],
@@ -119,44 +119,44 @@ def test_pruning_with_deleted_erases_what_nobody_wants_any_more(
     bank.ledger.append(records)
     for record, some in zip(records, states, strict=True):
         for state in some:
-            bank.ledger.append([said(record, state)])
+            bank.ledger.append([status(record, state)])
     assert satchel("prune", "--superseded-before", LATER, "--json").json["erased"] == 0
     done = satchel("prune", "--superseded-before", LATER, "--include-deleted", "--json").json
     assert (done["erased"], done["types"]) == (3, {"semantic": 3})
-    assert {record.id for record in records} & there(bank) == {r.id for r in records[3:]}
+    assert {record.id for record in records} & stored_ids(bank) == {r.id for r in records[3:]}
 
 
-def test_only_what_ended_before_the_moment_is_pruned(bank: OpenBank) -> None:
-    """By when the log took note of the end, not by when the memory was made."""
-    made = versions(bank, 3)
+def test_prune_keeps_records_that_ended_after_the_given_time(bank: OpenBank) -> None:
+    """By the time of the status in the log, not of the memory."""
+    made = append_versions(bank, 3)
     with bank.ledger.reading() as view:
         ends = [view.statuses_of(record.id)[0].row.at for record in made[:2]]
     assert prune(bank, ends[0]).erased == 0
     assert prune(bank, ends[1]).erased == 1
-    assert made[0].id not in there(bank)
-    assert made[1].id in there(bank)
+    assert made[0].id not in stored_ids(bank)
+    assert made[1].id in stored_ids(bank)
 
 
-def test_an_import_that_was_undone_is_pruned_with_what_was_deleted(bank: OpenBank) -> None:
-    """One record said so of all; and what a finished import superseded counts from its end."""
+def test_prune_with_include_deleted_erases_an_undone_import(bank: OpenBank) -> None:
+    """One record deleted all of it; what an import superseded counts from its completion."""
     source, old = seal(Source(provider="x", format="x")), seal(Semantic(text="old"))
     records = [seal(Semantic(text=f"imported {at}")) for at in range(5)]
     bank.ledger.append([old, source])
-    bank.ledger.append([*records, said(old, "superseded")], batch=source.id)
+    bank.ledger.append([*records, status(old, "superseded")], batch=source.id)
     assert prune(bank, "2999", deleted=True).erased == 0
     bank.ledger.append([closing_receipt(source.id, now())])
     assert prune(bank, "2999").erased == 1
-    bank.ledger.append([said(source, "deleted")])
+    bank.ledger.append([status(source, "deleted")])
     assert prune(bank, "2999").erased == 0
     assert prune(bank, "2999", deleted=True).erased == 5
 
 
-def test_pruning_goes_group_by_group_and_on_after_it_was_cut_short(
+def test_an_interrupted_prune_keeps_whole_groups_and_is_resumed(
     bank: OpenBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fault: it fails in the middle; groups that were done stay done, and the next run finishes."""
+    """Fault: it fails in the middle; finished groups stay erased."""
     monkeypatch.setattr(pruning, "GROUP", 4)
-    made = versions(bank, 12)
+    made = append_versions(bank, 12)
     appended = bank.ledger.append
     calls: list[int] = []
 
@@ -172,7 +172,7 @@ def test_pruning_goes_group_by_group_and_on_after_it_was_cut_short(
     assert calls == [4, 4, 3]
     monkeypatch.undo()
     assert is_unfinished(bank.store, bank.id)
-    assert len(there(bank) & {record.id for record in made}) == 4
+    assert len(stored_ids(bank) & {record.id for record in made}) == 4
     told: list[tuple[int, int]] = []
     assert prune(bank, "2999", progress=lambda *both: told.append(both)).erased == 3
     assert told[-1][0] == told[-1][1]
@@ -182,8 +182,8 @@ def test_pruning_goes_group_by_group_and_on_after_it_was_cut_short(
 def test_bytes_left_in_the_file_are_reported_and_removed_by_the_next_prune(
     satchel: Run, bank: OpenBank
 ) -> None:
-    """Fault: the program ended after the erasure and before the file was written anew."""
-    made = versions(bank, 2)
+    """Fault: the process ended after the erasure and before the file was rewritten."""
+    made = append_versions(bank, 2)
     bank.ledger.append([seal(Erasure(entry=made[0].id))])
     (noted,) = _health(satchel, bank)
     assert noted["state"] == "note"
@@ -196,9 +196,9 @@ def _health(satchel: Run, bank: OpenBank) -> list[Any]:
     return [one for one in satchel("doctor", "--json").json["checks"] if one["name"] == bank.id]
 
 
-def test_what_was_set_aside_of_a_damaged_record_goes_with_the_rest(bank: OpenBank) -> None:
-    """Its bytes lie beside the log, and are no less somebody's memory."""
-    made = versions(bank, 3)
+def test_prune_removes_damaged_copies_of_erased_records(bank: OpenBank) -> None:
+    """They are stored beside the log."""
+    made = append_versions(bank, 3)
     with bank.ledger.reading() as view:
         places = view.places([record.id for record in made])
     bank.ledger.append([seal(Erasure(entry=record.id)) for record in made[:2]])
@@ -210,10 +210,10 @@ def test_what_was_set_aside_of_a_damaged_record_goes_with_the_rest(bank: OpenBan
         assert list(reader.side(bank.id)) == [f"{DAMAGED}{places[made[2].id]}"]
 
 
-def test_attack_what_was_erased_is_guessed_from_what_imports_are_recognised_by(
+def test_attack_erased_text_is_guessed_from_import_fingerprints(
     satchel: Run, bank: OpenBank, mem0: Path
 ) -> None:
-    """Fingerprints have no nonce; those of erased records go, those of others still tell."""
+    """Fingerprints have no nonce; those of erased records are deleted, others stay."""
     assert satchel("import", "--bank", "assistant", "--input", mem0).status == 0
 
     def prints() -> list[bytes]:
@@ -228,7 +228,7 @@ def test_attack_what_was_erased_is_guessed_from_what_imports_are_recognised_by(
         records = view.scan(Filter(types=frozenset({"semantic"})))
         (tea,) = (one.record for one in records if b"tea" in one.record.body)
     assert len(before) == 2
-    bank.ledger.append([said(tea, "deleted")])
+    bank.ledger.append([status(tea, "deleted")])
     assert prune(bank, "2999", deleted=True).erased == 1
     with bank.store.reading() as reader:
         assert reader.side(bank.id, "known/") == {}
@@ -244,15 +244,15 @@ def test_attack_what_was_erased_is_guessed_from_what_imports_are_recognised_by(
 
 @pytest.mark.parametrize("text", ["", "soon", "90", "-1d", "1m", "2026-13-01", "9" * 6 + "y"])
 @pytest.mark.usefixtures("bank")
-def test_a_moment_that_is_none_is_refused(satchel: Run, text: str) -> None:
-    """With what can be written."""
+def test_an_invalid_time_is_refused(satchel: Run, text: str) -> None:
+    """The error names the accepted forms."""
     ran = satchel("prune", f"--superseded-before={text}", "--json")
     assert (ran.status, ran.error["field"]) == (2, "superseded-before")
     with pytest.raises(UsageError):
         moment_of(text)
 
 
-def test_a_moment_is_a_date_a_time_or_an_age() -> None:
+def test_a_time_is_a_date_a_timestamp_or_an_age() -> None:
     """Ages are counted back from now."""
     assert moment_of("2026-01-31") == "2026-01-31T00:00:00.000000Z"
     assert moment_of("2026-01-31T12:00:00+02:00") == "2026-01-31T10:00:00.000000Z"
@@ -264,7 +264,7 @@ def test_a_moment_is_a_date_a_time_or_an_age() -> None:
 # -- everything --------------------------------------------------------------------------------
 
 
-def _told(satchel: Run, *about: str) -> Any:
+def _report(satchel: Run, *about: str) -> Any:
     named = [word for name in about for word in ("--about", name)]
     ran = satchel("everything", *named, "--to", "json")
     assert ran.status == 0
@@ -275,7 +275,7 @@ def _texts(found: Any) -> list[str]:
     return [one["record"].get("text", one["type"]) for one in found["records"]]
 
 
-def test_the_report_finds_every_record_that_names_a_person(satchel: Run, bank: OpenBank) -> None:
+def test_everything_finds_each_record_that_names_a_person(satchel: Run, bank: OpenBank) -> None:
     """Owner, entities, aliases, facts, actors, tags, metadata and its keys, text, nodes, turns."""
     naming: list[Model] = [
         Semantic(text="1", scope=Scope(user="ada")),
@@ -299,17 +299,17 @@ def test_the_report_finds_every_record_that_names_a_person(satchel: Run, bank: O
         Episodic(text="Ad a"),
     ]
     bank.ledger.append([seal(draft) for draft in (*naming, *others)])
-    found = _told(satchel, "ada")
+    found = _report(satchel, "ada")
     assert len(found["records"]) == len(naming)
     assert [one["place"] for one in found["records"]] == list(range(2, 2 + len(naming)))
     assert found["records"][8]["named_in"] == ["/metadata/ada"]
     assert found["in_all"]["records"] == len(naming)
 
 
-def test_names_of_several_words_and_in_scripts_without_spaces_are_found(
+def test_everything_finds_names_of_several_words_and_of_any_script(
     satchel: Run, bank: OpenBank
 ) -> None:
-    """The words in their order; the characters in a run; an address by its parts."""
+    """Words in order; runs of characters in scripts without spaces; addresses by their parts."""
     texts = {
         "Ada Lovelace came": "Ada Lovelace",
         "Lovelace, Ada": "",
@@ -326,22 +326,22 @@ def test_names_of_several_words_and_in_scripts_without_spaces_are_found(
     for text, name in texts.items():
         if name:
             expected = [text, "number"] if name == "4711" else [text]
-            assert _texts(_told(satchel, name)) == expected
-    assert len(_told(satchel, "山田", "Ada Lovelace")["records"]) == 2
+            assert _texts(_report(satchel, name)) == expected
+    assert len(_report(satchel, "山田", "Ada Lovelace")["records"]) == 2
     for nothing in ("", "!!!", "\x1b"):
         assert satchel("everything", "--about", nothing).status == 2
 
 
-def test_the_report_includes_retired_quarantined_linked_and_incomplete_records(
+def test_everything_includes_retired_quarantined_linked_and_incomplete_records(
     satchel: Run, bank: OpenBank
 ) -> None:
-    """With what was said of it, where it came from, and the edges that name nobody."""
-    old, new = versions(bank, 2, "ada")
+    """With their statuses, origin, and the edges of a named node."""
+    old, new = append_versions(bank, 2, "ada")
     node, other = seal(GraphNode(name="Ada")), seal(GraphNode(name="Bob"))
     edge = seal(Edge(source=other.id, target=node.id, kind="knows"))
     apart = seal(Edge(source=other.id, target="elsewhere", kind="knows"))
     held = seal(Semantic(text="Ada, held"))
-    bank.ledger.append([edge, apart, node, other, held, said(held, "quarantined")])
+    bank.ledger.append([edge, apart, node, other, held, status(held, "quarantined")])
     done, still = (seal(Source(provider="mem0", format="mem0", at=now())) for _ in range(2))
     bank.ledger.append([done, still])
     bank.ledger.append([seal(Semantic(text="Ada, imported"))], batch=done.id)
@@ -350,7 +350,7 @@ def test_the_report_includes_retired_quarantined_linked_and_incomplete_records(
     reason = seal(Status(target=old.id, state="promoted", reason="asked by eve", actor="eve"))
     bank.ledger.append([reason])
 
-    found = {one["id"]: one for one in _told(satchel, "ada")["records"]}
+    found = {one["id"]: one for one in _report(satchel, "ada")["records"]}
     assert found[old.id]["state"] == "superseded"
     assert [one["state"] for one in found[old.id]["said_of_it"]] == ["superseded", "promoted"]
     assert found[old.id]["said_of_it"][1]["actor"] == "eve"
@@ -362,16 +362,16 @@ def test_the_report_includes_retired_quarantined_linked_and_incomplete_records(
     states = {one["record"].get("text"): one for one in found.values()}
     assert states["Ada, imported"]["came_with"]["provider"] == "mem0"
     assert states["Ada, arriving"]["state"] == "arriving"
-    assert [one["type"] for one in _told(satchel, "eve")["records"]] == ["status"]
+    assert [one["type"] for one in _report(satchel, "eve")["records"]] == ["status"]
 
 
-def test_erased_records_are_listed_with_position_and_reason(satchel: Run, bank: OpenBank) -> None:
-    """Whoever it was about: nobody can tell any more; also what was erased elsewhere."""
-    made = versions(bank, 2)
+def test_everything_lists_erased_records_with_position_and_reason(satchel: Run, bank: OpenBank) -> None:
+    """For any name, because their content is gone; also records erased elsewhere."""
+    made = append_versions(bank, 2)
     elsewhere = "blake3:" + "7" * 64
     prune(bank, "2999", reason="policy")
     bank.ledger.append([seal(Erasure(entry=elsewhere, reason="asked"))])
-    erased = _told(satchel, "nobody")["erased"]
+    erased = _report(satchel, "nobody")["erased"]
     assert [(one["id"], one.get("place"), one.get("type")) for one in erased] == [
         (made[0].id, 2, "semantic"),
         (elsewhere, None, None),
@@ -382,10 +382,10 @@ def test_erased_records_are_listed_with_position_and_reason(satchel: Run, bank: 
     assert "None." in text
 
 
-def test_attack_a_memory_cannot_forge_the_file_nor_drive_the_terminal(
+def test_attack_a_memory_forges_the_report_or_controls_the_terminal(
     satchel: Run, bank: OpenBank, tmp_path: Path
 ) -> None:
-    """Headings, fences, links, HTML, line ends of all kinds, escapes, in values and in names."""
+    """Headings, fences, links, HTML, line separators and escapes, in values and names."""
     nasty = (
         "ada\n# Forged\n## Erased\n```\n<script>\r\n### 9. semantic, current\x1b[2J\x9b31m"
         "\u202e\u2028# Forged\u2029\x0b# Forged\x85# Forged\n\n---\nAda: [x](http://x)"
@@ -399,7 +399,7 @@ def test_attack_a_memory_cannot_forge_the_file_nor_drive_the_terminal(
     bank.ledger.append([*records, seal(Edge(source=records[1].id, target=nasty, kind=nasty))])
     bank.ledger.append([seal(Status(target=records[0].id, state="deleted", reason=nasty))])
     bank.ledger.append([seal(Erasure(entry=records[0].id, reason=nasty))])
-    bank.ledger.append([said(records[1], "quarantined"), seal(Semantic(text=nasty))])
+    bank.ledger.append([status(records[1], "quarantined"), seal(Semantic(text=nasty))])
     out = tmp_path / "ada.md"
     printed = satchel("everything", "--about", "ada", "--about", f"Ada {nasty}").out
     assert satchel("everything", "--about", "ada", "--output", out).status == 0
@@ -429,10 +429,10 @@ _KINDS = (
 )
 
 
-def test_the_file_is_private_and_replaces_nothing_unasked(
+def test_the_output_of_everything_is_private_and_overwrites_only_on_request(
     satchel: Run, bank: OpenBank, tmp_path: Path
 ) -> None:
-    """Its mode is for its owner alone; a failure leaves none."""
+    """Mode 0600; a failure leaves no file."""
     bank.ledger.append([seal(Semantic(text="Ada"))])
     out = tmp_path / "ada.md"
     done = satchel("everything", "--about", "ada", "--output", out, "--to", "json", "--json").json
@@ -448,8 +448,8 @@ def test_the_file_is_private_and_replaces_nothing_unasked(
     assert not (tmp_path / "no").exists()
 
 
-def test_everything_reports_what_was_not_searched(satchel: Run, bank: OpenBank) -> None:
-    """Contents of files that are kept apart."""
+def test_everything_counts_blobs_that_were_not_searched(satchel: Run, bank: OpenBank) -> None:
+    """File contents are stored apart."""
     with bank.store.writing() as writing:
         writing.blobs.put(bank.id, [b"Ada"])
-    assert _told(satchel, "ada")["in_all"]["blobs not searched"] == 1
+    assert _report(satchel, "ada")["in_all"]["blobs not searched"] == 1

@@ -1,4 +1,4 @@
-"""Who may read what is on the disk: modes are put right, and exposed secrets are refused."""
+"""Permissions of files: corrected by commands, and exposed secrets refused."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def mode(path: Path) -> int:
     ],
     ids=" ".join,
 )
-def test_a_command_that_opens_the_store_puts_its_modes_right(
+def test_commands_that_open_the_store_correct_its_modes(
     satchel: Run,
     own_home: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     command: tuple[str, ...],
 ) -> None:
-    """The home, the database and what SQLite keeps beside it; no byte changes by that."""
+    """Home, database and SQLite's files beside it, without a change of content."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"session_id": "s"}')))
     assert satchel("remember", "likes tea").status == 0
@@ -60,10 +60,10 @@ def test_a_command_that_opens_the_store_puts_its_modes_right(
     assert store.exists()
 
 
-def test_every_file_with_a_secret_is_refused_when_others_may_read_it(
+def test_secret_files_that_other_users_can_read_are_refused(
     satchel: Run, own_home: Path
 ) -> None:
-    """Signing key, identity, key of the store: named by doctor with the command that helps."""
+    """Signing key, identity, store key: ``doctor`` prints the command that corrects it."""
     assert satchel("key", "identity", "create", "mine").status == 0
     assert satchel("remember", "likes tea").status == 0
     assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
@@ -83,8 +83,8 @@ def test_every_file_with_a_secret_is_refused_when_others_may_read_it(
         assert satchel("list").status == 0
 
 
-def test_a_secret_in_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
-    """They could exchange it. A folder for everyone's own files is none of these."""
+def test_a_secret_in_a_folder_that_other_users_can_write_is_refused(tmp_path: Path) -> None:
+    """They could replace it. A folder with the sticky bit is accepted."""
     folder = tmp_path / "open"
     folder.mkdir(mode=0o700)
     file = folder / "a.identity"

@@ -1,4 +1,4 @@
-"""What only a process of its own can show: signals, pipes, a full disk behind stdout."""
+"""Standard streams, signals and pipes of separate processes, and ``-`` as an output."""
 
 import json
 import os
@@ -15,14 +15,14 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 @pytest.fixture
 def spool(tmp_path: Path) -> Path:
-    """A folder for temporary files that nothing else uses."""
+    """An empty folder for temporary files."""
     folder = tmp_path / "spool"
     folder.mkdir()
     return folder
 
 
-def test_completion_for_shells_is_offered(process: Start) -> None:
-    """Completion can be shown, and so installed."""
+def test_completion_prints_a_shell_script(process: Start) -> None:
+    """It can be printed, and so installed."""
     shown = process("completion", "bash")
     out, err = shown.communicate(timeout=60)
     assert shown.returncode == 0, err
@@ -30,8 +30,8 @@ def test_completion_for_shells_is_offered(process: Start) -> None:
 
 
 @pytest.mark.parametrize("words", [["formats"], ["formats", "--json"], ["doctor"]], ids=" ".join)
-def test_a_reader_that_goes_away_is_no_error(process: Start, words: list[str]) -> None:
-    """As with `| head -0`: no traceback, no complaint at exit."""
+def test_a_closed_pipe_is_not_an_error(process: Start, words: list[str]) -> None:
+    """As with `| head -0`: neither a traceback nor a message at exit."""
     read_end, write_end = os.pipe()
     os.close(read_end)
     started = process(*words, stdout=write_end)
@@ -42,7 +42,7 @@ def test_a_reader_that_goes_away_is_no_error(process: Start, words: list[str]) -
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("words", [["formats"], ["formats", "--json"]], ids=" ".join)
-def test_a_full_disk_behind_stdout_is_an_error_with_a_status(
+def test_a_full_disk_behind_stdout_is_exit_status_5(
     process: Start, words: list[str]
 ) -> None:
     """`satchel ... > file` on a full disk must not look like success."""
@@ -54,8 +54,8 @@ def test_a_full_disk_behind_stdout_is_an_error_with_a_status(
     assert b"Traceback" not in err
 
 
-def has_open_in(pid: int, folder: Path) -> bool:
-    """Tell whether a process has a file of a folder open, be it one without a name."""
+def has_open_file(pid: int, folder: Path) -> bool:
+    """Return whether a process has a file of a folder open, including one without a name."""
     for handle in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):
             if str(handle.readlink()).startswith(f"{folder}/"):
@@ -63,14 +63,14 @@ def has_open_in(pid: int, folder: Path) -> bool:
     return False
 
 
-def test_an_interrupt_ends_with_130_and_leaves_nothing(
+def test_an_interrupt_exits_with_130_and_leaves_no_file(
     process: Start, spool: Path, tmp_path: Path
 ) -> None:
-    """Control-C in the middle of reading: status 130, one word, no file."""
+    """Control-C during a read: status 130, one word, no file."""
     target = tmp_path / "out.pam"
     words = ("convert", "-", target, "--from", "mem0", "--unsigned")
     started = process(*words, env={"TMPDIR": str(spool)})
-    while not has_open_in(started.pid, spool):  # it is at work once stdin has a place to go
+    while not has_open_file(started.pid, spool):  # it reads once stdin is spooled
         assert started.poll() is None
     started.send_signal(signal.SIGINT)
     _, err = started.communicate(timeout=60)
@@ -79,8 +79,8 @@ def test_an_interrupt_ends_with_130_and_leaves_nothing(
     assert not any(spool.iterdir())
 
 
-def test_stdin_is_read_for_a_dash(process: Start, spool: Path, tmp_path: Path) -> None:
-    """`... | satchel convert - OUT`, and the temporary copy is gone afterwards."""
+def test_a_dash_reads_standard_input(process: Start, spool: Path, tmp_path: Path) -> None:
+    """The temporary copy is deleted afterwards."""
     out = tmp_path / "out.pam.jsonl"
     started = process("convert", "-", out, "--json", env={"TMPDIR": str(spool)})
     printed, err = started.communicate(b'[{"id":"1","memory":"tea"}]', timeout=60)
@@ -92,8 +92,8 @@ def test_stdin_is_read_for_a_dash(process: Start, spool: Path, tmp_path: Path) -
     assert not any(spool.iterdir())
 
 
-def test_errors_of_standard_input_name_it(process: Start, tmp_path: Path) -> None:
-    """The place in the message is one that the person knows, not a temporary name."""
+def test_errors_of_standard_input_name_a_dash(process: Start, tmp_path: Path) -> None:
+    """The error names the argument, not a temporary file."""
     started = process("convert", "-", tmp_path / "out.pam", "--from", "mem0", "--json")
     _, err = started.communicate(b'[{"id":"1","memory":"tea"},\n 5]', timeout=60)
     error = json.loads(err.splitlines()[-1])["error"]
@@ -102,10 +102,10 @@ def test_errors_of_standard_input_name_it(process: Start, tmp_path: Path) -> Non
     assert error["line"] == 2
 
 
-def test_text_that_the_terminal_cannot_show_does_not_end_the_program(
+def test_text_outside_the_output_encoding_is_escaped(
     process: Start, tmp_path: Path
 ) -> None:
-    """An old locale gets escapes instead of a traceback."""
+    """An ASCII locale gets escapes instead of a traceback."""
     path = tmp_path / "in.json"
     path.write_text(json.dumps([{"memory": "x", "user_id": "東京"}]))
     started = process("inspect", path, env={"PYTHONIOENCODING": "ascii"})

@@ -1,4 +1,4 @@
-"""What a person at a terminal sees of work that takes longer than a second."""
+"""The command line on a terminal: progress, width, colors."""
 
 import codecs
 import json
@@ -30,9 +30,9 @@ PATCH
 from satchel.cli.main import main
 main()
 """
-"""A program called satchel that waits for a file at one point of what it does."""
+"""A program called satchel that waits for a file at one point of its run."""
 
-LOGGING = """
+IMPORTING = """
 from satchel.ledger.ledger import _Transaction
 from satchel.transfer import import_stage as stage
 stage.GROUP, append_rows, groups = 100, _Transaction.append_rows, []
@@ -47,7 +47,7 @@ _Transaction.append_rows = slow
 """
 """An import stops in the middle of its transaction."""
 
-RUNNING = """
+WAITING = """
 from satchel.cli import _operations
 opened = _operations._opened
 
@@ -57,7 +57,7 @@ def slow(*given):
 
 _operations._opened = slow
 """
-"""An operation stops before it begins."""
+"""An operation stops before it starts."""
 
 
 class Terminal:
@@ -73,18 +73,18 @@ class Terminal:
         self.shown = ""
 
     def read(self) -> bool:
-        """Take in what was written since; tell whether the command may write more."""
+        """Read new output; return whether the command may write more."""
         ready, _, _ = select.select([self._own], [], [], 60)
         assert ready, f"nothing more is shown after {self.shown!r}"
         try:
             data = os.read(self._own, 1 << 16)
-        except OSError:  # nobody has the other end any more
+        except OSError:  # the other end is closed
             return False
         self.shown += self._decoder.decode(data)
         return bool(data)
 
     def until(self, pattern: str) -> list[str]:
-        """Read until something was shown, and return what of it was found."""
+        """Read until the output matches, and return the matches."""
         while not (found := re.findall(pattern, self.shown)):
             assert self.read(), f"{pattern!r} is not in {self.shown!r}"
         return [str(each) for each in found]
@@ -96,7 +96,7 @@ class Terminal:
         return self.process.wait()
 
     def close(self) -> None:
-        """End it."""
+        """Kill the command, and close the terminal."""
         self.process.kill()
         self.process.communicate()
         os.close(self._own)
@@ -113,22 +113,22 @@ def terminal(*command: str) -> Iterator[Terminal]:
 
 
 @pytest.fixture
-def slow(tmp_path: Path) -> Path:
-    """A folder with the program, and what it waits for."""
-    folder = tmp_path / "slow"
+def program_folder(tmp_path: Path) -> Path:
+    """A folder for the program, and for the file it waits for."""
+    folder = tmp_path / "program_folder"
     folder.mkdir()
     return folder
 
 
-def program(folder: Path, patch: str, *words: str) -> list[str]:
+def slow_command(folder: Path, patch: str, *words: str) -> list[str]:
     """Return the command line of the program that waits."""
     path = folder / "satchel"
     path.write_text(SLOW.replace("PATCH", patch))
-    # As a person's own command line has it: the program, and what it is to do.
+    # As on a usual command line: the program and its arguments.
     return [sys.executable, "-c", path.read_text(), str(folder / "go"), "satchel", *words]
 
 
-def written(path: Path, number: int, name: str = "m") -> str:
+def write_memories(path: Path, number: int, name: str = "m") -> str:
     """Write a file of memories, and return its path."""
     path.write_text(
         json.dumps([{"id": f"{name}{n}", "memory": f"{name} {n}"} for n in range(number)])
@@ -139,12 +139,12 @@ def written(path: Path, number: int, name: str = "m") -> str:
 SATCHEL = (sys.executable, "-m", "satchel")
 
 
-def test_two_commands_that_wait_for_one_another_both_show_it(tmp_path: Path, slow: Path) -> None:
-    """The first its own bar; the second which process and command it waits for, and goes on."""
+def test_a_waiting_command_shows_which_process_holds_the_store(tmp_path: Path, program_folder: Path) -> None:
+    """The first shows its own progress; the second continues after it."""
     subprocess.run([*SATCHEL, "init", "b"], check=True, capture_output=True)
-    big = written(tmp_path / "big.json", 1000)
+    big = write_memories(tmp_path / "big.json", 1000)
     words = ("import", big, "--bank", "b")
-    with terminal(*program(slow, LOGGING, *words)) as first:
+    with terminal(*slow_command(program_folder, IMPORTING, *words)) as first:
         first.until(r"logging ━+─+  [56]00/1,000")
         who = rf" for satchel\.db, held by process {first.process.pid} \(satchel import "
         with terminal(*SATCHEL, "remember", "Ada drinks tea", "--bank", "b") as second:
@@ -152,7 +152,7 @@ def test_two_commands_that_wait_for_one_another_both_show_it(tmp_path: Path, slo
             while len(set(clocks)) < 2:
                 assert second.read()
                 clocks = second.until(rf"waiting (\d:\d\d){who}")
-            (slow / "go").touch()
+            (program_folder / "go").touch()
             assert second.end() == 0
         assert first.end() == 0
     with Satchel.open() as store:
@@ -161,11 +161,11 @@ def test_two_commands_that_wait_for_one_another_both_show_it(tmp_path: Path, slo
     assert "Ada drinks tea" in texts
 
 
-def test_an_import_waits_for_another_one_and_says_for_which(tmp_path: Path, slow: Path) -> None:
-    """Where nobody looks, it is refused, as before."""
+def test_an_import_waits_for_another_and_shows_which(tmp_path: Path, program_folder: Path) -> None:
+    """Without a terminal it is refused."""
     subprocess.run([*SATCHEL, "init", "b"], check=True, capture_output=True)
-    big, other = written(tmp_path / "big.json", 1000), written(tmp_path / "more.json", 3, "more")
-    with terminal(*program(slow, LOGGING, "import", big, "--bank", "b")) as first:
+    big, other = write_memories(tmp_path / "big.json", 1000), write_memories(tmp_path / "more.json", 3, "more")
+    with terminal(*slow_command(program_folder, IMPORTING, "import", big, "--bank", "b")) as first:
         first.until(r"logging ━+─+  [56]00/1,000")
         words = (*SATCHEL, "import", other, "--bank", "b")
         refused = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -176,7 +176,7 @@ def test_an_import_waits_for_another_one_and_says_for_which(tmp_path: Path, slow
                 r"waiting \d:\d\d for satchel\.db\.import\.lock, "
                 rf"held by process {first.process.pid} \(satchel import "
             )
-            (slow / "go").touch()
+            (program_folder / "go").touch()
             assert second.end() == 0
         assert first.end() == 0
     with Satchel.open() as store:
@@ -192,33 +192,33 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("label", COMMANDS)
-def test_a_command_shows_that_it_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: Path, label: str
+def test_a_long_command_shows_progress_and_a_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program_folder: Path, label: str
 ) -> None:
-    """By a bar that moves and a clock, until it counts; nothing of it is left at the end."""
+    """Until it can count; nothing of it remains at the end."""
     monkeypatch.chdir(tmp_path)
-    big = written(tmp_path / "big.json", 10)
+    big = write_memories(tmp_path / "big.json", 10)
     subprocess.run([*SATCHEL, "import", big, "--bank", "b"], check=True, capture_output=True)
-    with terminal(*program(slow, RUNNING, *COMMANDS[label])) as running:
+    with terminal(*slow_command(program_folder, WAITING, *COMMANDS[label])) as running:
         clocks = list[str]()
         while len(set(clocks)) < 2:
             clocks = running.until(rf"{label} ─*━─*  (\d:\d\d)")
             assert running.read()
-        (slow / "go").touch()
+        (program_folder / "go").touch()
         assert running.end() == 0
     lines = running.shown.split("\r\x1b[K")
     assert label not in lines[-1]
 
 
-def test_nothing_is_drawn_where_nobody_looks(tmp_path: Path, slow: Path) -> None:
-    """On a pipe, with --json, or on a terminal that cannot redraw a line."""
-    big = written(tmp_path / "big.json", 10)
-    (slow / "go").touch()
+def test_progress_is_drawn_only_on_a_capable_terminal(tmp_path: Path, program_folder: Path) -> None:
+    """Not on a pipe, with ``--json``, or on a terminal without cursor control."""
+    big = write_memories(tmp_path / "big.json", 10)
+    (program_folder / "go").touch()
     patch = "import satchel.cli._console as shown; shown._SHOWN_AFTER = 0"
     environments = {"pipe": {}, "json": {}, "dumb": {"TERM": "dumb"}}
     for name, more in environments.items():
         words = ("inspect", big, *(["--json"] if name == "json" else []))
-        command = program(slow, patch, *words)
+        command = slow_command(program_folder, patch, *words)
         if name == "pipe":
             shown = subprocess.run(command, check=True, capture_output=True).stderr.decode()
         else:

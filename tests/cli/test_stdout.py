@@ -13,7 +13,7 @@ from satchel.config.settings import load_settings
 from satchel.transfer.verification import verify
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Ran, Run
+    from tests.cli.conftest import CommandResult, Run
 
 _ADA = "Ada is allergic to hazelnuts"
 
@@ -26,7 +26,7 @@ def memory(satchel: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str
     return str(satchel("remember", _ADA, "--bank", "b", "--json").json["id"])
 
 
-def _alone(ran: Ran) -> Any:
+def _alone(ran: CommandResult) -> Any:
     """Return the document on standard output, beside which no file was made."""
     assert ran.status == 0, ran.err
     assert list(Path.cwd().iterdir()) == []

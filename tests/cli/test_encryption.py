@@ -1,4 +1,4 @@
-"""Encrypted files on the command line: for whom, and never a secret where others see it."""
+"""Encrypted files and encrypted stores on the command line."""
 
 import json
 import os
@@ -15,28 +15,28 @@ from satchel.crypto import key_files
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
-SECRET = "correct horse battery staple"  # noqa: S105 - not a secret of anybody
+SECRET = "correct horse battery staple"  # noqa: S105 - a test value
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a passphrase cost little here."""
+def fast_passphrases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make key derivation from passphrases cheap."""
     monkeypatch.setattr(key_files, "_OPS", 1)
     monkeypatch.setattr(key_files, "_MEMORY", 2**16)
 
 
 @pytest.fixture
 def recipient(satchel: "Run") -> str:
-    """A bank with a memory, and an identity."""
+    """A bank with a memory, and an identity; returns the recipient."""
     assert satchel("remember", "likes tea").status == 0
     return satchel("key", "identity", "create", "laptop").out.strip()
 
 
 @pytest.mark.parametrize("name", ["a.pam.age", "a.pam.jsonl.gz.age", "a.pam.cbor.age", "a.ama.age"])
-def test_an_export_is_encrypted_and_everything_that_reads_files_reads_it(
+def test_commands_read_an_encrypted_export(
     satchel: "Run", recipient: str, tmp_path: Path, name: str
 ) -> None:
-    """Verified, looked into, compared, imported elsewhere; the digest is that on the disk."""
+    """Verify, inspect, diff and import; the reported size is that of the file."""
     path = tmp_path / name
     more = ["--to", "ama", "--accept-loss", "all"] if "ama" in name else []
     done = satchel("export", "-o", path, "--encrypt-to", recipient, *more, "--json")
@@ -53,10 +53,10 @@ def test_an_export_is_encrypted_and_everything_that_reads_files_reads_it(
     assert [memory["text"] for memory in found["memories"]] == ["likes tea"]
 
 
-def test_only_recipients_can_read_it(
+def test_only_recipients_can_read_an_encrypted_export(
     satchel: "Run", recipient: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another home says what to do; with the identity, by option or environment, it is read."""
+    """Another home needs the identity, by option or environment variable."""
     path, other = tmp_path / "a.pam.age", ("--home", str(tmp_path / "other-home"))
     assert satchel("export", "-o", path, "--encrypt-to", recipient).status == 0
     ran = satchel(*other, "inspect", path, "--json")
@@ -71,7 +71,7 @@ def test_only_recipients_can_read_it(
 def test_a_passphrase_comes_from_a_file_a_descriptor_or_the_environment(
     satchel: "Run", recipient: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Never from the command line, and it is in no output and in no file."""
+    """Never from the command line; it is in no output and no file."""
     del recipient
     path, said = tmp_path / "a.pam.age", tmp_path / "pass"
     said.write_text(SECRET + "\n")
@@ -97,10 +97,10 @@ def test_a_passphrase_comes_from_a_file_a_descriptor_or_the_environment(
     assert satchel("export", "-o", path, f"--encrypt-passphrase={SECRET}").status == 2
 
 
-def test_a_name_that_says_encrypted_is_not_written_in_plain(
+def test_plain_output_to_a_name_ending_in_age_is_refused(
     satchel: "Run", recipient: str, mem0: Path, tmp_path: Path
 ) -> None:
-    """Whoever forgot the option would hand a plain file on for an encrypted one."""
+    """Otherwise a forgotten option would leave a plain file under the name of an encrypted one."""
     del recipient
     for words in (("export", "-o"), ("convert", mem0)):
         ran = satchel(*words, tmp_path / "a.pam.age")
@@ -109,20 +109,20 @@ def test_a_name_that_says_encrypted_is_not_written_in_plain(
     assert not (tmp_path / "a.pam.age").exists()
 
 
-def test_a_conversion_is_encrypted_and_an_encrypted_file_converted(
+def test_conversions_read_and_write_encrypted_files(
     satchel: "Run", recipient: str, mem0: Path, tmp_path: Path
 ) -> None:
-    """Both ends, and a seal is kept across."""
+    """The seal is preserved."""
     path, again = tmp_path / "a.pam.age", tmp_path / "b.pam.jsonl"
     assert satchel("convert", mem0, path, "--encrypt-to", recipient).status == 0
     done = satchel("convert", path, again, "--json")
     assert (done.status, done.json["same_seal"]) == (0, True)
 
 
-def test_any_file_is_encrypted_and_decrypted_whole_or_not_at_all(
+def test_encrypt_and_decrypt_write_the_whole_file_or_nothing(
     satchel: "Run", recipient: str, mem0: Path, tmp_path: Path
 ) -> None:
-    """What age itself writes is decrypted too; a cut file leaves nothing."""
+    """Files of ``age`` itself are decrypted, too; a truncated file leaves no output."""
     made, back = tmp_path / "m.age", tmp_path / "m.json"
     done = satchel("encrypt", mem0, made, "--recipient", "laptop", "--json")
     assert (done.status, done.json["recipients"]) == (0, [recipient])
@@ -143,10 +143,10 @@ def test_any_file_is_encrypted_and_decrypted_whole_or_not_at_all(
     assert not (tmp_path / "cut.json").exists()
 
 
-def test_an_identity_is_a_file_of_its_owner(
+def test_identity_files_are_private(
     satchel: "Run", recipient: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Mode 0600, listed without its secret; one under a passphrase is used where it is named."""
+    """Mode 0600, listed without the secret; one with a passphrase is used when it is named."""
     folder = load_settings().home / "identities"
     file = folder / "laptop.identity"
     assert file.stat().st_mode & 0o777 == 0o600
@@ -163,7 +163,7 @@ def test_an_identity_is_a_file_of_its_owner(
 
 
 def test_a_disclosure_is_encrypted(satchel: "Run", recipient: str, tmp_path: Path) -> None:
-    """Proofs and all."""
+    """With its proofs."""
     [entry] = satchel("list", "--json").json["memories"]
     path = tmp_path / "d.pam.age"
     words = ("disclose", "--entry", entry["id"], "-o", path, "--encrypt-to", recipient)
@@ -171,8 +171,8 @@ def test_a_disclosure_is_encrypted(satchel: "Run", recipient: str, tmp_path: Pat
     assert satchel("verify", path, "--deep").status == 0
 
 
-def test_programs_encrypt_what_they_export(recipient: str, tmp_path: Path) -> None:
-    """The same through the Python API; one recipient may be given as a text."""
+def test_python_encrypts_exports(recipient: str, tmp_path: Path) -> None:
+    """One recipient may be given as a string."""
     path = tmp_path / "a.pam.age"
     with satchel_api.Satchel.open() as opened:
         bank = opened.bank("default")

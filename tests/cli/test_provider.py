@@ -1,4 +1,4 @@
-"""With a provider set, export, import and migrate work with the product: a local Mem0."""
+"""Export, import and migrate with a product as the provider: a local Mem0."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
 
-def test_memory_goes_to_a_product_and_back_and_the_configuration_follows(
+def test_memories_are_migrated_to_a_product_and_back(
     satchel: Run, tmp_path: Path
 ) -> None:
-    """Two users, each a bank; read again from the product; run again, nothing is there twice."""
+    """Two users, each a bank; a second run adds nothing."""
     first, live, back = (tmp_path / name for name in ("first.toml", "live.yaml", "back.toml"))
     first.write_text(f'store.address = "{tmp_path / "first.db"}"')
     live.write_text(
@@ -53,7 +53,7 @@ def test_memory_goes_to_a_product_and_back_and_the_configuration_follows(
     assert [one["name"] for one in ran.json["banks"] if one.get("carried")] == ["cy"]
 
 
-class Place:
+class Provider:
     """A store with one bank, and a configuration whose provider is a local Mem0."""
 
     def __init__(self, folder: Path) -> None:
@@ -65,9 +65,9 @@ class Place:
 
 
 @pytest.fixture
-def place(satchel: Run, tmp_path: Path) -> Place:
-    """Ada's memory: one with a tag, for which Mem0 has no place."""
-    found = Place(tmp_path)
+def provider(satchel: Run, tmp_path: Path) -> Provider:
+    """Two memories of Ada, one with a tag, which Mem0 cannot store."""
+    found = Provider(tmp_path)
     words = ["--config", found.store, "remember", "--user", "ada", "--bank", "ada"]
     assert satchel("--config", found.store, "bank", "create", "ada").status == 0
     assert satchel(*words, "likes tea", "--tag", "x").status == 0
@@ -75,32 +75,32 @@ def place(satchel: Run, tmp_path: Path) -> Place:
     return found
 
 
-def file_of(folder: Path, **more: object) -> Path:
-    """Write a Mem0 file of one memory of Cy's."""
+def mem0_file(folder: Path, **more: object) -> Path:
+    """Write a Mem0 file with one memory of the user cy."""
     path = folder / "cy.json"
     path.write_text(json.dumps([{"id": "7", "memory": "likes cola", "user_id": "cy", **more}]))
     return path
 
 
-def kinds(satchel: Run) -> list[tuple[str, str, str]]:
-    """Return kind, input and output of the receipts on this machine, the newest first."""
+def receipts(satchel: Run) -> list[tuple[str, str, str]]:
+    """Return kind, input and output of the receipts on this machine, newest first."""
     found = satchel("receipt", "list", "--json").json["receipts"]
     lines = found if isinstance(found, list) else found["receipts"]
     return [(one["kind"], one["input"], one["output"]) for one in lines]
 
 
-def test_losses_leave_the_configuration_unless_they_are_accepted(
-    satchel: Run, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_migrate_does_not_switch_on_loss_unless_accepted(
+    satchel: Run, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Status 1, a receipt that names the field, no switch; with ``--accept-loss`` all of it."""
+    """Status 1, and a receipt that names the field."""
     active = tmp_path / "satchel.toml"
-    active.write_bytes(place.store.read_bytes())
+    active.write_bytes(provider.store.read_bytes())
     monkeypatch.setenv("SATCHEL_CONFIG", str(active))
-    words = ["migrate", "--from-config", place.store, "--to-config", place.live]
+    words = ["migrate", "--from-config", provider.store, "--to-config", provider.live]
 
     lost = satchel(*words, "--json")
     assert lost.status == 1
-    assert active.read_bytes() == place.store.read_bytes()
+    assert active.read_bytes() == provider.store.read_bytes()
     (bank,) = lost.json["banks"]
     account = bank["account"]
     assert (account["kind"], account["read_back"]) == ("migrate", "differs")
@@ -116,21 +116,21 @@ def test_losses_leave_the_configuration_unless_they_are_accepted(
 
     done = satchel(*words, "--accept-loss", "tags", "--json")
     assert done.status == 0
-    assert active.read_bytes() == place.live.read_bytes()
+    assert active.read_bytes() == provider.live.read_bytes()
     (bank,) = done.json["banks"]
     assert bank["account"]["lost"][0]["accepted"] is True
     shown = satchel("receipt", "show", bank["receipt"], "--json").json
     receipt = shown[0] if isinstance(shown, list) else shown
     assert receipt["outcome"] == "good"
-    assert [one[0] for one in kinds(satchel)] == ["migrate", "migrate"]
+    assert [one[0] for one in receipts(satchel)] == ["migrate", "migrate"]
 
 
-def test_what_comes_from_a_product_has_a_receipt_with_the_head_that_it_made(
-    satchel: Run, place: Place, tmp_path: Path
+def test_migrate_from_a_product_writes_a_receipt_with_the_new_head(
+    satchel: Run, provider: Provider, tmp_path: Path
 ) -> None:
-    """One for each bank, which names the product and where the bank is now."""
-    assert satchel("--config", place.live, "import", file_of(tmp_path)).status == 0
-    words = ["migrate", "--from-config", place.live, "--to-config", place.store, "--no-switch"]
+    """One for each bank, with the product's address."""
+    assert satchel("--config", provider.live, "import", mem0_file(tmp_path)).status == 0
+    words = ["migrate", "--from-config", provider.live, "--to-config", provider.store, "--no-switch"]
 
     (bank,) = satchel(*words, "--json").json["banks"]
 
@@ -138,32 +138,32 @@ def test_what_comes_from_a_product_has_a_receipt_with_the_head_that_it_made(
     account = bank["account"]
     assert (account["kind"], account["input"]["name"]) == (
         "migrate",
-        str(Path(f"mem0:///{place.product}")),
+        str(Path(f"mem0:///{provider.product}")),
     )
     assert account["output"]["name"] == "cy"
     assert account["output"]["size"] > 0
     assert account["counts"]["semantic"]["read_back"] == 1
-    assert kinds(satchel)[0][0] == "migrate"
+    assert receipts(satchel)[0][0] == "migrate"
     page = satchel("receipt", "show", bank["receipt"]).out
     assert "RECEIPT OF A MIGRATION" in page
     assert account["output"]["root"] in page
 
 
-def test_an_import_into_a_product_leaves_one_receipt_of_the_file_and_the_product(
-    satchel: Run, place: Place, tmp_path: Path
+def test_import_into_a_product_writes_one_receipt(
+    satchel: Run, provider: Provider, tmp_path: Path
 ) -> None:
-    """Nothing speaks of the store that it went through; what has no place there is named once."""
-    file, copy = file_of(tmp_path, categories=["x"]), tmp_path / "r.json"
+    """It names file and product, not the temporary store; the loss is named once."""
+    file, copy = mem0_file(tmp_path, categories=["x"]), tmp_path / "r.json"
 
-    plan = satchel("--config", place.live, "import", file, "--dry-run", "--json").json["plan"]
+    plan = satchel("--config", provider.live, "import", file, "--dry-run", "--json").json["plan"]
     assert [one["field"] for one in plan["cannot_hold"]] == ["tags"]
     assert (plan["kind"], plan["read"], plan["targets"][0]["created"]) == (
         "import",
         {"semantic": 1},
         1,
     )
-    assert not place.product.exists()
-    ran = satchel("--config", place.live, "import", file, "--receipt", copy, "--json")
+    assert not provider.product.exists()
+    ran = satchel("--config", provider.live, "import", file, "--receipt", copy, "--json")
 
     assert ran.status == 1
     (account,) = ran.json["accounts"]
@@ -172,30 +172,30 @@ def test_an_import_into_a_product_leaves_one_receipt_of_the_file_and_the_product
     }
     assert [(one["field"], one["count"]) for one in account["lost"]] == [("tags", 1)]
     assert account["input"]["digest"].startswith("blake3:")
-    assert kinds(satchel) == [("import", str(file), str(Path(f"mem0:///{place.product}")))]
+    assert receipts(satchel) == [("import", str(file), str(Path(f"mem0:///{provider.product}")))]
     assert len(copy.read_bytes().splitlines()) == 1
-    again = satchel("--config", place.live, "import", file, "--accept-loss", "tags", "--json")
+    again = satchel("--config", provider.live, "import", file, "--accept-loss", "tags", "--json")
     assert again.status == 0
     assert again.json["accounts"][0]["done"] == {"written": 0, "known": 1}
 
 
-def test_an_export_from_a_product_leaves_one_receipt_of_the_product_and_the_file(
-    satchel: Run, place: Place, tmp_path: Path
+def test_export_from_a_product_writes_one_receipt(
+    satchel: Run, provider: Provider, tmp_path: Path
 ) -> None:
-    """Which user's memory it is, and the digest of the file."""
-    assert satchel("--config", place.live, "import", file_of(tmp_path)).status == 0
+    """With the user, and the digest of the file."""
+    assert satchel("--config", provider.live, "import", mem0_file(tmp_path)).status == 0
     out, copy = tmp_path / "out.json", tmp_path / "r.json"
     words = ["export", "--bank", "cy", "--to", "mem0", "--output", out]
 
-    dry = satchel("--config", place.live, *words, "--dry-run", "--json").json
+    dry = satchel("--config", provider.live, *words, "--dry-run", "--json").json
     assert dry["plan"]["input"]["name"].endswith(" of cy")
-    ran = satchel("--config", place.live, *words, "--receipt", copy, "--json")
+    ran = satchel("--config", provider.live, *words, "--receipt", copy, "--json")
 
-    assert (ran.status, len(kinds(satchel))) == (0, 2)
-    kind, source, target = kinds(satchel)[0]
+    assert (ran.status, len(receipts(satchel))) == (0, 2)
+    kind, source, target = receipts(satchel)[0]
     assert (kind, source, target) == (
         "export",
-        str(Path(f"mem0:///{place.product}")) + " of cy",
+        str(Path(f"mem0:///{provider.product}")) + " of cy",
         str(out),
     )
     account = ran.json["account"]
@@ -204,11 +204,11 @@ def test_an_export_from_a_product_leaves_one_receipt_of_the_product_and_the_file
     assert len(copy.read_bytes().splitlines()) == 1
 
 
-@pytest.mark.usefixtures("place")
-def test_a_migration_between_stores_has_a_receipt_for_each_bank(
+@pytest.mark.usefixtures("provider")
+def test_migrate_between_stores_writes_a_receipt_for_each_bank(
     satchel: Run, tmp_path: Path
 ) -> None:
-    """Both stores, head, root, and each type; the second time nothing was carried."""
+    """Both stores, head, root, and each type; a second one is marked unchanged."""
     there = f"sqlite:///{tmp_path / 'new.db'}"
     words = ["migrate", tmp_path / "store.db", there]
 
@@ -227,14 +227,14 @@ def test_a_migration_between_stores_has_a_receipt_for_each_bank(
     (again,) = satchel(*words, "--json").json["banks"]
     assert again["account"]["unchanged"]
     assert "satchel receipt show" in satchel(*words).err
-    assert len(kinds(satchel)) == 3
+    assert len(receipts(satchel)) == 3
 
 
-@pytest.mark.usefixtures("place")
-def test_a_bank_that_could_not_be_brought_has_a_receipt_that_says_why(
+@pytest.mark.usefixtures("provider")
+def test_a_failed_bank_has_a_receipt_with_the_reason(
     satchel: Run, tmp_path: Path
 ) -> None:
-    """Nobody takes it for done."""
+    """Marked as incomplete."""
     there = tmp_path / "new.db"
     words = ["migrate", tmp_path / "store.db", there, "--json"]
     assert satchel(*words).status == 0
@@ -247,11 +247,11 @@ def test_a_bank_that_could_not_be_brought_has_a_receipt_that_says_why(
     assert "INCOMPLETE: " in satchel("receipt", "show", bank["receipt"]).out
 
 
-def test_python_works_with_the_provider_as_the_command_does(place: Place, tmp_path: Path) -> None:
-    """Whole banks by the name of the user, awaited or not; the store stays as it is."""
+def test_python_uses_the_provider_as_the_command_does(provider: Provider, tmp_path: Path) -> None:
+    """Whole banks by the name of the user; the store stays unchanged."""
     out = tmp_path / "out.json"
-    with Satchel.open(tmp_path / "other.db", config=place.live) as store:
-        done = store.import_bank("cy", file_of(tmp_path), allow_uncontained=True)
+    with Satchel.open(tmp_path / "other.db", config=provider.live) as store:
+        done = store.import_bank("cy", mem0_file(tmp_path), allow_uncontained=True)
         assert done.accounts[0].output.format == "mem0-local"
         assert store.list_banks() == []
         exported = store.export_bank("cy", out, to="mem0", allow_uncontained=True)
@@ -260,16 +260,16 @@ def test_python_works_with_the_provider_as_the_command_does(place: Place, tmp_pa
         with pytest.raises(UnknownBankError):
             store.export_bank("nobody", tmp_path / "n.json", to="mem0", allow_uncontained=True)
         bank = store.create_bank("cy")
-        bank.import_(file_of(tmp_path, run_id="r"))
+        bank.import_(mem0_file(tmp_path, run_id="r"))
         assert bank.list().memories == []
         bank.export(tmp_path / "b.json", to="mem0")
     for path in (out, tmp_path / "b.json"):
         assert [one["memory"] for one in json.loads(path.read_bytes())["results"]] == ["likes cola"]
 
 
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("provider")
 def test_migrate_can_be_awaited(tmp_path: Path) -> None:
-    """The same value, with the receipts."""
+    """The same result, with receipts."""
     there = f"sqlite:///{tmp_path / 'new.db'}"
     calling = aio.migrate(from_store=str(tmp_path / "store.db"), to_store=there)
 
@@ -280,10 +280,10 @@ def test_migrate_can_be_awaited(tmp_path: Path) -> None:
     ]
 
 
-def test_an_import_into_a_product_does_with_other_versions_what_was_asked(
-    place: Place, satchel: Run, tmp_path: Path
+def test_import_into_a_product_applies_on_conflict(
+    provider: Provider, satchel: Run, tmp_path: Path
 ) -> None:
-    """Skipped and named unless they are to be overwritten; what no product does is refused."""
+    """Skipped by default, or overwritten; an unsupported policy is refused."""
     name = "5f0c1d2e-0000-4000-8000-000000000001"
 
     def file(text: str) -> Path:
@@ -294,13 +294,13 @@ def test_an_import_into_a_product_does_with_other_versions_what_was_asked(
     def there() -> list[str]:
         out = tmp_path / "out.json"
         words = ["export", "--bank", "ada", "--to", "mem0", "--output", str(out), "--overwrite"]
-        satchel("--config", place.live, *words)
+        satchel("--config", provider.live, *words)
         return [one["memory"] for one in json.loads(out.read_bytes())["results"]]
 
-    assert satchel("--config", place.live, "import", file("likes tea")).status == 0
-    skipped = satchel("--config", place.live, "import", file("likes coffee"))
+    assert satchel("--config", provider.live, "import", file("likes tea")).status == 0
+    skipped = satchel("--config", provider.live, "import", file("likes coffee"))
     assert (skipped.status, there()) == (1, ["likes tea"])
     words = ["import", str(file("likes coffee")), "--on-conflict"]
-    assert satchel("--config", place.live, *words, "rename").status == 2
-    assert satchel("--config", place.live, *words, "overwrite").status == 0
+    assert satchel("--config", provider.live, *words, "rename").status == 2
+    assert satchel("--config", provider.live, *words, "overwrite").status == 0
     assert there() == ["likes coffee"]

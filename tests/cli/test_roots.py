@@ -1,4 +1,4 @@
-"""The command line where the operator has set roots: it is contained, too."""
+"""``portability.roots``: commands are restricted to paths below the configured roots."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ROOTS = "SATCHEL_PORTABILITY_ROOTS"
 
 
 @pytest.fixture
-def places(
+def folders(
     satchel: Run, mem0: Path, sealed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Path, Path]:
-    """A root that is set, and a folder outside it, each with the same files."""
+    """A configured root, and a folder outside it, with the same files."""
     assert satchel("import", mem0, "--bank", "b").status == 0
     for name in ("root", "outside"):
         (tmp_path / name).mkdir()
@@ -47,11 +47,11 @@ COMMANDS: dict[str, Callable[[Path], tuple[str | Path, ...]]] = {
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_a_command_works_in_the_roots_and_is_refused_outside(
     satchel: Run,
-    places: tuple[Path, Path],
+    folders: tuple[Path, Path],
     command: Callable[[Path], tuple[str | Path, ...]],
 ) -> None:
-    """With status 3, and nothing read or written."""
-    root, outside = places
+    """Status 3, and nothing is read or written."""
+    root, outside = folders
     before = sorted(outside.iterdir())
     assert satchel(*command(root)).status == 0
     ran = satchel(*command(outside), "--json")
@@ -63,9 +63,9 @@ def test_a_command_works_in_the_roots_and_is_refused_outside(
     assert sorted(outside.iterdir()) == before
 
 
-def test_both_ends_of_a_conversion_are_contained(satchel: Run, places: tuple[Path, Path]) -> None:
-    """What is read, and what is written."""
-    root, outside = places
+def test_input_and_output_of_a_conversion_must_be_below_the_roots(satchel: Run, folders: tuple[Path, Path]) -> None:
+    """Either one outside is refused."""
+    root, outside = folders
     for source, output, status in (
         (root, root, 0),
         (root, outside, 3),
@@ -77,33 +77,33 @@ def test_both_ends_of_a_conversion_are_contained(satchel: Run, places: tuple[Pat
 
 
 @pytest.mark.parametrize("command", ["import", "convert"])
-def test_the_standard_input_is_no_path(
-    satchel: Run, places: tuple[Path, Path], command: str, monkeypatch: pytest.MonkeyPatch
+def test_standard_input_is_not_restricted_by_roots(
+    satchel: Run, folders: tuple[Path, Path], command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is kept in a private file of ours, which is in no root."""
-    root, _ = places
+    """Its private temporary file is outside every root."""
+    root, _ = folders
     data = (root / "in.json").read_bytes()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
     words = {"import": ("--bank", "c"), "convert": (root / "out.pam",)}[command]
     assert satchel(command, "-", *words).status == 0
 
 
-def test_without_roots_a_person_may_name_any_path(
-    satchel: Run, places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+def test_without_roots_any_path_is_accepted(
+    satchel: Run, folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Through links, too."""
+    """Links included."""
     monkeypatch.delenv(ROOTS)
-    root, outside = places
+    root, outside = folders
     (root / "link").symlink_to(outside)
     for command in COMMANDS.values():
         assert satchel(*command(root / "link")).status == 0
 
 
-def test_the_roots_are_a_setting_like_others(
-    satchel: Run, places: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_config_show_prints_the_roots_with_their_origin(
+    satchel: Run, folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``config show`` says what they are and where that comes from."""
-    root, _ = places
+    """Environment, Astrocyte's variable, and file."""
+    root, _ = folders
 
     def shown() -> tuple[object, str]:
         values = satchel("config", "show", "--json").json["values"]

@@ -1,4 +1,4 @@
-"""``satchel connect``: hosts are told, and what else they were told stays."""
+"""``satchel connect``: agent hosts are configured, and their other settings preserved."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home directory of the test's own."""
+    """An empty home directory."""
     found = tmp_path / "person"
     found.mkdir()
     monkeypatch.setenv("HOME", str(found))
@@ -33,10 +33,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("gemini", ".gemini/settings.json"),
     ],
 )
-def test_a_host_is_configured_and_the_entry_removed(
+def test_connect_adds_and_removes_the_entry_of_a_host(
     satchel: Run, home: Path, host: str, file: str
 ) -> None:
-    """Twice changes nothing; taking it back leaves what was there before."""
+    """A second run changes nothing; removal restores the file."""
     path = home / file
     path.parent.mkdir(exist_ok=True)
     before = '# mine\nmodel = "x"\n' if file.endswith("toml") else '{\n  "model": "x"\n}\n'
@@ -57,7 +57,7 @@ def test_a_host_is_configured_and_the_entry_removed(
 
 
 def test_the_configured_command_starts_the_server(satchel: Run, home: Path) -> None:
-    """As it stands in the file, without a shell."""
+    """As written in the file, without a shell."""
     assert satchel("connect", "cursor").status == 0
     entry = json.loads((home / ".cursor/mcp.json").read_bytes())["mcpServers"]["satchel"]
     words = [entry["command"], *entry["args"], "--tools"]
@@ -65,8 +65,8 @@ def test_the_configured_command_starts_the_server(satchel: Run, home: Path) -> N
     assert "remember" in ran.stdout
 
 
-def test_another_default_bank_does_not_move_the_memory_of_a_host(satchel: Run, home: Path) -> None:
-    """The default bank that was chosen is written by its ID, unless a bank is named otherwise."""
+def test_connect_writes_the_id_of_the_default_bank(satchel: Run, home: Path) -> None:
+    """So a later default does not change the host's bank; ``--bank`` overrides it."""
     assert satchel("remember", "Ada likes tea.").status == 0
     assert satchel("bank", "create", "other").status == 0
     assert satchel("bank", "use", "other").status == 0
@@ -85,8 +85,8 @@ def test_another_default_bank_does_not_move_the_memory_of_a_host(satchel: Run, h
     assert _cursor(home)["args"][-1] == first
 
 
-def test_a_missing_default_bank_is_not_written(satchel: Run, home: Path) -> None:
-    """The host then uses the default bank of the day, as with a store that has no choice yet."""
+def test_connect_omits_a_missing_default_bank(satchel: Run, home: Path) -> None:
+    """The host then uses the current default, as for a store without a chosen one."""
     assert satchel("remember", "Ada likes tea.").status == 0
     assert satchel("bank", "create", "other").status == 0
     assert satchel("bank", "use", "other").status == 0
@@ -96,7 +96,7 @@ def test_a_missing_default_bank_is_not_written(satchel: Run, home: Path) -> None
 
 
 def test_the_server_and_the_hooks_use_the_same_bank(satchel: Run, home: Path) -> None:
-    """The default bank by its ID, or the one that is named."""
+    """The default bank by its ID, or the named one."""
     path = home / ".claude/settings.json"
     created = satchel("bank", "create", "work", "--json").json
     assert satchel("bank", "use", "work").status == 0
@@ -113,8 +113,8 @@ def _cursor(home: Path) -> dict[str, Any]:
     return dict(value["mcpServers"]["satchel"])
 
 
-def test_hooks_stand_beside_those_of_others(satchel: Run, home: Path) -> None:
-    """In the host's own form; taken back, the others are left."""
+def test_hooks_are_added_to_existing_hooks(satchel: Run, home: Path) -> None:
+    """In the host's form; removal preserves the others."""
     path = home / ".claude/settings.json"
     path.parent.mkdir()
     others = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}}
@@ -140,16 +140,16 @@ _BEFORE = {
     ".cursor/mcp.json": '{\n    "mcpServers": {\n        "other": {"command": "y"}\n    }\n}',
     ".cursor/hooks.json": '{"hooks": {}}',
     ".gemini/settings.json": "{}\n",
-    ".claude/skills/satchel/SKILL.md": "somebody's own\n",
+    ".claude/skills/satchel/SKILL.md": "a user's own\n",
 }
 
 
 @pytest.mark.parametrize("there", [_BEFORE, {}], ids=["files", "none"])
 @pytest.mark.parametrize("host", ["claude-code", "codex", "cursor", "gemini"])
-def test_taking_the_plugin_back_leaves_every_byte_as_it_was(
+def test_plugin_removal_restores_every_byte(
     satchel: Run, home: Path, host: str, there: dict[str, str]
 ) -> None:
-    """Twice over, also where it was told of another bank in between; no file is left behind."""
+    """Twice, also after a change of the bank; no file remains."""
     for name, text in there.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_bytes(text.encode())
@@ -167,8 +167,8 @@ def _tree(home: Path) -> dict[str, bytes]:
     return {str(path.relative_to(home)): path.read_bytes() for path in found}
 
 
-def test_concurrent_changes_of_others_are_kept(satchel: Run, home: Path) -> None:
-    """The host itself, or another program: only what is ours goes, set as it is set there."""
+def test_removal_preserves_later_changes_of_other_programs(satchel: Run, home: Path) -> None:
+    """Only Satchel's entries are removed; the formatting stays."""
     path = home / ".claude.json"
     path.write_text('{\n    "theme": "dark"\n}')
     assert satchel("connect", "claude-code").status == 0
@@ -183,10 +183,10 @@ def test_concurrent_changes_of_others_are_kept(satchel: Run, home: Path) -> None
     assert skill.read_text().endswith("and mine\n")
 
 
-def test_a_folder_of_a_host_that_was_moved_is_found(
+def test_connect_finds_the_relocated_folder_of_a_host(
     satchel: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the host itself finds it."""
+    """By the host's own environment variable."""
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
     assert satchel("connect", "codex", "--hooks").status == 0
@@ -201,8 +201,8 @@ def test_a_folder_of_a_host_that_was_moved_is_found(
     assert not list(home.glob(".c*"))
 
 
-def test_a_dry_run_writes_nothing(satchel: Run, home: Path) -> None:
-    """It says which files would be changed, and makes no folder."""
+def test_a_dry_run_of_connect_writes_nothing(satchel: Run, home: Path) -> None:
+    """It prints a diff and creates no folder."""
     planned = satchel("connect", "cursor", "--dry-run")
     assert planned.out.startswith("--- /dev/null\n+++ ")
     assert '+    "satchel": {' in planned.out
@@ -222,10 +222,10 @@ def test_a_dry_run_writes_nothing(satchel: Run, home: Path) -> None:
     ],
     ids=["comments", "array", "number", "toml", "deep"],
 )
-def test_what_cannot_be_read_is_left_as_it_is(
+def test_an_unreadable_host_file_is_left_unchanged(
     satchel: Run, home: Path, host: str, file: str, text: str
 ) -> None:
-    """With the file in the error; nothing beside it."""
+    """The error names the file; no copy is created."""
     path = home / file
     path.parent.mkdir()
     path.write_text(text)
@@ -236,8 +236,8 @@ def test_what_cannot_be_read_is_left_as_it_is(
     assert len(list(path.parent.iterdir())) == 1
 
 
-def test_a_file_that_is_a_link_stays_one(satchel: Run, home: Path, tmp_path: Path) -> None:
-    """People keep such files elsewhere."""
+def test_a_linked_host_file_stays_a_link(satchel: Run, home: Path, tmp_path: Path) -> None:
+    """Dotfiles are often kept elsewhere."""
     kept = tmp_path / "dotfiles.json"
     kept.write_text("{}")
     (home / ".cursor").mkdir()
@@ -248,7 +248,7 @@ def test_a_file_that_is_a_link_stays_one(satchel: Run, home: Path, tmp_path: Pat
 
 
 def _project(tmp_path: Path) -> tuple[Path, Path]:
-    """Return a project, and a folder beside it that is none of it."""
+    """Return a project, and a folder outside it."""
     project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
     project.mkdir()
     elsewhere.mkdir()
@@ -261,23 +261,23 @@ LINKS = {
     "a folder": (".claude", ""),
     "a file": (".mcp.json", "mcp.json"),
     "a file in a folder": (".claude/settings.json", "settings.json"),
-    "a file that is missing": (".mcp.json", "nothing.json"),
-    "the folder of the skill": (".claude/skills", ""),
-    "the copy as it was before": (".mcp.json.before-satchel", "mcp.json"),
-    "the copy in a folder": (".claude/settings.json.before-satchel", "settings.json"),
+    "a missing file": (".mcp.json", "nothing.json"),
+    "the skill folder": (".claude/skills", ""),
+    "the saved copy": (".mcp.json.before-satchel", "mcp.json"),
+    "the saved copy in a folder": (".claude/settings.json.before-satchel", "settings.json"),
 }
 
 
 @pytest.mark.parametrize("how", ["symbolic", "relative", "hard"])
 @pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
-def test_attack_a_link_in_a_project_leads_nothing_out_of_it(
+def test_attack_a_link_in_a_project_redirects_writes_outside(
     satchel: Run, tmp_path: Path, link: tuple[str, str], how: str
 ) -> None:
-    """Connected or taken back: nothing is changed anywhere, and it is said what can be done."""
+    """Connect and removal change nothing, and the error names the alternative."""
     project, elsewhere = _project(tmp_path)
     at, target = project / link[0], elsewhere / link[1]
     if how == "hard" and not target.is_file():
-        return  # only files that are there have hard links
+        return  # only existing files have hard links
     at.parent.mkdir(exist_ok=True)
     if "before-satchel" in link[0]:
         at.with_name(at.name.removesuffix(".before-satchel")).write_text("{}\n")
@@ -302,8 +302,8 @@ def _state(folder: Path) -> dict[str, str]:
     }
 
 
-def test_a_project_may_itself_be_reached_by_a_link(satchel: Run, tmp_path: Path) -> None:
-    """Who names it knows it."""
+def test_a_project_may_be_a_link_itself(satchel: Run, tmp_path: Path) -> None:
+    """The caller named it."""
     project, _ = _project(tmp_path)
     (tmp_path / "link").symlink_to(project)
     assert satchel("connect", "claude-code", "--project", tmp_path / "link").status == 0

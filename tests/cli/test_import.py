@@ -1,4 +1,4 @@
-"""``satchel import`` and ``satchel undo``, as a person sees them."""
+"""``satchel import`` and ``satchel undo``."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def _ids(bank: str) -> list[str]:
         return [one.record.id for one in view.scan(Filter()) if isinstance(one.model, Entry)]
 
 
-def test_an_import_reports_what_it_did_and_how_to_undo_it(satchel: Run, mem0: Path) -> None:
-    """The command that it names works as it stands."""
+def test_import_prints_a_summary_and_the_undo_command(satchel: Run, mem0: Path) -> None:
+    """The printed command works as it is."""
     ran = satchel("import", mem0, "--bank", "assistant")
     assert ran.status == 0
     assert "imported 2 records" in ran.out
@@ -46,13 +46,13 @@ def test_an_import_reports_what_it_did_and_how_to_undo_it(satchel: Run, mem0: Pa
     assert (again.status, again.err) == (0, "This import was already undone.\n")
 
 
-def test_the_file_can_be_an_option(satchel: Run, mem0: Path) -> None:
-    """As the first seed has it."""
+def test_import_accepts_input_as_an_option(satchel: Run, mem0: Path) -> None:
+    """As the specification of the first version has it."""
     assert satchel("import", "--bank", "b", "--input", mem0, "--json").json["banks"][0]["made"]
 
 
-def test_the_imports_are_listed(satchel: Run, mem0: Path) -> None:
-    """With when they began, how many records came, and whether they hold."""
+def test_bank_imports_lists_imports(satchel: Run, mem0: Path) -> None:
+    """With start, number of records and completeness."""
     assert satchel("bank", "imports", "--bank", "b").status == 2
     satchel("bank", "create", "b")
     assert "No imports yet" in satchel("bank", "imports", "--bank", "b").err
@@ -63,15 +63,15 @@ def test_the_imports_are_listed(satchel: Run, mem0: Path) -> None:
 
 
 def test_a_dry_run_of_undo_changes_nothing(satchel: Run, mem0: Path) -> None:
-    """It reports what would be removed."""
+    """It reports how many records would be removed."""
     satchel("import", mem0, "--bank", "b")
     ran = satchel("undo", "--dry-run")
     assert "would remove 2 records" in ran.out
     assert len(_ids("b")) == 2
 
 
-def test_an_import_reads_the_standard_input(process: Process, mem0: Path) -> None:
-    """So a provider's own tool can be its source."""
+def test_import_reads_standard_input(process: Process, mem0: Path) -> None:
+    """A provider's own tool can be the source."""
     started = process("import", "-", "--bank", "b", "--json")
     out, err = started.communicate(mem0.read_bytes(), timeout=60)
     assert started.returncode == 0, err
@@ -79,10 +79,10 @@ def test_an_import_reads_the_standard_input(process: Process, mem0: Path) -> Non
     assert len(_ids("b")) == 2
 
 
-def test_one_bad_record_stops_an_import_and_the_error_names_skip_bad(
+def test_a_malformed_record_stops_an_import_without_skip_bad(
     satchel: Run, tmp_path: Path
 ) -> None:
-    """Whatever is bad about it, the line is named; left out, the rest is there, and it is told."""
+    """The error names line and option; with the option the rest is imported, with status 1."""
     path = tmp_path / "a.json"
     rows = [{"id": "1", "memory": "kept"}, {"id": "2", "memory": "x" * 1_100_000}]
     path.write_text("\n".join(("[", ",\n".join(map(json.dumps, rows)), "]")))
@@ -96,8 +96,8 @@ def test_one_bad_record_stops_an_import_and_the_error_names_skip_bad(
     assert len(_ids("b")) == 1
 
 
-def test_a_hostile_owner_cannot_drive_the_terminal(satchel: Run, tmp_path: Path) -> None:
-    """Attack: escape sequences in a user's id, which becomes the name of a bank."""
+def test_attack_a_user_id_controls_the_terminal(satchel: Run, tmp_path: Path) -> None:
+    """Escape sequences in a user ID, which becomes the name of a bank."""
     path = tmp_path / "a.json"
     path.write_text(json.dumps([{"memory": "x", "user_id": "\x1b[2Jada\u202e"}]))
     ran = satchel("import", path)
@@ -107,8 +107,8 @@ def test_a_hostile_owner_cannot_drive_the_terminal(satchel: Run, tmp_path: Path)
     assert "\x1b" not in satchel("bank", "list").out
 
 
-def test_secrets_are_counted_and_replaced_on_request(satchel: Run, tmp_path: Path) -> None:
-    """By kind and number; what they are is nowhere in the output, nor scrubbed in the bank."""
+def test_import_counts_secrets_and_scrubs_them_on_request(satchel: Run, tmp_path: Path) -> None:
+    """Per kind; the values are in no output and, scrubbed, not in the bank."""
     _, secret = Maker(1).make("github-token")
     path = tmp_path / "a.json"
     path.write_text(json.dumps([{"id": "1", "memory": f"my token is {secret}", "user_id": "a"}]))
@@ -124,8 +124,8 @@ def test_secrets_are_counted_and_replaced_on_request(satchel: Run, tmp_path: Pat
     assert b"my token is [REDACTED:github-token:1]" in bodies
 
 
-def test_a_sealed_file_is_not_scrubbed_on_its_way_in(satchel: Run, sealed: Path) -> None:
-    """Its ids would be others; the error says so."""
+def test_scrub_secrets_is_refused_for_a_sealed_file(satchel: Run, sealed: Path) -> None:
+    """Scrubbing would change the IDs."""
     ran = satchel("import", sealed, "--bank", "b", "--scrub-secrets")
     assert ran.status == 2
     assert "sealed" in ran.err
@@ -137,7 +137,7 @@ def _large(path: Path, count: int) -> Path:
     return path
 
 
-_DYING = """
+_KILLED_IMPORT = """
 import os, signal, sys
 
 from satchel.transfer import import_job as work
@@ -164,20 +164,20 @@ def dying(self, *given):
 setattr(where, name, dying)
 main()
 """
-"""The command line, killed when it logged a group for the nth time: before that is committed, or
-once it is durable and reported. It does not depend on how fast anything is."""
+"""The command line, killed when it logged the nth group: before that is committed, or once it is
+durable and reported. The moment does not depend on speed."""
 
 
-def _killed(path: Path, moment: str, at: int, group: int, commit_bytes: int) -> None:
+def _import_killed(path: Path, moment: str, at: int, group: int, commit_bytes: int) -> None:
     """Import into the bank ``b`` until the process kills itself."""
     how = [moment, str(at), str(group), str(commit_bytes)]
-    command = [sys.executable, "-c", _DYING, *how, "import", str(path), "--bank", "b", "--json"]
+    command = [sys.executable, "-c", _KILLED_IMPORT, *how, "import", str(path), "--bank", "b", "--json"]
     done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
-def _said(imported: Any) -> Any:
-    """Return what a receipt says besides when, into which bank and in how many attempts."""
+def _comparable(imported: Any) -> Any:
+    """Return a receipt's account without time, bank, source and attempts."""
     (account,) = imported["accounts"]
     assert account["counts"]["semantic"]["read_back"] == account["input"]["records"]
     apart = ("began", "ended", "source", "resumed", "output")
@@ -202,18 +202,18 @@ def _texts(bank: str) -> list[str | None]:
 
 
 @pytest.mark.parametrize(("count", "group"), _SIZES)
-def test_an_import_in_several_commits_killed_at_ten_points_gives_the_same_memories(
+def test_an_import_killed_between_commits_resumes_with_the_same_memories(
     satchel: Run, tmp_path: Path, count: int, group: int
 ) -> None:
-    """Each once, in the order of the file, with the ids that the first attempt gave them.
+    """Each once, in file order, with the IDs of the first attempt.
 
-    What was durable stays; its receipt says what that of an import says which nobody killed.
+    Durable records stay; the receipt equals that of an uninterrupted import.
     """
     path = _large(tmp_path / "a.json", count)
     first, durable = list[str](), 0
     for point in range(10):
         moment = ("commit", "durable")[point % 2]
-        _killed(path, moment, 2, group, 1)
+        _import_killed(path, moment, 2, group, 1)
         durable += {"commit": 1, "durable": 2}[moment]
         with open_bank(load_settings(), "b") as there, there.ledger.reading() as view:
             (one,) = view.imports()
@@ -227,20 +227,20 @@ def test_an_import_in_several_commits_killed_at_ten_points_gives_the_same_memori
     resumed = satchel("job", "resume", job["id"], "--json")
     assert resumed.status == 0
     whole = satchel("import", path, "--bank", "whole", "--json").json
-    assert _said(resumed.json) == _said(whole)
+    assert _comparable(resumed.json) == _comparable(whole)
     assert _ids("b")[: len(first)] == first
     assert _texts("b") == [f"memory {n}" for n in range(count)]
 
 
 @pytest.mark.parametrize(("count", "group"), _SIZES)
-def test_an_import_in_one_commit_killed_at_any_point_leaves_nothing(
+def test_an_import_killed_before_its_only_commit_stores_nothing(
     satchel: Run, tmp_path: Path, count: int, group: int
 ) -> None:
-    """Neither memories nor a job; run again, it gives the same memories."""
+    """Neither memories nor a job; a second run imports everything."""
     path = _large(tmp_path / "a.json", count)
     groups = count // group
     for point in range(10):
-        _killed(path, "commit", 1 + point * (groups - 1) // 9, group, import_stage.COMMIT_BYTES)
+        _import_killed(path, "commit", 1 + point * (groups - 1) // 9, group, import_stage.COMMIT_BYTES)
         banks = satchel("bank", "list", "--json").json["banks"]
         assert [texts for one in banks for texts in _texts(one["name"])] == []
         assert satchel("job", "list", "--json").json["jobs"] == []
