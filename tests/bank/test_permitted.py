@@ -215,7 +215,7 @@ NEED_NOT_ASK = {
     "versions": MACHINE,
 }
 """Why a function that interfaces call need not ask itself. What a token without the permission
-gets of it over each interface is tested in ``tests/cli/test_narrow_tokens.py`` and
+gets of it over each interface is tested in ``tests/cli/test_token_permissions.py`` and
 ``tests/http/test_narrow_tokens.py``, by trying every command, route and tool."""
 
 

@@ -28,7 +28,9 @@ def destination(satchel: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return where
 
 
-def test_a_backup_is_created_drilled_and_restored(satchel: Run, destination: Path, home: Path) -> None:
+def test_a_backup_is_created_drilled_and_restored(
+    satchel: Run, destination: Path, home: Path
+) -> None:
     """Later records are replaced only with a flag, and kept in a safety backup."""
     del destination
     ran = satchel("backup", "run")
@@ -61,7 +63,9 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_failed_backup_is_reported_by_exit_status_and_doctor(satchel: Run, destination: Path) -> None:
+def test_a_failed_backup_is_reported_by_exit_status_and_doctor(
+    satchel: Run, destination: Path
+) -> None:
     """Until a run succeeds."""
     destination.write_text("in the way")
     ran = satchel("backup", "run")

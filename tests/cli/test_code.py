@@ -42,9 +42,7 @@ def app(satchel: Run, tmp_path: Path) -> Path:
     return written(tmp_path / "app-src", APP)
 
 
-def test_recall_shows_signature_and_callers_of_a_named_function(
-    satchel: Run, app: Path
-) -> None:
+def test_recall_shows_signature_and_callers_of_a_named_function(satchel: Run, app: Path) -> None:
     """For a memory that is older than the code index."""
     assert "def fetch_rates" not in satchel("recall", "slowly").out
     assert satchel("code", "index", app).status == 0
@@ -58,9 +56,7 @@ def test_recall_shows_signature_and_callers_of_a_named_function(
     assert code["callers"] == ["report (app/main.py:6)"]
 
 
-def test_a_memory_newer_than_the_code_index_is_linked_to_code(
-    satchel: Run, app: Path
-) -> None:
+def test_a_memory_newer_than_the_code_index_is_linked_to_code(satchel: Run, app: Path) -> None:
     """The link is created by whichever comes last."""
     assert satchel("code", "index", app).status == 0
     assert satchel("remember", "report() is run at noon").status == 0

@@ -1,7 +1,9 @@
-"""The configuration file, TOML or YAML, ``config show``, and the errors of an invalid one."""
+"""``satchel config``: the configuration file, origins of settings, and errors."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.cli.conftest import Run
+
 
 TOML = """
 provider = "sqlite"
@@ -32,6 +35,8 @@ scrub_secrets = true
 [[hooks.on_import]]
 command = ["true"]
 """
+
+
 YAML = """
 provider: sqlite
 provider_tier: storage
@@ -46,6 +51,8 @@ hooks:
   on_import:
     - command: ["true"]
 """
+
+
 ASTROCYTE = """
 provider_tier: storage
 vector_store: pgvector
@@ -272,3 +279,109 @@ def test_a_missing_provider_package_is_an_error(
     assert "nonesuch" in ran.error["message"]
     assert not (tmp_path / "out.pam").exists()
     assert "likes tea" in satchel("list").out
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration file that is used."""
+    path = tmp_path / "satchel.toml"
+    path.write_text("[verify]\nthreshold = 2\n")
+    monkeypatch.setenv("SATCHEL_CONFIG", str(path))
+    return path
+
+
+def origins(satchel: Run, *before: str) -> dict[str, tuple[object, str]]:
+    """Return the value and the origin of every setting."""
+    shown = satchel(*before, "config", "show", "--json").json["values"]
+    return {found["name"]: (found["value"], found["origin"]) for found in shown}
+
+
+@pytest.mark.usefixtures("config")
+def test_config_show_prints_the_origin_of_each_setting(
+    satchel: Run, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flag over environment over file over default."""
+    monkeypatch.setenv("SATCHEL_LIMITS_TAGS", "7")
+    found = origins(satchel)
+    assert found["verify.threshold"] == (2, "file")
+    assert found["limits.tags"] == (7, "SATCHEL_LIMITS_TAGS")
+    assert found["limits.parents"] == (1024, "default")
+    assert found["home"] == (str(own_home), "SATCHEL_HOME")
+    other = str(tmp_path / "other")
+    assert origins(satchel, "--home", other)["home"] == (other, "flag")
+    monkeypatch.setenv("SATCHEL_VERIFY_THRESHOLD", "3")
+    assert origins(satchel)["verify.threshold"] == (3, "SATCHEL_VERIFY_THRESHOLD")
+    assert "SATCHEL_VERIFY_THRESHOLD" in satchel("config", "show").out
+
+
+def test_settings_take_effect(satchel: Run, sealed: Path, config: Path) -> None:
+    """Commands obey the configured values."""
+    assert satchel("verify", sealed).status == 3
+    config.write_text("[keys]\nname = 'work'\n")
+    assert satchel("convert", sealed.with_name("mem0.json"), sealed, "--overwrite").status == 0
+    assert {key["name"] for key in satchel("key", "list", "--json").json["keys"]} == {
+        "default",
+        "work",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("[nope]\nx = 1", "nope"),
+        ("[verify]\nnope = 1", "verify.nope"),
+        ("verify = 1", "verify"),
+        ("[verify]\nthreshold = 'two'", None),
+        ("[verify]\nthreshold = 0", "verify.threshold"),
+        ("[limits]\ntags = 1.5", None),
+        ("[limits]\ntags = true", None),
+        ("[keys]\nname = 5", None),
+        ("not toml", None),
+        ("[verify]\n[verify]", None),
+        ("x = '\\ud800'", None),
+    ],
+)
+def test_an_invalid_configuration_is_refused_with_file_and_field(
+    satchel: Run, config: Path, text: str, field: str | None
+) -> None:
+    """A misspelled setting is an error and is not ignored."""
+    config.write_text(text)
+    ran = satchel("doctor", "--json")
+    assert (ran.status, ran.error["code"], ran.out) == (2, "config.invalid", "")
+    assert ran.error.get("field") == field or field is None
+    assert ran.error.get("file", str(config)) == str(config)
+    assert "file" in ran.error or field
+
+
+@pytest.mark.parametrize("kind", ["bytes", "folder", "missing", "fifo"])
+def test_an_unreadable_configuration_is_refused(satchel: Run, config: Path, kind: str) -> None:
+    """A configuration file that is named must exist and be UTF-8 text."""
+    config.unlink()
+    if kind == "bytes":
+        config.write_bytes(b"\xff\xfe")
+    elif kind == "folder":
+        config.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(config)
+    ran = satchel("config", "show", "--json")
+    assert (ran.status, ran.error["code"]) == (2, "config.invalid")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("SATCHEL_VERIFY_THRESHOLD", "many"),
+        ("SATCHEL_VERIFY_THRESHOLD", "0"),
+        ("SATCHEL_VERIFY_THRESHOLD", ""),
+        ("SATCHEL_VERIFY_REQUIRE_FRESH", "maybe"),
+        ("SATCHEL_LIMITS_TAGS", "1.5"),
+    ],
+)
+def test_an_invalid_environment_variable_is_refused_by_name(
+    satchel: Run, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    """The error names the setting of the variable."""
+    monkeypatch.setenv(variable, value)
+    ran = satchel("doctor", "--json")
+    assert (ran.status, ran.error["code"]) == (2, "config.invalid")
+    assert ran.error["field"].upper().replace(".", "_") in variable

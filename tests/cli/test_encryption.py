@@ -1,28 +1,32 @@
 """Encrypted files and encrypted stores on the command line."""
 
+import asyncio
 import json
 import os
+import random
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import apsw
 import pyrage
 import pytest
+from nacl.pwhash import argon2id
 
 import satchel as satchel_api
+from satchel import aio
 from satchel.config.settings import load_settings
-from satchel.crypto import key_files
+from satchel.crypto import encryption, key_files
+from satchel.errors import EncryptionError, StoreBusyError, UsageError
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
+
 SECRET = "correct horse battery staple"  # noqa: S105 - a test value
-
-
-@pytest.fixture(autouse=True)
-def fast_passphrases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make key derivation from passphrases cheap."""
-    monkeypatch.setattr(key_files, "_OPS", 1)
-    monkeypatch.setattr(key_files, "_MEMORY", 2**16)
 
 
 @pytest.fixture
@@ -182,3 +186,353 @@ def test_python_encrypts_exports(recipient: str, tmp_path: Path) -> None:
         bank.export(path, encrypt_to=recipient, overwrite=True)
         assert path.read_bytes().startswith(b"age-encryption.org/v1\n")
     assert satchel_api.verify(path)
+
+
+WORD = b"meadowsweet"
+
+
+PHRASE = "correct horse"
+
+
+@pytest.fixture(autouse=True)
+def fast_passphrases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make key derivation from passphrases cheap, and clear the cache of opened keys."""
+    monkeypatch.setattr(key_files, "_OPS", 1)
+    monkeypatch.setattr(key_files, "_MEMORY", 2**16)
+    encryption._opened.clear()
+
+
+@pytest.fixture
+def plain_store(satchel: "Run") -> Path:
+    """A plain store with a memory, and an identity."""
+    assert satchel("remember", f"{WORD.decode()} grows by the river").status == 0
+    assert satchel("key", "identity", "create", "mine").status == 0
+    return Path(load_settings().store)
+
+
+def plain_files(home: Path) -> list[str]:
+    """Return the names of files below a folder that contain the plain text."""
+    return [one.name for one in home.rglob("*") if one.is_file() and WORD in one.read_bytes()]
+
+
+def test_a_store_is_encrypted_and_decrypted(satchel: "Run", plain_store: Path) -> None:
+    """The message names key and remnants; no file has the plain text."""
+    ids = satchel("list", "--json").json
+    before = satchel("stats", "--json").json
+    ran = satchel("plain_store", "encrypt", "--encrypt-to", "mine")
+    assert ran.status == 0
+    assert ran.out == f"{plain_store}: encrypted\n"
+    assert "for age1" in ran.err
+    assert f"keep a copy of {plain_store}.key" in ran.err
+    assert "free disk blocks" in ran.err
+    assert plain_files(plain_store.parent) == []
+    assert satchel("list", "--json").json == ids
+    assert satchel("stats", "--json").json == before
+    assert "meadowsweet" in satchel("recall", "river").out
+    assert satchel("remember", "so does alder").status == 0
+    assert satchel("doctor").status == 0
+    assert f"its key is {plain_store}.key" in satchel("doctor").out
+    done = satchel("plain_store", "decrypt", "--json")
+    assert done.json == {"plain_store": str(plain_store), "encrypted": False}
+    assert plain_files(plain_store.parent) == [plain_store.name]
+    assert not Path(f"{plain_store}.key").exists()
+    assert len(satchel("list", "--json").json["memories"]) == 2
+    assert "the store is not encrypted" in satchel("doctor").out
+
+
+def test_a_new_store_is_created_encrypted(satchel: "Run", tmp_path: Path) -> None:
+    """The plain text was never on the disk."""
+    other = tmp_path / "other" / "begun.db"
+    recipient = satchel("key", "identity", "create", "mine").out.strip()
+    other.parent.mkdir()
+    ran = satchel("--store", other, "plain_store", "encrypt", "--encrypt-to", "mine", "--json")
+    assert ran.json == {
+        "plain_store": str(other),
+        "encrypted": True,
+        "begun": True,
+        "key": f"{other}.key",
+        "recipients": [recipient],
+    }
+    assert satchel("--store", other, "remember", WORD.decode()).status == 0
+    assert WORD.decode() in satchel("--store", other, "list").out
+    assert plain_files(tmp_path) == []
+
+
+def test_a_store_opens_with_its_passphrase_only(
+    satchel: "Run", plain_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Argon2id runs once per process, however often the store is opened."""
+    monkeypatch.setenv("SATCHEL_FILE_PASSPHRASE", PHRASE)
+    assert "anyone with" in satchel("plain_store", "encrypt", "--encrypt-passphrase").err
+    encryption._opened.clear()
+    asked, real = list[str](), argon2id.kdf
+
+    def counted(*given: Any) -> bytes:
+        asked.append("")
+        return bytes(real(*given))
+
+    monkeypatch.setattr(argon2id, "kdf", counted)
+    assert "meadowsweet" in satchel("recall", "river").out
+    assert "meadowsweet" in satchel("list").out
+    assert len(asked) == 1
+    encryption._opened.clear()
+    monkeypatch.setenv("SATCHEL_FILE_PASSPHRASE", "wrong horse")
+    ran = satchel("recall", "river")
+    assert ran.status == 3
+    assert "the passphrase is wrong" in ran.err
+    assert f"{plain_store}.key" in ran.err
+    assert "horse" not in ran.err
+    monkeypatch.delenv("SATCHEL_FILE_PASSPHRASE")
+    ran = satchel("recall", "river", "--json")
+    assert ran.error["code"] == "encryption.refused"
+    assert "SATCHEL_FILE_PASSPHRASE" in ran.error["hint"]
+
+
+def test_another_machine_opens_a_copied_store_with_the_identity_only(
+    satchel: "Run", plain_store: Path, tmp_path: Path, own_home: Path
+) -> None:
+    """Without identity or key file it is refused."""
+    assert satchel("plain_store", "encrypt", "--encrypt-to", "mine").status == 0
+    away = tmp_path / "away"
+    away.mkdir()
+    for ending in ("", ".key"):
+        (away / f"satchel.db{ending}").write_bytes(Path(f"{plain_store}{ending}").read_bytes())
+        (away / f"satchel.db{ending}").chmod(0o600)
+    identity = own_home / "identities" / "mine.identity"
+    kept = identity.rename(tmp_path / "kept.identity")
+    encryption._opened.clear()
+    copy = ("--store", away / "satchel.db")
+    refused = satchel(*copy, "recall", "river")
+    assert refused.status == 3
+    assert "no identity here decrypts the key of the store" in refused.err
+    assert "meadowsweet" in satchel("--identity", kept, *copy, "recall", "river").out
+    encryption._opened.clear()
+    (away / "satchel.db.key").unlink()
+    lost = satchel("--identity", kept, *copy, "recall", "river")
+    assert lost.status == 3
+    assert "its key file is missing" in lost.err
+    assert "satchel.db.key" in lost.err
+
+
+@pytest.mark.usefixtures("plain_store")
+def test_with_encryption_required_a_plain_store_is_refused(satchel: "Run", tmp_path: Path) -> None:
+    """``store.encrypted`` prevents plain stores; nothing is created."""
+    config = tmp_path / "always.toml"
+    config.write_text("[store]\nencrypted = true\n")
+    for verb in (
+        ("recall", "river"),
+        ("remember", "x"),
+        ("backup", "run", "--destination", tmp_path / "b"),
+    ):
+        refused = satchel("--config", config, *verb)
+        assert refused.status == 2
+        assert "store.encrypted" in refused.err
+    new = ("--config", config, "--store", tmp_path / "new.db")
+    assert satchel(*new, "remember", "x").status == 2
+    assert not (tmp_path / "new.db").exists()
+    assert satchel("--config", config, "plain_store", "encrypt", "--encrypt-to", "mine").status == 0
+    assert "meadowsweet" in satchel("--config", config, "recall", "river").out
+    graph = ("--config", config, "--store", f"ladybug:///{tmp_path}/graph")
+    assert "store.encrypted" in satchel(*graph, "remember", "x").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "problem"),
+    [
+        (("encrypt",), 2, "no recipient given"),
+        (("encrypt", "--encrypt-to", "nobody"), 4, "nobody"),
+        (("decrypt",), 2, "the store is not encrypted"),
+        (("--store", "ladybug:///g", "encrypt", "--encrypt-to", "mine"), 2, "only an SQLite store"),
+        (("--store", "postgresql://x@localhost/x", "decrypt"), 2, "only an SQLite store"),
+    ],
+    ids=["nobody", "unknown", "plain", "graph", "server"],
+)
+@pytest.mark.usefixtures("plain_store")
+def test_invalid_store_encryption_is_refused(
+    satchel: "Run", arguments: tuple[str, ...], status: int, problem: str
+) -> None:
+    """Before anything is written."""
+    before = Path(load_settings().store).read_bytes()
+    (
+        *options,
+        verb,
+    ) = [one for one in arguments if one in {"encrypt", "decrypt"}]
+    place = arguments.index(verb)
+    assert options == []
+    ran = satchel(*arguments[:place], "plain_store", *arguments[place:])
+    assert ran.status == status
+    assert problem in ran.err
+    assert Path(load_settings().store).read_bytes() == before
+
+
+def test_a_token_holder_cannot_encrypt_or_decrypt_the_store(
+    satchel: "Run", plain_store: Path, tmp_path: Path
+) -> None:
+    """Only the owner may."""
+    token = tmp_path / "token.json"
+    issued = ("--bearer", "--everything", "--output", token)
+    ran = satchel("token", "issue", *issued)
+    if ran.status:  # written to standard output
+        token.write_text(satchel("token", "issue", "--bearer", "--everything").out)
+    for verb in (("encrypt", "--encrypt-to", "mine"), ("decrypt",)):
+        refused = satchel("--token", token, "plain_store", *verb)
+        assert refused.status != 0
+        assert "only the owner" in refused.err
+    assert plain_files(plain_store.parent) == [plain_store.name]
+
+
+def test_a_backup_of_an_encrypted_store_needs_no_store_key(
+    satchel: "Run", plain_store: Path, tmp_path: Path
+) -> None:
+    """A backup has its own recipients; it is restored into a plain or an encrypted store."""
+    assert satchel("plain_store", "encrypt", "--encrypt-to", "mine").status == 0
+    assert (
+        satchel("backup", "run", "--destination", tmp_path / "b", "--encrypt-to", "mine").status
+        == 0
+    )
+    assert plain_files(tmp_path) == []
+    source = ("backup", "restore", "--destination", tmp_path / "b", "--into")
+    begun = tmp_path / "begun.db"
+    assert satchel("--store", begun, "plain_store", "encrypt", "--encrypt-to", "mine").status == 0
+    assert satchel(*source, begun).status == 0
+    assert plain_files(tmp_path) == []
+    assert "meadowsweet" in satchel("--store", begun, "recall", "river").out
+    assert satchel("plain_store", "copy", plain_store, tmp_path / "open.db").status == 0
+    assert plain_files(tmp_path) == ["open.db"]
+
+
+def test_erase_scans_an_encrypted_store(satchel: "Run", plain_store: Path) -> None:
+    """Its decrypted pages are scanned, also those of a copy beside it."""
+    assert satchel("plain_store", "encrypt", "--encrypt-to", "mine").status == 0
+    (identity,) = [one["id"] for one in satchel("list", "--json").json["memories"]]
+    with satchel_api.Satchel.open() as opened:
+        opened._store.copy_to(Path(f"{plain_store}.v0.then.bak"))  # type: ignore[attr-defined]
+    erased = satchel("erase", identity, "--yes", "--json")
+    found = {Path(one["name"]).name: one.get("found", 0) for one in erased.json["scanned"]}
+    assert found[plain_store.name] == 0
+    assert found[f"{plain_store.name}.v0.then.bak"] > 0
+    assert erased.status == 1, "a copy beside it still says it"
+
+
+def test_python_encrypts_and_decrypts_stores(plain_store: Path, tmp_path: Path) -> None:
+    """Synchronous and asynchronous; the identity may be given."""
+    done = satchel_api.encrypt_store(encrypt_to=["mine"])
+    assert done.encrypted
+    assert plain_files(plain_store.parent) == []
+    with satchel_api.Satchel.open() as opened:
+        assert len(opened.bank().list()) == 1
+        with pytest.raises(StoreBusyError):
+            satchel_api.decrypt_store()
+    told = list[int]()
+    assert not asyncio.run(aio.decrypt_store(progress=lambda done, _: told.append(done))).encrypted
+    assert told
+    with pytest.raises(UsageError):
+        satchel_api.decrypt_store()
+    asyncio.run(aio.encrypt_store(passphrase=PHRASE))
+    encryption._opened.clear()
+    with pytest.raises(EncryptionError):
+        satchel_api.Satchel.open(read_only=True)
+    with satchel_api.Satchel.open(file_passphrase=PHRASE) as opened:
+        assert len(opened.bank().list()) == 1
+    encryption._opened.clear()
+    with pytest.raises(EncryptionError):
+        satchel_api.decrypt_store(file_passphrase="wrong")  # noqa: S106 - nobody's
+    assert satchel_api.encrypt_store(encrypt_to=["mine"], file_passphrase=PHRASE).recipients
+    mine = load_settings().home / "identities" / "mine.identity"
+    kept = mine.rename(tmp_path / "kept.identity")
+    encryption._opened.clear()
+    with pytest.raises(EncryptionError):
+        satchel_api.Satchel.open(read_only=True)
+    with satchel_api.Satchel.open(identities=[kept]) as opened:
+        assert len(opened.bank().list()) == 1
+    begun = satchel_api.encrypt_store(tmp_path / "b.db", passphrase=PHRASE)
+    assert begun.begun
+
+
+def test_with_the_other_apsw_package_the_error_prints_the_fix(
+    satchel: "Run", plain_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After ``pip install apsw``: plain stores work; errors and ``doctor`` name the package."""
+    encrypted = Path(f"{plain_store}.copy")
+    monkeypatch.setenv("SATCHEL_STORE", str(encrypted))
+    assert satchel("plain_store", "encrypt", "--encrypt-to", "mine").status == 0
+    monkeypatch.delattr(apsw, "mc_version")
+    refused = satchel("recall", "river")
+    assert "apsw-sqlite3mc" in refused.err
+    assert "apsw-sqlite3mc" in satchel("doctor").out
+    monkeypatch.setenv("SATCHEL_STORE", str(plain_store))
+    assert "meadowsweet" in satchel("recall", "river").out
+    assert "apsw-sqlite3mc" in satchel("plain_store", "encrypt", "--encrypt-to", "mine").err
+
+
+KILLED_IN_A_ROLLBACK_JOURNAL = """
+import os, sys
+from pathlib import Path
+import apsw
+from satchel.stores.sqlite.connection import open_for_writing
+
+class Killed(apsw.VFS):
+    def __init__(self):
+        super().__init__("killed", "")
+    def xDelete(self, name, sync):
+        os._exit(9) if name.endswith("-journal") else super().xDelete(name, sync)
+
+system = Killed()
+connection = open_for_writing(Path(sys.argv[1]), busy_ms=1000, vfs="killed")
+connection.pragma("journal_mode", "delete")
+"""
+
+
+def test_a_store_is_recovered_after_a_killed_key_change(satchel: "Run", plain_store: Path) -> None:
+    """Fault: a rollback journal remains. Reads name the recovery; the next write recovers."""
+    program = [sys.executable, "-c", KILLED_IN_A_ROLLBACK_JOURNAL, str(plain_store)]
+    assert subprocess.run(program, check=False).returncode == 9
+    journal = plain_store.with_name(f"{plain_store.name}-journal")
+    left = journal.read_bytes()
+    assert left
+    refused = satchel("list", "--json")
+    assert refused.status == 5
+    assert "changing its key" in refused.error["message"]
+    assert "satchel init" in refused.error["hint"]
+    assert journal.read_bytes() == left
+    assert satchel("init").status == 0
+    assert not journal.exists()
+    assert WORD.decode() in satchel("list").out
+    assert subprocess.run(program, check=False).returncode == 9
+    assert satchel("plain_store", "encrypt", "--encrypt-to", "mine").status == 0
+    assert WORD.decode() in satchel("list").out
+    assert plain_files(plain_store.parent) == []
+
+
+@pytest.mark.prove
+def test_a_key_change_killed_at_any_moment_leaves_an_intact_store(
+    satchel: "Run", plain_store: Path
+) -> None:
+    """Fault: forty key changes are killed; the store opens after each."""
+    with satchel_api.Satchel.open() as opened:
+        bank = opened.bank()
+        for number in range(300):
+            bank.remember(f"{WORD.decode()} of place {number}")
+    chance = random.Random(7)  # noqa: S311 - the same moments each time
+    verbs = [["plain_store", "encrypt", "--encrypt-to", "mine"], ["plain_store", "decrypt"]]
+    killed = 0
+    for turn in range(40):
+        command = [sys.executable, "-m", "satchel.cli.main", *verbs[turn % 3 == 2]]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(0.15 + chance.random() * 0.25)
+        os.kill(process.pid, signal.SIGKILL)
+        killed += process.wait() == -signal.SIGKILL
+        ran = satchel("list", "--json", "--limit", "1000")
+        if ran.status and "store decrypt" in ran.err:
+            assert satchel("plain_store", "decrypt").status == 0
+            ran = satchel("list", "--json", "--limit", "1000")
+        if ran.status and "Recover it: satchel init" in ran.err:
+            assert satchel("init").status == 0
+            ran = satchel("list", "--json", "--limit", "1000")
+        assert ran.status == 0, (turn, ran.err)
+        assert len(ran.json["memories"]) == 301, turn
+    assert killed > 10
+    assert satchel("plain_store", "encrypt", "--encrypt-to", "mine").status == 0
+    assert plain_files(plain_store.parent) == []
+    there = sorted(one.name for one in plain_store.parent.iterdir() if "satchel.db" in one.name)
+    assert there == ["satchel.db", "satchel.db.key"]

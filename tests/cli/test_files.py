@@ -83,9 +83,7 @@ def test_file_sync_imports_an_existing_folder(satchel: Run, tmp_path: Path) -> N
     ]
 
 
-def test_promote_with_a_rule_reports_the_files_it_skips(
-    satchel: Run, tmp_path: Path
-) -> None:
+def test_promote_with_a_rule_reports_the_files_it_skips(satchel: Run, tmp_path: Path) -> None:
     """Secrets, hidden characters, other authors' files and existing targets are skipped."""
     root = tmp_path / "store"
     key = "sk-" + "ant-api03-" + "A1b2C3d4E5" * 9 + "-AAAAAAAA"

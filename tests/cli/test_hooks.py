@@ -47,7 +47,9 @@ def delivered(hook: HookSettings | Any, event: str = "on_import", **more: Any) -
     return hooks
 
 
-def test_hooks_receive_each_event_of_the_command_line(satchel: Run, tmp_path: Path, mem0: Path) -> None:
+def test_hooks_receive_each_event_of_the_command_line(
+    satchel: Run, tmp_path: Path, mem0: Path
+) -> None:
     """Every event, with IDs and counts and without content."""
     log = tmp_path / "log"
     command = json.dumps([sys.executable, "-c", RECORDER, str(log)])

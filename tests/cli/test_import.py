@@ -79,9 +79,7 @@ def test_import_reads_standard_input(process: Process, mem0: Path) -> None:
     assert len(_ids("b")) == 2
 
 
-def test_a_malformed_record_stops_an_import_without_skip_bad(
-    satchel: Run, tmp_path: Path
-) -> None:
+def test_a_malformed_record_stops_an_import_without_skip_bad(satchel: Run, tmp_path: Path) -> None:
     """The error names line and option; with the option the rest is imported, with status 1."""
     path = tmp_path / "a.json"
     rows = [{"id": "1", "memory": "kept"}, {"id": "2", "memory": "x" * 1_100_000}]
@@ -171,7 +169,17 @@ durable and reported. The moment does not depend on speed."""
 def _import_killed(path: Path, moment: str, at: int, group: int, commit_bytes: int) -> None:
     """Import into the bank ``b`` until the process kills itself."""
     how = [moment, str(at), str(group), str(commit_bytes)]
-    command = [sys.executable, "-c", _KILLED_IMPORT, *how, "import", str(path), "--bank", "b", "--json"]
+    command = [
+        sys.executable,
+        "-c",
+        _KILLED_IMPORT,
+        *how,
+        "import",
+        str(path),
+        "--bank",
+        "b",
+        "--json",
+    ]
     done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
 
@@ -240,7 +248,9 @@ def test_an_import_killed_before_its_only_commit_stores_nothing(
     path = _large(tmp_path / "a.json", count)
     groups = count // group
     for point in range(10):
-        _import_killed(path, "commit", 1 + point * (groups - 1) // 9, group, import_stage.COMMIT_BYTES)
+        _import_killed(
+            path, "commit", 1 + point * (groups - 1) // 9, group, import_stage.COMMIT_BYTES
+        )
         banks = satchel("bank", "list", "--json").json["banks"]
         assert [texts for one in banks for texts in _texts(one["name"])] == []
         assert satchel("job", "list", "--json").json["jobs"] == []

@@ -243,9 +243,7 @@ def test_a_file_that_is_not_a_key_is_refused(
     assert import_refused(satchel, second, exported).error["code"] == code
 
 
-def test_a_truncated_key_file_is_refused(
-    satchel: Run, exported: Path, second: Path
-) -> None:
+def test_a_truncated_key_file_is_refused(satchel: Run, exported: Path, second: Path) -> None:
     """At several positions; a missing final newline is accepted."""
     content = exported.read_bytes()
     seed = json.loads(content)["seed"]

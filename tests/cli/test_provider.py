@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
 
-def test_memories_are_migrated_to_a_product_and_back(
-    satchel: Run, tmp_path: Path
-) -> None:
+def test_memories_are_migrated_to_a_product_and_back(satchel: Run, tmp_path: Path) -> None:
     """Two users, each a bank; a second run adds nothing."""
     first, live, back = (tmp_path / name for name in ("first.toml", "live.yaml", "back.toml"))
     first.write_text(f'store.address = "{tmp_path / "first.db"}"')
@@ -130,7 +128,14 @@ def test_migrate_from_a_product_writes_a_receipt_with_the_new_head(
 ) -> None:
     """One for each bank, with the product's address."""
     assert satchel("--config", provider.live, "import", mem0_file(tmp_path)).status == 0
-    words = ["migrate", "--from-config", provider.live, "--to-config", provider.store, "--no-switch"]
+    words = [
+        "migrate",
+        "--from-config",
+        provider.live,
+        "--to-config",
+        provider.store,
+        "--no-switch",
+    ]
 
     (bank,) = satchel(*words, "--json").json["banks"]
 
@@ -231,9 +236,7 @@ def test_migrate_between_stores_writes_a_receipt_for_each_bank(
 
 
 @pytest.mark.usefixtures("provider")
-def test_a_failed_bank_has_a_receipt_with_the_reason(
-    satchel: Run, tmp_path: Path
-) -> None:
+def test_a_failed_bank_has_a_receipt_with_the_reason(satchel: Run, tmp_path: Path) -> None:
     """Marked as incomplete."""
     there = tmp_path / "new.db"
     words = ["migrate", tmp_path / "store.db", there, "--json"]

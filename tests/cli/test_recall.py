@@ -145,7 +145,9 @@ def test_invalid_filters_of_recall_are_refused_by_name(
     "arguments",
     [["--limit", "many"], ["--limit"], ["--nope"], ["a", "b"], ["--limit", "-1"]],
 )
-def test_usage_errors_of_recall_are_like_those_of_other_commands(satchel: Run, arguments: list[str]) -> None:
+def test_usage_errors_of_recall_are_like_those_of_other_commands(
+    satchel: Run, arguments: list[str]
+) -> None:
     """Although ``recall`` has its own parser."""
     ran = satchel("recall", *arguments, "--json")
     assert (ran.status, ran.out, ran.error["code"]) == (2, "", "usage")

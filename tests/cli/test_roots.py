@@ -63,7 +63,9 @@ def test_a_command_works_in_the_roots_and_is_refused_outside(
     assert sorted(outside.iterdir()) == before
 
 
-def test_input_and_output_of_a_conversion_must_be_below_the_roots(satchel: Run, folders: tuple[Path, Path]) -> None:
+def test_input_and_output_of_a_conversion_must_be_below_the_roots(
+    satchel: Run, folders: tuple[Path, Path]
+) -> None:
     """Either one outside is refused."""
     root, outside = folders
     for source, output, status in (

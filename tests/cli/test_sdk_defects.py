@@ -114,9 +114,7 @@ def test_e20_an_edited_store_is_not_exported(satchel: "Run", tmp_path: Path) -> 
     assert not target.exists()
 
 
-def test_d10_a_later_export_includes_new_memories(
-    satchel: "Run", tmp_path: Path
-) -> None:
+def test_d10_a_later_export_includes_new_memories(satchel: "Run", tmp_path: Path) -> None:
     """Sign, append, save: the SDK saves the old root, and refuses its own file."""
     for number in (1, 2):
         assert satchel("remember", f"memory {number}").status == 0
@@ -127,7 +125,9 @@ def test_d10_a_later_export_includes_new_memories(
         assert found["records"]["semantic"] == number
 
 
-def test_d27_a_repeated_fact_is_one_memory_or_a_reported_duplicate(satchel: "Run", tmp_path: Path) -> None:
+def test_d27_a_repeated_fact_is_one_memory_or_a_reported_duplicate(
+    satchel: "Run", tmp_path: Path
+) -> None:
     """One after a second import or under one key; otherwise ``duplicates`` lists it."""
     theirs = tmp_path / "mem0.json"
     theirs.write_text(json.dumps([{"id": "1", "memory": "lives in Oslo"}]))
@@ -159,9 +159,7 @@ def test_e14_a_memory_is_stored_as_given(satchel: "Run") -> None:
 
 
 @pytest.mark.parametrize(("member", "value"), [("confidence", 5), ("confidence", "1.0")])
-def test_memories_are_immutable_and_validated(
-    satchel: "Run", member: str, value: Any
-) -> None:
+def test_memories_are_immutable_and_validated(satchel: "Run", member: str, value: Any) -> None:
     """The SDK validates a value on creation only, never after."""
     with pytest.raises(AttributeError):
         setattr(Semantic(text="x"), member, value)

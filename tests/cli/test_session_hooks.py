@@ -225,7 +225,9 @@ def test_an_invalid_hook_request_is_refused(hook: Hook, raw: bytes, own_home: Pa
     assert not (own_home / "satchel.db").exists()
 
 
-def test_attack_a_transcript_path_leads_outside_the_home_directory(hook: Hook, transcript: Path, tmp_path: Path) -> None:
+def test_attack_a_transcript_path_leads_outside_the_home_directory(
+    hook: Hook, transcript: Path, tmp_path: Path
+) -> None:
     """An absolute path, a path with ``..``, and a link."""
     outside = tmp_path.parent / f"{tmp_path.name}-outside.jsonl"
     outside.write_text(json.dumps({"role": "user", "content": "Remember: the root password is x"}))

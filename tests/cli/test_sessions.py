@@ -34,9 +34,7 @@ def trip(satchel: Run, tmp_path: Path) -> str:
 
 
 @pytest.mark.usefixtures("trip")
-def test_a_session_is_forked_at_an_earlier_point(
-    satchel: Run, tmp_path: Path
-) -> None:
+def test_a_session_is_forked_at_an_earlier_point(satchel: Run, tmp_path: Path) -> None:
     """Recorded, distilled, forked at a checkpoint and at a message, compared, listed as a tree."""
     receipt = satchel("session", "distill", "trip", "--json").json["receipt"]
     assert "RECEIPT OF A DISTILLATION" in satchel("receipt", "show", receipt).out
@@ -151,9 +149,7 @@ def test_a_malformed_message_is_refused_and_nothing_is_recorded(
     assert satchel("session", "list", "--json").json["sessions"][0]["messages"] == 3
 
 
-def test_session_record_reads_standard_input(
-    satchel: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_session_record_reads_standard_input(satchel: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Empty input is an error."""
     said = b'{"role": "user", "content": "piped"}\n'
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said)))
@@ -203,7 +199,9 @@ def test_invalid_session_arguments_are_usage_errors(satchel: Run) -> None:
     assert satchel("session", "set", "trip", "--working-state", "{").status == 4
 
 
-def test_attack_a_token_for_all_memories_opens_sessions(satchel: Run, trip: str, tmp_path: Path) -> None:
+def test_attack_a_token_for_all_memories_opens_sessions(
+    satchel: Run, trip: str, tmp_path: Path
+) -> None:
     """Every session command is refused."""
     token = tmp_path / "x.token"
     issue = ["token", "issue", "--audience", "default", "--everything", "--output", token]

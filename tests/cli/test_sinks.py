@@ -1,4 +1,4 @@
-"""``satchel sink``: a bank's log, followed into a database or files, at least once."""
+"""``satchel sink``: the log of a bank is copied to a database or files, at least once."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""``satchel prune`` and ``satchel everything``: what is no longer needed, and what is known."""
+"""Erasure on the command line: erase, redact, recover, prune and everything."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from escapes_kit import RAW
 
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.settings import load_settings
@@ -33,12 +33,118 @@ from satchel.model.records import (
 from satchel.model.values import Entity, Origin, Scope, now
 from satchel.ports.rows import Filter
 from satchel.transfer.import_stage import KnownRecords, key_of
+from pathlib import Path
 
 if TYPE_CHECKING:
+
     from tests.cli.conftest import Run
 
+
+ADA = "Dr. Ada Lovelace, ada@analytical.example, of Marylebone"
+
+
+def remember(satchel: Run, text: str = ADA, user: str = "ada") -> str:
+    """Store a memory and return its ID."""
+    assert satchel("init").status == 0
+    return satchel("remember", text, "--user", user).out.strip()
+
+
+def test_erase_requires_yes_without_a_terminal(satchel: Run) -> None:
+    """Also with ``--json``; a dry run needs no confirmation."""
+    remember(satchel)
+    for more in ((), ("--json",)):
+        ran = satchel("erase", "--where", "user=ada", *more)
+        assert ran.status == 2
+        assert "--yes" in ran.err
+    plan = satchel("erase", "--where", "user=ada", "--dry-run")
+    assert plan.status == 0
+    assert plan.out.startswith("1 record would be erased")
+    assert satchel("list").out.count("Lovelace") == 1
+
+
+def test_erase_prints_and_stores_a_report(satchel: Run, tmp_path: Path) -> None:
+    """It is listed and verified, and a copy is written."""
+    remember(satchel)
+    copy = tmp_path / "report.json"
+    ran = satchel("erase", "--where", "user=ada", "--yes", "--receipt", copy)
+    assert ran.status == 0
+    assert "1 record erased" in ran.out
+    assert "no remnants" in ran.out
+    assert "not searched: backups" in ran.err
+    assert "Lovelace" not in ran.out + ran.err
+    assert satchel("receipt", "verify", copy).status == 0
+    page = satchel("receipt", "show", copy).out
+    assert page.startswith("REPORT OF AN ERASURE")
+    assert "nothing found" in page
+    assert satchel("doctor", "--deep").status == 0
+    assert satchel("erase", "--where", "user=ada", "--yes", "--no-scan").status == 0
+
+
+def test_a_remnant_after_erase_sets_exit_status_1(satchel: Run, tmp_path: Path) -> None:
+    """The report names the file that contains it."""
+    remember(satchel)
+    home = next(tmp_path.rglob("satchel.db")).parent
+    (home / "notes.txt").write_text(f"she said: {ADA}")
+    ran = satchel("erase", "--where", "user=ada", "--yes", "--json")
+    assert ran.status == 1
+    assert [one["name"] for one in ran.json["scanned"] if one.get("found")] == [
+        str(home / "notes.txt")
+    ]
+
+
+def test_invalid_arguments_of_erase_and_redact_get_a_hint(satchel: Run) -> None:
+    """An unknown field, memory or kind of data."""
+    identity = remember(satchel)
+    for words, hint in (
+        (("erase", "--where", "colour=red", "--yes"), "user"),
+        (("erase", "blake3:" + "0" * 64, "--yes"), "satchel list"),
+        (("redact", identity, "--data-kind", "nose"), "email"),
+        (("redact", identity, "--field", "text"), "/text"),
+        (("redact",), "--where"),
+    ):
+        ran = satchel(*words)
+        assert ran.status == 2, words
+        assert hint in ran.err
+
+
+def test_a_memory_is_redacted_shown_and_recovered(satchel: Run, tmp_path: Path) -> None:
+    """The removed words are printed only by ``recover``, to its recipient."""
+    identity = remember(satchel)
+    plan = satchel("redact", identity, "--dry-run")
+    assert "1 memory would be redacted" in plan.out
+    ran = satchel("redact", "--where", "user=ada", "--recover-for", "default")
+    assert ran.status == 0
+    assert "1 email" in ran.out
+    assert "Lovelace" not in plan.out + ran.out + ran.err
+    assert "[REDACTED:email:1]" in satchel("list").out
+    assert satchel("recover", identity).json["text"] == ADA
+    output = tmp_path / "original.json"
+    assert satchel("recover", identity, "-o", output).status == 0
+    assert json.loads(output.read_bytes())["id"] == identity
+    assert output.stat().st_mode & 0o777 == 0o600
+    other = remember(satchel, "nothing personal", "bob")
+    assert satchel("recover", other).status == 3
+
+
+def test_a_redacted_memory_stays_redacted_in_another_bank(satchel: Run, tmp_path: Path) -> None:
+    """With the same ID, and it verifies there."""
+    remember(satchel)
+    assert satchel("redact", "--where", "user=ada").status == 0
+    file, again = tmp_path / "all.pam.jsonl", tmp_path / "again.pam.jsonl"
+    assert satchel("export", "--output", file).status == 0
+    assert satchel("verify", file, "--deep").status == 0
+    assert satchel("bank", "create", "second").status == 0
+    assert satchel("import", file, "--bank", "second").status == 0
+    for command in (("list",), ("recall", "ada")):
+        ran = [satchel(*command, "--bank", bank, "--json") for bank in ("default", "second")]
+        ids = [[one["id"] for one in json.loads(each.out)["memories"]] for each in ran]
+        assert ids[0] == ids[1]
+    assert satchel("export", "--bank", "second", "--output", again).status == 0
+    assert satchel("verify", again, "--deep").status == 0
+    assert b"REDACTED" in again.read_bytes()
+
+
 LATER = "2999-01-01"
-RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 @pytest.fixture
@@ -103,9 +209,7 @@ def test_prune_erases_superseded_records_only(satchel: Run, bank: OpenBank) -> N
     assert satchel("doctor", "--deep").status == 0
 
 
-def test_prune_with_include_deleted_erases_deleted_memories(
-    satchel: Run, bank: OpenBank
-) -> None:
+def test_prune_with_include_deleted_erases_deleted_memories(satchel: Run, bank: OpenBank) -> None:
     """Deleted, expired and rejected ones, but neither restored nor quarantined ones."""
     states: list[list[State]] = [
         ["deleted"],
@@ -365,7 +469,9 @@ def test_everything_includes_retired_quarantined_linked_and_incomplete_records(
     assert [one["type"] for one in _report(satchel, "eve")["records"]] == ["status"]
 
 
-def test_everything_lists_erased_records_with_position_and_reason(satchel: Run, bank: OpenBank) -> None:
+def test_everything_lists_erased_records_with_position_and_reason(
+    satchel: Run, bank: OpenBank
+) -> None:
     """For any name, because their content is gone; also records erased elsewhere."""
     made = append_versions(bank, 2)
     elsewhere = "blake3:" + "7" * 64
@@ -453,3 +559,33 @@ def test_everything_counts_blobs_that_were_not_searched(satchel: Run, bank: Open
     with bank.store.writing() as writing:
         writing.blobs.put(bank.id, [b"Ada"])
     assert _report(satchel, "ada")["in_all"]["blobs not searched"] == 1
+
+
+@pytest.mark.parametrize("command", ["show", "history", "list"])
+def test_show_history_and_list_mark_a_redacted_memory(command: str, satchel: Any) -> None:
+    """With signer and time, as text and as JSON."""
+    name = satchel("remember", "write to ada@example.com", "--json").json["id"]
+    assert satchel("redact", name).status == 0
+    arguments = [command, *([] if command == "list" else [name])]
+    said = satchel(*arguments).out
+    assert "redacted" in said
+    redacted = next(_redactions(satchel(*arguments, "--json").json))
+    assert redacted["fields"] == ["/text"]
+    assert redacted["by"].startswith("did:key:")
+    assert command == "list" or redacted["by"] in said.replace("\n", "").replace(" ", "")
+
+
+def _redactions(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        if "redacted" in value:
+            yield value["redacted"]
+        value = list(value.values())
+    if isinstance(value, list):
+        for part in value:
+            yield from _redactions(part)
+
+
+def test_the_json_of_an_unredacted_memory_has_no_such_member(satchel: Any) -> None:
+    """Only redacted memories have it."""
+    name = satchel("remember", "whole", "--json").json["id"]
+    assert "redacted" not in json.dumps(satchel("show", name, "--json").json)

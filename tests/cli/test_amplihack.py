@@ -1,7 +1,8 @@
-"""``satchel amplihack tree`` and ``clean``: sessions, and how some are forgotten."""
+"""``satchel amplihack``: export, import, tree and clean."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,67 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
 
-def teach(backend: str = "sqlite") -> None:
-    """Let two agents learn something."""
+SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "amplihack"
+
+
+def test_an_agent_round_trips_through_a_file(satchel: Run, tmp_path: Path) -> None:
+    """Under the given name; the counts are those of the file."""
+    came = satchel("amplihack", "import", "--agent", "builder", "-i", SAMPLES / "good-rust.json")
+    assert came.status == 0
+    assert "Source agent: harbour-agent" in came.out
+    assert "semantic_nodes_imported: 3" in came.out
+    assert "edges_imported: 6" in came.out
+    output = tmp_path / "out.json"
+    went = satchel("amplihack", "export", "--agent", "builder", "-o", output)
+    assert went.status == 0
+    assert "transitioned_to_edge_count: 1" in went.out
+
+    before = json.loads((SAMPLES / "good-rust.json").read_bytes())
+    after = json.loads(output.read_bytes())
+    for one in (before, after):
+        del one["exported_at"], one["agent_name"]
+    assert after == before
+
+
+def test_a_dangling_edge_is_reported_with_exit_status_1(satchel: Run, tmp_path: Path) -> None:
+    """Unless the loss is accepted."""
+    document = json.loads((SAMPLES / "good-rust.json").read_bytes())
+    document["supersedes_edges"][0]["target_id"] = "nowhere"
+    path = tmp_path / "in.json"
+    path.write_text(json.dumps(document))
+    ran = satchel("amplihack", "import", "--agent", "a", "-i", path)
+    assert ran.status == 1
+    assert "errors: 1" in ran.out
+    assert "supersedes_edges/0/target_id: its target is not in the file: 'nowhere'" in ran.err
+    accepted = satchel("amplihack", "import", "--agent", "a", "-i", path, "--accept-loss", "record")
+    assert accepted.status == 0
+
+
+def test_amplihack_import_reports_conflicts_with_their_ids(satchel: Run, tmp_path: Path) -> None:
+    """Amplihack silently drops the newer text (defect 2)."""
+    first = ["amplihack", "import", "--agent", "a", "-i"]
+    assert satchel(*first, SAMPLES / "good-rust.json").status == 0
+    document = json.loads((SAMPLES / "good-rust.json").read_bytes())
+    document["semantic_nodes"][0]["content"] = "newer"
+    path = tmp_path / "in.json"
+    path.write_text(json.dumps(document))
+    ran = satchel(*first, path, "--merge")
+    assert "other versions of what the agent had: 1" in ran.err
+    assert "'sem-1' of amplihack" in ran.err
+    assert satchel(*first, path, "--merge", "--on-conflict", "error").status == 1
+
+
+def test_a_dry_run_of_amplihack_import_changes_nothing(satchel: Run) -> None:
+    """It reports what would be imported."""
+    path = SAMPLES / "good-rust.json"
+    ran = satchel("amplihack", "import", "--agent", "a", "-i", path, "--dry-run")
+    assert ran.status == 0
+    assert "Would import" in ran.out
+    assert satchel("amplihack", "export", "--agent", "a", "-o", "out.json").status == 2
+
+
+def store_learnings(backend: str = "sqlite") -> None:
+    """Store learnings of two agents."""
     with open_agents(chosen_settings(backend), owner=owner) as agents:
         for session, agent, kind, what in (
             ("sess-B", "builder", "learning", "learning"),
@@ -36,7 +96,7 @@ def teach(backend: str = "sqlite") -> None:
 @pytest.mark.parametrize("backend", ["sqlite", "graph-db"])
 def test_the_tree_shows_sessions_memories_and_agents(satchel: Run, backend: str) -> None:
     """As amplihack draws it, with the same icons on every backend."""
-    teach(backend)
+    store_learnings(backend)
     ran = satchel("amplihack", "tree", "--backend", backend)
     assert ran.out.splitlines() == [
         f"🧠 Memory Graph (Backend: {backend})",
@@ -52,9 +112,9 @@ def test_the_tree_shows_sessions_memories_and_agents(satchel: Run, backend: str)
     ]
 
 
-def test_the_tree_can_be_narrowed(satchel: Run) -> None:
-    """By session, type and depth."""
-    teach()
+def test_the_tree_is_filtered_by_session_type_and_depth(satchel: Run) -> None:
+    """An unknown type is a usage error."""
+    store_learnings()
     only = satchel("amplihack", "tree", "--session", "test_1", "--type", "decision", "--depth", "2")
     assert only.out.splitlines()[1:] == [
         "└── 📅 Sessions (1)",
@@ -66,28 +126,28 @@ def test_the_tree_can_be_narrowed(satchel: Run) -> None:
 
 
 def test_an_empty_tree_is_reported_and_creates_nothing(satchel: Run, own_home: Path) -> None:
-    """Looking is not writing."""
+    """Reading writes nothing."""
     ran = satchel("amplihack", "tree")
     assert ran.status == 0
     assert ran.out.splitlines() == [
         "🧠 Memory Graph (Backend: sqlite)",
         "└── (empty - no memories found)",
     ]
-    assert "satchel list" in ran.err  # facts and episodes of an agent are no part of the tree
+    assert "satchel list" in ran.err  # the tree lacks facts and episodes of agents
     assert not own_home.exists()
 
 
-def test_an_unknown_backend_is_an_error_that_names_the_known_ones(satchel: Run) -> None:
-    """No silent degradation; the same before the verb and behind it."""
+def test_an_unknown_backend_is_an_error_that_lists_the_known_ones(satchel: Run) -> None:
+    """As an option of the command and as a global one."""
     for words in (["amplihack", "tree", "--backend", "x"], ["--backend", "x", "amplihack", "tree"]):
         ran = satchel(*words, "--json")
         assert (ran.status, ran.error["code"]) == (2, "config.invalid")
         assert "kuzu" in ran.error["hint"]
 
 
-def test_clean_only_lists_by_default(satchel: Run) -> None:
-    """Dry by default; where nobody is there to ask, it has to be said."""
-    teach()
+def test_clean_deletes_only_after_confirmation(satchel: Run) -> None:
+    """A dry run by default; without a terminal, ``--confirm`` is required."""
+    store_learnings()
     ran = satchel("amplihack", "clean")
     assert ran.out.splitlines() == [
         "Found 1 session matching 'test_*'",
@@ -109,8 +169,8 @@ def test_clean_only_lists_by_default(satchel: Run) -> None:
     assert "Found 0 sessions" in again.out
 
 
-def test_a_name_that_drives_a_terminal_is_shown_as_escapes(satchel: Run) -> None:
-    """Attack: a session or a memory that clears the screen of whoever looks at the tree."""
+def test_escapes_in_session_names_do_not_reach_the_terminal(satchel: Run) -> None:
+    """Attack: a session or a memory that clears the screen."""
     nasty = "\x1b[2J\u202eevil"
     assert satchel("remember", f"{nasty} memory", "--run", nasty).status == 0
     ran = satchel("amplihack", "tree")

@@ -1,4 +1,4 @@
-"""``satchel watch``: what hosts delete is captured before."""
+"""``satchel watch``: transcripts of hosts are captured before the hosts delete them."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ _LONG_AGO = 1_700_000_000
 
 
 @pytest.fixture
-def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home with a transcript of Claude Code and a rollout of Codex, both settled."""
+def host_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with a complete transcript of Claude Code, and one of Codex."""
     home = tmp_path / "home"
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -70,8 +70,10 @@ def _messages(satchel: Run) -> list[int]:
     return sorted(one["messages"] for one in listed)
 
 
-def test_only_what_is_new_is_added_and_what_vanishes_stays(satchel: Run, hosts: Path) -> None:
-    """Of a transcript that has grown, its new messages; of one that did not change, nothing."""
+def test_watch_adds_new_messages_and_keeps_deleted_transcripts(
+    satchel: Run, host_home: Path
+) -> None:
+    """An extended transcript adds its new messages, an unchanged one nothing."""
     first = satchel("watch", "--once", "--json")
     assert first.status == 0
     assert sorted(one["format"] for one in first.json["captured"]) == ["claude_code", "codex"]
@@ -80,26 +82,24 @@ def test_only_what_is_new_is_added_and_what_vanishes_stays(satchel: Run, hosts: 
     again = satchel("watch", "--once", "--json").json
     assert (again["unchanged"], again.get("captured", [])) == (2, [])
 
-    _put(_transcript(hosts), b"".join(_TALK), at=_LONG_AGO + 60)
+    _put(_transcript(host_home), b"".join(_TALK), at=_LONG_AGO + 60)
     grown = satchel("watch", "--once", "--json").json["captured"]
     assert [(one["format"], one["added"]) for one in grown] == [("claude_code", 4)]
     assert _messages(satchel) == [2, 6, 8, 9]
 
-    _transcript(hosts).unlink()
+    _transcript(host_home).unlink()
     ran = satchel("watch", "--once")
     assert "1 deleted by the host, still stored here" in ran.out
     assert _messages(satchel) == [2, 6, 8, 9]
 
 
-def test_a_secret_in_a_transcript_does_not_get_into_the_bank(
-    satchel: Run, hosts: Path, tmp_path: Path
-) -> None:
-    """Also in what a tool gave back; that it was replaced is told."""
+def test_watch_scrubs_secrets(satchel: Run, host_home: Path, tmp_path: Path) -> None:
+    """Also in tool results; replacements are counted."""
     text, secret = Maker().make("github-token")
     line = json.loads(_TALK[3])
     line["message"]["content"][0]["content"] = text
     line["toolUseResult"] = {"stdout": text}
-    _put(_transcript(hosts), b"".join([*_TALK[:3], json.dumps(line).encode() + b"\n"]))
+    _put(_transcript(host_home), b"".join([*_TALK[:3], json.dumps(line).encode() + b"\n"]))
     ran = satchel("watch", "claude-code", "--once", "--json").json
 
     assert sum(ran["secrets"].values()) == 2
@@ -108,11 +108,9 @@ def test_a_secret_in_a_transcript_does_not_get_into_the_bank(
     assert secret not in out.read_text()
 
 
-def test_the_line_that_is_being_written_is_left_for_the_next_time(
-    satchel: Run, hosts: Path
-) -> None:
-    """Half a line is no bad line: it is whole later."""
-    path, now = _transcript(hosts), int(datetime.now(UTC).timestamp())
+def test_an_incomplete_last_line_is_read_by_the_next_run(satchel: Run, host_home: Path) -> None:
+    """It is not counted as malformed."""
+    path, now = _transcript(host_home), int(datetime.now(UTC).timestamp())
     _put(path, b"".join(_TALK[:3]) + _TALK[3][:20], at=now)
     ran = satchel("watch", "claude-code", "--once", "--json").json
     assert [loss["name"] for loss in ran.get("losses", [])] == []
@@ -123,10 +121,10 @@ def test_the_line_that_is_being_written_is_left_for_the_next_time(
     assert _messages(satchel) == [3]
 
 
-def test_a_capture_that_was_killed_leaves_no_doubles_also_when_its_file_has_grown(
-    satchel: Run, hosts: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_interrupted_capture_leaves_no_duplicates(
+    satchel: Run, host_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What nobody saw is taken back, and the file is taken as it is now."""
+    """Its records are removed, and the extended file is captured."""
     whole = import_file
 
     def dying(settings: Any, source: Any, bank: Any, key: Any, options: Any) -> Any:
@@ -138,16 +136,16 @@ def test_a_capture_that_was_killed_leaves_no_doubles_also_when_its_file_has_grow
         patch.setattr(import_stage, "COMMIT_BYTES", 1)  # a small import leaves nothing
         satchel("watch", "claude-code", "--once")
     assert len(satchel("job", "list", "--json").json["jobs"]) == 1
-    _put(_transcript(hosts), b"".join(_TALK), at=_LONG_AGO + 60)
+    _put(_transcript(host_home), b"".join(_TALK), at=_LONG_AGO + 60)
     assert satchel("watch", "claude-code", "--once").status == 0
 
     assert satchel("job", "list", "--json").json["jobs"] == []
     assert _messages(satchel) == [2, 6]
 
 
-def test_unreadable_files_are_reported_and_stop_nothing_else(satchel: Run, hosts: Path) -> None:
-    """It is tried again the next time, and doctor knows of it."""
-    broken = _transcript(hosts).with_name("broken.jsonl")
+def test_an_unreadable_transcript_does_not_stop_the_others(satchel: Run, host_home: Path) -> None:
+    """It is retried by the next run, and reported by ``doctor``."""
+    broken = _transcript(host_home).with_name("broken.jsonl")
     _put(broken, b"x" * (17 * 2**20), at=_LONG_AGO - 60)
     for _ in range(2):
         ran = satchel("watch", "--once", "--json")
@@ -161,9 +159,9 @@ def test_unreadable_files_are_reported_and_stop_nothing_else(satchel: Run, hosts
     assert satchel("watch", "--once").status == 0
 
 
-def test_malformed_lines_are_skipped_and_counted(satchel: Run, hosts: Path) -> None:
-    """One of them never loses a transcript."""
-    _put(_transcript(hosts), b"".join([*_TALK[:3], b"{]\n", *_TALK[3:5]]))
+def test_malformed_lines_are_skipped_and_counted(satchel: Run, host_home: Path) -> None:
+    """The rest of the transcript is captured."""
+    _put(_transcript(host_home), b"".join([*_TALK[:3], b"{]\n", *_TALK[3:5]]))
     ran = satchel("watch", "claude-code", "--once")
 
     assert ran.status == 0
@@ -171,22 +169,22 @@ def test_malformed_lines_are_skipped_and_counted(satchel: Run, hosts: Path) -> N
     assert _messages(satchel) == [4]
 
 
-@pytest.mark.usefixtures("hosts")
-def test_another_bank_of_that_name_gets_all_of_it(satchel: Run) -> None:
-    """How far it is counts for the bank that it was captured into, and for no other."""
+@pytest.mark.usefixtures("host_home")
+def test_a_new_bank_of_the_same_name_gets_all_transcripts(satchel: Run) -> None:
+    """Progress is recorded for the bank's ID."""
     assert satchel("watch", "--once").status == 0
     assert satchel("bank", "delete", "transcripts", "--yes").status == 0
     assert satchel("watch", "--once", "--json").json.get("unchanged", 0) == 0
     assert _messages(satchel) == [4, 8, 9]
 
 
-def test_any_folder_can_be_watched(satchel: Run, hosts: Path, tmp_path: Path) -> None:
-    """Its files are recognised by their contents; what is none of ours is named, not refused."""
+def test_any_folder_can_be_watched(satchel: Run, host_home: Path, tmp_path: Path) -> None:
+    """Formats are recognized by content; other files are reported."""
     folder = tmp_path / "exports"
     _put(folder / "a" / "talk.json", (_SAMPLES / "gemini" / "good-activity.json").read_bytes())
     _put(folder / "other.json", b'{"scripts": {}}')
     _put(folder / ".git" / "x.json", b"{}")
-    (folder / "link.json").symlink_to(_transcript(hosts))
+    (folder / "link.json").symlink_to(_transcript(host_home))
     ran = satchel("watch", "--folder", folder, "--bank", "b", "--once", "--json")
 
     assert ran.status == 0
@@ -194,9 +192,9 @@ def test_any_folder_can_be_watched(satchel: Run, hosts: Path, tmp_path: Path) ->
     assert ran.json["unknown"] == [str(folder / "other.json")]
 
 
-@pytest.mark.usefixtures("hosts")
-def test_a_program_watches_with_one_call(satchel: Run, tmp_path: Path) -> None:
-    """The same as the command, into the same bank; what it brought is said as values."""
+@pytest.mark.usefixtures("host_home")
+def test_python_watches_with_one_call(satchel: Run, tmp_path: Path) -> None:
+    """Like the command, into the same bank."""
     with Satchel.open() as here:
         first = here.watch("claude-code")
         again = here.watch("claude-code")
@@ -216,11 +214,11 @@ async def _awaited(tmp_path: Path) -> WatchResult:
         return await here.watch(folders=[exports], bank="other")
 
 
-@pytest.mark.usefixtures("hosts")
-def test_hosts_are_not_watched_where_roots_are_set(
+@pytest.mark.usefixtures("host_home")
+def test_watch_is_refused_where_roots_are_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the program or by the operator: nothing is looked at."""
+    """By the program or by the operator; nothing is read."""
     with Satchel.open() as here, pytest.raises(UsageError, match="unknown host"):
         here.watch("emacs")
     with Satchel.open(roots=tmp_path) as here:
@@ -232,9 +230,9 @@ def test_hosts_are_not_watched_where_roots_are_set(
         here.watch(folders=[tmp_path])
 
 
-@pytest.mark.usefixtures("hosts")
-def test_a_store_opened_for_reading_watches_nothing(satchel: Run) -> None:
-    """A dry run may."""
+@pytest.mark.usefixtures("host_home")
+def test_watch_is_refused_in_a_read_only_store(satchel: Run) -> None:
+    """A dry run is accepted."""
     satchel("watch", "--once")
     with Satchel.open(read_only=True) as here:
         with pytest.raises(ReadOnlyStoreError):
@@ -242,17 +240,17 @@ def test_a_store_opened_for_reading_watches_nothing(satchel: Run) -> None:
         assert here.watch(dry_run=True).unchanged == 2
 
 
-def test_a_dry_run_takes_nothing(satchel: Run, hosts: Path) -> None:
-    """It says what would be looked at."""
+def test_a_dry_run_of_watch_captures_nothing(satchel: Run, host_home: Path) -> None:
+    """It prints the files it would read."""
     ran = satchel("watch", "--dry-run")
     assert "would read 2 files" in ran.out
-    assert str(_transcript(hosts)) in ran.out
+    assert str(_transcript(host_home)) in ran.out
     assert satchel("bank", "list", "--json").json["banks"] == []
 
 
-@pytest.mark.usefixtures("hosts")
-def test_nothing_to_watch_is_an_error(satchel: Run, tmp_path: Path) -> None:
-    """So that a timer that captures nothing is noticed."""
+@pytest.mark.usefixtures("host_home")
+def test_watch_without_files_is_an_error(satchel: Run, tmp_path: Path) -> None:
+    """So that a timer without effect is noticed."""
     (tmp_path / "empty").mkdir()
     assert satchel("watch", "--folder", tmp_path / "empty", "--once", "--json").status == 4
     assert satchel("watch", "--folder", tmp_path / "none", "--once", "--json").status == 4
@@ -260,7 +258,7 @@ def test_nothing_to_watch_is_an_error(satchel: Run, tmp_path: Path) -> None:
     assert (ran.status, "--folder" in ran.error["hint"]) == (2, True)
 
 
-@pytest.mark.usefixtures("hosts")
+@pytest.mark.usefixtures("host_home")
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
@@ -269,8 +267,8 @@ def test_nothing_to_watch_is_an_error(satchel: Run, tmp_path: Path) -> None:
         ("launchd", "<string>satchel.watch</string>"),
     ],
 )
-def test_a_timer_is_printed(satchel: Run, kind: str, said: str) -> None:
-    """With the options that were given, and --once."""
+def test_watch_prints_a_timer(satchel: Run, kind: str, said: str) -> None:
+    """With the given options, and ``--once``."""
     ran = satchel("watch", "codex", "--bank", "b", "--print", kind)
     assert ran.status == 0
     assert said in ran.out
@@ -292,10 +290,10 @@ def test_a_timer_is_printed(satchel: Run, kind: str, said: str) -> None:
         (172_800, None),
     ],
 )
-def test_an_interval_is_converted_exactly_for_a_timer_or_refused(
+def test_an_interval_is_converted_to_cron_exactly_or_refused(
     seconds: int, schedule: str | None
 ) -> None:
-    """Seven minutes are no part of an hour: cron would start anew each hour."""
+    """Seven minutes do not divide an hour, and cron restarts each hour."""
     if schedule is None:
         with pytest.raises(UsageError):
             schedule_of(timedelta(seconds=seconds))
@@ -303,8 +301,8 @@ def test_an_interval_is_converted_exactly_for_a_timer_or_refused(
         assert schedule_of(timedelta(seconds=seconds)) == schedule
 
 
-class _Told:
-    """A clock that stands still until it is waited for."""
+class _ManualClock:
+    """A clock that advances only when it is waited for."""
 
     def __init__(self) -> None:
         self.at = datetime(2026, 3, 1, tzinfo=UTC)
@@ -318,14 +316,17 @@ class _Told:
         self.at = until
 
 
-def test_it_looks_again_and_again(hosts: Path) -> None:
-    """At once, and then each time that it is due; a look that fails does not end it."""
-    clock, seen, hour = _Told(), list[WatchResult](), timedelta(hours=1)
+def test_keep_watching_runs_at_each_interval(host_home: Path) -> None:
+    """The first run is immediate; a failing run does not stop it."""
+    clock, seen, hour = _ManualClock(), list[WatchResult](), timedelta(hours=1)
 
     def told(found: WatchResult) -> None:
         seen.append(found)
         if len(seen) == 1:
-            for path in (*hosts.glob(".c*/*/*/*.jsonl"), *hosts.glob(".codex/*/*/*/*/*.jsonl")):
+            for path in (
+                *host_home.glob(".c*/*/*/*.jsonl"),
+                *host_home.glob(".codex/*/*/*/*/*.jsonl"),
+            ):
                 path.unlink()
 
     status = keep_watching(
@@ -336,9 +337,9 @@ def test_it_looks_again_and_again(hosts: Path) -> None:
     assert (status, seen[1].missed[0].code) == (4, UnreadableError.code)
 
 
-@pytest.mark.usefixtures("hosts")
-def test_doctor_says_when_nobody_looked_for_long(satchel: Run) -> None:
-    """Before the host deletes what is a month old."""
+@pytest.mark.usefixtures("host_home")
+def test_doctor_reports_when_watch_has_not_run_for_a_week(satchel: Run) -> None:
+    """Before the host deletes transcripts of a month ago."""
     assert satchel("watch", "--once").status == 0
     assert "watch into transcripts" in satchel("doctor").out
     later = datetime.now(UTC) + timedelta(days=8)
@@ -346,9 +347,9 @@ def test_doctor_says_when_nobody_looked_for_long(satchel: Run) -> None:
     assert (check.state, "satchel watch --once" in (check.hint or "")) == ("problem", True)
 
 
-def test_a_run_completes_a_store_whose_creation_was_killed(satchel: Run, hosts: Path) -> None:
-    """Its first run was killed before anything was acknowledged; what is left is a journal."""
-    _put(_transcript(hosts), b"".join(_TALK[1:3]), at=_LONG_AGO)
+def test_watch_completes_a_store_whose_creation_was_killed(satchel: Run, host_home: Path) -> None:
+    """Only a journal of the first run remains."""
+    _put(_transcript(host_home), b"".join(_TALK[1:3]), at=_LONG_AGO)
     path = load_settings().home / "satchel.db"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.touch(0o600)
@@ -361,12 +362,12 @@ def test_a_run_completes_a_store_whose_creation_was_killed(satchel: Run, hosts: 
 
 
 @pytest.mark.prove
-def test_killed_at_any_moment_and_run_again_there_are_no_doubles(
-    satchel: Run, hosts: Path, process: Callable[..., subprocess.Popen[bytes]]
+def test_watch_killed_at_any_moment_leaves_no_duplicates(
+    satchel: Run, host_home: Path, process: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
-    """``kill -9`` twelve times, while transcripts grow; then each message is there once."""
+    """Twelve times ``kill -9`` while transcripts grow."""
     lines, chance = [json.loads(line) for line in _TALK[1:3]], random.Random(7)  # noqa: S311
-    path, total = _transcript(hosts), 0
+    path, total = _transcript(host_home), 0
     data = bytearray()
     for step in range(12):
         for _ in range(40):

@@ -40,15 +40,15 @@ def append(bank: str, records: list[Sealed]) -> None:
         opened.ledger.append(records)
 
 
-def named(bank: str) -> str | None:
-    """Return what a bank is called."""
+def stored_name(bank: str) -> str | None:
+    """Return the name of a bank."""
     with configured_store(load_settings()) as store, store.reading() as reader:
         return name_of(reader, bank)
 
 
 @pytest.fixture
 def bank(satchel: Run) -> str:
-    """A bank of this machine's own, with memories in it."""
+    """A bank that this machine owns, with memories."""
     made = satchel("bank", "create", "assistant")
     append("assistant", memories(3))
     return made.out.strip()
@@ -58,7 +58,7 @@ def bank(satchel: Run) -> str:
 
 
 def test_a_bank_is_renamed_by_its_owner_and_keeps_its_id(satchel: Run, bank: str) -> None:
-    """It is found by the new name and no more by the old one, which is free again."""
+    """The old name is unknown afterwards, and free."""
     ran = satchel("bank", "rename", "assistant", "work")
     assert (ran.status, ran.out) == (0, f"{bank} renamed to work\n")
     (found,) = satchel("bank", "list", "--json").json["banks"]
@@ -74,8 +74,8 @@ def test_a_bank_is_renamed_by_its_owner_and_keeps_its_id(satchel: Run, bank: str
     assert satchel("doctor", "--deep").status == 0
 
 
-def test_attack_a_name_that_no_owner_gave_does_not_count(satchel: Run, bank: str) -> None:
-    """Unsigned, signed by another, made for another bank, or written into the file."""
+def test_attack_a_bank_is_renamed_without_its_owner(satchel: Run, bank: str) -> None:
+    """Unsigned, signed by another key, made for another bank, or written into the file."""
     owner = load_settings().keyring.load("default")
     unsigned = Config(action="renamed", payload={"bank": bank, "name": "evil"})
     other = "blake3:" + "7" * 64
@@ -83,31 +83,31 @@ def test_attack_a_name_that_no_owner_gave_does_not_count(satchel: Run, bank: str
     append(bank, [rename_record(other, "evil", owner, now())])
     odd = [rename_record(bank, name, owner, now()) for name in (7, None, ["x"])]  # type: ignore[arg-type]
     append(bank, odd)
-    assert named(bank) == "assistant"
+    assert stored_name(bank) == "assistant"
     assert satchel("bank", "rename", "assistant", "x", "--signing-key", "nobody").status == 3
     assert satchel("bank", "rename", "assistant", "work").status == 0
     database = apsw.Connection(load_settings().store)
     database.execute("DELETE FROM record WHERE type = 'config' AND instr(body, 'work')")
     assert database.changes() == 1
     database.close()
-    assert named(bank) == "assistant"  # for a message; whoever opens it is refused
+    assert stored_name(bank) == "assistant"  # in messages; opening it is refused
     assert satchel("bank", "list").status == 3
 
 
-def test_an_adopted_bank_keeps_its_name_until_the_new_owner_renames_it(satchel: Run) -> None:
-    """Who owned it before names it no more."""
+def test_an_adopted_bank_is_renamed_by_its_new_owner(satchel: Run) -> None:
+    """The name of the previous owner is replaced."""
     with configured_store(load_settings()) as store:
         bank = created(store).bank
     assert satchel("bank", "adopt", bank).status == 0
     assert satchel("bank", "rename", bank, "mine").status == 0
-    assert named(bank) == "mine"
+    assert stored_name(bank) == "mine"
 
 
 # -- copy and merge ---------------------------------------------------------------------------
 
 
-def test_a_copy_is_a_bank_of_its_own_with_the_same_memories(satchel: Run, bank: str) -> None:
-    """Another id and log; the first one stays as it is, and what one learns the other does not."""
+def test_bank_copy_creates_an_independent_bank(satchel: Run, bank: str) -> None:
+    """With another ID and log; merge adds only missing records."""
     before = satchel("bank", "list", "--json").json["banks"][0]["records"]
     ran = satchel("bank", "copy", "assistant", "second", "--json")
     assert ran.json["carried"]["records"] == 3
@@ -129,7 +129,7 @@ def test_a_copy_is_a_bank_of_its_own_with_the_same_memories(satchel: Run, bank: 
 
 @pytest.mark.usefixtures("bank")
 def test_an_interrupted_copy_is_resumed_by_name(satchel: Run) -> None:
-    """Fault: the program ended right after the new bank was founded."""
+    """Fault: the process ended right after the creation of the new bank."""
     made = satchel("bank", "create", "second").out.strip()
     assert satchel("bank", "copy", "assistant", "second", "--json").json["bank"] == made
 
@@ -137,14 +137,12 @@ def test_an_interrupted_copy_is_resumed_by_name(satchel: Run) -> None:
 # -- delete ------------------------------------------------------------------------------------
 
 
-def _raw(folder: Path) -> bytes:
+def _all_bytes(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
 
 
-def test_attack_the_bytes_of_a_deleted_bank_are_looked_for_in_the_files(
-    satchel: Run, bank: str
-) -> None:
-    """Its rows, words, links, vectors, blobs and side values are gone; the other bank is whole."""
+def test_attack_the_files_are_searched_for_a_deleted_bank(satchel: Run, bank: str) -> None:
+    """No rows, words, links, vectors, blobs or side values remain; other banks are intact."""
     satchel("bank", "create", WORD)
     with open_bank(load_settings(), WORD, writes=True) as opened:
         record = seal(Semantic(text=f"{WORD} text", kind=WORD, tags=(WORD,)))
@@ -155,12 +153,12 @@ def test_attack_the_bytes_of_a_deleted_bank_are_looked_for_in_the_files(
             writing.put_side(opened.id, {WORD: WORD.encode()})
         gone = opened.id
     home = load_settings().home
-    assert WORD.encode() in _raw(home)
+    assert WORD.encode() in _all_bytes(home)
     planned = satchel("bank", "delete", WORD, "--dry-run", "--json").json
     assert (planned["records"]["semantic"], planned["blobs"]) == (501, 1)
     assert satchel("bank", "delete", WORD, "--yes", "--json").json["id"] == gone
-    assert WORD.encode() not in _raw(home)
-    assert gone[7:].encode() not in _raw(home)
+    assert WORD.encode() not in _all_bytes(home)
+    assert gone[7:].encode() not in _all_bytes(home)
     assert gone not in witness_of(load_settings()).banks()
     assert satchel("doctor", "--deep").status == 0
     (found,) = satchel("bank", "list", "--json").json["banks"]
@@ -168,8 +166,8 @@ def test_attack_the_bytes_of_a_deleted_bank_are_looked_for_in_the_files(
     append("assistant", memories(1, start=9))
 
 
-def test_a_bank_is_not_deleted_by_accident(satchel: Run, bank: str) -> None:
-    """Without --yes somebody is asked, or, where nobody can be, it is refused."""
+def test_bank_delete_requires_confirmation(satchel: Run, bank: str) -> None:
+    """Without a terminal, ``--yes``."""
     for more in ([], ["--json"]):
         ran = satchel("bank", "delete", "assistant", *more)
         assert (ran.status, "--yes" in ran.err) == (2, True)
@@ -179,10 +177,8 @@ def test_a_bank_is_not_deleted_by_accident(satchel: Run, bank: str) -> None:
     assert satchel("bank", "list", "--json").json["banks"][0]["id"] == bank
 
 
-def test_a_confirmation_can_be_declined(
-    process: Callable[..., Any], satchel: Run, bank: str
-) -> None:
-    """On a terminal; anything but yes leaves it there."""
+def test_bank_delete_can_be_declined(process: Callable[..., Any], satchel: Run, bank: str) -> None:
+    """Any answer but yes keeps the bank."""
     for answer, left in ((b"y\n", 1), (b"\n", 1), (b"yes\n", 0)):
         parent, child = os.openpty()
         running = process("bank", "delete", bank, stdin=child, stderr=child)
@@ -193,8 +189,8 @@ def test_a_confirmation_can_be_declined(
         assert len(satchel("bank", "list", "--json").json["banks"]) == left
 
 
-def test_a_deletion_that_was_cut_short_is_finished_by_its_id(satchel: Run, bank: str) -> None:
-    """Fault: the bank is gone, and this machine still misses it."""
+def test_an_interrupted_deletion_is_finished_by_id(satchel: Run, bank: str) -> None:
+    """Fault: the bank is deleted, but still in the witness."""
     settings = load_settings()
     with configured_store(settings) as store, store.writing() as writing:
         writing.remove(bank)
@@ -208,7 +204,7 @@ def test_a_deletion_that_was_cut_short_is_finished_by_its_id(satchel: Run, bank:
 
 
 def _killed(process: Callable[..., Any], chance: random.Random, *words: str) -> None:
-    """Start a command, and kill it at a moment of chance."""
+    """Start a command, and kill it at a random moment."""
     running = process(*words)
     time.sleep(0.15 + chance.random() * 0.5)
     os.kill(running.pid, signal.SIGKILL)
@@ -217,10 +213,8 @@ def _killed(process: Callable[..., Any], chance: random.Random, *words: str) -> 
 
 @pytest.mark.prove
 @pytest.mark.timeout(600)
-def test_a_pruning_that_is_killed_leaves_whole_groups(
-    process: Callable[..., Any], satchel: Run
-) -> None:
-    """Fault: kill -9 at moments of chance; what was erased is so to the last, the rest is whole."""
+def test_a_killed_prune_leaves_whole_groups(process: Callable[..., Any], satchel: Run) -> None:
+    """Fault: kill -9 at random moments; a group is erased completely or not at all."""
     chance = random.Random(3)  # noqa: S311 - the same plan each time
     for turn in range(5):
         name = f"bank {turn}"
@@ -237,15 +231,15 @@ def test_a_pruning_that_is_killed_leaves_whole_groups(
                     assert len(view.get([one.id for one in records])) % GROUP == 0
             assert satchel("prune", "--superseded-before", "0h", "--bank", name).status == 0
             text = f'"memory {turn * 10_000 + 7}"'.encode()
-            assert text not in _raw(load_settings().home)
+            assert text not in _all_bytes(load_settings().home)
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(600)
-def test_a_deletion_that_is_killed_leaves_all_or_nothing(
+def test_a_killed_deletion_leaves_the_whole_bank_or_nothing(
     process: Callable[..., Any], satchel: Run
 ) -> None:
-    """Fault: kill -9 at moments of chance; the bank is there whole, or gone."""
+    """Fault: kill -9 at random moments."""
     chance = random.Random(4)  # noqa: S311 - the same plan each time
     satchel("bank", "create", "other")
     append("other", memories(100))

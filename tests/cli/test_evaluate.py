@@ -1,4 +1,4 @@
-"""The command line of the measurements: what is printed, and the page beside it."""
+"""``satchel evaluate``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Run
 
 
-def test_a_score_is_printed_with_its_page(satchel: Run, tmp_path: Path) -> None:
-    """A table for people; a page that is not replaced unless that is asked for."""
+def test_evaluate_tcs_prints_a_table_and_writes_a_page(satchel: Run, tmp_path: Path) -> None:
+    """The page is overwritten only on request."""
     page = tmp_path / "tcs.html"
     words = ["evaluate", "tcs", "--probes", small_set(tmp_path), "--page", page, "--no-vectors"]
     shown = satchel(*words)
@@ -25,8 +25,8 @@ def test_a_score_is_printed_with_its_page(satchel: Run, tmp_path: Path) -> None:
     assert satchel(*words, "--overwrite").status == 0
 
 
-def test_all_tables_of_the_paper_are_printed(satchel: Run, tmp_path: Path) -> None:
-    """By the option as by the command, with the example at the end."""
+def test_evaluate_paper_prints_all_tables(satchel: Run, tmp_path: Path) -> None:
+    """With the example at the end."""
     shown = satchel("evaluate", "paper", "--probes", small_set(tmp_path), "--trials", "2")
     assert shown.status == 0
     heads = ["Features", "TCS", "RHF", "Injection", "Tamper", "Token", "Sizes", "Latency"]
@@ -34,8 +34,8 @@ def test_all_tables_of_the_paper_are_printed(satchel: Run, tmp_path: Path) -> No
     assert "4.2 million" in shown.out.rpartition("Example")[2]
 
 
-def test_an_agent_that_fails_is_a_target_that_failed(satchel: Run, tmp_path: Path) -> None:
-    """With its name."""
+def test_a_failing_agent_is_exit_status_5(satchel: Run, tmp_path: Path) -> None:
+    """The error names it."""
     probes = small_set(tmp_path)
     ran = satchel("evaluate", "tcs", "--probes", probes, "--target", "command:false")
     assert ran.status == 5

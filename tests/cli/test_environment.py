@@ -1,4 +1,4 @@
-"""Commands that are written for later say what the environment says now."""
+"""Printed jobs and host entries contain the settings of the current environment."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home, a configuration, a store, a bank and a destination that the environment names."""
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Home, configuration, store, bank and destination set by environment variables."""
     config = tmp_path / "other 100%.toml"
     config.write_text("")
     monkeypatch.chdir(tmp_path)
@@ -32,10 +32,10 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("kind", ["cron", "systemd", "launchd"])
 @pytest.mark.parametrize("command", [("backup", "schedule"), ("watch", "codex")], ids=" ".join)
-def test_a_printed_job_names_what_the_environment_names(
-    satchel: Run, surroundings: Path, kind: str, command: tuple[str, ...]
+def test_a_printed_job_contains_the_settings_of_the_environment(
+    satchel: Run, environment: Path, kind: str, command: tuple[str, ...]
 ) -> None:
-    """Home, witness, configuration, store, bank and destination, the same from any folder."""
+    """As absolute paths, so that it works from any folder."""
     ran = satchel(*command, "--print", kind)
     assert ran.status == 0
     text = (
@@ -44,46 +44,46 @@ def test_a_printed_job_names_what_the_environment_names(
         else " ".join(plistlib.loads(ran.out.encode())["ProgramArguments"])
     )
     for said in (
-        str(surroundings / "other home"),
-        f"SATCHEL_WITNESS={surroundings / 'other-witness'}",
-        str(surroundings / "here.db"),
+        str(environment / "other home"),
+        f"SATCHEL_WITNESS={environment / 'other-witness'}",
+        str(environment / "here.db"),
         "SATCHEL_BANK=mine",
-        f"SATCHEL_BACKUP_DESTINATION={surroundings / 'backups'}",
+        f"SATCHEL_BACKUP_DESTINATION={environment / 'backups'}",
         "--config",
     ):
         assert said in text
 
 
-def test_a_printed_backup_works_in_an_empty_environment(satchel: Run, surroundings: Path) -> None:
-    """Started as cron starts it: it backs up the store that was meant."""
+def test_a_printed_backup_job_runs_in_an_empty_environment(satchel: Run, environment: Path) -> None:
+    """As cron starts it: it backs up the configured store."""
     assert satchel("init", "mine").status == 0
     assert satchel("remember", "likes tea").status == 0
     line = satchel("backup", "schedule", "--print", "cron").out.strip().replace("\\%", "%")
     words = shlex.split(line)[5:]
     ran = subprocess.run(words, env={}, cwd="/", capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    assert list((surroundings / "backups" / "catalogue").rglob("*.json"))
+    assert list((environment / "backups" / "catalogue").rglob("*.json"))
 
 
-def test_a_secret_of_the_environment_is_named_and_not_written(
-    satchel: Run, surroundings: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_printed_job_names_a_secret_variable_without_its_value(
+    satchel: Run, environment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A password in an address stays where it is."""
+    """A password in a store address is not printed."""
     monkeypatch.setenv("SATCHEL_STORE", "postgresql://ada:hunter2-secret@db.example/memory")
     ran = satchel("backup", "schedule", "--print", "cron")
     assert "hunter2-secret" not in ran.out
     assert "SATCHEL_STORE" in ran.err
-    assert surroundings.exists()
+    assert environment.exists()
 
 
-def test_an_agent_host_starts_the_server_of_the_same_home(satchel: Run, surroundings: Path) -> None:
-    """Also its hooks; and all of it is taken back."""
-    project = surroundings / "project"
+def test_connect_writes_the_home_of_the_environment(satchel: Run, environment: Path) -> None:
+    """In the server entry and the hooks; removal deletes all of it."""
+    project = environment / "project"
     project.mkdir()
     satchel("connect", "claude-code", "--project", project, "--plugin")
     entry = json.loads((project / ".mcp.json").read_text())["mcpServers"]["satchel"]
-    assert str(surroundings / "other home") in entry["args"]
+    assert str(environment / "other home") in entry["args"]
     hooks = (project / ".claude" / "settings.json").read_text()
-    assert str(surroundings / "other home") in hooks
+    assert str(environment / "other home") in hooks
     assert satchel("connect", "claude-code", "--project", project, "--remove").status == 0
     assert not (project / ".mcp.json").exists()

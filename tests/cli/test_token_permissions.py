@@ -1,4 +1,4 @@
-"""Every command with a token that does not allow it: refused, and nothing told or changed."""
+"""Commands with a token that does not allow them are refused, and reveal and change nothing."""
 
 import io
 import json
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
 COMMANDS = json.loads((Path(package.__file__).parent / "cli" / "commands.json").read_text())
 
-FOR_ANYBODY = {
-    "completion": "a script, the same for everybody",
-    "config show": "settings that the process has read for itself",
-    "convert": "files of the caller's",
-    "decrypt": "files of the caller's",
-    "encrypt": "files of the caller's",
-    "formats": "what the program can read",
-    "inspect": "a file of the caller's",
-    "mcp": "its tools ask, each for itself",
+UNRESTRICTED = {
+    "completion": "a script, the same for every caller",
+    "config show": "settings of the process",
+    "convert": "files of the caller",
+    "decrypt": "files of the caller",
+    "encrypt": "files of the caller",
+    "formats": "the known formats",
+    "inspect": "a file of the caller",
+    "mcp": "each tool checks its permission",
     "token attenuate": "a part of the holder's own token",
-    "token inspect": "a token says what it allows to whoever has it",
-    "verify": "a file of the caller's",
+    "token inspect": "the content of the holder's own token",
+    "verify": "a file of the caller",
 }
-"""Commands that need no permission of a bank, with the reason."""
+"""Commands that need no permission, with the reason."""
 
-MORE = {
+EXTRA_OPTIONS = {
     "bank delete": ["--yes"],
     "code query": ["--name", "x"],
     "erase": ["--yes"],
 }
-"""What a command needs besides its arguments to do something."""
+"""Options without which a command does nothing."""
 
 FILES = {
     "in.json": '[{"id": "1", "memory": "a wren"}]',
@@ -46,8 +46,8 @@ FILES = {
 }
 
 
-def line(name: str, canaries: Canaries, folder: Path, bank: str | None) -> list[str]:
-    """Return a command line of a command that would do something for the owner."""
+def command_line(name: str, canaries: Canaries, folder: Path, bank: str | None) -> list[str]:
+    """Return a command line that would succeed for the owner."""
     values = {
         "agent": "canary",
         "backup": "latest",
@@ -125,7 +125,7 @@ def line(name: str, canaries: Canaries, folder: Path, bank: str | None) -> list[
                 flags += [each["flags"][0], value]
             else:
                 words.append(value)
-    return [*name.split(), *words, *flags, *MORE.get(name, ()), "--json"]
+    return [*name.split(), *words, *flags, *EXTRA_OPTIONS.get(name, ()), "--json"]
 
 
 @pytest.fixture
@@ -139,20 +139,20 @@ def canaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Canaries:
     return filled(tmp_path)
 
 
-def every_command() -> list[str]:
-    """Return the commands, groups left out."""
+def all_commands() -> list[str]:
+    """Return the names of all commands, without groups."""
     return [name for name, said in COMMANDS.items() if not said.get("is_group")]
 
 
-def run_with(satchel: "Run", token: Path, words: list[str], patch: pytest.MonkeyPatch) -> Any:
-    """Run a command by a token, with what a host would say on its standard input."""
+def run_with_token(satchel: "Run", token: Path, words: list[str], patch: pytest.MonkeyPatch) -> Any:
+    """Run a command with a token, and with a host's input on standard input."""
     said = b'{"session_id": "s1", "output": "a wren"}' if words[0] == "hook" else b""
     patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said)))
     return satchel("--token", token, *words)
 
 
-def told(ran: Any, canaries: Canaries) -> list[str]:
-    """Return what an answer tells that the caller did not say."""
+def leaked(ran: Any, canaries: Canaries) -> list[str]:
+    """Return the secrets in the output of a command."""
     return [each for each in canaries.secrets if each in ran.out]
 
 
@@ -160,13 +160,13 @@ def told(ran: Any, canaries: Canaries) -> list[str]:
 def test_a_token_to_redact_is_refused_by_every_other_command(
     satchel: "Run", canaries: Canaries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Status 3, no word on standard output, and not a byte of the store changed."""
+    """Exit status 3, an empty standard output, and an unchanged store."""
     before, wrong = store_bytes(), list[str]()
-    for name in every_command():
-        if name in FOR_ANYBODY or name == "redact":
+    for name in all_commands():
+        if name in UNRESTRICTED or name == "redact":
             continue
-        words = line(name, canaries, tmp_path / "work", None)
-        ran = run_with(satchel, canaries.tokens["redacts"], words, monkeypatch)
+        words = command_line(name, canaries, tmp_path / "work", None)
+        ran = run_with_token(satchel, canaries.tokens["redacts"], words, monkeypatch)
         if ran.status != 3 or ran.out or ran.error["code"] != "permission.refused":
             wrong.append(f"{' '.join(words)}: {ran.status} {ran.out[:200]} {ran.err[:200]}")
     assert "\n".join(wrong) == ""
@@ -176,19 +176,19 @@ def test_a_token_to_redact_is_refused_by_every_other_command(
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("bank", [None, OWN, OTHER])
-def test_a_token_for_another_part_learns_nothing_by_any_command(
+def test_a_token_for_other_memories_reveals_nothing_in_any_command(
     satchel: "Run",
     canaries: Canaries,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     bank: str | None,
 ) -> None:
-    """It may do everything, with memories that are not there. Also where another bank is named."""
+    """It has all permissions, but for tags that no memory has; also with other banks named."""
     before, wrong = store_bytes(), list[str]()
-    for name in every_command():
-        words = line(name, canaries, tmp_path / "work", bank)
-        ran = run_with(satchel, canaries.tokens["elsewhere"], words, monkeypatch)
-        if name not in FOR_ANYBODY and told(ran, canaries):
+    for name in all_commands():
+        words = command_line(name, canaries, tmp_path / "work", bank)
+        ran = run_with_token(satchel, canaries.tokens["elsewhere"], words, monkeypatch)
+        if name not in UNRESTRICTED and leaked(ran, canaries):
             wrong.append(f"{' '.join(words)}: {ran.out[:300]}")
         if "Traceback" in ran.err:
             wrong.append(f"{' '.join(words)}: {ran.err[:300]}")
@@ -196,10 +196,10 @@ def test_a_token_for_another_part_learns_nothing_by_any_command(
     assert store_bytes() == before
 
 
-def test_attack_a_comparison_reveals_no_bank_with_the_same_name(
+def test_attack_diff_reveals_whether_a_bank_exists(
     satchel: "Run", canaries: Canaries, tmp_path: Path
 ) -> None:
-    """``diff`` answered "no such bank", "not yours", or the IDs of both, whichever it was."""
+    """``diff`` once distinguished unknown banks from banks without permission."""
     token = canaries.tokens["elsewhere"]
     (tmp_path / "work" / OTHER).write_text('[{"id": "1", "memory": "a wren"}]')
     errors = set[str]()
@@ -212,10 +212,10 @@ def test_attack_a_comparison_reveals_no_bank_with_the_same_name(
     assert canaries.other not in ran.err + ran.out
 
 
-def test_attack_a_shell_completes_nothing_of_the_owners_to_a_holder(
+def test_attack_completion_reveals_names_to_a_token_holder(
     satchel: "Run", canaries: Canaries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Completion lists names of banks, keys and destinations, for whoever owns them."""
+    """Completion lists banks, keys and destinations for the owner only."""
     assert satchel("config", "show", "--json").status == 0
     assert OTHER in main.values_of("bank")
     assert "holder" in main.values_of("key")
