@@ -216,7 +216,7 @@ NEED_NOT_ASK = {
 }
 """Why a function that interfaces call need not ask itself. What a token without the permission
 gets of it over each interface is tested in ``tests/cli/test_token_permissions.py`` and
-``tests/http/test_narrow_tokens.py``, by trying every command, route and tool."""
+``tests/http/test_token_permissions.py``, by trying every command, route and tool."""
 
 
 INTERFACES = ("cli", "http", "mcp", "api")

@@ -216,7 +216,7 @@ def test_attack_a_statement_of_succession_is_forged(satchel: Run, tmp_path: Path
     assert "both" in ran.err
 
 
-# -- lost, rolled back, missing ------------------------------------------------------------------------
+# -- lost, rolled back, missing --------------------------------------------------------------
 
 
 def test_a_bank_with_lost_keys_is_read_and_adopted(

@@ -33,10 +33,8 @@ from satchel.model.records import (
 from satchel.model.values import Entity, Origin, Scope, now
 from satchel.ports.rows import Filter
 from satchel.transfer.import_stage import KnownRecords, key_of
-from pathlib import Path
 
 if TYPE_CHECKING:
-
     from tests.cli.conftest import Run
 
 

@@ -14,7 +14,6 @@ import satchel as library
 from satchel import aio
 from satchel.bank.connections import local_path
 from satchel.errors import UsageError
-from pathlib import Path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,10 +14,8 @@ import pytest
 
 from satchel.config.settings import load_settings
 from satchel.crypto.token_chain import open_chain
-from pathlib import Path
 
 if TYPE_CHECKING:
-
     from tests.cli.conftest import Run
 
 

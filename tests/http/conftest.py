@@ -1,4 +1,4 @@
-"""A gateway over a store of its own, asked without a network."""
+"""A gateway over an empty store, called without a network."""
 
 from collections.abc import Iterator
 
@@ -17,5 +17,5 @@ def served(own_home: object) -> Iterator[Served]:
 
 @pytest.fixture
 def client(served: Served) -> TestClient:
-    """The owner, on this machine."""
+    """A client of the owner on this machine."""
     return served.client()

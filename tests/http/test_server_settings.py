@@ -1,4 +1,4 @@
-"""The settings of a server over HTTP: the operator's to read, without secrets, and read-only."""
+"""The settings of a server over HTTP: for the operator only, without secrets, and read-only."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def _configured(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Pat
 def test_settings_have_store_embedder_access_limits_and_origins(
     own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each value with where it comes from; the limits are those of this server."""
+    """Each value with its origin; the limits are those of this server."""
     config = _configured(tmp_path, "[limits]\ntags = 7\n[backup]\nkeep_last = 3\n", monkeypatch)
     monkeypatch.setenv("SATCHEL_BACKUP_RETENTION", "14")
     with serving(bounds=ServerLimits(at_once=5)) as served:
@@ -49,8 +49,8 @@ def test_settings_have_store_embedder_access_limits_and_origins(
     assert found["requests"]["at_once"] == 5
 
 
-def test_an_encrypted_store_is_reported_as_such(own_home: Path) -> None:
-    """And that a store in plain would be refused, where it is."""
+def test_settings_report_an_encrypted_store(own_home: Path) -> None:
+    """By ``is_encrypted``."""
     del own_home
     settings = load_settings()
     create_identity(settings, "of-the-store")
@@ -82,7 +82,7 @@ def test_the_state_of_the_embedder_is_reported(
     state: str,
     server: str | None,
 ) -> None:
-    """A server is not asked; what cannot work says why."""
+    """A remote embedder is not called; an unusable one has a reason."""
     del own_home
     _configured(tmp_path, f"[inference]\n{lines}\n", monkeypatch)
     with serving() as served:
@@ -93,10 +93,10 @@ def test_the_state_of_the_embedder_is_reported(
     assert "hidden" not in answer.text
 
 
-def test_no_secret_is_in_the_settings(
+def test_settings_contain_no_secret(
     own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Passwords in addresses, hooks, the provider's configuration, the operator's token."""
+    """Of addresses, hooks, the provider's configuration, or the operator's token."""
     del own_home
     monkeypatch.setenv("SATCHEL_PASSPHRASE", "hidden passphrase")
     monkeypatch.setenv("API_KEY", "hidden key")
@@ -116,10 +116,10 @@ def test_no_secret_is_in_the_settings(
     assert "hidden" not in answer.text
 
 
-def test_settings_are_the_operators_and_cannot_be_written(
+def test_settings_are_refused_to_token_holders_and_read_only(
     served: Served, client: TestClient
 ) -> None:
-    """Neither a holder of a token nor anybody else gets them; there is no method that writes."""
+    """And to remote clients without the operator's token."""
     client.post("/v1/banks", json={"name": "assistant"})
     key = SigningKey.from_seed(bytes(range(32)))
     said = {"audience": key.did, "permissions": ["read"], "everything": True, "expires": "1h"}
@@ -131,7 +131,7 @@ def test_settings_are_the_operators_and_cannot_be_written(
         assert client.request(method, SETTINGS).status_code == 405
 
 
-def test_applications_of_one_process_share_routes_and_nothing_else(
+def test_applications_of_one_process_share_only_their_routes(
     own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each serves its own store, within its own limits."""

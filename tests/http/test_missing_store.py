@@ -1,4 +1,4 @@
-"""A server whose store was deleted refuses, and makes no empty one in its place."""
+"""A server whose store was deleted refuses requests, and creates no empty store."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,7 @@ BANK = "/v1/banks/assistant"
 REFUSALS = {"verify.rolled_back": 403, "store.failed": 503}
 
 
-def _asked(client: TestClient) -> Iterator[tuple[str, Any]]:
+def _requests(client: TestClient) -> Iterator[tuple[str, Any]]:
     for path in ("/v1/banks", BANK, f"{BANK}/entries"):
         yield path, client.get(path)
     yield "recall", client.post(f"{BANK}/recall", json={"text": "tea"})
@@ -28,15 +28,15 @@ def _remember(client: TestClient) -> None:
     assert client.post(f"{BANK}/entries", json={"text": "likes tea"}).is_success
 
 
-def test_a_store_that_vanished_under_a_running_server_is_not_answered_with_an_empty_one(
+def test_a_running_server_refuses_requests_after_the_loss_of_its_store(
     any_store: str,
 ) -> None:
-    """Nothing is read, nothing acknowledged that would be lost, and the server is not ready."""
+    """Nothing is read or acknowledged, and the server is not ready."""
     with serving() as served:
         client = served.client()
         _remember(client)
         delete_store(any_store)
-        for what, answer in _asked(client):
+        for what, answer in _requests(client):
             code = answer.json()["code"]
             assert REFUSALS.get(code) == answer.status_code, (what, answer.text)
             assert answer.json().get("hint"), (what, answer.text)
@@ -45,8 +45,8 @@ def test_a_store_that_vanished_under_a_running_server_is_not_answered_with_an_em
     assert not is_there(any_store)
 
 
-def test_a_store_that_vanished_before_the_server_starts_is_refused(any_store: str) -> None:
-    """The server does not start over an empty store."""
+def test_a_server_does_not_start_without_its_store(any_store: str) -> None:
+    """The error names ``accept-gone``, and no store is created."""
     with serving() as served:
         _remember(served.client())
     delete_store(any_store)

@@ -1,4 +1,4 @@
-"""The guide lists every escape of a record: a decoder made from its table alone is enough."""
+"""The guide lists every escape of a record: a decoder made from its table alone is sufficient."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ _NAMED = {
 
 
 def _table() -> dict[str, str]:
-    """Return what each short escape stands for, by the words of the guide."""
+    """Return the meaning of each short escape, as the guide describes it."""
     found = dict[str, str]()
     for row in re.findall(r"^\| (`\\.*?`) \| (.*) \|$", _GUIDE.read_text("utf-8"), re.MULTILINE):
         escapes = re.findall(r"`(\\[^`]+)`", row[0])
@@ -37,7 +37,7 @@ TABLE = _table()
 
 
 def _decoded(text: str) -> str:
-    """Decode as the guide says, and as nothing else does."""
+    """Decode a text by the rules of the guide only."""
     out, at = "", 0
     while at < len(text):
         if text[at] != "\\":
@@ -52,12 +52,12 @@ def _decoded(text: str) -> str:
 
 
 def test_the_table_has_every_short_escape_and_no_other() -> None:
-    """Each with the character that it stands for."""
+    """With the character that it stands for."""
     assert {escape: sign for sign, escape in SHORT.items()} | {"\\.": ":"} == TABLE
 
 
 @given(st.text())
-def test_any_text_is_read_back_by_the_guide(text: str) -> None:
+def test_any_text_is_decodable_with_the_table(text: str) -> None:
     """Byte for byte."""
     assert _decoded(encoded(text)) == text
 
@@ -65,7 +65,7 @@ def test_any_text_is_read_back_by_the_guide(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["system: x", "a\u00a0b\u00ad\ufe0f\u200d\u200c", "[<|&>]\\n\r\n\t", "\U000e0041\u202e"]
 )
-def test_what_is_escaped_is_read_back_by_the_guide(text: str) -> None:
-    """What each row of the table is about."""
+def test_escaped_text_is_decodable_with_the_table(text: str) -> None:
+    """A sample for each row of the table."""
     assert encoded(text) != text
     assert _decoded(encoded(text)) == text

@@ -1,6 +1,6 @@
-"""A client of capability tokens, written from docs/spec alone, asks a real gateway over HTTP.
+"""A client of capability tokens, written from docs/spec alone, calls a real gateway over HTTP.
 
-Proofs, ids and headers are made by ``possession_kit``, which uses nothing of the package.
+Proofs, IDs and headers are made by ``possession_kit``, which imports nothing of the package.
 """
 
 import base64
@@ -22,8 +22,8 @@ _HOLDER = Ed25519(bytes(range(32)))
 
 
 @pytest.fixture
-def gateway(own_home: object) -> Iterator[tuple[httpx.Client, httpx.Client]]:
-    """Somebody, and the operator, of a gateway on a socket."""
+def clients(own_home: object) -> Iterator[tuple[httpx.Client, httpx.Client]]:
+    """An anonymous client, and the operator's, of a gateway on a socket."""
     del own_home
     with listening(_ADMIN) as (address, served):
         assert isinstance(served, Served)
@@ -45,7 +45,7 @@ def _in_base64(value: Any) -> str:
 
 
 class _Client:
-    """Who was given a token to read and write a bank."""
+    """The holder of a token to read and write a bank."""
 
     def __init__(self, anonymous: httpx.Client, operator: httpx.Client) -> None:
         self.bank = operator.post("/v1/banks", json={"name": "one"}).json()["id"]
@@ -76,16 +76,16 @@ class _Client:
 
 
 def test_a_client_by_the_spec_writes_over_a_socket(
-    gateway: tuple[httpx.Client, httpx.Client],
+    clients: tuple[httpx.Client, httpx.Client],
 ) -> None:
-    """Once for each proof (SEAL-6.53)."""
-    client = _Client(*gateway)
+    """One request for each proof (SEAL-6.53)."""
+    client = _Client(*clients)
     headers = client.headers()
     answer = client.write(headers)
     assert answer.status_code == 201, answer.text
     assert client.write(headers).status_code in (403, 422)
     assert client.write(client.headers()).status_code == 201
-    assert gateway[1].get(f"/v1/banks/{client.bank}").json()["memories"] == 2
+    assert clients[1].get(f"/v1/banks/{client.bank}").json()["memories"] == 2
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ def test_a_client_by_the_spec_writes_over_a_socket(
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_a_gateway_refuses_a_proof_of_anything_else(
-    change: dict[str, Any], gateway: tuple[httpx.Client, httpx.Client]
+def test_a_proof_with_any_changed_member_is_refused(
+    change: dict[str, Any], clients: tuple[httpx.Client, httpx.Client]
 ) -> None:
-    """Each member of SEAL-6.27, and nothing is written."""
-    client = _Client(*gateway)
+    """Each member of SEAL-6.27; nothing is written."""
+    client = _Client(*clients)
     refused = client.write(client.headers(**change))
     assert refused.status_code in (403, 422), refused.text
-    assert gateway[1].get(f"/v1/banks/{client.bank}").json()["memories"] == 0
+    assert clients[1].get(f"/v1/banks/{client.bank}").json()["memories"] == 0

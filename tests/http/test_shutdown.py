@@ -1,4 +1,4 @@
-"""A server that is told to end: what is under way is finished; and what it logs until then."""
+"""Shutdown of a server: running work is finished; and the request log."""
 
 from __future__ import annotations
 
@@ -26,67 +26,67 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-BANK, PATIENCE = "/v1/banks/b", 60
-SECRET = "the word that nobody may see"  # noqa: S105 - it only looks like one
+BANK, TIMEOUT = "/v1/banks/b", 60
+SECRET = "the confidential word"  # noqa: S105 - a test value
 
 
 @contextmanager
-def _running(served: Served) -> Iterator[tuple[_Server, int]]:
-    """Give a server in a thread, as ``satchel serve`` has it, and its port."""
-    with socket.create_server(("127.0.0.1", 0)) as door:
+def _running_server(served: Served) -> Iterator[tuple[_Server, int]]:
+    """Yield a server in a thread, as ``satchel serve`` runs it, and its port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(
-            served.app, log_level="critical", ws="none", timeout_graceful_shutdown=PATIENCE
+            served.app, log_level="critical", ws="none", timeout_graceful_shutdown=TIMEOUT
         )
         found = _Server(config)
-        thread = threading.Thread(target=found.run, kwargs={"sockets": [door]})
+        thread = threading.Thread(target=found.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            _until(lambda: found.started)
-            yield found, int(door.getsockname()[1])
+            _wait_until(lambda: found.started)
+            yield found, int(listener.getsockname()[1])
         finally:
             found.should_exit = True
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT)
 
 
-def _until(holds: Any) -> None:
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end, "it does not come to that"
+def _wait_until(condition: Any) -> None:
+    end = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < end, "the condition did not become true"
         time.sleep(0.01)
 
 
-def test_followers_go_and_work_and_writes_are_finished(own_home: Path) -> None:
-    """The stream ends while the work lasts; a body that is half here is taken to its end."""
+def test_shutdown_ends_event_streams_and_finishes_jobs_and_writes(own_home: Path) -> None:
+    """A partly received body is read to its end."""
     del own_home
-    go_on, done = threading.Event(), list[str]()
+    proceed, done = threading.Event(), list[str]()
 
     def work(tell: Any) -> object:
         tell(1, 2, None)
-        go_on.wait(PATIENCE)
-        tell(2, 2, None)  # nobody called it off
+        proceed.wait(TIMEOUT)
+        tell(2, 2, None)  # it was not canceled
         done.append("all of it")
         return None
 
-    with serving() as served, _running(served) as (running, port):
+    with serving() as served, _running_server(served) as (running, port):
         served.client().post("/v1/banks", json={"name": "b"})
         job = served.gateway.jobs.begin("test", work)
         body = json.dumps({"text": "written while it ended"}).encode()
         head = f"POST {BANK}/entries HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         with (
-            socket.create_connection(("127.0.0.1", port), PATIENCE) as writer,
-            httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client,
+            socket.create_connection(("127.0.0.1", port), TIMEOUT) as writer,
+            httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=TIMEOUT) as client,
             client.stream("GET", f"/v1/jobs/{job.id}/events") as events,
         ):
             writer.sendall(head.encode() + body[:10])
             parts = events.iter_bytes()
             assert b"event: step" in next(parts)
             running.handle_exit(signal.SIGTERM, None)
-            assert b"event: end" not in b"".join(parts)  # and this comes to an end
+            assert b"event: end" not in b"".join(parts)  # and the stream ends
             assert not done
             writer.sendall(body[10:])
             assert writer.recv(1 << 16).startswith(b"HTTP/1.1 201")
-        go_on.set()
+        proceed.set()
     assert done == ["all of it"]
     with serving() as again:
         assert again.client().get(f"/v1/jobs/{job.id}").json()["state"] == "done"
@@ -94,10 +94,8 @@ def test_followers_go_and_work_and_writes_are_finished(own_home: Path) -> None:
         assert memory["text"] == "written while it ended"
 
 
-def test_a_server_that_ends_is_not_ready_and_still_alive(
-    served: Served, client: TestClient
-) -> None:
-    """A balancer sends nobody there any more, and nobody starts it anew."""
+def test_a_server_in_shutdown_is_alive_and_not_ready(served: Served, client: TestClient) -> None:
+    """A load balancer stops sending requests, and no supervisor restarts it."""
     assert client.get("/readyz").json() == {"status": "ready"}
     begin_shutdown(served.app)
     answer = client.get("/readyz")
@@ -107,7 +105,7 @@ def test_a_server_that_ends_is_not_ready_and_still_alive(
 
 
 def test_the_request_log_has_five_fields_and_no_content(served: Served) -> None:
-    """Not the names in its path, its query, its body, its headers, nor a wrong token."""
+    """Neither names in paths, queries, bodies, headers, nor invalid tokens."""
     log = io.StringIO()
     app = application(served.gateway, counting=RequestMetrics(log))
     client = TestClient(app, base_url="http://localhost", client=("127.0.0.1", 50_000))
@@ -135,8 +133,8 @@ def test_the_request_log_has_five_fields_and_no_content(served: Served) -> None:
 
 
 @pytest.mark.prove
-def test_an_upload_that_is_under_way_is_brought_in_before_the_server_ends(own_home: Path) -> None:
-    """A program of its own, SIGTERM right after the job is begun."""
+def test_a_running_upload_job_is_finished_before_the_server_exits(own_home: Path) -> None:
+    """SIGTERM right after the start of the job."""
     del own_home
     memories = [{"id": str(number), "memory": f"fact {number}"} for number in range(3000)]
     with server() as found:
@@ -144,7 +142,7 @@ def test_an_upload_that_is_under_way_is_brought_in_before_the_server_ends(own_ho
             client.post("/v1/banks", json={"name": "b"})
             sent = {"name": "m.mem0.json", "wait": "false"}
             job = client.post(f"{BANK}/upload", params=sent, json={"results": memories}).json()
-            _until(lambda: client.get(f"/v1/jobs/{job['id']}").json()["state"] != "waiting")
+            _wait_until(lambda: client.get(f"/v1/jobs/{job['id']}").json()["state"] != "waiting")
         assert found.end() == 0
     with serving() as again:
         assert again.client().get(f"/v1/jobs/{job['id']}").json()["state"] == "done"

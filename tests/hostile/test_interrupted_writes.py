@@ -1,4 +1,4 @@
-"""Killed at any moment: the target is the old file or the whole new one, nothing between."""
+"""Conversions killed at any moment: the target is the old file or the complete new one."""
 
 import json
 import random
@@ -11,9 +11,9 @@ import pytest
 from satchel.cli.main import run
 
 RECORDS = 600
-OLD = b"what was there"
-ROOM = 240_000
-"""Fewer bytes than the target gets, more than any other file that is written."""
+OLD = b"existing"
+OUTPUT_BYTES = 240_000
+"""Fewer bytes than the target has, more than any other written file."""
 
 VICTIM = """
 import os, resource, signal, sys
@@ -22,7 +22,7 @@ def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 def hook(event, arguments):
-    # Within a folder that is held open, names are relative to it.
+    # Within an open folder, names are relative to it.
     if event == moment and str(arguments[0]).startswith((folder, ".out.pam.jsonl")):
         die()
 
@@ -47,7 +47,7 @@ sys.exit(run(arguments))
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A Mem0 file, and a signing key, so that no round differs from the next."""
+    """A Mem0 file, and a signing key, so that all rounds are equal."""
     assert run(["key", "create"]) == 0
     path = tmp_path / "mem0.json"
     rows = [{"id": str(number), "memory": f"fact {number} " * 20} for number in range(RECORDS)]
@@ -55,20 +55,20 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def killed(source: Path, target: Path, moment: str) -> bool:
-    """Run a conversion that dies at a moment; tell whether it did."""
+def is_killed(source: Path, target: Path, moment: str) -> bool:
+    """Run a conversion that dies at a given moment; return whether it did."""
     words = ["convert", str(source), str(target), "--overwrite"]
     command = [sys.executable, "-c", VICTIM, moment, str(target.parent), *words]
     return subprocess.run(command, capture_output=True, check=False).returncode < 0
 
 
-def survived(source: Path, folder: Path, moment: str) -> str:
-    """Kill a conversion and require a whole target; return which one is there."""
+def surviving_file(source: Path, folder: Path, moment: str) -> str:
+    """Kill a conversion, assert that the target is complete, and return which file it is."""
     folder.mkdir(exist_ok=True)
     target = folder / "out.pam.jsonl"
     target.write_bytes(OLD)
     before = {found.name for found in folder.iterdir()}
-    assert killed(source, target, moment)
+    assert is_killed(source, target, moment)
     left = {found.name for found in folder.iterdir()}
     assert all(name.startswith(".") and name.endswith(".tmp") for name in left - before)
     if target.read_bytes() == OLD:
@@ -87,35 +87,31 @@ def survived(source: Path, folder: Path, moment: str) -> str:
     [
         ("open", "old"),
         ("20000", "old"),
-        (str(ROOM - 1), "old"),
+        (str(OUTPUT_BYTES - 1), "old"),
         ("fsync", "old"),
         ("os.rename", "old"),
         ("fsync of the folder", "new"),
     ],
 )
-def test_a_conversion_that_is_killed_leaves_the_old_file_or_the_whole_new_one(
+def test_a_killed_conversion_leaves_the_old_or_the_complete_new_file(
     source: Path, tmp_path: Path, moment: str, kept: str
 ) -> None:
     """At each step of publishing a file, and in the middle of its bytes."""
-    assert survived(source, tmp_path / "out", moment) == kept
+    assert surviving_file(source, tmp_path / "out", moment) == kept
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_a_conversion_that_is_killed_at_any_byte_leaves_the_old_file(
-    source: Path, tmp_path: Path
-) -> None:
-    """Sixty bytes that a seed chooses; what is left behind disturbs no later run."""
+def test_a_conversion_killed_at_any_byte_leaves_the_old_file(source: Path, tmp_path: Path) -> None:
+    """Sixty random bytes; temporary files do not disturb later runs."""
     choose = random.Random(5)  # noqa: S311 - repeatable, not secret
     for _ in range(60):
-        moment = str(choose.randrange(10_000, ROOM))
-        assert survived(source, tmp_path / "out", moment) == "old"
+        moment = str(choose.randrange(10_000, OUTPUT_BYTES))
+        assert surviving_file(source, tmp_path / "out", moment) == "old"
 
 
-def test_a_target_that_outgrows_what_the_system_allows_is_an_error(
-    source: Path, tmp_path: Path
-) -> None:
-    """Fault: a bound on file sizes; status 5, the reason, and the old file."""
+def test_a_target_over_the_file_size_limit_is_exit_status_5(source: Path, tmp_path: Path) -> None:
+    """Fault: a limit of the system; the old file stays."""
     target = tmp_path / "out" / "out.pam"
     target.parent.mkdir()
     target.write_bytes(OLD)

@@ -1,4 +1,4 @@
-"""A password that stands in an address is nowhere shown, in whatever form it stands there."""
+"""Addresses: passwords in them are never printed, and malformed ones name no other place."""
 
 import json
 from pathlib import Path
@@ -12,6 +12,8 @@ from satchel.config.settings import load_settings
 from satchel.errors import ConfigError, StoreError, shown_address, shown_host, shown_text
 
 SECRET = "HUNTER" + "TWO"
+
+
 FORMS = (
     "postgresql://u:{}@host/db",
     "postgresql://u:{}@host:5432/db?sslmode=require",
@@ -65,6 +67,8 @@ FORMS = (
     "redis://:{}@host",
     "file://u:{}@host/x",
 )
+
+
 TEXTS = (
     "not a store address: {}",
     "cannot connect to {}, which is down",
@@ -74,8 +78,8 @@ TEXTS = (
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_attack_no_form_of_an_address_shows_what_may_be_a_password(form: str) -> None:
-    """Alone, as a host, and in the middle of a sentence; showing it twice changes nothing."""
+def test_attack_an_address_reveals_its_password(form: str) -> None:
+    """Alone, as a host, and within a sentence; masking is idempotent."""
     address = form.replace("{}", SECRET)
     shown = shown_address(address)
     assert SECRET not in shown
@@ -90,8 +94,8 @@ def test_attack_no_form_of_an_address_shows_what_may_be_a_password(form: str) ->
 @pytest.mark.parametrize(
     "form", [one for one in FORMS if "://" in one and any(sign in one for sign in "@?#")]
 )
-def test_attack_an_address_that_was_taken_for_a_path_shows_no_password(form: str) -> None:
-    """A path has one slash where the address had two; it may have been made absolute."""
+def test_attack_an_address_used_as_a_path_reveals_its_password(form: str) -> None:
+    """A path has one slash instead of two; it may have been made absolute."""
     path = Path(form.replace("{}", SECRET))
     assert SECRET in str(path)
     assert SECRET not in str(StoreError("cannot read", file=str(path)))
@@ -101,21 +105,21 @@ def test_attack_an_address_that_was_taken_for_a_path_shows_no_password(form: str
 @pytest.mark.parametrize(
     "path", ["C:/ada/notes.md", "/data/a@b/notes: one.md", "export.zip:users/a@b.json"]
 )
-def test_the_name_of_a_file_is_shown_as_it_is(path: str) -> None:
-    """Though it has signs that addresses have."""
+def test_file_names_are_not_masked(path: str) -> None:
+    """Even if they contain characters of addresses."""
     assert StoreError("cannot read", file=path).file == path
 
 
 @pytest.mark.parametrize("space", [" ", "'", '"', "<"])
-def test_attack_a_password_with_a_space_in_it_is_not_shown_in_a_sentence(space: str) -> None:
-    """Nobody can tell where such an address ends: too much is hidden rather than too little."""
+def test_attack_a_password_with_a_space_is_revealed_in_a_sentence(space: str) -> None:
+    """The end of such an address is ambiguous: too much is masked rather than too little."""
     said = f"cannot connect to postgresql://u:one{space}{SECRET}@host/db, which is down"
     assert SECRET not in shown_text(said)
 
 
 @given(secret=st.text(st.characters(exclude_categories=["C", "Z"]), min_size=4, max_size=20))
-def test_no_password_is_shown_whatever_signs_it_has(secret: str) -> None:
-    """As anybody types it, without escaping anything."""
+def test_passwords_of_any_characters_are_masked(secret: str) -> None:
+    """As typed, without escaping."""
     for form in ("postgresql://user:{}@host/db", "https://user:{}@host/", "x://user:{}@host"):
         shown = shown_address(form.format(f"{SECRET}{secret}{SECRET}"))
         assert SECRET not in shown
@@ -138,18 +142,18 @@ def test_no_password_is_shown_whatever_signs_it_has(secret: str) -> None:
         "qdrant://host:6333/collection",
     ],
 )
-def test_what_holds_no_secret_is_shown_as_it_is(address: str) -> None:
-    """So that a person can see what was meant."""
+def test_addresses_without_a_secret_are_not_masked(address: str) -> None:
+    """So that a user can recognize them."""
     assert shown_address(address) == address
     if " " not in address:
         assert shown_text(f"it is {address}, there") == f"it is {address}, there"
 
 
 @pytest.mark.parametrize("form", [one for one in FORMS if one[0].isalpha() and one[1] != ":"])
-def test_attack_no_command_prints_a_password(
+def test_attack_a_command_prints_the_password_of_an_address(
     form: str, own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whether the address is that of a store, or of anything at all; as text and as JSON."""
+    """As the store's address or an argument; as text and as JSON."""
     del own_home
     address = form.replace("{}", SECRET)
     for words in (
@@ -168,13 +172,13 @@ def test_attack_no_command_prints_a_password(
     assert SECRET not in said.out + said.err
 
 
-def test_attack_what_a_webhook_is_called_by_is_not_shown(
+def test_attack_config_show_prints_the_secret_of_a_webhook(
     own_home: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its path and its query are often the secret; the host tells which it is."""
+    """Path and query are often the secret; only the host is printed."""
     del own_home
     config = tmp_path / "satchel.toml"
     hooks = (
@@ -202,10 +206,10 @@ def test_attack_what_a_webhook_is_called_by_is_not_shown(
         ("https://[HUNTERTWO/", "is not a valid URL"),
     ],
 )
-def test_a_webhook_that_could_never_be_called_is_refused(
+def test_an_invalid_webhook_is_refused(
     webhook: str, says: str, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the configuration is read, with what is wrong, and without what may be a secret."""
+    """When the configuration is read; the error omits possible secrets."""
     del own_home
     config = tmp_path / "satchel.toml"
     config.write_text(f"[hooks]\non_remember = [{{ webhook = {json.dumps(webhook)} }}]\n")
@@ -214,3 +218,46 @@ def test_a_webhook_that_could_never_be_called_is_refused(
         load_settings()
     assert SECRET not in str(caught.value)
     assert "hooks.on_remember" in str(caught.value)
+
+
+@pytest.fixture(autouse=True)
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, and a home with a memory."""
+    monkeypatch.chdir(tmp_path)
+    assert run(["remember", "something"]) == 0
+    return tmp_path
+
+
+@pytest.mark.parametrize("scheme", ["qdrant", "mem0", "chroma", "memfs"])
+@pytest.mark.parametrize("rest", ["./folder", "folder", "../folder", "~/folder"])
+def test_an_address_with_two_slashes_is_not_a_folder_at_the_root(
+    scheme: str, rest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`qdrant://./folder` was once read as `/folder`, and an export written there."""
+    address = f"{scheme}://{rest}"
+    for arguments in (["export", "--output", address], ["import", address, "--bank", "b"]):
+        capsys.readouterr()
+        assert run(arguments) == 2
+        assert f"Write {scheme}:///path/to/folder" in " ".join(capsys.readouterr().err.split())
+    assert not Path("/folder").exists()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("ladybug:folder", "sqlite:file.db", "postgresql:database", "LADYBUG:folder"),
+        *("host=127.0.0.1 password=hunter2", "dbname=x password = 'hunter2'"),
+    ],
+)
+def test_a_malformed_store_address_is_not_used_as_a_file_name(
+    working_folder: Path, address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file named like a connection string would show its password."""
+    before = sorted(working_folder.iterdir())
+    for arguments in (["init"], ["list"], ["remember", "x"]):
+        capsys.readouterr()
+        assert run(["--store", address, *arguments]) == 2
+        said = capsys.readouterr()
+        assert "not a store address" in said.err
+        assert "hunter2" not in said.out + said.err
+    assert sorted(working_folder.iterdir()) == before

@@ -1,4 +1,4 @@
-"""Every byte flipped, every length cut: refused, or outside of what is signed and used."""
+"""Flipped bytes and truncated files: refused, or outside of the signed and used content."""
 
 import random
 from collections.abc import Iterable
@@ -16,8 +16,8 @@ NAMES = ["pam.jsonl", "pam", "pam.cbor", "pam.jsonl.gz"]
 DEPTHS = [pytest.param(False, id="trusted"), pytest.param(True, id="deep")]
 
 
-def good(path: Path, data: bytes, policy: TrustPolicy, *, deep: bool) -> bool:
-    """Tell whether these bytes verify as good; an error of our tree counts as no."""
+def is_good(path: Path, data: bytes, policy: TrustPolicy, *, deep: bool) -> bool:
+    """Return whether these bytes verify as good; a ``SatchelError`` counts as no."""
     path.write_bytes(data)
     try:
         return bool(verify_file(path, policy, VerificationRequest(deep=deep)))
@@ -26,7 +26,7 @@ def good(path: Path, data: bytes, policy: TrustPolicy, *, deep: bool) -> bool:
 
 
 def contents(path: Path, data: bytes) -> tuple[object, ...]:
-    """Return everything that a reader would use of a file."""
+    """Return everything that a reader uses of a file."""
     path.write_bytes(data)
     with open_artifact(path, DEFAULT_LIMITS) as found:
         body = b"".join(found.body.chunks())
@@ -35,25 +35,25 @@ def contents(path: Path, data: bytes) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("deep", DEPTHS)
-def test_the_sample_itself_is_good(
+def test_the_unchanged_sample_is_good(
     samples: dict[str, bytes], scratch: Path, trusting: TrustPolicy, name: str, *, deep: bool
 ) -> None:
-    """Without this, the tests below would prove nothing."""
-    assert good(scratch, samples[name], trusting, deep=deep)
+    """Otherwise the tests below would prove nothing."""
+    assert is_good(scratch, samples[name], trusting, deep=deep)
 
 
-def judge(
+def assert_detected(
     path: Path, original: bytes, changed: Iterable[bytes], policy: TrustPolicy, *, deep: bool
 ) -> None:
-    """Require of every changed file: not good, or the same to every reader."""
+    """Assert for each changed file: not good, or the same content."""
     signed = contents(path, original)
     for data in changed:
-        if good(path, data, policy, deep=deep):
+        if is_good(path, data, policy, deep=deep):
             assert contents(path, data) == signed, data
 
 
 def flips(data: bytes, seed: int) -> Iterable[bytes]:
-    """Yield the data with each byte changed once, in a way that the seed chooses."""
+    """Yield the data with each byte changed once, as the seed determines."""
     choose = random.Random(seed)  # noqa: S311 - repeatable, not secret
     for place, byte in enumerate(data):
         masks = [1 << bit for bit in range(8)] + [byte, byte ^ 0xFF, byte ^ 0x20, byte ^ 0x7F]
@@ -62,40 +62,40 @@ def flips(data: bytes, seed: int) -> Iterable[bytes]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_flipped_byte_is_refused_or_outside_of_what_is_signed(
+def test_a_flipped_byte_is_refused_or_outside_the_signed_content(
     samples: dict[str, bytes], scratch: Path, trusting: TrustPolicy, name: str
 ) -> None:
-    """Each byte changed once, a trusted signer or not: what is used is what was signed."""
-    judge(scratch, samples[name], flips(samples[name], 1), trusting, deep=False)
+    """Each byte changed once."""
+    assert_detected(scratch, samples[name], flips(samples[name], 1), trusting, deep=False)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_flipped_byte_does_not_break_deep_verification(
     samples: dict[str, bytes], scratch: Path, trusting: TrustPolicy, name: str
 ) -> None:
-    """The deep look sees what the quick look sees, and raises nothing of its own."""
+    """It detects what the quick one detects, and raises no other error."""
     changed = list(flips(samples[name], 2))[::8]
-    judge(scratch, samples[name], changed, trusting, deep=True)
+    assert_detected(scratch, samples[name], changed, trusting, deep=True)
 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("deep", DEPTHS)
 @pytest.mark.parametrize("name", NAMES)
-def test_two_dozen_values_of_every_byte_are_refused_or_outside_of_what_is_signed(
+def test_24_values_of_every_byte_are_refused_or_outside_the_signed_content(
     samples: dict[str, bytes], scratch: Path, trusting: TrustPolicy, name: str, *, deep: bool
 ) -> None:
-    """The same as above, with more patience."""
+    """The same with more values."""
     for seed in range(24):
-        judge(scratch, samples[name], flips(samples[name], seed), trusting, deep=deep)
+        assert_detected(scratch, samples[name], flips(samples[name], seed), trusting, deep=deep)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_cut_file_is_refused_at_every_length(
+def test_a_truncated_file_is_refused_at_every_length(
     samples: dict[str, bytes], scratch: Path, trusting: TrustPolicy, name: str
 ) -> None:
-    """Only space after a document can be missing without anybody noticing."""
+    """Only white space after a document can be missing."""
     data = samples[name]
-    judge(scratch, data, (data[:end] for end in range(len(data))), trusting, deep=False)
+    assert_detected(scratch, data, (data[:end] for end in range(len(data))), trusting, deep=False)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -103,15 +103,15 @@ def test_a_cut_file_is_refused_at_every_length(
 def test_bytes_after_the_end_are_refused(
     samples: dict[str, bytes], scratch: Path, trusting: TrustPolicy, name: str, more: bytes
 ) -> None:
-    """A file ends where its statement says it does."""
-    assert not good(scratch, samples[name] + more, trusting, deep=False)
+    """A file ends where its statement ends."""
+    assert not is_good(scratch, samples[name] + more, trusting, deep=False)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_repeated_or_missing_stretch_is_refused(
+def test_a_repeated_missing_or_moved_part_is_refused(
     samples: dict[str, bytes], scratch: Path, trusting: TrustPolicy, name: str
 ) -> None:
-    """Stretches of any length doubled, dropped or moved."""
+    """Parts of any length."""
     data, choose = samples[name], random.Random(3)  # noqa: S311 - repeatable, not secret
     changed = []
     for _ in range(200):
@@ -121,4 +121,4 @@ def test_a_repeated_or_missing_stretch_is_refused(
             data[:start] + data[end:],
             data[:start] + data[end:to] + data[start:end] + data[to:],
         ]
-    judge(scratch, data, changed, trusting, deep=False)
+    assert_detected(scratch, data, changed, trusting, deep=False)

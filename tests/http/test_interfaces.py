@@ -1,4 +1,4 @@
-"""One journey by four doors: the command line, Python, HTTP and MCP do the same work."""
+"""The command line, Python, HTTP and MCP return the same results for the same operations."""
 
 import base64
 import json
@@ -22,8 +22,8 @@ from satchel.mcp.server import server
 SUGAR, MILK, FERRY = "Ada takes tea without sugar", "Ada takes tea with milk", "the ferry leaves"
 
 
-class Door(Protocol):
-    """What can be asked for by all of them."""
+class Interface(Protocol):
+    """The operations that every interface offers."""
 
     def remember(self, bank: str, text: str, key: str | None = None) -> str: ...
     def recall(self, bank: str, text: str) -> list[str]: ...
@@ -35,7 +35,7 @@ class Door(Protocol):
 
 
 class Commands:
-    """``satchel VERB --json``."""
+    """The command line with ``--json``."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
         self._capsys = capsys
@@ -159,7 +159,7 @@ class Http:
 
 
 class Mcp:
-    """The server for agent hosts, asked with the official client."""
+    """The MCP server, called with the official client."""
 
     def __init__(self, portal: BlockingPortal, client: Client) -> None:
         self._portal = portal
@@ -197,10 +197,10 @@ class Mcp:
 
 
 @pytest.fixture
-def doors(
+def interfaces(
     served: Served, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Iterator[dict[str, Door]]:
-    """All doors of one store."""
+) -> Iterator[dict[str, Interface]]:
+    """All interfaces of one store."""
     made = Client(server(ToolCaller(satchel=served.satchel, settings=load_settings())))
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(made) as client:
         yield {
@@ -216,27 +216,29 @@ def short(ids: Iterable[str]) -> list[str]:
     return [each.removeprefix("blake3:")[:8] for each in ids]
 
 
-def _journey(door: Door, bank: str, counts: Callable[[str], Any]) -> Iterator[Any]:
-    """Do the work, and yield what came of each step, in words that are the same for all."""
-    sugar = door.remember(bank, SUGAR, key="tea")
-    ferry = door.remember(bank, FERRY)
-    yield short(door.recall(bank, "ferry"))[:1] == short([ferry])
-    milk = door.remember(bank, MILK, key="tea")
+def _results(interface: Interface, bank: str, counts: Callable[[str], Any]) -> Iterator[Any]:
+    """Call the operations, and yield the result of each in a comparable form."""
+    sugar = interface.remember(bank, SUGAR, key="tea")
+    ferry = interface.remember(bank, FERRY)
+    yield short(interface.recall(bank, "ferry"))[:1] == short([ferry])
+    milk = interface.remember(bank, MILK, key="tea")
     yield milk != sugar
-    yield short(door.recall(bank, "tea"))[:1] == short([milk])
-    door.forget(bank, ferry)
-    yield short([ferry])[0] in short(door.recall(bank, "ferry leaves"))
-    data, entries, receipt = door.export(bank)
+    yield short(interface.recall(bank, "tea"))[:1] == short([milk])
+    interface.forget(bank, ferry)
+    yield short([ferry])[0] in short(interface.recall(bank, "ferry leaves"))
+    data, entries, receipt = interface.export(bank)
     yield entries, counts(receipt)
-    yield door.verify(data)
-    added, receipt = door.import_(f"{bank}-copy", data)
+    yield interface.verify(data)
+    added, receipt = interface.import_(f"{bank}-copy", data)
     yield added, counts(receipt)
-    yield short(door.recall(f"{bank}-copy", "tea")) == short([milk])
-    yield door.import_(f"{bank}-copy", data)[0]
+    yield short(interface.recall(f"{bank}-copy", "tea")) == short([milk])
+    yield interface.import_(f"{bank}-copy", data)[0]
 
 
-def test_all_interfaces_return_the_same_memory(doors: dict[str, Door], served: Served) -> None:
-    """Step by step; then each looks at what the others did: ids, contents, counts of receipts."""
+def test_all_interfaces_return_the_same_results(
+    interfaces: dict[str, Interface], served: Served
+) -> None:
+    """Step by step; then each reads the others' banks: IDs, contents, counts of receipts."""
 
     def counts(receipt: str) -> Any:
         found = msgspec.to_builtins(served.satchel.receipt(receipt))
@@ -244,21 +246,23 @@ def test_all_interfaces_return_the_same_memory(doors: dict[str, Door], served: S
         ends = {end: account[end].get("records") for end in ("input", "output")}
         return {"kind": account["kind"], "lost": account.get("lost"), **ends}
 
-    for name in doors:
+    for name in interfaces:
         served.satchel.create_bank(name)
         served.satchel.create_bank(f"{name}-copy")
-    done = {name: list(_journey(door, name, counts)) for name, door in doors.items()}
+    done = {name: list(_results(interface, name, counts)) for name, interface in interfaces.items()}
     assert done["cli"][:4] == [True, True, True, False]
     for steps in done.values():
         assert steps == done["cli"]
     contents = set[tuple[str, ...]]()
-    for name in doors:
+    for name in interfaces:
         bank = served.satchel.bank(name)
-        seen = {other: door.recall(name, "tea ferry") for other, door in doors.items()}
+        seen = {
+            other: interface.recall(name, "tea ferry") for other, interface in interfaces.items()
+        }
         listed = tuple(short(one.id for one in bank.list()))
         assert {tuple(short(ids)) for ids in seen.values()} == {listed}
         contents.add(tuple(str(one.text) for one in bank.list()))
     assert contents == {(MILK,)}
-    told = [door.banks() for door in doors.values()]
+    told = [interface.banks() for interface in interfaces.values()]
     assert all(one == told[0] for one in told)
-    assert set(told[0]) >= set(doors)
+    assert set(told[0]) >= set(interfaces)

@@ -1,4 +1,4 @@
-"""Attacks that nobody had listed: each ends in a refusal in words, quickly, and changes nothing."""
+"""Attacks that no list has: each ends quickly in a typed error, and changes nothing."""
 
 import json
 import os
@@ -28,7 +28,7 @@ from satchel.files.remote.store import RemoteFileStorage
 
 MCP = {"Accept": "application/json, text/event-stream"}
 
-# -- a store whose schema somebody changed ----------------------------------------------------
+# -- a store with a changed schema ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,10 @@ MCP = {"Accept": "application/json, text/event-stream"}
     ],
     ids=["delete-new", "retire-others", "delete-links", "view"],
 )
-def test_attack_a_trigger_or_view_in_the_store_takes_away_what_is_acknowledged(
+def test_attack_a_trigger_or_view_in_the_store_removes_acknowledged_records(
     statement: str,
 ) -> None:
-    """It would act with the hands of whoever writes next: such a store is not opened."""
+    """It would run with the next write: such a store is not opened."""
     with filled() as bank:
         keep(bank, "first")
     settings = load_settings()
@@ -68,7 +68,7 @@ def test_attack_a_trigger_or_view_in_the_store_takes_away_what_is_acknowledged(
         assert texts(bank) == ["first"]
 
 
-# -- a token that is no file ------------------------------------------------------------------
+# -- a token that is not a file ---------------------------------------------------------------
 
 
 def _fifo(path: Path) -> None:
@@ -76,13 +76,13 @@ def _fifo(path: Path) -> None:
 
 
 TOKENS: dict[str, Callable[[Path], Any]] = {
-    "a device without end": lambda path: path.symlink_to("/dev/zero"),
-    "a pipe that nobody writes": _fifo,
+    "an endless device": lambda path: path.symlink_to("/dev/zero"),
+    "a pipe without a writer": _fifo,
     "a folder": lambda path: path.mkdir(),
-    "nothing": lambda _: None,
-    "depth without end": lambda path: path.write_text('{"a":' * 100_000),
-    "a number without end": lambda path: path.write_text('{"tokens": 1' + "0" * 100_000 + "}"),
-    "members without end": lambda path: path.write_text(
+    "a missing file": lambda _: None,
+    "deep nesting": lambda path: path.write_text('{"a":' * 100_000),
+    "a huge number": lambda path: path.write_text('{"tokens": 1' + "0" * 100_000 + "}"),
+    "too many members": lambda path: path.write_text(
         '{"tokens": [' + ",".join("{}" for _ in range(50_000)) + "]}"
     ),
     "lone surrogates": lambda path: path.write_text('{"tokens": "\\ud800"}'),
@@ -91,10 +91,10 @@ TOKENS: dict[str, Callable[[Path], Any]] = {
 
 @pytest.mark.parametrize("name", TOKENS)
 @pytest.mark.timeout(60)
-def test_attack_an_invalid_token_is_refused_immediately(
+def test_attack_a_token_file_is_a_device_or_deeply_nested(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One error in words, and not a word of the bank."""
+    """One typed error, and nothing of the bank."""
     with filled() as bank:
         keep(bank, "a canary")
     token = tmp_path / "token"
@@ -108,15 +108,15 @@ def test_attack_an_invalid_token_is_refused_immediately(
     assert json.loads(found.err)["error"]["code"] != "internal"
 
 
-# -- a host that calls tools with anything ----------------------------------------------------
+# -- a host with arbitrary tool arguments ------------------------------------------------------
 
 TEXTS = ["\0", "\ud800", "../../etc/passwd", "x" * 300_000, "{}", "-1", "blake3:" + "0" * 64, " "]
 OTHERS: list[Any] = [None, True, -1, 2**70, 1e308, [], [[]], {}, {"a": "b"}]
 
 
 @pytest.mark.timeout(300)
-def test_attack_no_argument_of_a_tool_breaks_the_server_whatever_it_is(tmp_path: Path) -> None:
-    """Every argument of every tool, by the owner: an answer or a refusal, and no defect of ours."""
+def test_attack_tool_arguments_crash_the_server(tmp_path: Path) -> None:
+    """Every argument of every tool, as the owner: a result or a refusal, and no internal error."""
     canaries_in(tmp_path)
     usual: dict[str, dict[str, Any]] = {
         "remember": {"text": "x"},
@@ -165,7 +165,7 @@ def _call(client: TestClient, method: str, params: dict[str, Any]) -> dict[str, 
     return plain
 
 
-# -- an object store that is somebody else's --------------------------------------------------
+# -- an object store of an attacker -----------------------------------------------------------
 
 NAMES = [
     "../evil.txt",
@@ -179,8 +179,8 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_attack_names_of_objects_lead_out_of_no_folder(name: str, tmp_path: Path) -> None:
-    """Whoever can write to the object store names an object so: it is nowhere on this disk."""
+def test_attack_object_names_lead_out_of_the_folder(name: str, tmp_path: Path) -> None:
+    """Anyone who can write to the object store can choose such a name."""
     root = f"sqlite://{tmp_path}/far/files.db"
     with MemoryStore.get_or_create("k", "o", "p", "d", storage_root=root) as store:
         store.write_text("a.txt", "mine")
@@ -227,10 +227,10 @@ def _loop(folder: Path) -> None:
 
 @pytest.mark.parametrize("trap", [_linked, _above, _pipe, _loop])
 @pytest.mark.timeout(60)
-def test_attack_a_folder_of_notes_with_traps_brings_nothing_from_elsewhere(
+def test_attack_a_folder_of_notes_links_to_other_files(
     trap: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Links to what is outside, a pipe, a link to itself: nothing is read through them."""
+    """Links to files outside, a pipe, a link to itself: nothing is read through them."""
     (tmp_path / "secret.txt").write_text("the safe is behind the stove")
     folder = tmp_path / "notes"
     folder.mkdir()
@@ -245,11 +245,11 @@ def test_attack_a_folder_of_notes_with_traps_brings_nothing_from_elsewhere(
             assert set(found) <= {"a wren"}
 
 
-# -- a store that was put together of two -----------------------------------------------------
+# -- a store mixed from two versions -----------------------------------------------------------
 
 
-def test_attack_the_pages_of_an_older_store_under_a_newer_log_are_refused(tmp_path: Path) -> None:
-    """Somebody puts the older file back and keeps the newer ``-wal``: no mixture is served."""
+def test_attack_an_older_store_is_combined_with_a_newer_wal(tmp_path: Path) -> None:
+    """The mixture is refused."""
     settings = load_settings()
     store = Path(settings.store)
     with filled() as bank:

@@ -1,4 +1,4 @@
-"""Every route and every tool with a token that does not allow it: nothing told, nothing changed."""
+"""Routes and tools with a token that does not allow them reveal and change nothing."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from http_kit import Served, example_of, serving, where_of
 from satchel.config.settings import load_settings
 from satchel.http.guard import ServerLimits
 
-FOR_ANYBODY = ("/healthz", "/readyz", "/v1/about", "/v1/formats", "/v1/openapi.json")
+UNRESTRICTED = ("/healthz", "/readyz", "/v1/about", "/v1/formats", "/v1/openapi.json")
 MCP = {"Accept": "application/json, text/event-stream"}
 REFUSED = (401, 403, 404)
 
@@ -33,13 +33,13 @@ def gateway(canaries: Canaries) -> Iterator[Served]:
 
 
 def holder(gateway: Served, canaries: Canaries, token: str) -> TestClient:
-    """Return the holder of a token, who proves each request."""
+    """Return a client of a token holder, which signs each request."""
     key = load_settings().keyring.load("holder")
     return gateway.holder(canaries.tokens[token].read_text(), key)
 
 
 def requests(gateway: Served, canaries: Canaries, bank: str) -> Iterator[tuple[str, str, Any]]:
-    """Yield a request that does something for the owner, for each route of the document."""
+    """Yield a request that would succeed for the owner, for each route of the document."""
     names = {
         "bank": bank,
         "entry": canaries.memory,
@@ -55,7 +55,7 @@ def requests(gateway: Served, canaries: Canaries, bank: str) -> Iterator[tuple[s
             assert said is not None
             steps = said.pop("path")
             here = {name: names.get(name, value) for name, value in steps.items()}
-            if path.startswith(FOR_ANYBODY):
+            if path.startswith(UNRESTRICTED):
                 continue
             for member in ("bank", "other", "source", "into"):
                 for part in (said["params"], said.get("json")):
@@ -67,11 +67,11 @@ def requests(gateway: Served, canaries: Canaries, bank: str) -> Iterator[tuple[s
 
 
 def tools(client: TestClient) -> list[dict[str, Any]]:
-    """Return the tools that a client is offered."""
-    return list(_asked(client, "tools/list", {})["tools"])
+    """Return the tools that a client gets."""
+    return list(_mcp_result(client, "tools/list", {})["tools"])
 
 
-def _asked(client: TestClient, method: str, params: dict[str, Any]) -> dict[str, Any]:
+def _mcp_result(client: TestClient, method: str, params: dict[str, Any]) -> dict[str, Any]:
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     answer = client.post("/mcp", json=body, headers=MCP)
     assert answer.status_code == 200, answer.text
@@ -83,7 +83,7 @@ def _asked(client: TestClient, method: str, params: dict[str, Any]) -> dict[str,
 
 
 def calls(canaries: Canaries) -> dict[str, dict[str, Any]]:
-    """Return what each tool is called with; one that is added fails until it is here."""
+    """Return the arguments for each tool; a new tool fails until it is listed."""
     return {
         "remember": {"text": "x"},
         "recall": {"query": "canary"},
@@ -101,8 +101,8 @@ def calls(canaries: Canaries) -> dict[str, dict[str, Any]]:
     }
 
 
-def size(gateway: Served) -> tuple[int, ...]:
-    """Return how many records both banks have."""
+def record_counts(gateway: Served) -> tuple[int, ...]:
+    """Return the number of records of both banks."""
     client = gateway.client()
     found = client.get("/v1/banks").json()["banks"]
     return tuple(sorted(each["records"] for each in found))
@@ -111,8 +111,8 @@ def size(gateway: Served) -> tuple[int, ...]:
 def test_a_token_to_redact_is_refused_by_every_other_route(
     gateway: Served, canaries: Canaries
 ) -> None:
-    """Each route of the document, asked for what it would do for the owner."""
-    before, wrong, number = size(gateway), list[str](), 0
+    """Each route of the document, with a request that would succeed for the owner."""
+    before, wrong, number = record_counts(gateway), list[str](), 0
     client = holder(gateway, canaries, "redacts")
     for method, where, said in requests(gateway, canaries, OWN):
         if where.endswith("/redact") or where == "/mcp":
@@ -123,15 +123,15 @@ def test_a_token_to_redact_is_refused_by_every_other_route(
             wrong.append(f"{method} {where}: {answer.status_code} {answer.text[:200]}")
     assert wrong == []
     assert number > 70
-    assert size(gateway) == before
+    assert record_counts(gateway) == before
 
 
 @pytest.mark.parametrize("bank", [OWN, OTHER])
-def test_a_token_for_another_part_learns_nothing_by_any_route(
+def test_a_token_for_other_memories_reveals_nothing_on_any_route(
     gateway: Served, canaries: Canaries, bank: str
 ) -> None:
-    """It may do everything, with memories that are not there. Also where another bank is named."""
-    before, wrong = size(gateway), list[str]()
+    """It has all permissions, but for tags that no memory has; also with another bank named."""
+    before, wrong = record_counts(gateway), list[str]()
     client = holder(gateway, canaries, "elsewhere")
     for method, where, said in requests(gateway, canaries, bank):
         answer = client.request(method, where, **said)
@@ -145,24 +145,24 @@ def test_a_token_for_another_part_learns_nothing_by_any_route(
         if answer.status_code >= 500 and answer.status_code != 503:
             wrong.append(f"{method} {where}: {answer.status_code}")
     assert wrong == []
-    assert size(gateway) == before
+    assert record_counts(gateway) == before
 
 
 @pytest.mark.parametrize(
     ("kind", "bank"), [("redacts", OWN), ("elsewhere", OWN), ("elsewhere", OTHER)]
 )
-def test_a_narrow_token_learns_nothing_by_any_tool(
+def test_a_narrow_token_reveals_nothing_in_any_tool(
     gateway: Served, canaries: Canaries, kind: str, bank: str
 ) -> None:
-    """Tools, resources and the prompt; with its own bank, and with another one named."""
-    before, wrong, client = size(gateway), list[str](), holder(gateway, canaries, kind)
+    """Tools, resources and prompts; for its own bank and another one."""
+    before, wrong, client = record_counts(gateway), list[str](), holder(gateway, canaries, kind)
     offered, usual = tools(client), calls(canaries)
     assert {each["name"] for each in offered} == usual.keys()
     for tool in offered:
         said = dict(usual[tool["name"]])
         if "bank" in tool["inputSchema"]["properties"]:
             said["bank"] = bank
-        found = _asked(client, "tools/call", {"name": tool["name"], "arguments": said})
+        found = _mcp_result(client, "tools/call", {"name": tool["name"], "arguments": said})
         answered = json.dumps(found)
         wrong += [
             f"{tool['name']}: {answered[:300]}"
@@ -176,4 +176,4 @@ def test_a_narrow_token_learns_nothing_by_any_tool(
         body = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": resource}}
         answer = client.post("/mcp", json=body, headers=MCP)
         assert not [each for each in canaries.secrets if each in answer.text.replace(bank, "")]
-    assert size(gateway) == before
+    assert record_counts(gateway) == before
