@@ -34,7 +34,7 @@ ADMIN = "0123456789abcdef0123456789abcdef"
 OPERATOR_HEADERS = {"Authorization": f"Bearer {ADMIN}"}
 
 
-TOKEN_HEADER = "X-PAM-Capability-Token: AAAA"
+TOKEN_HEADER = "X-PAM-Capability-Token: AAAA"  # noqa: S105 - a header
 
 
 TIMEOUT = 60

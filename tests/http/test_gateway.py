@@ -19,7 +19,7 @@ from satchel.http.answers import problem_of
 from satchel.http.guard import ServerLimits
 from satchel.http.rate_limits import OPERATOR, Principal, RequestSlots
 
-OPERATOR_TOKEN = "the token of the operator"
+OPERATOR_TOKEN = "the token of the operator"  # noqa: S105 - a test value
 TEA = {"text": "Ada drinks tea, no milk", "user": "ada", "tags": ["drinks"]}
 
 

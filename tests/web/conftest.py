@@ -1,4 +1,4 @@
-"""One browser for each module, and a tab with a server of its own for each test."""
+"""One browser for each module, and a tab with its own server for each test."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -11,16 +11,16 @@ from web_kit import Driven, Watched, browser_here, browsing, furnished, listenin
 
 @pytest.fixture(scope="module")
 def driven() -> Iterator[Driven]:
-    """A headless Chromium; no test of another folder awaits anything while it is open."""
+    """A headless Chromium; while it is open, no test of another folder runs an event loop."""
     if find_spec("playwright") is None or browser_here() is None:
-        pytest.skip("there is no browser here: apt-get install chromium")
+        pytest.skip("no browser is installed: apt-get install chromium")
     with browsing() as found:
         yield found
 
 
 @pytest.fixture
 def browser(driven: Driven) -> Iterator[Any]:
-    """The browser, for one test; meanwhile nothing else in this thread can await anything."""
+    """The browser, for one test, during which this thread runs no other event loop."""
     with driven.driving() as found:
         yield found
 
@@ -35,13 +35,13 @@ def server(own_home: object) -> Iterator[tuple[str, Served]]:
 
 @pytest.fixture
 def bank(server: tuple[str, Served]) -> str:
-    """The id of a bank with memories, and a conversation with a fork."""
+    """The ID of a bank with memories, and a session with a fork."""
     return furnished(server[1].client())
 
 
 @pytest.fixture
 def tab(browser: Any, driven: Driven, server: tuple[str, Served]) -> Iterator[Watched]:
-    """A tab; whatever it complains of, or asks of anybody else, fails the test."""
+    """A tab; console errors and requests to other servers fail the test."""
     del browser
     with driven.tab(server[0]) as found:
         yield found

@@ -1,4 +1,4 @@
-"""An MCP server whose store was deleted refuses, and makes no empty one in its place."""
+"""An MCP server whose store was deleted refuses calls, and creates no empty store."""
 
 import asyncio
 from typing import Any
@@ -20,10 +20,10 @@ CALLS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_a_store_that_vanished_under_a_running_mcp_server_is_not_answered_with_an_empty_one(
+def test_a_running_mcp_server_refuses_calls_after_the_loss_of_its_store(
     any_store: str,
 ) -> None:
-    """Every tool call is an error, and nothing is acknowledged that would be lost."""
+    """Every call is an error, and nothing is acknowledged."""
 
     async def run() -> None:
         settings = load_settings()
@@ -44,8 +44,8 @@ def test_a_store_that_vanished_under_a_running_mcp_server_is_not_answered_with_a
     assert not is_there(any_store)
 
 
-def test_a_store_that_vanished_before_the_mcp_server_starts_is_refused(any_store: str) -> None:
-    """The server does not start over an empty store."""
+def test_an_mcp_server_does_not_start_without_its_store(any_store: str) -> None:
+    """And no store is created."""
     with open_store(Satchel, load_settings()) as satchel:
         satchel.create_bank("assistant").remember("likes tea")
     delete_store(any_store)

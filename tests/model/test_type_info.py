@@ -1,4 +1,4 @@
-"""Types that are used for the first time by several threads at once, and across a fork."""
+"""Types that several threads, or a forked child, use for the first time concurrently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-_SRC = Path(__file__).parent.parent / "src"
+_SRC = Path(__file__).parents[2] / "src"
 _HARMLESS = {
     "UNSET",
     "UnsetType",
@@ -24,7 +24,7 @@ _HARMLESS = {
     "structs",
 }
 _ALLOWED = {"satchel/model/values.py: from msgspec.msgpack import Decoder"}
-"""What ``resolved`` itself needs."""
+"""Import of ``resolved`` itself."""
 
 _TAKES = {  # a type, as which argument
     "msgspec.convert": 1,
@@ -48,7 +48,7 @@ begun = threading.Event()
 
 def slow():
     begun.set()
-    time.sleep(0.2)  # the others come meanwhile
+    time.sleep(0.2)  # the others start during this
     return int
 
 class Part(msgspec.Struct):
@@ -92,17 +92,17 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 @pytest.mark.parametrize("then", [_THREADS, _FORK], ids=["threads", "fork"])
 def test_a_type_first_used_by_several_threads_does_not_crash(then: str) -> None:
-    """Another thread, or a child, does not find a type that is half worked out."""
+    """Neither another thread nor a child finds an incomplete type."""
     assert _run(_TYPES.replace("USED", "resolved") + then) == 0
 
 
 def test_msgspec_alone_still_crashes() -> None:
-    """Once this fails on every release that we allow, ``satchel.model.values.resolved`` can go."""
+    """When this fails with every supported release, ``values.resolved`` can be removed."""
     assert _run(_TYPES.replace("USED", "") + _THREADS) != 0
 
 
-def test_settings_are_loaded_by_many_threads_concurrently() -> None:
-    """The first thing that every program does."""
+def test_settings_are_loaded_by_several_threads_concurrently() -> None:
+    """As the first action of a program."""
     program = """
 import sys, threading
 sys.setswitchinterval(1e-6)
@@ -121,7 +121,7 @@ assert len(done) == 8
 
 
 def test_no_type_reaches_msgspec_unresolved() -> None:
-    """Code that passes a type to msgspec passes ``resolved(type)``; built-in ones need nothing."""
+    """Types are passed as ``resolved(type)``, except built-in ones."""
     unresolved = [
         f"{path.relative_to(_SRC)}: {ast.unparse(node)}"
         for path in _SRC.rglob("*.py")
@@ -148,8 +148,8 @@ def test_no_type_reaches_msgspec_unresolved() -> None:
         "import msgspec.json as fast",
     ],
 )
-def test_what_names_a_type_is_found(line: str) -> None:
-    """The test above sees each way to do it."""
+def test_the_check_finds_each_way_to_pass_a_type(line: str) -> None:
+    """So that the test above is complete."""
     assert list(_unresolved(ast.parse(line)))
 
 
@@ -191,7 +191,7 @@ def _is_resolved(kind: ast.expr) -> bool:
 
 
 def _is_built_in(kind: ast.expr) -> bool:
-    """Tell whether a type is made of built-in ones, for which no Python code runs."""
+    """Return whether a type consists of built-in ones, for which no Python code runs."""
     for node in ast.walk(kind):
         if isinstance(node, ast.Attribute | ast.Call):
             return False

@@ -1,4 +1,4 @@
-"""The words of the web page: those of the field, as the rest of the documentation has them."""
+"""The texts of the web page use the vocabulary of the documentation, and existing commands."""
 
 import json
 import re
@@ -9,7 +9,7 @@ import pytest
 
 PAGE = files("satchel.web")
 SOURCES = sorted(one.name for one in PAGE.iterdir() if one.name.endswith((".js", ".html")))
-NOT_OURS = re.compile(
+WORDS_TO_AVOID = re.compile(
     r"\bthe past\b|put away|of which user|to be remembered|if the format can be|those that ended"
     r"|one of them|\ball of it\b|may be left out|all the same|stranger|\bproved?\b|\bproves\b"
     r"|(?<!URI)component|would do"
@@ -18,21 +18,21 @@ NOT_OURS = re.compile(
 )
 COMMANDS = re.compile(r"\bsatchel ([a-z]+(?: [a-z-]+)*)((?: --?[a-z-]+(?: [A-Z]+)?)*)")
 STORED = {"look", "operator"}
-"""What the browser keeps, by the names ``satchel look`` and ``satchel operator``."""
+"""Keys of the browser's storage: ``satchel look`` and ``satchel operator``."""
 
 TEXTS = re.compile(r'"(?:[^"\\\\\n]|\\\\.)*"|`(?:[^`\\\\]|\\\\.)*`|>[^<>]+<')
 
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_texts_of_the_page_are_in_the_vocabulary(name: str) -> None:
-    """What is in quotes and has a space is read by people; names of members are the server's."""
+    """Quoted strings with a space are user-visible; names of members are the server's."""
     texts = TEXTS.findall(PAGE.joinpath(name).read_text())
     assert texts
-    assert [text for text in texts if " " in text and NOT_OURS.search(text)] == []
+    assert [text for text in texts if " " in text and WORDS_TO_AVOID.search(text)] == []
 
 
 def test_commands_that_the_page_names_exist_with_their_options() -> None:
-    """A command with each option that follows it, or a whole group of commands."""
+    """A command with the options that follow it, or a group of commands."""
     known = json.loads(files("satchel.cli").joinpath("commands.json").read_text())
     named = set[str]()
     for name in SOURCES:
@@ -53,7 +53,7 @@ def test_commands_that_the_page_names_exist_with_their_options() -> None:
 
 
 def _command(words: str, known: dict[str, Any]) -> str | None:
-    """Return the command that a text begins with, or the group that it is; None for neither."""
+    """Return the command, or the group, that a text starts with; None for neither."""
     parts = words.split()
     for length in range(len(parts), 0, -1):
         command = " ".join(parts[:length])
@@ -63,8 +63,8 @@ def _command(words: str, known: dict[str, Any]) -> str | None:
     return None
 
 
-def test_the_check_of_the_vocabulary_finds_what_it_looks_for() -> None:
-    """In every kind of quotes."""
+def test_the_vocabulary_check_finds_words_in_any_quotes() -> None:
+    """Double quotes, backticks and HTML."""
     for text in ('"the past too"', "`Put away ${name}`", "<p>proved by the head</p>"):
         (found,) = TEXTS.findall(text)
-        assert NOT_OURS.search(found)
+        assert WORDS_TO_AVOID.search(found)

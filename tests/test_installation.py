@@ -1,4 +1,4 @@
-"""A newcomer's first hour: the wheel, ten commands, an agent host, a web application, the page."""
+"""The installed package: all of its files, ten commands, an agent host, a web application."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx2 as httpx
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import TextContent
@@ -23,8 +25,12 @@ from mcp.types import TextContent
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+
 ROOT = Path(__file__).parents[1]
-_PATIENCE = 60
+
+
+_TIMEOUT = 60
+
 
 APPLICATION = '''
 """A web application that remembers."""
@@ -59,10 +65,10 @@ async def read(words: str, user: str):
 
 
 class Machine:
-    """A clean environment in which the wheel is installed.
+    """A new environment with the installed wheel.
 
     Args:
-        folder: Where everything of it is.
+        folder: The folder of the environment.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -72,7 +78,7 @@ class Machine:
         self.environment = {**kept, "HOME": str(folder)}
 
     def with_home(self, folder: Path) -> Machine:
-        """Return the same installation for another user, who has the sample export."""
+        """Return the same installation for another user, with the sample export."""
         other = Machine(self.folder)
         other.environment["HOME"] = str(folder)
         other.folder = folder
@@ -80,7 +86,7 @@ class Machine:
         return other
 
     def run(self, *words: str, status: int = 0) -> str:
-        """Run a command of the package; return what it prints."""
+        """Run a command of the package; return its output."""
         done = subprocess.run(
             [self.bin / "satchel", *words],
             cwd=self.folder,
@@ -89,14 +95,14 @@ class Machine:
             text=True,
             check=False,
             stdin=subprocess.DEVNULL,
-            timeout=_PATIENCE,
+            timeout=_TIMEOUT,
         )
         assert done.returncode == status, (words, done.stderr)
         return done.stdout
 
     @contextmanager
-    def serving(self, *words: str, says: str) -> Iterator[httpx.Client]:
-        """Give a client of a program that prints its address with a text before it."""
+    def serving(self, *words: str, prefix: str) -> Iterator[httpx.Client]:
+        """Yield a client of a program that prints its address after a given text."""
         with subprocess.Popen(
             [self.bin / words[0], *words[1:]],
             cwd=self.folder,
@@ -107,9 +113,9 @@ class Machine:
         ) as process:
             try:
                 assert process.stdout is not None
-                lines = (re.search(says + r"(http://\S+)", line) for line in process.stdout)
+                lines = (re.search(prefix + r"(http://\S+)", line) for line in process.stdout)
                 address = next(found[1] for found in lines if found)
-                with httpx.Client(base_url=address, timeout=_PATIENCE) as client:
+                with httpx.Client(base_url=address, timeout=_TIMEOUT) as client:
                     yield client
             finally:
                 process.terminate()
@@ -117,9 +123,9 @@ class Machine:
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
-    """Build the wheel, and install it where nothing of the sources can be found.
+    """Build the wheel, and install it without access to the sources.
 
-    What it depends on is that of this environment, so that no network is needed.
+    Dependencies are those of this environment, so that no network is needed.
     """
     made = Machine(tmp_path_factory.mktemp("newcomer"))
     build: list[str | Path] = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
@@ -148,8 +154,8 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
 
 
 @pytest.mark.prove
-def test_ten_commands_work_without_a_manual(machine: Machine) -> None:
-    """Each as the one before, or its help, suggests it."""
+def test_ten_commands_work_as_the_help_suggests(machine: Machine) -> None:
+    """Each follows from the help or the output of the one before."""
     screen = machine.run("--help")
     for command in ("remember", "recall", "import", "export", "verify", "backup", "doctor"):
         assert command in screen
@@ -168,8 +174,8 @@ def test_ten_commands_work_without_a_manual(machine: Machine) -> None:
 
 
 @pytest.mark.prove
-def test_the_quick_start_of_the_readme_recalls_a_memory(machine: Machine, tmp_path: Path) -> None:
-    """The commands are copied from the page, and run by the installed wheel in an empty home."""
+def test_the_quick_start_works_with_the_installed_wheel(machine: Machine, tmp_path: Path) -> None:
+    """Its commands, in an empty home."""
     machine = machine.with_home(tmp_path)
     block = (ROOT / "README.md").read_text().partition("```console\n")[2].partition("```")[0]
     commands = [shlex.split(line.removeprefix("$ satchel ")) for line in block.splitlines()]
@@ -179,7 +185,7 @@ def test_the_quick_start_of_the_readme_recalls_a_memory(machine: Machine, tmp_pa
 
 @pytest.mark.prove
 def test_an_agent_host_remembers_and_recalls(machine: Machine) -> None:
-    """By the official client, over the streams of the installed command."""
+    """With the official client, over standard streams of the installed command."""
     command = StdioServerParameters(
         command=str(machine.bin / "satchel"), args=["mcp"], env=machine.environment
     )
@@ -196,11 +202,11 @@ def test_an_agent_host_remembers_and_recalls(machine: Machine) -> None:
 
 
 @pytest.mark.prove
-def test_a_web_application_keeps_notes_apart_by_user(machine: Machine) -> None:
+def test_a_web_application_separates_notes_by_user(machine: Machine) -> None:
     """FastAPI with ``satchel.aio``, served by uvicorn."""
     (machine.folder / "application.py").write_text(APPLICATION)
     words = ("python", "-m", "uvicorn", "application:app", "--port", "0")
-    with machine.serving(*words, says="running on ") as client:
+    with machine.serving(*words, prefix="running on ") as client:
         for user, text in (("ada", "Ada likes Darjeeling"), ("bob", "Bob likes espresso")):
             made = client.post("/notes", params={"text": text, "user": user})
             assert made.json()["text"] == text
@@ -209,10 +215,81 @@ def test_a_web_application_keeps_notes_apart_by_user(machine: Machine) -> None:
 
 
 @pytest.mark.prove
-def test_the_page_is_served(machine: Machine) -> None:
-    """With its scripts; memory is for those who sign in."""
-    with machine.serving("satchel", "serve", "--port", "0", says="") as client:
+def test_the_installed_server_serves_the_page(machine: Machine) -> None:
+    """With its scripts; memories require authentication."""
+    with machine.serving("satchel", "serve", "--port", "0", prefix="") as client:
         page = client.get("/")
         assert page.status_code == 200
         assert "<title>Satchel" in page.text
         assert client.get("/v1/banks").status_code in (200, 401)
+
+
+SOURCES = ROOT / "src"
+
+
+NEEDED = (
+    "py.typed",
+    "web/index.html",
+    "web/page.js",
+    "web/page.css",
+    "web/mark.svg",
+    "inference/data/pieces.txt",
+    *(
+        f"setup/plugin/{name}"
+        for name in (
+            ".mcp.json",
+            ".claude-plugin/plugin.json",
+            ".codex-plugin/plugin.json",
+            ".cursor-plugin/plugin.json",
+            "skills/satchel/SKILL.md",
+        )
+    ),
+)
+
+
+def _package_files() -> set[str]:
+    """Return the files of the package."""
+    files = (path for path in (SOURCES / "satchel").rglob("*") if path.is_file())
+    found = {path.relative_to(SOURCES).as_posix() for path in files if path.suffix != ".pyc"}
+    assert {f"satchel/{name}" for name in NEEDED} <= found
+    return found
+
+
+def test_the_build_includes_every_file_of_the_package() -> None:
+    """Files that git ignores are omitted from wheels, so no file may have such a name."""
+    included = WheelBuilder(str(ROOT)).recurse_included_files()
+    assert {one.distribution_path for one in included} == _package_files()
+
+
+@pytest.mark.prove
+def test_the_wheel_has_every_file_and_works(tmp_path: Path) -> None:
+    """Built, unpacked elsewhere and run there, without the sources."""
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("satchel-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+        assert names == _package_files()
+        for name in names:
+            assert archive.read(name) == (SOURCES / name).read_bytes(), name
+        archive.extractall(tmp_path / "installed")
+    where = {"PYTHONPATH": str(tmp_path / "installed"), "SATCHEL_HOME": str(tmp_path / "home")}
+
+    def run(*arguments: str) -> str:
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env={**os.environ, **where},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+
+    run("-m", "satchel", "remember", "Ada drinks tea")
+    assert "Ada drinks tea" in run("-m", "satchel", "recall", "tea")
+    assert "ama" in run("-m", "satchel", "formats")
+    assert run("-c", "import satchel; print(satchel.__file__)").startswith(str(tmp_path))

@@ -1,4 +1,4 @@
-"""``satchel serve --open``: the page comes up in a browser."""
+"""``satchel serve --open`` opens the page in a browser."""
 
 import os
 import signal
@@ -11,8 +11,8 @@ import pytest
 from satchel.http.server import page_address
 
 
-def test_serve_opens_the_page_once_it_can_be_fetched(own_home: Path, tmp_path: Path) -> None:
-    """With a browser of the test's own, which fetches what it is told to show."""
+def test_serve_opens_the_page_when_the_server_is_ready(own_home: Path, tmp_path: Path) -> None:
+    """With a script as the browser, which fetches the given address."""
     del own_home
     seen = tmp_path / "seen"
     os.mkfifo(seen)
@@ -47,6 +47,6 @@ def test_serve_opens_the_page_once_it_can_be_fetched(own_home: Path, tmp_path: P
         ("::1", "http://[::1]:80/"),
     ],
 )
-def test_the_page_is_shown_at_an_address_of_this_machine(host: str, address: str) -> None:
-    """Whatever the server listens on."""
+def test_the_page_is_opened_at_a_local_address(host: str, address: str) -> None:
+    """For any address that the server listens on."""
     assert page_address("http", host, 80) == address

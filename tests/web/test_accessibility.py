@@ -1,11 +1,11 @@
-"""The web page where it is narrow or dark, without a mouse, and when things go wrong."""
+"""The page on narrow screens, in dark mode, with the keyboard only, and when requests fail."""
 
 from typing import Any
 
 from http_kit import Served
 from web_kit import BANK, Watched, listening, settled
 
-# Contrast of each text with what is behind it (WCAG 2.2, 1.4.3), and what nothing names.
+# Contrast of each text with its background (WCAG 2.2, 1.4.3), and controls without a name.
 FAULTS = """() => {
   const light = ([r, g, b]) => [r, g, b].map((one) => one / 255)
     .map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4))
@@ -40,10 +40,10 @@ FAULTS = """() => {
 }"""
 
 
-def test_every_part_fits_a_phone_and_can_be_read_in_both_themes(
+def test_every_view_fits_a_phone_and_is_readable_in_both_themes(
     browser: Any, server: tuple[str, Served], bank: str
 ) -> None:
-    """Nothing is wider than 360 pixels, contrasts are 4.5 at least, every control has a name."""
+    """At most 360 pixels wide, contrasts of 4.5 at least, and a name for every control."""
     client = server[1].client()
     long = {"text": "x" * 3000, "tags": ["y" * 300], "user": "z" * 300}
     client.post(f"{BANK}/entries", json=long)
@@ -76,17 +76,17 @@ def test_every_part_fits_a_phone_and_can_be_read_in_both_themes(
     ):
         tab.go(where)
         settled(page)
-        _require_readable(page, where)
+        _assert_readable(page, where)
         if where in (f"b/{bank}", f"b/{bank}?q=tea"):
             page.get_by_label("Select all on this page").check()
             page.get_by_role("group", name="Actions for the selected memories").wait_for()
-            _require_readable(page, f"{where} with a selection")
+            _assert_readable(page, f"{where} with a selection")
     assert tab.complaints == []
     context.close()
 
 
-def _require_readable(page: Any, where: str) -> None:
-    """Require that nothing is wrong with a part, in the light and in the dark."""
+def _assert_readable(page: Any, where: str) -> None:
+    """Assert that a view has no fault, in the light and the dark theme."""
     for look in ("light", "dark"):
         page.emulate_media(color_scheme=look)
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -94,8 +94,8 @@ def _require_readable(page: Any, where: str) -> None:
         assert page.evaluate(FAULTS) == [], (where, look)
 
 
-def test_everything_is_done_with_the_keyboard(tab: Watched, bank: str) -> None:
-    """From the first key to a fork; the focus is seen, and goes where the content is."""
+def test_the_page_is_usable_with_the_keyboard(tab: Watched, bank: str) -> None:
+    """From the first key to a fork; the focus is visible, and moves to the content."""
     del bank
     page = tab.go()
     settled(page)
@@ -129,7 +129,7 @@ def test_everything_is_done_with_the_keyboard(tab: Watched, bank: str) -> None:
 
 
 def test_reduced_motion_disables_animation(browser: Any, server: tuple[str, Served]) -> None:
-    """Nothing fades or slides then."""
+    """Nothing fades or slides."""
     context = browser.new_context(reduced_motion="reduce")
     page = context.new_page()
     page.goto(server[0])
@@ -140,8 +140,10 @@ def test_reduced_motion_disables_animation(browser: Any, server: tuple[str, Serv
     context.close()
 
 
-def test_a_slow_server_is_waited_for_and_a_dead_one_reported(tab: Watched, bank: str) -> None:
-    """It says that it waits; what failed can be tried again where it stands."""
+def test_a_slow_server_shows_loading_and_a_failed_request_can_be_retried(
+    tab: Watched, bank: str
+) -> None:
+    """The retry button is where the content would be."""
     page = tab.page
     held = list[Any]()
 
@@ -155,15 +157,15 @@ def test_a_slow_server_is_waited_for_and_a_dead_one_reported(tab: Watched, bank:
     held.pop().abort()
     page.get_by_text("The server does not answer.").wait_for()
     page.unroute("**/v1/receipts*")
-    tab.complaints.clear()  # the browser tells of it, too
+    tab.complaints.clear()  # the browser logs it, too
     page.get_by_role("button", name="Try again").click()
     page.get_by_text("No receipts yet.").wait_for()
     tab.go(f"b/{bank}")
     settled(page)
 
 
-def test_a_busy_server_is_asked_again(tab: Watched, bank: str) -> None:
-    """What only looks is asked again when the server says that it may be."""
+def test_reads_of_a_busy_server_are_retried(tab: Watched, bank: str) -> None:
+    """After the time in ``Retry-After``."""
     answers = [503, 429]
     busy = {"Retry-After": "0.01", "Content-Type": "application/problem+json"}
 
@@ -177,16 +179,16 @@ def test_a_busy_server_is_asked_again(tab: Watched, bank: str) -> None:
     page = tab.go()
     page.get_by_role("link", name="assistant").wait_for()
     assert answers == []
-    tab.complaints.clear()  # the browser tells of both
+    tab.complaints.clear()  # the browser logs both
     del bank
 
 
-def test_a_token_that_ended_is_asked_for_again_and_nothing_typed_is_lost(
+def test_an_expired_operator_token_is_requested_again_without_losing_input(
     browser: Any, own_home: object
 ) -> None:
-    """In the middle of a form: the dialog is over it, and what was asked goes on after it."""
+    """The dialog opens over the form, whose request continues afterwards."""
     del own_home
-    old, new = "what the operator showed", "what the operator shows now"
+    old, new = "the old token of the operator", "the new token of the operator"
     with listening(admin=old) as (address, served):
         page = browser.new_page()
         page.goto(address)

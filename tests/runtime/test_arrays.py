@@ -1,4 +1,4 @@
-"""numpy is loaded in a way that leaves the process as it was."""
+"""numpy is loaded without side effects on the process."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ print(*loaded.seen, os.environ.get({NAME!r}), gc.isenabled())
 """
 
 
-def _loaded(folder: Path, **environment: str) -> str:
+def _state_after_load(folder: Path, **environment: str) -> str:
     (folder / "numpy.py").write_text(_FAKE)
     path = os.pathsep.join([str(folder), *filter(None, sys.path)])
     done = subprocess.run(
@@ -34,15 +34,15 @@ def _loaded(folder: Path, **environment: str) -> str:
     return done.stdout.strip()
 
 
-def test_threads_of_numpy_sleep_soon_and_the_environment_stays(
+def test_loading_numpy_restores_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While it is loaded, nothing looks for cycles; afterwards, all is as it was."""
+    """Its threads sleep early; during the import, garbage collection is disabled."""
     monkeypatch.delenv(NAME, raising=False)
 
-    assert _loaded(tmp_path) == "4 False None True"
+    assert _state_after_load(tmp_path) == "4 False None True"
 
 
-def test_what_the_environment_says_of_threads_is_left_as_it_is(tmp_path: Path) -> None:
-    """Who sets it has measured something else."""
-    assert _loaded(tmp_path, **{NAME: "20"}) == "20 False 20 True"
+def test_a_thread_timeout_of_the_environment_is_kept(tmp_path: Path) -> None:
+    """The user's value has precedence."""
+    assert _state_after_load(tmp_path, **{NAME: "20"}) == "20 False 20 True"
