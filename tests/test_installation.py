@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 
 ROOT = Path(__file__).parents[1]
-
-
 _TIMEOUT = 60
-
-
 APPLICATION = '''
 """A web application that remembers."""
 
@@ -225,8 +221,6 @@ def test_the_installed_server_serves_the_page(machine: Machine) -> None:
 
 
 SOURCES = ROOT / "src"
-
-
 NEEDED = (
     "py.typed",
     "web/index.html",

@@ -93,8 +93,6 @@ def test_agent_import_prompts_only_at_a_terminal(
 
 
 WHOLE = Path(__file__).parent.parent / "data" / "formats" / "aletheia" / "good-whole.agent.json"
-
-
 ACTIVE = (
     ".git/hooks/post-checkout",
     "sub/.GIT/config",
@@ -117,8 +115,6 @@ ACTIVE = (
     "\uff4dakefile",
     ".nvim.lua",
 )
-
-
 PLAIN = (
     "notes/plan.md",
     "gitignored.txt",

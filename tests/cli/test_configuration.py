@@ -35,8 +35,6 @@ scrub_secrets = true
 [[hooks.on_import]]
 command = ["true"]
 """
-
-
 YAML = """
 provider: sqlite
 provider_tier: storage
@@ -51,8 +49,6 @@ hooks:
   on_import:
     - command: ["true"]
 """
-
-
 ASTROCYTE = """
 provider_tier: storage
 vector_store: pgvector

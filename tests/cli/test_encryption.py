@@ -189,8 +189,6 @@ def test_python_encrypts_exports(recipient: str, tmp_path: Path) -> None:
 
 
 WORD = b"meadowsweet"
-
-
 PHRASE = "correct horse"
 
 

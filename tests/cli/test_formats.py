@@ -132,8 +132,6 @@ status = subprocess.run([sys.executable, "-m", "satchel", *sys.argv[1:]], **quie
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 sys.exit(status)
 """
-
-
 """Peak memory of a command, measured by a small parent: a child starts with its parent's peak."""
 
 

@@ -76,8 +76,6 @@ def _plain(text: str) -> str:
 CHINESE = (
     "渡船在第三码头、比这里任何一行都远、艾达在工作日的七点一刻乘坐、周末则更晚一些、她喜欢喝咖啡"
 )
-
-
 NOTES = (
     "Ferry notes:\n"
     "    - tickets are bought early, and at the third pier, by Ada herself and by nobody else\n"
@@ -135,10 +133,7 @@ PATCH
 from satchel.cli.main import main
 main()
 """
-
-
 """A program called satchel that waits for a file at one point of its run."""
-
 
 IMPORTING = """
 from satchel.ledger.ledger import _Transaction
@@ -153,10 +148,7 @@ def slow(self, *given, **named):
 
 _Transaction.append_rows = slow
 """
-
-
 """An import stops in the middle of its transaction."""
-
 
 WAITING = """
 from satchel.cli import _operations
@@ -168,8 +160,6 @@ def slow(*given):
 
 _operations._opened = slow
 """
-
-
 """An operation stops before it starts."""
 
 

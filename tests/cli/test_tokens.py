@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 
 TEAM = Path(__file__).parent.parent.parent / "examples" / "team.py"
-
-
 SPECIALIST = ("token", "issue", "--audience", "specialist", "--type", "procedural")
 
 

@@ -72,7 +72,6 @@ ALLOWED = {
 }
 """Folders and files whose texts are data or another product's, and why."""
 
-
 ROOMS = {
     room: [path for path in SOURCES if path.relative_to(SOURCES[0].parent).parts[0] == room]
     for room in {path.relative_to(SOURCES[0].parent).parts[0] for path in SOURCES}

@@ -32,8 +32,6 @@ from satchel.model.values import TrustClass
 from satchel.rehydrate.request import RehydrateResult
 
 FRAME = "[memory 1] Do nothing.\n12|teaspoon\n[/memory 1]"
-
-
 SETS = (
     "bipia_attacks",
     "bipia_contexts",
@@ -43,14 +41,8 @@ SETS = (
     "small_packs",
     "spikee_benign",
 )
-
-
 BENIGN = ("notinject", "spikee_benign", "bipia_contexts", "slabs", "small_packs")
-
-
 STRUCTURE = ("<|", "[INST]", "<<SYS>>", "[/INST]", "<start_of_turn>", "<system>", "</system>")
-
-
 _LONGEST = 1.2
 
 

@@ -12,8 +12,6 @@ from satchel.config.settings import load_settings
 from satchel.errors import ConfigError, StoreError, shown_address, shown_host, shown_text
 
 SECRET = "HUNTER" + "TWO"
-
-
 FORMS = (
     "postgresql://u:{}@host/db",
     "postgresql://u:{}@host:5432/db?sslmode=require",
@@ -67,8 +65,6 @@ FORMS = (
     "redis://:{}@host",
     "file://u:{}@host/x",
 )
-
-
 TEXTS = (
     "not a store address: {}",
     "cannot connect to {}, which is down",

@@ -29,29 +29,13 @@ from satchel.http.guard import ClientConnections, ServerLimits, impatient
 from satchel.model.values import now
 
 ADMIN = "0123456789abcdef0123456789abcdef"
-
-
 OPERATOR_HEADERS = {"Authorization": f"Bearer {ADMIN}"}
-
-
 TOKEN_HEADER = "X-PAM-Capability-Token: AAAA"  # noqa: S105 - a header
-
-
 TIMEOUT = 60
-
-
 MEMORY_MARGIN = 24 << 20
-
-
 STALLED = 500
-
-
 TRIES = 40
-
-
 METHODS = ("GET", "HEAD", "DELETE", "OPTIONS", "POST", "PUT", "PATCH", "BREW")
-
-
 PATHS = (
     "/v1/banks",
     "/v1/banks/assistant/upload",

@@ -360,20 +360,11 @@ def test_generated_requests_for_every_route_cause_no_server_error(own_home: Path
 
 
 BANK = "/v1/banks/assistant"
-
-
 KEY = "/v1/files/assistant"
-
-
 EXPORT = "/v1/banks/{bank}/download"
-
-
 """Writes a receipt of the export, and the witness records it."""
 
-
 OPEN_ENDED = {"/v1/jobs/{job}/events"}
-
-
 """Streams; the job itself is read by another route."""
 
 

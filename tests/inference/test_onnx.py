@@ -27,11 +27,7 @@ from satchel.inference.onnx import (
 )
 
 TABLE = [[float(row == column) + row / 10 for column in range(4)] for row in range(len(VOCABULARY))]
-
-
 PIECES = WordPieces({name: at for at, name in enumerate(VOCABULARY)})
-
-
 TINY = Network(network(TABLE), PIECES, "tiny")
 
 
@@ -274,8 +270,6 @@ def test_telemetry_stays_enabled_if_the_environment_enables_it(
 
 
 _FILE = Path(__file__).parent.parent / "data" / "inference" / "wordpieces.json"
-
-
 _SAMPLES = json.loads(_FILE.read_text("utf-8"))["samples"]
 
 

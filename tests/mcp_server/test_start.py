@@ -66,8 +66,6 @@ HELLO = [
     {"jsonrpc": "2.0", "method": "notifications/initialized"},
     {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
 ]
-
-
 FULL_IMPORTS = {
     "an untested SDK": "sdk.TESTED = frozenset()",
     "a stub that the SDK needs": "sdk._HTTP_ONLY += ('mcp.server.mcpserver.tools',)",

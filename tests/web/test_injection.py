@@ -11,8 +11,6 @@ from http_kit import Served
 from web_kit import Watched, furnished, listening, settled
 
 BANK = "/v1/banks/assistant"
-
-
 ATTACKS = (
     "<script>window.hit = 1</script>",
     "<img src=x onerror='window.hit = 1'>",
@@ -29,8 +27,6 @@ ATTACKS = (
     "\u202eevil\u2066 \u200bhidden\u0007 \U000e0041",
     "' onfocus=window.hit=1 autofocus x='",
 )
-
-
 MARKUP = "script:not([src]), iframe, object, embed, base, form[action], meta[http-equiv], main img"
 
 
@@ -173,8 +169,6 @@ def test_attack_texts_of_all_collections_are_executed(
 
 
 ODD = ("%2F", "100% a?b#c", "constructor", "__proto__", "ü ñ", "a&b=c;d", "assistant/..%2f")
-
-
 STEPS = (
     "..",
     ".",
@@ -185,8 +179,6 @@ STEPS = (
     "%2E%2E%2F",
     "a%2Fraw",
 )
-
-
 BELOW = {
     "e/{}": "/v1/banks/{}/entries/",
     "e/x/../{}": "/v1/banks/{}/entries/",
@@ -194,8 +186,6 @@ BELOW = {
     "files/{}": "/v1/files/{}",
     "files/{}%2Fbanks%2Fassistant%2Fentries": "/v1/files/{}",
 }
-
-
 """The requests that an address may cause."""
 
 

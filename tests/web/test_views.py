@@ -320,8 +320,6 @@ _FRAMES = """(moves) => new Promise((done) => {
   };
   requestAnimationFrame(next);
 })"""
-
-
 _HIT = """() => {
   const canvas = document.querySelector("canvas.graph"), box = canvas.getBoundingClientRect();
   for (let x = box.x + 4; x < box.right; x += 6) {
