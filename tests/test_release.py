@@ -98,7 +98,7 @@ def run_uv(tools: Path, *arguments: str | Path, path: Path | None = None) -> str
     """Run uv; with a PATH that has no compiler, if one is given."""
     bare = {} if path is None else {"PATH": str(path), "CC": "false", "CXX": "false"}
     done = subprocess.run(
-        [tools, "-m", "run_uv", "--quiet", *arguments],
+        [tools, "-m", "uv", "--quiet", *arguments],
         env={**os.environ, **bare},
         capture_output=True,
         text=True,
@@ -331,7 +331,7 @@ def test_uvx_runs_the_wheel(tools: Path, release: Path, tmp_path: Path) -> None:
     command: list[str | Path] = [
         tools,
         "-m",
-        "run_uv",
+        "uv",
         "--quiet",
         "tool",
         "run",

@@ -124,7 +124,7 @@ def arguments_of(words: tuple[str, ...], sealed: Path, mem0: Path) -> list[str]:
         "mcp": ["--tools", "--bank", "here"],
         "verify": [sealed],
         "token issue": ["--bearer", "--everything", "--bank", "here"],
-        "token attenuate": [TOKEN, "--audience", "default", "--type", "arguments_of"],
+        "token attenuate": [TOKEN, "--audience", "default", "--type", "working"],
         "token inspect": [TOKEN],
         "token verify": [TOKEN],
         "token revoke": [TOKEN, "--bank", "here"],
@@ -299,7 +299,7 @@ def create_proposal(satchel: Run, path: Path) -> None:
 def create_memory(satchel: Run, other: Path) -> None:
     """Create a bank with a memory, and another store with a bank."""
     append(new_bank("full"), memories(1))
-    assert satchel("--store", other, "bank", "create", "replacements").status == 0
+    assert satchel("--store", other, "bank", "create", "there").status == 0
 
 
 def prepared_arguments(

@@ -217,7 +217,7 @@ def test_a_store_is_encrypted_and_decrypted(satchel: "Run", plain_store: Path) -
     """The message names key and remnants; no file has the plain text."""
     ids = satchel("list", "--json").json
     before = satchel("stats", "--json").json
-    ran = satchel("plain_store", "encrypt", "--encrypt-to", "mine")
+    ran = satchel("store", "encrypt", "--encrypt-to", "mine")
     assert ran.status == 0
     assert ran.out == f"{plain_store}: encrypted\n"
     assert "for age1" in ran.err
@@ -230,8 +230,8 @@ def test_a_store_is_encrypted_and_decrypted(satchel: "Run", plain_store: Path) -
     assert satchel("remember", "so does alder").status == 0
     assert satchel("doctor").status == 0
     assert f"its key is {plain_store}.key" in satchel("doctor").out
-    done = satchel("plain_store", "decrypt", "--json")
-    assert done.json == {"plain_store": str(plain_store), "encrypted": False}
+    done = satchel("store", "decrypt", "--json")
+    assert done.json == {"store": str(plain_store), "encrypted": False}
     assert plain_files(plain_store.parent) == [plain_store.name]
     assert not Path(f"{plain_store}.key").exists()
     assert len(satchel("list", "--json").json["memories"]) == 2
@@ -243,9 +243,9 @@ def test_a_new_store_is_created_encrypted(satchel: "Run", tmp_path: Path) -> Non
     other = tmp_path / "other" / "begun.db"
     recipient = satchel("key", "identity", "create", "mine").out.strip()
     other.parent.mkdir()
-    ran = satchel("--store", other, "plain_store", "encrypt", "--encrypt-to", "mine", "--json")
+    ran = satchel("--store", other, "store", "encrypt", "--encrypt-to", "mine", "--json")
     assert ran.json == {
-        "plain_store": str(other),
+        "store": str(other),
         "encrypted": True,
         "begun": True,
         "key": f"{other}.key",
@@ -261,7 +261,7 @@ def test_a_store_opens_with_its_passphrase_only(
 ) -> None:
     """Argon2id runs once per process, however often the store is opened."""
     monkeypatch.setenv("SATCHEL_FILE_PASSPHRASE", PHRASE)
-    assert "anyone with" in satchel("plain_store", "encrypt", "--encrypt-passphrase").err
+    assert "anyone with" in satchel("store", "encrypt", "--encrypt-passphrase").err
     encryption._opened.clear()
     asked, real = list[str](), argon2id.kdf
 
@@ -290,7 +290,7 @@ def test_another_machine_opens_a_copied_store_with_the_identity_only(
     satchel: "Run", plain_store: Path, tmp_path: Path, own_home: Path
 ) -> None:
     """Without identity or key file it is refused."""
-    assert satchel("plain_store", "encrypt", "--encrypt-to", "mine").status == 0
+    assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
     away = tmp_path / "away"
     away.mkdir()
     for ending in ("", ".key"):
@@ -328,7 +328,7 @@ def test_with_encryption_required_a_plain_store_is_refused(satchel: "Run", tmp_p
     new = ("--config", config, "--store", tmp_path / "new.db")
     assert satchel(*new, "remember", "x").status == 2
     assert not (tmp_path / "new.db").exists()
-    assert satchel("--config", config, "plain_store", "encrypt", "--encrypt-to", "mine").status == 0
+    assert satchel("--config", config, "store", "encrypt", "--encrypt-to", "mine").status == 0
     assert "meadowsweet" in satchel("--config", config, "recall", "river").out
     graph = ("--config", config, "--store", f"ladybug:///{tmp_path}/graph")
     assert "store.encrypted" in satchel(*graph, "remember", "x").err
@@ -357,7 +357,7 @@ def test_invalid_store_encryption_is_refused(
     ) = [one for one in arguments if one in {"encrypt", "decrypt"}]
     place = arguments.index(verb)
     assert options == []
-    ran = satchel(*arguments[:place], "plain_store", *arguments[place:])
+    ran = satchel(*arguments[:place], "store", *arguments[place:])
     assert ran.status == status
     assert problem in ran.err
     assert Path(load_settings().store).read_bytes() == before
@@ -373,7 +373,7 @@ def test_a_token_holder_cannot_encrypt_or_decrypt_the_store(
     if ran.status:  # written to standard output
         token.write_text(satchel("token", "issue", "--bearer", "--everything").out)
     for verb in (("encrypt", "--encrypt-to", "mine"), ("decrypt",)):
-        refused = satchel("--token", token, "plain_store", *verb)
+        refused = satchel("--token", token, "store", *verb)
         assert refused.status != 0
         assert "only the owner" in refused.err
     assert plain_files(plain_store.parent) == [plain_store.name]
@@ -383,7 +383,7 @@ def test_a_backup_of_an_encrypted_store_needs_no_store_key(
     satchel: "Run", plain_store: Path, tmp_path: Path
 ) -> None:
     """A backup has its own recipients; it is restored into a plain or an encrypted store."""
-    assert satchel("plain_store", "encrypt", "--encrypt-to", "mine").status == 0
+    assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
     assert (
         satchel("backup", "run", "--destination", tmp_path / "b", "--encrypt-to", "mine").status
         == 0
@@ -391,17 +391,17 @@ def test_a_backup_of_an_encrypted_store_needs_no_store_key(
     assert plain_files(tmp_path) == []
     source = ("backup", "restore", "--destination", tmp_path / "b", "--into")
     begun = tmp_path / "begun.db"
-    assert satchel("--store", begun, "plain_store", "encrypt", "--encrypt-to", "mine").status == 0
+    assert satchel("--store", begun, "store", "encrypt", "--encrypt-to", "mine").status == 0
     assert satchel(*source, begun).status == 0
     assert plain_files(tmp_path) == []
     assert "meadowsweet" in satchel("--store", begun, "recall", "river").out
-    assert satchel("plain_store", "copy", plain_store, tmp_path / "open.db").status == 0
+    assert satchel("store", "copy", plain_store, tmp_path / "open.db").status == 0
     assert plain_files(tmp_path) == ["open.db"]
 
 
 def test_erase_scans_an_encrypted_store(satchel: "Run", plain_store: Path) -> None:
     """Its decrypted pages are scanned, also those of a copy beside it."""
-    assert satchel("plain_store", "encrypt", "--encrypt-to", "mine").status == 0
+    assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
     (identity,) = [one["id"] for one in satchel("list", "--json").json["memories"]]
     with satchel_api.Satchel.open() as opened:
         opened._store.copy_to(Path(f"{plain_store}.v0.then.bak"))  # type: ignore[attr-defined]
@@ -453,14 +453,14 @@ def test_with_the_other_apsw_package_the_error_prints_the_fix(
     """After ``pip install apsw``: plain stores work; errors and ``doctor`` name the package."""
     encrypted = Path(f"{plain_store}.copy")
     monkeypatch.setenv("SATCHEL_STORE", str(encrypted))
-    assert satchel("plain_store", "encrypt", "--encrypt-to", "mine").status == 0
+    assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
     monkeypatch.delattr(apsw, "mc_version")
     refused = satchel("recall", "river")
     assert "apsw-sqlite3mc" in refused.err
     assert "apsw-sqlite3mc" in satchel("doctor").out
     monkeypatch.setenv("SATCHEL_STORE", str(plain_store))
     assert "meadowsweet" in satchel("recall", "river").out
-    assert "apsw-sqlite3mc" in satchel("plain_store", "encrypt", "--encrypt-to", "mine").err
+    assert "apsw-sqlite3mc" in satchel("store", "encrypt", "--encrypt-to", "mine").err
 
 
 KILLED_IN_A_ROLLBACK_JOURNAL = """
@@ -497,7 +497,7 @@ def test_a_store_is_recovered_after_a_killed_key_change(satchel: "Run", plain_st
     assert not journal.exists()
     assert WORD.decode() in satchel("list").out
     assert subprocess.run(program, check=False).returncode == 9
-    assert satchel("plain_store", "encrypt", "--encrypt-to", "mine").status == 0
+    assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
     assert WORD.decode() in satchel("list").out
     assert plain_files(plain_store.parent) == []
 
@@ -512,7 +512,7 @@ def test_a_key_change_killed_at_any_moment_leaves_an_intact_store(
         for number in range(300):
             bank.remember(f"{WORD.decode()} of place {number}")
     chance = random.Random(7)  # noqa: S311 - the same moments each time
-    verbs = [["plain_store", "encrypt", "--encrypt-to", "mine"], ["plain_store", "decrypt"]]
+    verbs = [["store", "encrypt", "--encrypt-to", "mine"], ["store", "decrypt"]]
     killed = 0
     for turn in range(40):
         command = [sys.executable, "-m", "satchel.cli.main", *verbs[turn % 3 == 2]]
@@ -522,7 +522,7 @@ def test_a_key_change_killed_at_any_moment_leaves_an_intact_store(
         killed += process.wait() == -signal.SIGKILL
         ran = satchel("list", "--json", "--limit", "1000")
         if ran.status and "store decrypt" in ran.err:
-            assert satchel("plain_store", "decrypt").status == 0
+            assert satchel("store", "decrypt").status == 0
             ran = satchel("list", "--json", "--limit", "1000")
         if ran.status and "Recover it: satchel init" in ran.err:
             assert satchel("init").status == 0
@@ -530,7 +530,7 @@ def test_a_key_change_killed_at_any_moment_leaves_an_intact_store(
         assert ran.status == 0, (turn, ran.err)
         assert len(ran.json["memories"]) == 301, turn
     assert killed > 10
-    assert satchel("plain_store", "encrypt", "--encrypt-to", "mine").status == 0
+    assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
     assert plain_files(plain_store.parent) == []
     there = sorted(one.name for one in plain_store.parent.iterdir() if "satchel.db" in one.name)
     assert there == ["satchel.db", "satchel.db.key"]

@@ -270,7 +270,7 @@ def test_a_store_is_refused_as_a_sink(satchel: Run) -> None:
     satchel("init")
     store = load_settings().home / "satchel.db"
     before = store.read_bytes()
-    ran = satchel("sink", "follow_into", f"sqlite:///{store}", "--json")
+    ran = satchel("sink", "run", f"sqlite:///{store}", "--json")
     assert (ran.status, ran.error["code"]) == (5, "target.failed")
     assert store.read_bytes() == before
 
@@ -298,7 +298,7 @@ def test_a_sink_killed_at_any_moment_misses_no_record(
     address = f"{kind}:///{tmp_path / 'out'}"
     for turn in range(20):
         append(bank, memories(300, 1000 * turn))
-        running = process("sink", "follow_into", address, "--follow", "--interval", "0.05")
+        running = process("sink", "run", address, "--follow", "--interval", "0.05")
         with pytest.raises(subprocess.TimeoutExpired):  # it follows until it is stopped
             running.communicate(timeout=chance.uniform(0.3, 1.5))
         running.send_signal(signal.SIGKILL)

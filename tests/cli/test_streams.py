@@ -114,7 +114,7 @@ def test_errors_of_standard_input_name_a_dash(process: Start, tmp_path: Path) ->
 def test_text_outside_the_output_encoding_is_escaped(process: Start, tmp_path: Path) -> None:
     """An ASCII locale gets escapes instead of a traceback."""
     path = tmp_path / "in.json"
-    path.write_text(json.dumps([{"memory_id": "x", "user_id": "東京"}]))
+    path.write_text(json.dumps([{"memory": "x", "user_id": "東京"}]))
     started = process("inspect", path, env={"PYTHONIOENCODING": "ascii"})
     out, err = started.communicate(timeout=60)
     assert (started.returncode, err) == (0, b"")

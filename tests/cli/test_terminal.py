@@ -218,7 +218,7 @@ def terminal(*command: str) -> Iterator[Terminal]:
 @pytest.fixture
 def program_folder(tmp_path: Path) -> Path:
     """A folder for the program, and for the file it waits for."""
-    folder = tmp_path / "program_folder"
+    folder = tmp_path / "slow"
     folder.mkdir()
     return folder
 

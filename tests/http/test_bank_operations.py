@@ -30,7 +30,7 @@ def job_result(client: TestClient, begun: Any) -> Any:
     where = begun.headers["Location"]
     client.get(f"{where}/events")  # lasts until it has ended
     job = client.get(where).json()
-    assert job["state"] == "job_result", job
+    assert job["state"] == "done", job
     return job["result"]
 
 
