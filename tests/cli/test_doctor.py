@@ -168,8 +168,8 @@ def test_doctor_reports_a_valid_bank_as_ok(satchel: Run, machine_bank: str) -> N
 def test_doctor_prints_the_name_of_each_bank(satchel: Run) -> None:
     """The check is named by the ID, which does not change."""
     satchel("init", "notes")
-    [machine_bank] = satchel("bank", "list", "--json").json["banks"]
-    state, detail, _ = state_of(satchel, machine_bank["id"])
+    [bank] = satchel("bank", "list", "--json").json["banks"]
+    state, detail, _ = state_of(satchel, bank["id"])
     assert state == "ok"
     assert detail.startswith("'notes': ")
 

@@ -76,15 +76,15 @@ def test_a_graph_path_after_three_slashes_is_absolute(
     monkeypatch.chdir(tmp_path)
     assert local_path("ladybug:///memories.graph") == Path("memories.graph")
     there = tmp_path / "x" / "graph"
-    graph_address = f"ladybug:///{str(there)[1:]}"
-    assert local_path(graph_address) == there
+    address = f"ladybug:///{str(there)[1:]}"
+    assert local_path(address) == there
     assert local_path(f"ladybug:///{there}") == there
     older = Path(str(there)[1:])
     older.mkdir(parents=True)
-    assert local_path(graph_address) == older
+    assert local_path(address) == older
     there.mkdir(parents=True)
     with pytest.raises(UsageError, match="is ambiguous"):
-        local_path(graph_address)
+        local_path(address)
     Path("new-folder-here").mkdir()
     assert local_path("ladybug:///new-folder-here/g") == Path("new-folder-here/g")
 
@@ -115,7 +115,6 @@ def test_memories_of_a_postgres_store_are_recalled(satchel: Run) -> None:
     assert satchel("doctor", "--deep").status == 0
 
 
-@pytest.mark.usefixtures("postgres_address")
 def test_no_command_prints_the_password_of_a_store_address(
     satchel: Run, postgres_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,7 +142,6 @@ def test_no_command_prints_the_password_of_a_store_address(
         assert _SECRET not in one.out + one.err
 
 
-@pytest.mark.usefixtures("postgres_address")
 def test_a_bank_is_pushed_from_a_file_to_postgres_and_back(
     satchel: Run, postgres_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
