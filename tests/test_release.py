@@ -86,7 +86,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def release(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build a release as RELEASING.md says."""
+    """Build a release as described in RELEASING.md."""
     folder = tmp_path_factory.mktemp("release")
     subprocess.run(
         [tools, "-m", "release.build", folder], cwd=ROOT, check=True, capture_output=True

@@ -1,4 +1,4 @@
-"""The naming rules of modules, errors and what is committed."""
+"""Naming rules of modules, classes and errors, and of committed files."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The command line, run inside this process or as a process of its own."""
+"""The command line, run in this process or in a separate one."""
 
 import io
 import json

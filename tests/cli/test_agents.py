@@ -89,7 +89,7 @@ def test_agent_import_prompts_only_at_a_terminal(
         assert len(agents(satchel)) == number
     assert f"{agent}-2" in agents(satchel)
     monkeypatch.setattr("sys.stdin", Terminal("overwrite\n"))
-    assert satchel(*bring, "--json").status == 1  # a program reads what is printed
+    assert satchel(*bring, "--json").status == 1  # a program reads the output
 
 
 WHOLE = Path(__file__).parent.parent / "data" / "formats" / "aletheia" / "good-whole.agent.json"

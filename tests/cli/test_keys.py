@@ -241,7 +241,7 @@ def test_a_passphrase_on_the_command_line_is_refused(satchel: Run) -> None:
     ran = satchel("key", "create", "safe", f"--passphrase={SECRET}")
     assert ran.status == 2
     assert SECRET not in ran.err
-    assert satchel("key", "create", "safe", "--passphrase").status == 2  # nobody to ask
+    assert satchel("key", "create", "safe", "--passphrase").status == 2  # no terminal
 
 
 def test_a_key_from_the_environment_signs_and_leaves_no_file(

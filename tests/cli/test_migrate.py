@@ -289,7 +289,7 @@ def test_an_interrupted_migration_is_resumed_without_duplicates(
 def test_migrate_includes_vectors_and_reports_an_incomplete_import(
     migration_case: Migration,
 ) -> None:
-    """What is beside the log, and what nobody sees yet."""
+    """Vectors are stored beside the log; the import is copied as incomplete."""
     source, target = migration_case.ends
     settings = load_settings(store=str(migration_case.old_store))
     generation = Generation(model="m", dimensions=2, number=1)

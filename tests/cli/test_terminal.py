@@ -1,4 +1,4 @@
-"""What is made to be looked at: 80 columns, no colour without a terminal, JSON when asked."""
+"""The command line on a terminal: progress, width, wrapping and colors."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def command_line(name: str, canaries: Canaries, folder: Path, bank: str | None) 
 
 @pytest.fixture
 def canaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Canaries:
-    """Two banks, and a folder with a file for the commands that read one."""
+    """Two banks, and a folder with input files."""
     folder = tmp_path / "work"
     (folder / "synced").mkdir(parents=True)
     for name, text in FILES.items():

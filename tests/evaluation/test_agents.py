@@ -29,7 +29,7 @@ MEMORY = r"""[memory 1] Recalled memory follows.
 
 
 def answer(question: str, memory: str = MEMORY) -> str:
-    """Return what the reader answers."""
+    """Return the reader's answer."""
     return ReaderAgent().answer(AgentQuestion(question=question, memory=memory))
 
 

@@ -145,7 +145,7 @@ NOT_CANONICAL = {
 def test_invalid_json_in_a_foreign_file_is_refused_with_its_line(
     refused: Refused, kind: str
 ) -> None:
-    """Whatever parsers treat differently is an error, never a guess."""
+    """Syntax that parsers treat differently is an error, never a guess."""
     text, word = NOT_JSON[kind]
     problem = refused(mem0(text), "--from", "mem0")
     assert problem["line"] == 2

@@ -155,7 +155,7 @@ EDITS: list[Edit] = [
 def undetected(
     value: Value, path: Path, policy: TrustPolicy, encoding: Encoding, edits: range
 ) -> list[str]:
-    """Make the numbered edits, and return those that verify as good."""
+    """Apply the numbered edits, and return those that verify as good."""
     original, missed, made = value.encoded(encoding), [], 0
     for number in edits:
         choose = random.Random(number)  # noqa: S311 - repeatable, not secret

@@ -56,7 +56,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def is_killed(source: Path, target: Path, moment: str) -> bool:
-    """Run a conversion that dies at a given moment; return whether it did."""
+    """Run a conversion that dies at a given moment; return whether it died."""
     words = ["convert", str(source), str(target), "--overwrite"]
     command = [sys.executable, "-c", VICTIM, moment, str(target.parent), *words]
     return subprocess.run(command, capture_output=True, check=False).returncode < 0

@@ -390,7 +390,7 @@ class GatewaySocket:
 def gateway_socket(
     own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[GatewaySocket]:
-    """The gateway, with temporary files in a folder of its own."""
+    """The gateway, with temporary files in a separate folder."""
     del own_home
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))

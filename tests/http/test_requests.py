@@ -435,6 +435,6 @@ def _assert_unchanged(served: Served, client: TestClient, tmp_path: Path) -> Non
         } == set(), path
     assert {path: code for path, code in answered.items() if code != 200} == {
         "/v1/banks/{bank}/diff": 404,  # the other one is a session, not a bank
-        "/v1/files/{store}/diff/{path}": 422,  # its versions are not kept
-        "/v1/jobs/{job}": 404,  # there is none
+        "/v1/files/{store}/diff/{path}": 422,  # versions are disabled
+        "/v1/jobs/{job}": 404,  # no such job
     }

@@ -107,7 +107,7 @@ def test_cls_pooling_is_used_if_configured(tmp_path: Path) -> None:
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(told), "utf-8")
     one, other = onnx.from_folder(folder).embed(["tea", "red van"])
 
-    assert one == other  # the table gives the start of a text the same row everywhere
+    assert one == other  # the start of every text has the same row
 
 
 @pytest.mark.parametrize(

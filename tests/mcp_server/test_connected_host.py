@@ -16,7 +16,7 @@ DECISION = "We decided to keep CSV as the only format of the prices."
 
 
 def satchel(*words: str) -> str:
-    """Run a command, and return what it prints."""
+    """Run a command, and return its output."""
     command = [sys.executable, "-m", "satchel", *words]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
