@@ -1,10 +1,10 @@
-"""What a folder holds, to see whether anything in it changed."""
+"""Digests of a folder, to detect changes."""
 
 import hashlib
 from pathlib import Path
 
 NOT_DATA = ("-shm", ".lock", ".opening")
-"""Ends of the names of files that hold no data: what processes share in memory, and locks."""
+"""Suffixes of files without data: shared memory, and locks."""
 
 
 def everything(folder: Path) -> dict[str, str]:

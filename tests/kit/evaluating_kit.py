@@ -44,15 +44,15 @@ PROBES: dict[str, Any] = {
         }
     ],
 }
-"""Two sessions, two questions; the second is guessed right by nobody who takes the first choice."""
+"""Two sessions, two questions; the first choice of the second is wrong."""
 
 
 def write(path: Path, value: Any) -> Path:
-    """Write JSON, and return where."""
+    """Write JSON, and return the path."""
     path.write_text(json.dumps(value), encoding="utf-8")
     return path
 
 
 def small_set(folder: Path) -> Path:
-    """Write the small set, and return where."""
+    """Write the small set, and return its path."""
     return write(folder / "small.json", PROBES)

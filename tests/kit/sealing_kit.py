@@ -1,4 +1,4 @@
-"""Makes sealed files in memory, also ones that no careful writer would make."""
+"""Sealed files in memory, valid and invalid ones."""
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,14 +24,14 @@ def entry(text: str, *parents: Sealed | str, **members: Any) -> Sealed:
 
 
 def line(part: Part) -> bytes:
-    """Return the canonical bytes of a record, an object, or bytes as they are."""
+    """Return the canonical bytes of a record or an object; bytes are returned unchanged."""
     if isinstance(part, bytes):
         return part
     return part.body if isinstance(part, Sealed) else canonical(dict(part))
 
 
 def sections(*records: Sealed, **more: Iterable[Part]) -> dict[str, list[Part]]:
-    """Return records in the sections they belong to, and more in sections by name."""
+    """Return records in their sections, and more items in named sections."""
     found: dict[str, list[Part]] = {}
     for record in records:
         found.setdefault(RECORD_SECTIONS[record.type], []).append(record)
@@ -50,10 +50,10 @@ def sealed_file(
     """Return a file.
 
     Args:
-        held: The parts of each section.
-        keys: Who signs it.
-        encoding: How it is laid out.
-        claims: What the statement says in place of the truth, unchecked.
+        held: The items of each section.
+        keys: The signing keys.
+        encoding: The encoding of the file.
+        claims: Members of the statement that replace the correct ones, unchecked.
         members: Further members of the statement.
     """
     sink = io.BytesIO()
@@ -77,7 +77,7 @@ def sealed_file(
 
 
 class MemoryLog:
-    """A bank's log, held in memory."""
+    """A bank's log in memory."""
 
     def __init__(self, owner: SigningKey) -> None:
         self.owner = owner
@@ -86,7 +86,7 @@ class MemoryLog:
         self.append(self.bank)
 
     def append(self, *records: Sealed) -> None:
-        """Record what arrived."""
+        """Append records."""
         self.rows += [(record.type, record.id) for record in records]
 
     def leaves(self, size: int | None = None) -> list[bytes]:
@@ -121,7 +121,7 @@ class MemoryLog:
         return {"bank": self.bank.id, "head": self.head(size, **head)}
 
     def proof(self, record: Sealed | str, size: int | None = None) -> dict[str, Any]:
-        """Return the item that proves where a record stands."""
+        """Return the inclusion proof of a record."""
         identity = record if isinstance(record, str) else record.id
         seq = next(i for i, row in enumerate(self.rows) if row[1] == identity)
         path = [part.hex() for part in audit_path(self.leaves(size), seq)]

@@ -1,4 +1,4 @@
-"""Stores that are deleted from outside, of each kind."""
+"""Deletion of stores of each kind from outside."""
 
 import shutil
 from pathlib import Path
@@ -10,7 +10,7 @@ def delete_store(store: str) -> None:
     """Delete a store, but not the key of an encrypted one.
 
     Args:
-        store: Its address, with its schema where it is PostgreSQL's.
+        store: Its address, with the schema for PostgreSQL.
     """
     if store.startswith("postgres"):
         server, _, schema = store.rpartition("schema=")
@@ -25,7 +25,7 @@ def delete_store(store: str) -> None:
 
 
 def is_there(store: str) -> bool:
-    """Tell whether a store is there in any form."""
+    """Return whether a store exists in any form."""
     if store.startswith("postgres"):
         server, _, schema = store.rpartition("schema=")
         found = run_sql(server.rstrip("?&"), f"SELECT to_regnamespace('{schema}') IS NOT NULL")
