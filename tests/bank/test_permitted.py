@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 from bank_kit import filled, keep, owner, texts
+from missing_store_kit import delete_store
 from token_kit import HOLDER, SEMANTIC, WORKING, chain_of, held, later, may
-from vanished_kit import delete_store
 
 import satchel
 from satchel.admin.statistics import stats

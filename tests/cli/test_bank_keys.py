@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from vanished_kit import delete_store
+from missing_store_kit import delete_store
 
 from satchel.bank import keys
 from satchel.config.settings import load_settings

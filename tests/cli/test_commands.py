@@ -16,7 +16,7 @@ import pytest
 from code_kit import written
 from digest_kit import everything
 from escapes_kit import NASTY, RAW
-from evaluating_kit import small_set
+from evaluation_kit import small_set
 from import_kit import killed
 from ledger_kit import WRITER, memories
 from transfer_kit import append, new_bank

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluating_kit import small_set
+from evaluation_kit import small_set
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

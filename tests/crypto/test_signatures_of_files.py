@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sealing_kit import entry, hash_of, sealed_file, sections, signers
+from artifact_kit import entry, hash_of, sealed_file, sections, signers
 
 from satchel.artifact.verification import TrustPolicy, Verification
 from satchel.artifact.verifier import VerificationRequest, verify_artifact

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from sealing_kit import entry, sealed_file, sections
+from artifact_kit import entry, sealed_file, sections
 
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
 from satchel.artifact.verifier import VerificationRequest, verify_artifact

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sealing_kit import entry, sealed_file, sections
+from artifact_kit import entry, sealed_file, sections
 
 from satchel.artifact.verification import Outcome, TrustPolicy
 from satchel.artifact.verifier import verify_artifact

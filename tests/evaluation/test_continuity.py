@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from evaluating_kit import small_set
+from evaluation_kit import small_set
 
 from satchel.config.settings import load_settings
 from satchel.errors import InferenceError, PermissionRefusedError, UsageError

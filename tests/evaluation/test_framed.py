@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from evaluating_kit import write
+from evaluation_kit import write
 from long_turns_kit import write_long_turns
 
 from satchel.config.settings import load_settings

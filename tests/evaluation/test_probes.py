@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evaluating_kit import PROBES, write
+from evaluation_kit import PROBES, write
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from artifact_kit import MemoryLog, entry, hash_of, redacted, sealed_file, sections
 from bank_kit import filled
 from import_kit import bring
 from ledger_kit import created
-from sealing_kit import MemoryLog, entry, hash_of, redacted, sealed_file, sections
 
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
 from satchel.artifact.verifier import VerificationRequest, verify_artifact

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from http_kit import serving
-from vanished_kit import delete_store, is_there
+from missing_store_kit import delete_store, is_there
 
 from satchel.errors import RolledBackError
 

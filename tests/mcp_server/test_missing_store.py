@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from mcp import Client
-from vanished_kit import delete_store, is_there
+from missing_store_kit import delete_store, is_there
 
 from satchel.api.store import Satchel, open_store
 from satchel.config.settings import load_settings
