@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from code_kit import written
-from digest_kit import everything
+from digest_kit import folder_state
 from escapes_kit import NASTY, RAW
 from evaluation_kit import small_set
 from import_kit import killed
@@ -460,9 +460,9 @@ def test_a_read_command_changes_no_byte(
 ) -> None:
     """No byte, mode or name of a file in the store, home, witness or configuration."""
     arguments = prepared_arguments(satchel, sealed, mem0, words, monkeypatch)
-    before = everything(sealed.parent)
+    before = folder_state(sealed.parent)
     assert satchel(*arguments).status == 0
-    assert everything(sealed.parent) == before
+    assert folder_state(sealed.parent) == before
 
 
 @pytest.mark.parametrize("words", sorted(OUTPUTS))
@@ -471,9 +471,9 @@ def test_an_output_command_changes_no_existing_byte(
 ) -> None:
     """It adds the output and a receipt; the witness may record the output."""
     arguments = prepared_arguments(satchel, sealed, mem0, tuple(words.split()), monkeypatch)
-    before = everything(sealed.parent)
+    before = folder_state(sealed.parent)
     assert satchel(*arguments).status == 0
-    after = everything(sealed.parent)
+    after = folder_state(sealed.parent)
     seen = {name: after[name] for name in before if name.endswith("/seen.jsonl")}
     assert {name: after.get(name) for name in before} == before | seen
     assert after.keys() > before.keys()
@@ -482,22 +482,22 @@ def test_an_output_command_changes_no_existing_byte(
 def test_verify_changes_only_the_witness(satchel: Run, sealed: Path) -> None:
     """It records the file, so that an older one is recognized; a second run changes nothing."""
     (load_settings().state / "seen.jsonl").unlink()
-    before = everything(sealed.parent)
+    before = folder_state(sealed.parent)
     for command in (("inspect", sealed), ("diff", sealed, sealed)):
         assert satchel(*command).status == 0
-        assert everything(sealed.parent) == before
+        assert folder_state(sealed.parent) == before
     assert satchel("verify", sealed).status == 0
-    after = everything(sealed.parent)
+    after = folder_state(sealed.parent)
     assert after.keys() - before.keys() == {"satchel-witness/seen.jsonl"}
     assert {name: after[name] for name in before} == before
     assert satchel("verify", sealed).status == 0
-    assert everything(sealed.parent) == after
+    assert folder_state(sealed.parent) == after
 
 
 def test_recall_only_adds_missing_vectors(satchel: Run, sealed: Path) -> None:
     """No record, head or witness changes; a second run changes nothing."""
     assert satchel("remember", "likes tea").status == 0
-    before, store = everything(sealed.parent), load_settings().home / "satchel.db"
+    before, store = folder_state(sealed.parent), load_settings().home / "satchel.db"
     with closing(sqlite3.connect(store)) as replacements:
         rows = list(replacements.execute("SELECT * FROM record ORDER BY 1, 2"))
         heads = list(replacements.execute("SELECT * FROM bank ORDER BY 1"))
@@ -505,12 +505,12 @@ def test_recall_only_adds_missing_vectors(satchel: Run, sealed: Path) -> None:
     with closing(sqlite3.connect(store)) as replacements:
         assert list(replacements.execute("SELECT * FROM record ORDER BY 1, 2")) == rows
         assert list(replacements.execute("SELECT * FROM bank ORDER BY 1")) == heads
-    after = everything(sealed.parent)
+    after = folder_state(sealed.parent)
     assert {name for name in after if after[name] != before.get(name)} == {
         str(store.relative_to(sealed.parent))
     }
     assert satchel("recall", "tea").status == 0
-    assert everything(sealed.parent) == after
+    assert folder_state(sealed.parent) == after
 
 
 def create_keys(satchel: Run, verb: str, sealed: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from canary_kit import OTHER, OWN, Canaries, filled, store_bytes
+from canary_kit import OTHER, OWN, Canaries, create_canaries, store_bytes
 
 import satchel as package
 from satchel.cli import main
@@ -136,7 +136,7 @@ def canaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Canaries:
     for name, text in FILES.items():
         (folder / name).write_text(text)
     monkeypatch.chdir(folder)
-    return filled(tmp_path)
+    return create_canaries(tmp_path)
 
 
 def all_commands() -> list[str]:

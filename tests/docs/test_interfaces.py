@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from http_kit import serving
+from http_kit import running_gateway
 
 import satchel
 from docs.interfaces import CLASSES, offered
@@ -36,7 +36,7 @@ def commands() -> set[str]:
 
 def routes() -> set[str]:
     """Return every operation of the OpenAPI document."""
-    with serving() as served:
+    with running_gateway() as served:
         paths = served.app.openapi()["paths"]
     return {f"{method.upper()} {path}" for path, said in paths.items() for method in said}
 

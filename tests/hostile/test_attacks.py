@@ -12,9 +12,9 @@ import apsw
 import pytest
 from bank_kit import filled, keep, texts
 from canary_kit import OWN
-from canary_kit import filled as canaries_in
+from canary_kit import create_canaries as canaries_in
 from fastapi.testclient import TestClient
-from http_kit import serving
+from http_kit import running_gateway
 
 from satchel.admin.bank_health import check_banks
 from satchel.api.store import Satchel
@@ -134,7 +134,7 @@ def test_attack_tool_arguments_crash_the_server(tmp_path: Path) -> None:
         "session_fork": {"session": "x"},
     }
     wrong, number = list[str](), 0
-    with serving() as served:
+    with running_gateway() as served:
         client = served.client()
         for tool in _call(client, "tools/list", {})["result"]["tools"]:
             for argument in tool["inputSchema"]["properties"]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from http_kit import Served, serving
+from http_kit import ServedGateway, running_gateway
 
 from satchel.crypto.canonical import canonical
 from satchel.crypto.keys import SigningKey
@@ -103,7 +103,7 @@ def client_with_backup(
     config = tmp_path / "satchel.toml"
     config.write_text(f'[backup]\nenabled = true\ndestination = "{tmp_path / "shelf"}"\n')
     monkeypatch.setenv("SATCHEL_CONFIG", str(config))
-    with serving() as served:
+    with running_gateway() as served:
         client = served.client()
         client.post("/v1/banks", json={"name": "assistant"})
         client.post(f"{BANK}/entries", json={"text": "Ada drinks tea"})
@@ -141,7 +141,7 @@ def test_the_receipt_of_a_download_names_no_path(client: TestClient, bank: str) 
 
 
 def test_administration_is_refused_to_token_holders(
-    served: Served, client: TestClient, bank: str
+    served: ServedGateway, client: TestClient, bank: str
 ) -> None:
     """With any token."""
     key = SigningKey.generate()
@@ -357,7 +357,7 @@ def test_backups_are_created_and_verified_as_jobs(
     config = tmp_path / "satchel.toml"
     config.write_text(f'[backup]\nenabled = true\ndestination = "{shelf}"\n')
     monkeypatch.setenv("SATCHEL_CONFIG", str(config))
-    with serving() as served:
+    with running_gateway() as served:
         client = served.client()
         client.post("/v1/banks", json={"name": "assistant"})
         client.post(f"{BANK}/entries", json={"text": "Ada drinks tea"})
@@ -387,7 +387,7 @@ def test_a_backup_without_a_destination_is_refused(client: TestClient, tea_bank:
 
 
 def test_a_token_holder_rehydrates_within_its_scope_and_cannot_review(
-    served: Served, client: TestClient, tea_bank: str
+    served: ServedGateway, client: TestClient, tea_bank: str
 ) -> None:
     """Rehydration is a separate permission; reviews are the owner's."""
     client.post(f"{tea_bank}/entries", json={"text": "the safe is behind the stove"})
@@ -443,7 +443,7 @@ def _done(client: TestClient, begun: Any) -> Any:
 
 
 @pytest.fixture
-def owner(served: Served) -> TestClient:
+def owner(served: ServedGateway) -> TestClient:
     """The owner of a bank with two memories, one built on the other."""
     client = served.client()
     client.post("/v1/banks", json={"name": "assistant"})
@@ -454,7 +454,7 @@ def owner(served: Served) -> TestClient:
     return client
 
 
-def _holder(served: Served, owner: TestClient) -> TestClient:
+def _holder(served: ServedGateway, owner: TestClient) -> TestClient:
     key = SigningKey.generate()
     body = {"audience": key.did, "permissions": ["read"], "any_tags": ["tea"]}
     token = canonical(owner.post(f"{BANK}/tokens", json=body).json()["token"]).decode()
@@ -462,7 +462,7 @@ def _holder(served: Served, owner: TestClient) -> TestClient:
 
 
 def test_graph_and_sorted_list_are_limited_to_the_scope_of_a_token(
-    served: Served, owner: TestClient
+    served: ServedGateway, owner: TestClient
 ) -> None:
     """Neither other memories nor links to them."""
     holder = _holder(served, owner)
@@ -480,7 +480,7 @@ def test_graph_and_sorted_list_are_limited_to_the_scope_of_a_token(
 
 @pytest.mark.parametrize("path", ["log", "diff?other=assistant"])
 def test_log_and_diff_are_refused_to_token_holders(
-    served: Served, owner: TestClient, path: str
+    served: ServedGateway, owner: TestClient, path: str
 ) -> None:
     """The owner only."""
     assert owner.get(f"{BANK}/{path}").status_code == 200

@@ -20,7 +20,7 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 import uvicorn
-from http_kit import Served, serving
+from http_kit import ServedGateway, running_gateway
 from server_kit import Server, server
 from token_kit import HOLDER, OUTSIDER, chain_of, child_of, later
 
@@ -353,7 +353,7 @@ SLOW = ServerLimits(
 class GatewaySocket:
     """A gateway behind a port, with one request slot."""
 
-    served: Served
+    served: ServedGateway
     port: int
 
     def connect(self, *, buffer: int | None = None) -> socket.socket:
@@ -394,7 +394,7 @@ def gateway_socket(
     del own_home
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    with serving(bounds=SLOW) as served:
+    with running_gateway(bounds=SLOW) as served:
         served.client().post("/v1/banks", json={"name": "b"})
         served.client().post("/v1/banks/b/entries", json={"text": "tea " * 100})
         with _running_server(served) as port:
@@ -402,7 +402,7 @@ def gateway_socket(
 
 
 @contextmanager
-def _running_server(served: Served) -> Iterator[int]:
+def _running_server(served: ServedGateway) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(
             served.app, http=impatient(SLOW), lifespan="off", log_level="critical", ws="none"

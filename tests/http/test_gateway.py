@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from http_kit import ELSEWHERE, Proving, Served, serving
+from http_kit import ELSEWHERE, ServedGateway, TokenAuth, running_gateway
 from s3_kit import s3_server
 
 from satchel.crypto.canonical import canonical
@@ -115,7 +115,7 @@ def test_files_on_the_server_require_roots(
     assert not (tmp_path / "a.ama.jsonl").exists()
     (tmp_path / "root").mkdir()
     monkeypatch.setenv("SATCHEL_PORTABILITY_ROOTS", str(tmp_path / "root"))
-    with serving() as other:
+    with running_gateway() as other:
         inside = {"bank_id": "assistant", "path": str(tmp_path / "root" / "a.ama.jsonl")}
         assert other.client().post("/v1/export", json=inside).json()["exported_count"] == 1
         assert other.client().post("/v1/export", json=body).status_code == 422
@@ -176,7 +176,7 @@ def test_a_memory_file_is_in_object_storage_when_its_write_is_answered(
     with s3_server() if backend == "s3" else nullcontext() as remote:
         root = f"memory://{own_home}" if remote is None else f"{remote.bucket()}/agents"
         monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", root)
-        with serving() as served:
+        with running_gateway() as served:
             here = served.client()
             assert here.put("/v1/files/notes/text/a.md", json={"text": "tea"}).is_success
             with MemoryStore.get_or_create(key="notes", storage_root=root) as elsewhere:
@@ -200,7 +200,7 @@ def test_a_token_is_verified_as_json_or_text(client: TestClient, bank: str) -> N
 
 
 def test_a_token_holder_reads_only_the_scope_of_its_token(
-    served: Served, client: TestClient, bank: str
+    served: ServedGateway, client: TestClient, bank: str
 ) -> None:
     """From elsewhere, each request signed; the owner's routes are refused."""
     client.post(f"{bank}/entries", json={"text": "the safe is behind the stove"})
@@ -226,7 +226,7 @@ def test_a_token_holder_reads_only_the_scope_of_its_token(
 
 @pytest.mark.parametrize("wrong", ["none", "key", "replayed", "target", "body", "server", "old"])
 def test_a_token_with_a_missing_or_wrong_proof_is_refused(
-    served: Served, client: TestClient, bank: str, wrong: str
+    served: ServedGateway, client: TestClient, bank: str, wrong: str
 ) -> None:
     """Another key's, a replayed one, one for another request or another server."""
     key = SigningKey.generate()
@@ -235,12 +235,12 @@ def test_a_token_with_a_missing_or_wrong_proof_is_refused(
     )
     elsewhere = served.client(ELSEWHERE)
     request = elsewhere.build_request("POST", f"{bank}/entries", json={"text": "coffee"})
-    headers = dict(Proving(token, key, served.gateway.verifier)(request).headers)
+    headers = dict(TokenAuth(token, key, served.gateway.verifier)(request).headers)
     path, body = f"{bank}/entries", request.content
     if wrong == "none":
         headers.pop("x-satchel-proof")
     elif wrong == "key":
-        other = Proving(token, SigningKey.generate(), served.gateway.verifier)
+        other = TokenAuth(token, SigningKey.generate(), served.gateway.verifier)
         headers = dict(other(request).headers)
     elif wrong == "replayed":
         assert elsewhere.post(path, content=body, headers=headers).status_code == 201
@@ -263,10 +263,10 @@ def test_remote_clients_need_the_operators_token(
 ) -> None:
     """If one is configured, local clients need it, too."""
     del own_home
-    with serving() as found:
+    with running_gateway() as found:
         assert found.client(ELSEWHERE).get("/v1/banks").status_code == 403
         assert found.client().get("/v1/banks").status_code == 200
-    with serving(admin=OPERATOR_TOKEN) as found:
+    with running_gateway(admin=OPERATOR_TOKEN) as found:
         for address in (ELSEWHERE, "127.0.0.1"):
             client = found.client(address)
             assert client.get("/v1/banks").status_code == 403
@@ -298,7 +298,7 @@ def test_requests_of_other_sites_are_refused(client: TestClient, headers: dict[s
 def test_an_oversize_body_is_refused(own_home: Path) -> None:
     """Whether its size is announced or not; nothing is stored."""
     del own_home
-    with serving(bounds=ServerLimits(body_bytes=1000, upload_bytes=5000)) as found:
+    with running_gateway(bounds=ServerLimits(body_bytes=1000, upload_bytes=5000)) as found:
         client = found.client()
         client.post("/v1/banks", json={"name": "b"})
         said = client.post("/v1/banks/b/entries", json={"text": "x" * 2000})
@@ -315,7 +315,7 @@ def test_an_oversize_body_is_refused(own_home: Path) -> None:
 def test_too_many_requests_get_429_with_a_delay(own_home: Path) -> None:
     """By address, with Retry-After; health checks are exempt."""
     del own_home
-    with serving(bounds=ServerLimits(per_second=0.3)) as found:
+    with running_gateway(bounds=ServerLimits(per_second=0.3)) as found:
         client = found.client()
         statuses = [client.get("/v1/about").status_code for _ in range(5)]
         assert statuses == [200, 200, 200, 429, 429]
@@ -397,7 +397,7 @@ def test_file_errors_are_returned_over_http(
     """An invalid folder is not a full disk; hints name neither options nor settings."""
     del own_home
     monkeypatch.setenv("SATCHEL_PORTABILITY_ROOTS", str(tmp_path))
-    with serving() as found:
+    with running_gateway() as found:
         client = found.client()
         client.post("/v1/banks", json={"name": "b"})
         client.post("/v1/banks/b/entries", json={"text": "tea"})

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from fastapi.testclient import TestClient
-from http_kit import Served
+from http_kit import ServedGateway
 from mcp import Client
 
 from satchel.api.store import Satchel
@@ -198,7 +198,7 @@ class Mcp:
 
 @pytest.fixture
 def interfaces(
-    served: Served, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    served: ServedGateway, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Iterator[dict[str, Interface]]:
     """All interfaces of one store."""
     made = Client(server(ToolCaller(satchel=served.satchel, settings=load_settings())))
@@ -236,7 +236,7 @@ def _results(interface: Interface, bank: str, counts: Callable[[str], Any]) -> I
 
 
 def test_all_interfaces_return_the_same_results(
-    interfaces: dict[str, Interface], served: Served
+    interfaces: dict[str, Interface], served: ServedGateway
 ) -> None:
     """Step by step; then each reads the others' banks: IDs, contents, counts of receipts."""
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from http_kit import serving
-from missing_store_kit import delete_store, is_there
+from http_kit import running_gateway
+from missing_store_kit import delete_store, store_exists
 
 from satchel.errors import RolledBackError
 
@@ -32,7 +32,7 @@ def test_a_running_server_refuses_requests_after_the_loss_of_its_store(
     any_store: str,
 ) -> None:
     """Nothing is read or acknowledged, and the server is not ready."""
-    with serving() as served:
+    with running_gateway() as served:
         client = served.client()
         _remember(client)
         delete_store(any_store)
@@ -42,15 +42,15 @@ def test_a_running_server_refuses_requests_after_the_loss_of_its_store(
             assert answer.json().get("hint"), (what, answer.text)
         assert client.get("/readyz").status_code == 503
         assert client.get("/healthz").status_code == 200
-    assert not is_there(any_store)
+    assert not store_exists(any_store)
 
 
 def test_a_server_does_not_start_without_its_store(any_store: str) -> None:
     """The error names ``accept-gone``, and no store is created."""
-    with serving() as served:
+    with running_gateway() as served:
         _remember(served.client())
     delete_store(any_store)
-    with pytest.raises(RolledBackError, match="assistant") as refused, serving():
+    with pytest.raises(RolledBackError, match="assistant") as refused, running_gateway():
         pass
     assert "accept-gone" in (refused.value.hint or "")
-    assert not is_there(any_store)
+    assert not store_exists(any_store)

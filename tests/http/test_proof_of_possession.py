@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
-from http_kit import Served
+from http_kit import ServedGateway
 from nacl.signing import SigningKey as Ed25519
 from possession_kit import did_of, hash_text, http_arguments, jcs, proof_of
 from web_kit import listening
@@ -26,7 +26,7 @@ def clients(own_home: object) -> Iterator[tuple[httpx.Client, httpx.Client]]:
     """An anonymous client, and the operator's, of a gateway on a socket."""
     del own_home
     with listening(_ADMIN) as (address, served):
-        assert isinstance(served, Served)
+        assert isinstance(served, ServedGateway)
         operator = {"Authorization": f"Bearer {_ADMIN}"}
         with (
             httpx.Client(base_url=address, headers=operator) as client,

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2 as httpx
 import msgspec
 import pytest
-from http_kit import ELSEWHERE, HERE, Served, proof_action, serving
+from http_kit import ELSEWHERE, HERE, ServedGateway, proof_action, running_gateway
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import TextContent
 from token_kit import HOLDER, OUTSIDER, chain_of, child_of, grant, later
@@ -38,7 +38,7 @@ EVERYTHING = sorted(Permission)
 class TokenCase:
     """A gateway over a bank with two memories, and the key that issues its tokens."""
 
-    served: Served
+    served: ServedGateway
     bank: str
     other: str
     owner: SigningKey
@@ -65,7 +65,7 @@ class TokenCase:
 def token_case(own_home: object) -> Iterator[TokenCase]:
     """A gateway over two banks."""
     del own_home
-    with serving() as served:
+    with running_gateway() as served:
         client = served.client()
         bank, other = (
             client.post("/v1/banks", json={"name": name}).json()["id"] for name in ("one", "other")
@@ -467,7 +467,7 @@ def test_mcp_requires_authentication(own_home: object) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     headers = {"Accept": "application/json, text/event-stream"}
     operator = "the token of the operator"
-    with serving(admin=operator) as served:
+    with running_gateway(admin=operator) as served:
         for address in (ELSEWHERE, HERE):
             client = served.client(address)
             assert client.post("/mcp", json=body, headers=headers).status_code == 403
@@ -484,6 +484,6 @@ def test_attack_an_invalid_token_is_sent_with_the_operators_token(own_home: obje
     """A request with a token is the holder's."""
     del own_home
     operator = "the token of the operator"
-    with serving(admin=operator) as served:
+    with running_gateway(admin=operator) as served:
         headers = {"Authorization": f"Bearer {operator}", TOKEN: "eHg="}
         assert served.client().get("/v1/banks", headers=headers).json()["code"] == "input.malformed"

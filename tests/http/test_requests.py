@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import schemathesis
-from digest_kit import everything
+from digest_kit import folder_state
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from http_kit import ELSEWHERE, Served, example_of, serving, where_of
+from http_kit import ELSEWHERE, ServedGateway, example_of, request_path, running_gateway
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import Case
 
@@ -28,10 +28,10 @@ def _operations(app: FastAPI) -> Iterator[tuple[str, str, dict[str, Any]]]:
         for method, operation in operations.items():
             said = example_of(operation)
             assert said is not None
-            yield method.upper(), where_of(path, said.pop("path")), said
+            yield method.upper(), request_path(path, said.pop("path")), said
 
 
-def test_attack_a_member_is_sent_twice(served: Served) -> None:
+def test_attack_a_member_is_sent_twice(served: ServedGateway) -> None:
     """On every route, at any depth: parsers differ in which of them they use."""
     client, number = served.client(), 0
     for method, where, said in _operations(served.app):
@@ -55,7 +55,7 @@ def test_attack_a_member_is_sent_twice(served: Served) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "deflate", "zstd", "gzip, gzip", "GZIP"])
-def test_attack_a_body_declares_a_compression(served: Served, encoding: str) -> None:
+def test_attack_a_body_declares_a_compression(served: ServedGateway, encoding: str) -> None:
     """It is refused: nothing is decompressed, and nothing stored as it is."""
     client = served.client()
     said = {"Content-Type": "application/json", "Content-Encoding": encoding}
@@ -109,7 +109,7 @@ def test_attack_a_condition_of_erase_has_another_type(
     assert answer.json()["field"].startswith("where")
 
 
-def test_an_unknown_query_parameter_is_refused_by_every_route(served: Served) -> None:
+def test_an_unknown_query_parameter_is_refused_by_every_route(served: ServedGateway) -> None:
     """A misspelled filter would match everything; the error suggests a name."""
     client, number = served.client(), 0
     for method, where, said in _operations(served.app):
@@ -129,7 +129,7 @@ def test_an_unknown_query_parameter_is_refused_by_every_route(served: Served) ->
     assert client.get("/v1/banks/b/entries?tags=a&tags=b").is_success
 
 
-def test_every_route_declares_its_permission_and_its_body(served: Served) -> None:
+def test_every_route_declares_its_permission_and_its_body(served: ServedGateway) -> None:
     """Public routes are few, and accept no body."""
     found = list(_routes(served.app))
     public = {route.path for route in found if route.access is Access.ANYBODY}
@@ -155,7 +155,7 @@ def test_the_limit_of_a_body_depends_on_its_route(own_home: object) -> None:
     """Not on the end of its path; also for the operator, and for methods without a body."""
     del own_home
     bounds = ServerLimits(small_bytes=1000, body_bytes=3000, upload_bytes=9000, holder_bytes=2000)
-    with serving(bounds=bounds) as served:
+    with running_gateway(bounds=bounds) as served:
         client = served.client()
         assert client.post("/v1/banks", json={"name": "b"}).is_success
         where = "/v1/files/b/text/x/upload"
@@ -178,7 +178,7 @@ def test_the_limit_of_a_body_depends_on_its_route(own_home: object) -> None:
 def test_buffered_bodies_are_bounded_in_total(own_home: object) -> None:
     """Over the limit is 503 with Retry-After; the buffers are released."""
     del own_home
-    with serving(bounds=ServerLimits(buffered_bytes=2000)) as served:
+    with running_gateway(bounds=ServerLimits(buffered_bytes=2000)) as served:
         client = served.client()
         for _ in range(3):
             answer = client.post("/v1/banks", json={"name": "x" * 3000})
@@ -187,7 +187,7 @@ def test_buffered_bodies_are_bounded_in_total(own_home: object) -> None:
 
 
 def test_attack_a_name_over_http_is_read_as_a_file(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    served: ServedGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The audience of a token, and a token to revoke, are never read as paths."""
     client, key = served.client(), SigningKey.generate()
@@ -217,7 +217,7 @@ def test_attack_a_name_over_http_is_read_as_a_file(
     [("pam", "application/pam+json"), ("pam_cbor", "application/pam+cbor")],
 )
 def test_artifacts_have_the_media_types_of_the_specification(
-    served: Served, name: str, kind: str
+    served: ServedGateway, name: str, kind: str
 ) -> None:
     """Created and downloaded, by owner and token holder; the OpenAPI document has them."""
     client, key = served.client(), SigningKey.generate()
@@ -244,7 +244,7 @@ def test_artifacts_have_the_media_types_of_the_specification(
 
 def _send_generated(examples: int, *, some: int | None = None) -> int:
     """Send generated requests to all or some operations; return how many there are."""
-    with serving(bounds=ServerLimits(per_second=0)) as served:
+    with running_gateway(bounds=ServerLimits(per_second=0)) as served:
         schema = schemathesis.openapi.from_dict(served.app.openapi())
         client = served.client()
         number = 0
@@ -278,7 +278,7 @@ def test_the_example_of_every_request_is_accepted(own_home: Path) -> None:
     """Each is sent as it is in the document; none is refused as invalid."""
     del own_home
     number, lacking = 0, []
-    with serving(bounds=ServerLimits(per_second=0)) as served:
+    with running_gateway(bounds=ServerLimits(per_second=0)) as served:
         client = served.client()
         document = client.get("/v1/openapi.json").json()
         for path, operations in document["paths"].items():
@@ -288,7 +288,7 @@ def test_the_example_of_every_request_is_accepted(own_home: Path) -> None:
                 if said is None:
                     lacking.append((method, path))
                     continue
-                where = where_of(path, said.pop("path"))
+                where = request_path(path, said.pop("path"))
                 answer = client.request(method, where, **said)
                 assert answer.status_code < 500, (method, path, answer.text)
                 problem = answer.headers.get("Content-Type") == "application/problem+json"
@@ -318,7 +318,7 @@ HOSTILE: list[Any] = [
 def test_attack_a_member_of_a_request_has_another_type(own_home: Path) -> None:
     """Members of each body and parameters of each route, one at a time."""
     del own_home
-    with serving(bounds=ServerLimits(per_second=0)) as served:
+    with running_gateway(bounds=ServerLimits(per_second=0)) as served:
         client = served.client()
         client.post("/v1/banks", json={"name": "assistant"})
         for path, operations in served.app.openapi()["paths"].items():
@@ -335,10 +335,10 @@ def _altered_requests(path: str, operation: dict[str, Any]) -> Iterator[tuple[st
     assert said is not None
     steps = said.pop("path")
     names = [one["name"] for one in operation.get("parameters", []) if one["in"] == "query"]
-    usual = where_of(path, steps)
+    usual = request_path(path, steps)
     for value in HOSTILE:
         for name in steps:
-            yield where_of(path, steps | {name: str(value) or " "}), said
+            yield request_path(path, steps | {name: str(value) or " "}), said
         for name in names:
             yield usual, said | {"params": said["params"] | {name: str(value)}}
         for name in said.get("json", {}):
@@ -404,7 +404,7 @@ def create_records(client: TestClient) -> dict[str, str]:
     }
 
 
-def routes(served: Served) -> dict[str, dict[str, Any]]:
+def routes(served: ServedGateway) -> dict[str, dict[str, Any]]:
     """Return the description of each GET route."""
     paths = served.app.openapi()["paths"]
     return {path: said["get"] for path, said in paths.items() if "get" in said}
@@ -413,20 +413,20 @@ def routes(served: Served) -> dict[str, dict[str, Any]]:
 def test_a_get_changes_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every route of the OpenAPI document: store, home, witness; names and modes of files."""
     monkeypatch.setenv("SATCHEL_BACKUP_DESTINATION", str(tmp_path / "backups"))
-    with serving() as served:
+    with running_gateway() as served:
         _assert_unchanged(served, served.client(), tmp_path)
 
 
-def _assert_unchanged(served: Served, client: TestClient, tmp_path: Path) -> None:
+def _assert_unchanged(served: ServedGateway, client: TestClient, tmp_path: Path) -> None:
     values = create_records(client)
-    before, answered = everything(tmp_path), dict[str, int]()
+    before, answered = folder_state(tmp_path), dict[str, int]()
     for path, said in routes(served).items():
         if path in OPEN_ENDED:
             continue
         asked = [one for one in said.get("parameters", ()) if one.get("required")]
         query = {one["name"]: values[one["name"]] for one in asked if one["in"] == "query"}
         answered[path] = client.get(path.format(**values), params=query).status_code
-        after = everything(tmp_path)
+        after = folder_state(tmp_path)
         if path == EXPORT:
             receipts = [name for name in after.keys() - before.keys() if "/receipts/" in name]
             before |= {name: after[name] for name in (*receipts, "satchel-witness/seen.jsonl")}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from http_kit import ELSEWHERE, Served, serving
+from http_kit import ELSEWHERE, ServedGateway, running_gateway
 
 from satchel.bank.machine_keys import create_identity, lock_for
 from satchel.config.settings import load_settings
@@ -29,7 +29,7 @@ def test_settings_have_store_embedder_access_limits_and_origins(
     """Each value with its origin; the limits are those of this server."""
     config = _configured(tmp_path, "[limits]\ntags = 7\n[backup]\nkeep_last = 3\n", monkeypatch)
     monkeypatch.setenv("SATCHEL_BACKUP_RETENTION", "14")
-    with serving(bounds=ServerLimits(at_once=5)) as served:
+    with running_gateway(bounds=ServerLimits(at_once=5)) as served:
         found = served.client().get(SETTINGS).json()
     assert (found["file"], found["file_exists"]) == (str(config), True)
     assert found["store"] == {
@@ -55,7 +55,7 @@ def test_settings_report_an_encrypted_store(own_home: Path) -> None:
     settings = load_settings()
     create_identity(settings, "of-the-store")
     rekey_store(settings, lock_for(settings, ["of-the-store"]))
-    with serving() as served:
+    with running_gateway() as served:
         assert served.client().get(SETTINGS).json()["store"]["is_encrypted"] is True
 
 
@@ -85,7 +85,7 @@ def test_the_state_of_the_embedder_is_reported(
     """A remote embedder is not called; an unusable one has a reason."""
     del own_home
     _configured(tmp_path, f"[inference]\n{lines}\n", monkeypatch)
-    with serving() as served:
+    with running_gateway() as served:
         answer = served.client().get(SETTINGS)
     found = answer.json()["embedder"]
     assert (found["state"], found.get("server")) == (state, server)
@@ -108,7 +108,7 @@ def test_settings_contain_no_secret(
         '[agents.one]\nconfig = { setting = "hidden" }\n',
         monkeypatch,
     )
-    with serving("hidden operator token") as served:
+    with running_gateway("hidden operator token") as served:
         said = {"Authorization": "Bearer hidden operator token"}
         answer = served.client(ELSEWHERE).get(SETTINGS, headers=said)
     assert answer.status_code == 200
@@ -117,7 +117,7 @@ def test_settings_contain_no_secret(
 
 
 def test_settings_are_refused_to_token_holders_and_read_only(
-    served: Served, client: TestClient
+    served: ServedGateway, client: TestClient
 ) -> None:
     """And to remote clients without the operator's token."""
     client.post("/v1/banks", json={"name": "assistant"})
@@ -135,9 +135,9 @@ def test_applications_of_one_process_share_only_their_routes(
     own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each serves its own store, within its own limits."""
-    with serving(bounds=ServerLimits(small_bytes=100)) as one:
+    with running_gateway(bounds=ServerLimits(small_bytes=100)) as one:
         monkeypatch.setenv("SATCHEL_HOME", f"{own_home}-other")
-        with serving() as other:
+        with running_gateway() as other:
             large = {"name": "x" * 200}
             assert one.client().post("/v1/banks", json=large).status_code == 413
             assert other.client().post("/v1/banks", json=large).status_code == 201

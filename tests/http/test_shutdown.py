@@ -15,7 +15,7 @@ import httpx2 as httpx
 import pytest
 import uvicorn
 from fastapi.testclient import TestClient
-from http_kit import Served, serving
+from http_kit import ServedGateway, running_gateway
 from server_kit import server
 
 from satchel.http.app import application, begin_shutdown
@@ -31,7 +31,7 @@ SECRET = "the confidential word"  # noqa: S105 - a test value
 
 
 @contextmanager
-def _running_server(served: Served) -> Iterator[tuple[_Server, int]]:
+def _running_server(served: ServedGateway) -> Iterator[tuple[_Server, int]]:
     """Yield a server in a thread, as ``satchel serve`` runs it, and its port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(
@@ -67,7 +67,7 @@ def test_shutdown_ends_event_streams_and_finishes_jobs_and_writes(own_home: Path
         done.append("all of it")
         return None
 
-    with serving() as served, _running_server(served) as (running, port):
+    with running_gateway() as served, _running_server(served) as (running, port):
         served.client().post("/v1/banks", json={"name": "b"})
         job = served.gateway.jobs.begin("test", work)
         body = json.dumps({"text": "written while it ended"}).encode()
@@ -88,13 +88,15 @@ def test_shutdown_ends_event_streams_and_finishes_jobs_and_writes(own_home: Path
             assert writer.recv(1 << 16).startswith(b"HTTP/1.1 201")
         proceed.set()
     assert done == ["all of it"]
-    with serving() as again:
+    with running_gateway() as again:
         assert again.client().get(f"/v1/jobs/{job.id}").json()["state"] == "done"
         (memory,) = again.client().get(f"{BANK}/entries").json()["memories"]
         assert memory["text"] == "written while it ended"
 
 
-def test_a_server_in_shutdown_is_alive_and_not_ready(served: Served, client: TestClient) -> None:
+def test_a_server_in_shutdown_is_alive_and_not_ready(
+    served: ServedGateway, client: TestClient
+) -> None:
     """A load balancer stops sending requests, and no supervisor restarts it."""
     assert client.get("/readyz").json() == {"status": "ready"}
     begin_shutdown(served.app)
@@ -104,7 +106,7 @@ def test_a_server_in_shutdown_is_alive_and_not_ready(served: Served, client: Tes
     assert client.get("/healthz").status_code == 200
 
 
-def test_the_request_log_has_five_fields_and_no_content(served: Served) -> None:
+def test_the_request_log_has_five_fields_and_no_content(served: ServedGateway) -> None:
     """Neither names in paths, queries, bodies, headers, nor invalid tokens."""
     log = io.StringIO()
     app = application(served.gateway, counting=RequestMetrics(log))
@@ -144,6 +146,6 @@ def test_a_running_upload_job_is_finished_before_the_server_exits(own_home: Path
             job = client.post(f"{BANK}/upload", params=sent, json={"results": memories}).json()
             _wait_until(lambda: client.get(f"/v1/jobs/{job['id']}").json()["state"] != "waiting")
         assert found.end() == 0
-    with serving() as again:
+    with running_gateway() as again:
         assert again.client().get(f"/v1/jobs/{job['id']}").json()["state"] == "done"
         assert again.client().get(BANK).json()["memories"] == len(memories)

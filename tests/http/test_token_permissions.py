@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from canary_kit import OTHER, OWN, Canaries, filled
+from canary_kit import OTHER, OWN, Canaries, create_canaries
 from fastapi.testclient import TestClient
-from http_kit import Served, example_of, serving, where_of
+from http_kit import ServedGateway, example_of, request_path, running_gateway
 
 from satchel.config.settings import load_settings
 from satchel.http.guard import ServerLimits
@@ -21,24 +21,26 @@ REFUSED = (401, 403, 404)
 @pytest.fixture
 def canaries(tmp_path: Path) -> Canaries:
     """Two banks, and tokens for one."""
-    return filled(tmp_path)
+    return create_canaries(tmp_path)
 
 
 @pytest.fixture
-def gateway(canaries: Canaries) -> Iterator[Served]:
+def gateway(canaries: Canaries) -> Iterator[ServedGateway]:
     """A gateway over both banks."""
     del canaries
-    with serving(bounds=ServerLimits(per_second=0)) as found:
+    with running_gateway(bounds=ServerLimits(per_second=0)) as found:
         yield found
 
 
-def holder(gateway: Served, canaries: Canaries, token: str) -> TestClient:
+def holder(gateway: ServedGateway, canaries: Canaries, token: str) -> TestClient:
     """Return a client of a token holder, which signs each request."""
     key = load_settings().keyring.load("holder")
     return gateway.holder(canaries.tokens[token].read_text(), key)
 
 
-def requests(gateway: Served, canaries: Canaries, bank: str) -> Iterator[tuple[str, str, Any]]:
+def requests(
+    gateway: ServedGateway, canaries: Canaries, bank: str
+) -> Iterator[tuple[str, str, Any]]:
     """Yield a request that would succeed for the owner, for each route of the document."""
     names = {
         "bank": bank,
@@ -63,7 +65,7 @@ def requests(gateway: Served, canaries: Canaries, bank: str) -> Iterator[tuple[s
                         part[member] = bank
             if path.endswith("/entries") and "json" in said:
                 said["json"] = {"text": "a wren"}
-            yield method.upper(), where_of(path, here), said
+            yield method.upper(), request_path(path, here), said
 
 
 def tools(client: TestClient) -> list[dict[str, Any]]:
@@ -101,7 +103,7 @@ def calls(canaries: Canaries) -> dict[str, dict[str, Any]]:
     }
 
 
-def record_counts(gateway: Served) -> tuple[int, ...]:
+def record_counts(gateway: ServedGateway) -> tuple[int, ...]:
     """Return the number of records of both banks."""
     client = gateway.client()
     found = client.get("/v1/banks").json()["banks"]
@@ -109,7 +111,7 @@ def record_counts(gateway: Served) -> tuple[int, ...]:
 
 
 def test_a_token_to_redact_is_refused_by_every_other_route(
-    gateway: Served, canaries: Canaries
+    gateway: ServedGateway, canaries: Canaries
 ) -> None:
     """Each route of the document, with a request that would succeed for the owner."""
     before, wrong, number = record_counts(gateway), list[str](), 0
@@ -128,7 +130,7 @@ def test_a_token_to_redact_is_refused_by_every_other_route(
 
 @pytest.mark.parametrize("bank", [OWN, OTHER])
 def test_a_token_for_other_memories_reveals_nothing_on_any_route(
-    gateway: Served, canaries: Canaries, bank: str
+    gateway: ServedGateway, canaries: Canaries, bank: str
 ) -> None:
     """It has all permissions, but for tags that no memory has; also with another bank named."""
     before, wrong = record_counts(gateway), list[str]()
@@ -152,7 +154,7 @@ def test_a_token_for_other_memories_reveals_nothing_on_any_route(
     ("kind", "bank"), [("redacts", OWN), ("elsewhere", OWN), ("elsewhere", OTHER)]
 )
 def test_a_narrow_token_reveals_nothing_in_any_tool(
-    gateway: Served, canaries: Canaries, kind: str, bank: str
+    gateway: ServedGateway, canaries: Canaries, kind: str, bank: str
 ) -> None:
     """Tools, resources and prompts; for its own bank and another one."""
     before, wrong, client = record_counts(gateway), list[str](), holder(gateway, canaries, kind)

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
-from http_kit import Proving, Served, serving
+from http_kit import ServedGateway, TokenAuth, running_gateway
 from server_kit import Server, server
 
 from satchel.bank.job_registry import (
@@ -32,23 +32,23 @@ BANK = "/v1/banks/assistant"
 
 
 @pytest.fixture
-def two_workers(own_home: Path) -> Iterator[tuple[Served, Served]]:
+def two_workers(own_home: Path) -> Iterator[tuple[ServedGateway, ServedGateway]]:
     """Two servers of one store in one process, like two workers."""
     del own_home
-    with serving() as one, serving() as other:
+    with running_gateway() as one, running_gateway() as other:
         one.client().post("/v1/banks", json={"name": "assistant"})
         one.client().post(f"{BANK}/entries", json={"text": "Ada drinks tea", "tags": ["drinks"]})
         yield one, other
 
 
-def issue_token(served: Served, **said: object) -> dict[str, Any]:
+def issue_token(served: ServedGateway, **said: object) -> dict[str, Any]:
     """Issue a token."""
     found: dict[str, Any] = served.client().post(f"{BANK}/tokens", json=said).json()["token"]
     return found
 
 
 def test_a_token_revoked_by_one_worker_is_refused_by_another(
-    two_workers: tuple[Served, Served],
+    two_workers: tuple[ServedGateway, ServedGateway],
 ) -> None:
     """Even if the other worker has cached it."""
     one, other = two_workers
@@ -65,21 +65,23 @@ def test_a_token_revoked_by_one_worker_is_refused_by_another(
     )
 
 
-def test_attack_a_request_is_replayed_to_another_worker(two_workers: tuple[Served, Served]) -> None:
+def test_attack_a_request_is_replayed_to_another_worker(
+    two_workers: tuple[ServedGateway, ServedGateway],
+) -> None:
     """A proof is accepted once by all workers together."""
     one, other = two_workers
     key = SigningKey.generate()
     token = canonical(issue_token(one, audience=key.did, everything=True)).decode()
     client = one.client("203.0.113.7")
     request = client.build_request("GET", f"{BANK}/entries")
-    headers = dict(Proving(token, key, one.gateway.verifier)(request).headers)
+    headers = dict(TokenAuth(token, key, one.gateway.verifier)(request).headers)
     assert client.get(f"{BANK}/entries", headers=headers).status_code == 200
     again = other.client("203.0.113.7").get(f"{BANK}/entries", headers=headers)
     assert (again.status_code, again.json()["code"]) == (TokenError.http_status, TokenError.code)
 
 
 def test_a_bank_renamed_by_another_process_is_not_confused_with_a_new_one(
-    two_workers: tuple[Served, Served],
+    two_workers: tuple[ServedGateway, ServedGateway],
 ) -> None:
     """A worker that has it open resolves the name again."""
     from satchel.bank.banks import rename_bank
@@ -98,7 +100,7 @@ def test_a_bank_renamed_by_another_process_is_not_confused_with_a_new_one(
 
 
 def test_a_job_is_shown_followed_and_canceled_by_any_worker(
-    two_workers: tuple[Served, Served],
+    two_workers: tuple[ServedGateway, ServedGateway],
 ) -> None:
     """Regardless of the worker that runs it."""
     one, other = two_workers
@@ -246,7 +248,7 @@ def test_a_server_terminated_during_writes_keeps_all_acknowledged_memories(
         stop.set()
         for thread in threads:
             thread.join()
-    with serving() as served:
+    with running_gateway() as served:
         client = served.client()
         missing = [
             one for one in acknowledged if not client.get(f"{BANK}/entries/{one}").is_success

@@ -37,7 +37,7 @@ class Canaries:
         return (CANARY, *(each.removeprefix("blake3:")[:16] for each in ids))
 
 
-def filled(folder: Path) -> Canaries:
+def create_canaries(folder: Path) -> Canaries:
     """Fill two banks, and issue tokens for the holder of the key ``holder``."""
     source = folder / "canary.json"
     source.write_text('[{"id": "1", "memory": "canary of a file"}]')

@@ -7,7 +7,7 @@ NOT_DATA = ("-shm", ".lock", ".opening")
 """Suffixes of files without data: shared memory, and locks."""
 
 
-def everything(folder: Path) -> dict[str, str]:
+def folder_state(folder: Path) -> dict[str, str]:
     """Return mode and digest of each file of a folder, and the modes of its folders, by name."""
     found = dict[str, str]()
     for path in sorted(folder.rglob("*")):

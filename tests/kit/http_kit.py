@@ -25,7 +25,7 @@ from satchel.model.values import now
 HERE, ELSEWHERE = "127.0.0.1", "203.0.113.7"
 
 
-class Served:
+class ServedGateway:
     """A running gateway."""
 
     def __init__(self, app: FastAPI, gateway: Gateway, satchel: Satchel) -> None:
@@ -46,11 +46,11 @@ class Served:
     def holder(self, token: str, key: SigningKey | None, address: str = ELSEWHERE) -> TestClient:
         """Return a client of a token holder, which signs each request."""
         found = self.client(address)
-        found.auth = Proving(token, key, self.gateway.verifier)
+        found.auth = TokenAuth(token, key, self.gateway.verifier)
         return found
 
 
-class Proving:
+class TokenAuth:
     """Authentication that sends a token, and signs each request."""
 
     def __init__(self, token: str, key: SigningKey | None, verifier: str) -> None:
@@ -75,14 +75,16 @@ def proof_action(method: str, target: str, body: bytes) -> tuple[str, dict[str, 
 
 
 @contextmanager
-def serving(admin: str | None = None, bounds: ServerLimits | None = None) -> Iterator[Served]:
+def running_gateway(
+    admin: str | None = None, bounds: ServerLimits | None = None
+) -> Iterator[ServedGateway]:
     """Yield a gateway over the default store."""
     settings = load_settings()
     satchel = open_settings(Satchel, settings)
     gateway = Gateway(satchel, settings, writer_key(settings).did, admin)
     app = application(gateway, bounds=bounds)
     try:
-        yield Served(app, gateway, satchel)
+        yield ServedGateway(app, gateway, satchel)
     finally:
         gateway.close()
 
@@ -105,7 +107,7 @@ def example_of(operation: dict[str, Any]) -> dict[str, Any] | None:
     return said
 
 
-def where_of(path: str, steps: dict[str, str]) -> str:
+def request_path(path: str, steps: dict[str, str]) -> str:
     """Return a path of the document with its parameters filled in."""
     for name, value in steps.items():
         path = path.replace(f"{{{name}}}", quote(value, safe=""))

@@ -24,7 +24,7 @@ def delete_store(store: str) -> None:
                 file.unlink()
 
 
-def is_there(store: str) -> bool:
+def store_exists(store: str) -> bool:
     """Return whether a store exists in any form."""
     if store.startswith("postgres"):
         server, _, schema = store.rpartition("schema=")

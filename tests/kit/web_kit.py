@@ -10,7 +10,7 @@ from typing import Any
 
 import uvicorn
 from fastapi.testclient import TestClient
-from http_kit import Served, serving
+from http_kit import ServedGateway, running_gateway
 
 BANK = "/v1/banks/assistant"
 TALK = [
@@ -25,15 +25,15 @@ TALK = [
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
-def browser_here() -> str | None:
+def installed_browser() -> str | None:
     """Return the path of a browser, if one is installed."""
     return next((found for name in BROWSERS if (found := shutil.which(name))), None)
 
 
 @contextmanager
-def listening(admin: str | None = None) -> Iterator[tuple[str, Served]]:
+def listening(admin: str | None = None) -> Iterator[tuple[str, ServedGateway]]:
     """Yield the address of a server over the default store."""
-    with serving(admin) as served, socket.create_server(("127.0.0.1", 0)) as listener:
+    with running_gateway(admin) as served, socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(served.app, lifespan="off", log_level="error")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listener],))
@@ -45,7 +45,7 @@ def listening(admin: str | None = None) -> Iterator[tuple[str, Served]]:
             thread.join()
 
 
-class Driven:
+class SharedBrowser:
     """A browser that stays open while other tests run.
 
     Playwright marks its event loop as the running one of this thread while it exists, so that
@@ -97,20 +97,22 @@ class Driven:
 
 
 @contextmanager
-def browsing() -> Iterator[Driven]:
+def launched_browser() -> Iterator[SharedBrowser]:
     """Yield a browser."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         # As root, for example in a container, it has no sandbox.
-        browser = playwright.chromium.launch(executable_path=browser_here(), args=["--no-sandbox"])
-        driven = Driven(browser)
+        browser = playwright.chromium.launch(
+            executable_path=installed_browser(), args=["--no-sandbox"]
+        )
+        driven = SharedBrowser(browser)
         yield driven
         driven.resume()
         browser.close()
 
 
-def furnished(client: TestClient) -> str:
+def create_sample_bank(client: TestClient) -> str:
     """Create a bank with memories, and a session with a fork; return its ID."""
     made = client.post("/v1/banks", json={"name": "assistant"}).json()
     tea = client.post(f"{BANK}/entries", json={"text": "Ada drinks tea", "tags": ["drinks"]}).json()

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
-from http_kit import HERE, serving
+from http_kit import HERE, running_gateway
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -48,7 +48,7 @@ async def connected_client(transport: str) -> AsyncIterator[Client]:
         async with Client(stdio_client(command)) as client:
             yield client
         return
-    with serving() as served:
+    with running_gateway() as served:
         transport_to_app = httpx.ASGITransport(served.app, client=(HERE, 50_000))
         async with httpx.AsyncClient(transport=transport_to_app) as http_client:
             streams = streamable_http_client("http://localhost/mcp", http_client=http_client)

@@ -15,8 +15,8 @@ import apsw
 import httpx2 as httpx
 import msgspec
 import pytest
-from digest_kit import everything
-from http_kit import HERE, serving
+from digest_kit import folder_state
+from http_kit import HERE, running_gateway
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -158,17 +158,17 @@ def test_read_only_tools_change_no_byte(tmp_path: Path) -> None:
         (load_settings().state / "seen.jsonl").unlink()
 
     async def work(client: Client) -> None:
-        before = everything(tmp_path)
+        before = folder_state(tmp_path)
         for tool in (await client.list_tools()).tools:
             assert tool.annotations is not None
             if tool.annotations.read_only_hint:
                 for said in calls[tool.name]:
                     await call(client, tool.name, **said)
-                    assert everything(tmp_path) == before, (tool.name, said)
+                    assert folder_state(tmp_path) == before, (tool.name, said)
         await client.read_resource("satchel://banks")
         await client.read_resource("satchel://banks/default/memory")
         await client.get_prompt("wake_up", {"task": "zebra"})
-        assert everything(tmp_path) == before
+        assert folder_state(tmp_path) == before
         found = await call(client, "recall", query="zebra")
         assert found["withheld"][0]["reasons"]
         assert "zebra" not in found["text"]
@@ -289,7 +289,7 @@ def test_the_official_client_works_over_streamable_http(own_home: Path, mode: st
     del own_home
 
     async def run() -> None:
-        with serving() as served:
+        with running_gateway() as served:
             transport_to_app = httpx.ASGITransport(served.app, client=(HERE, 50_000))
             async with httpx.AsyncClient(transport=transport_to_app) as http_client:
                 transport = streamable_http_client("http://localhost/mcp", http_client=http_client)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from mcp import Client
-from missing_store_kit import delete_store, is_there
+from missing_store_kit import delete_store, store_exists
 
 from satchel.api.store import Satchel, open_store
 from satchel.config.settings import load_settings
@@ -41,7 +41,7 @@ def test_a_running_mcp_server_refuses_calls_after_the_loss_of_its_store(
                     assert "verify.rolled_back" in said or "store.failed" in said, (name, said)
 
     asyncio.run(run())
-    assert not is_there(any_store)
+    assert not store_exists(any_store)
 
 
 def test_an_mcp_server_does_not_start_without_its_store(any_store: str) -> None:
@@ -51,4 +51,4 @@ def test_an_mcp_server_does_not_start_without_its_store(any_store: str) -> None:
     delete_store(any_store)
     with pytest.raises(RolledBackError, match="assistant"), open_store(Satchel, load_settings()):
         pass
-    assert not is_there(any_store)
+    assert not store_exists(any_store)

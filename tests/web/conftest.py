@@ -5,28 +5,35 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
-from http_kit import Served
-from web_kit import Driven, Watched, browser_here, browsing, furnished, listening
+from http_kit import ServedGateway
+from web_kit import (
+    SharedBrowser,
+    Watched,
+    create_sample_bank,
+    installed_browser,
+    launched_browser,
+    listening,
+)
 
 
 @pytest.fixture(scope="module")
-def driven() -> Iterator[Driven]:
+def driven() -> Iterator[SharedBrowser]:
     """A headless Chromium; while it is open, no test of another folder runs an event loop."""
-    if find_spec("playwright") is None or browser_here() is None:
+    if find_spec("playwright") is None or installed_browser() is None:
         pytest.skip("no browser is installed: apt-get install chromium")
-    with browsing() as found:
+    with launched_browser() as found:
         yield found
 
 
 @pytest.fixture
-def browser(driven: Driven) -> Iterator[Any]:
+def browser(driven: SharedBrowser) -> Iterator[Any]:
     """The browser, for one test, during which this thread runs no other event loop."""
     with driven.driving() as found:
         yield found
 
 
 @pytest.fixture
-def server(own_home: object) -> Iterator[tuple[str, Served]]:
+def server(own_home: object) -> Iterator[tuple[str, ServedGateway]]:
     """A server, and its address."""
     del own_home
     with listening() as found:
@@ -34,13 +41,15 @@ def server(own_home: object) -> Iterator[tuple[str, Served]]:
 
 
 @pytest.fixture
-def bank(server: tuple[str, Served]) -> str:
+def bank(server: tuple[str, ServedGateway]) -> str:
     """The ID of a bank with memories, and a session with a fork."""
-    return furnished(server[1].client())
+    return create_sample_bank(server[1].client())
 
 
 @pytest.fixture
-def tab(browser: Any, driven: Driven, server: tuple[str, Served]) -> Iterator[Watched]:
+def tab(
+    browser: Any, driven: SharedBrowser, server: tuple[str, ServedGateway]
+) -> Iterator[Watched]:
     """A tab; console errors and requests to other servers fail the test."""
     del browser
     with driven.tab(server[0]) as found:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from http_kit import Served
+from http_kit import ServedGateway
 from web_kit import BANK, Watched, listening, settled
 
 # Contrast of each text with its background (WCAG 2.2, 1.4.3), and controls without a name.
@@ -41,7 +41,7 @@ FAULTS = """() => {
 
 
 def test_every_view_fits_a_phone_and_is_readable_in_both_themes(
-    browser: Any, server: tuple[str, Served], bank: str
+    browser: Any, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """At most 360 pixels wide, contrasts of 4.5 at least, and a name for every control."""
     client = server[1].client()
@@ -128,7 +128,7 @@ def test_the_page_is_usable_with_the_keyboard(tab: Watched, bank: str) -> None:
     page.get_by_role("heading", name="asked again").wait_for()
 
 
-def test_reduced_motion_disables_animation(browser: Any, server: tuple[str, Served]) -> None:
+def test_reduced_motion_disables_animation(browser: Any, server: tuple[str, ServedGateway]) -> None:
     """Nothing fades or slides."""
     context = browser.new_context(reduced_motion="reduce")
     page = context.new_page()

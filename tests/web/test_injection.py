@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from http_kit import Served
-from web_kit import Watched, furnished, listening, settled
+from http_kit import ServedGateway
+from web_kit import Watched, create_sample_bank, listening, settled
 
 BANK = "/v1/banks/assistant"
 ATTACKS = (
@@ -31,7 +31,7 @@ MARKUP = "script:not([src]), iframe, object, embed, base, form[action], meta[htt
 
 
 @pytest.fixture
-def owner(server: tuple[str, Served]) -> TestClient:
+def owner(server: tuple[str, ServedGateway]) -> TestClient:
     """A client of the owner, with a bank."""
     client = server[1].client()
     client.post("/v1/banks", json={"name": "assistant"})
@@ -138,7 +138,7 @@ def _open_actions(tab: Watched) -> None:
 
 
 @pytest.fixture
-def client_of_page(server: tuple[str, Served]) -> TestClient:
+def client_of_page(server: tuple[str, ServedGateway]) -> TestClient:
     """A client on this machine."""
     return server[1].client()
 
@@ -190,7 +190,7 @@ BELOW = {
 
 
 @pytest.fixture
-def owner_client(server: tuple[str, Served]) -> TestClient:
+def owner_client(server: tuple[str, ServedGateway]) -> TestClient:
     """A client of the owner."""
     return server[1].client()
 
@@ -250,7 +250,7 @@ def test_attack_an_address_of_the_page_requests_other_routes(
     tab: Watched, owner_client: TestClient
 ) -> None:
     """All requests are below the route of the address."""
-    bank = furnished(owner_client)
+    bank = create_sample_bank(owner_client)
     asked = list[str]()
     tab.page.on("request", lambda request: asked.append(request.url))
     for (part, below), step in product(BELOW.items(), STEPS):
@@ -282,7 +282,7 @@ def test_names_of_javascript_properties_are_not_views(
     tab: Watched, owner_client: TestClient
 ) -> None:
     """As a view, a bank, a page, or an ID."""
-    bank = furnished(owner_client)
+    bank = create_sample_bank(owner_client)
     for name in ("constructor", "__proto__", "toString", "hasOwnProperty", "nothing"):
         for where in (name, f"b/{bank}/{name}", f"b/{bank}/{name}/{name}"):
             page = tab.go(where)

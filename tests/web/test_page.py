@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from http_kit import Served
+from http_kit import ServedGateway
 from web_kit import BANK, Watched, drop, listening
 
 from satchel.http.jobs import ReportProgress
@@ -40,7 +40,9 @@ def test_memories_are_searched_and_shown_with_provenance(tab: Watched, bank: str
     assert "did:key:" in page.locator("main").inner_text()
 
 
-def test_a_session_is_shown_and_forked(tab: Watched, server: tuple[str, Served], bank: str) -> None:
+def test_a_session_is_shown_and_forked(
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
+) -> None:
     """At a checkpoint, with the messages up to it; the server has the fork."""
     page = tab.go(f"b/{bank}/sessions")
     page.get_by_text("↳ from holidays at message 2").wait_for()
@@ -63,7 +65,9 @@ def test_a_session_is_shown_and_forked(tab: Watched, server: tuple[str, Served],
     page.get_by_text("no messages of its own").first.wait_for()
 
 
-def test_a_dropped_file_is_imported(tab: Watched, server: tuple[str, Served], bank: str) -> None:
+def test_a_dropped_file_is_imported(
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
+) -> None:
     """First its plan, with nothing written; then the import, with a receipt."""
     client = server[1].client()
     data = client.get(f"{BANK}/download", params={"to": "ama"})
@@ -85,7 +89,7 @@ def test_a_dropped_file_is_imported(tab: Watched, server: tuple[str, Served], ba
 
 
 def test_a_sealed_file_is_verified_step_by_step(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """A good one; and a changed one, with the failing step."""
     del bank
@@ -100,7 +104,7 @@ def test_a_sealed_file_is_verified_step_by_step(
 
 
 def test_quarantined_memories_are_reviewed(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """One is released, one rejected."""
     client = server[1].client()
@@ -158,7 +162,7 @@ def test_the_page_asks_for_the_operators_token(browser: Any, own_home: Path) -> 
 
 
 def test_a_redacted_memory_shows_its_signer(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """The original text is not in the page."""
     client = server[1].client()
@@ -173,14 +177,14 @@ def test_a_redacted_memory_shows_its_signer(
     assert "ada@example.com" not in text
 
 
-def _id_of(served: Served, text: str) -> str:
+def _id_of(served: ServedGateway, text: str) -> str:
     listed = served.client().get(f"{BANK}/entries").json()["memories"]
     (found,) = [one["id"] for one in listed if one.get("text") == text]
     return str(found)
 
 
 def test_a_memory_is_created_edited_forgotten_and_restored(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """By buttons and dialogs; the notice offers an undo."""
     client = server[1].client()
@@ -209,7 +213,7 @@ def test_a_memory_is_created_edited_forgotten_and_restored(
 
 
 def test_concurrent_changes_of_one_memory_do_not_overwrite_each_other(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """The second one gets an error in the dialog, and keeps the typed text."""
     tea = _id_of(server[1], "Ada drinks tea")
@@ -226,7 +230,7 @@ def test_concurrent_changes_of_one_memory_do_not_overwrite_each_other(
 
 
 def test_the_timeline_has_a_bar_for_each_month(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Empty months included; a click on a bar shows its memories."""
     client = server[1].client()
@@ -250,7 +254,7 @@ def test_the_timeline_has_a_bar_for_each_month(
 
 
 def test_an_export_lists_losses_before_the_download(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """None for a sealed file; sessions for an archive of memories."""
     client = server[1].client()
@@ -273,7 +277,7 @@ def test_an_export_lists_losses_before_the_download(
 
 
 def test_an_import_is_undone_from_the_list_of_imports(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Its memories are removed."""
     client = server[1].client()
@@ -292,7 +296,7 @@ def test_an_import_is_undone_from_the_list_of_imports(
 
 
 def test_a_token_is_issued_inspected_and_revoked(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """With the chosen scope; after its revocation it is invalid."""
     page = tab.go(f"b/{bank}/tokens")
@@ -329,7 +333,7 @@ def test_the_owners_of_a_bank_are_shown(tab: Watched, bank: str) -> None:
 
 
 def test_memory_files_are_written_read_compared_and_deleted(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """With all versions; a text that was changed since is not overwritten."""
     client = server[1].client()
@@ -367,7 +371,7 @@ def test_memory_files_are_written_read_compared_and_deleted(
 
 
 def test_a_job_is_followed_and_canceled(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """With its progress, and its state after the cancellation."""
     del bank
@@ -388,7 +392,7 @@ def test_a_job_is_followed_and_canceled(
 
 
 def test_a_session_is_renamed_archived_and_restored(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """The notice offers an undo."""
     page = tab.go(f"b/{bank}/sessions")
@@ -405,7 +409,7 @@ def test_a_session_is_renamed_archived_and_restored(
 
 
 def test_a_checkpoint_with_a_fork_can_be_clicked(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """The mark of the fork does not cover it, and can be clicked, too."""
     client = server[1].client()

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from http_kit import Served
+from http_kit import ServedGateway
 from web_kit import BANK, Watched, settled
 
 TEA, COFFEE = "Ada drinks tea", "There is no coffee to buy for Ada"
@@ -23,7 +23,7 @@ def _open_action(page: Any, name: str) -> Any:
     return page.get_by_role("dialog")
 
 
-def _texts(served: Served, **query: str) -> dict[str, Any]:
+def _texts(served: ServedGateway, **query: str) -> dict[str, Any]:
     listed = served.client().get(f"{BANK}/entries", params=query).json()["memories"]
     return {one["text"]: one for one in listed}
 
@@ -46,7 +46,9 @@ def test_all_memories_of_a_page_are_selected_and_counted(tab: Watched, bank: str
     assert every.evaluate("(box) => [box.checked, box.indeterminate]") == [False, False]
 
 
-def test_the_selection_spans_pages(tab: Watched, server: tuple[str, Served], bank: str) -> None:
+def test_the_selection_spans_pages(
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
+) -> None:
     """Memories that are loaded later are selected by the box for all only."""
     client = server[1].client()
     for number in range(50):
@@ -63,7 +65,7 @@ def test_the_selection_spans_pages(tab: Watched, server: tuple[str, Served], ban
 
 
 def test_selected_memories_are_forgotten_after_confirmation_and_restored(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """The dialog lists them."""
     page = tab.go(f"b/{bank}")
@@ -84,7 +86,7 @@ def test_selected_memories_are_forgotten_after_confirmation_and_restored(
 
 
 def test_tags_are_added_to_and_removed_from_the_selected_memories(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Memories with, or without, the tag already are unchanged."""
     page = tab.go(f"b/{bank}")
@@ -116,7 +118,7 @@ def test_tags_are_added_to_and_removed_from_the_selected_memories(
 
 
 def test_failed_memories_of_an_action_are_listed_and_retried(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """One was changed concurrently: the others are done, and the dialog shows the reason."""
     client = server[1].client()
@@ -140,7 +142,7 @@ def test_failed_memories_of_an_action_are_listed_and_retried(
 
 
 def test_only_selected_memories_are_exported(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """The preview has their number."""
     server[1].client().post(f"{BANK}/entries", json={"text": "Grace sails"})
@@ -162,7 +164,7 @@ def test_only_selected_memories_are_exported(
 
 @pytest.mark.parametrize("where", ["", "/quarantine"])
 def test_several_memories_are_released_from_quarantine(
-    tab: Watched, server: tuple[str, Served], bank: str, where: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str, where: str
 ) -> None:
     """In the list of the quarantine, and in that of all memories."""
     client = server[1].client()
@@ -184,7 +186,7 @@ def test_several_memories_are_released_from_quarantine(
 
 
 def test_a_memory_that_was_released_alone_leaves_the_selection(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """By its own button."""
     client = server[1].client()
@@ -198,7 +200,7 @@ def test_a_memory_that_was_released_alone_leaves_the_selection(
 
 
 def test_memories_are_selected_and_forgotten_with_the_keyboard(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Arrows move, Space and Shift select, Enter opens the actions, Escape clears."""
     server[1].client().post(f"{BANK}/entries", json={"text": "Grace sails"})
@@ -232,7 +234,7 @@ def test_memories_are_selected_and_forgotten_with_the_keyboard(
 
 
 def test_shift_selects_a_range_of_search_results(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Search results have the same boxes."""
     client = server[1].client()
@@ -251,7 +253,7 @@ def test_shift_selects_a_range_of_search_results(
 
 
 def test_a_closed_action_stops_and_reports_its_progress(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Finished changes stay, and are counted."""
     held = list[Any]()

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from http_kit import Served
+from http_kit import ServedGateway
 from web_kit import BANK, Watched, listening, settled
 
 
@@ -13,7 +13,7 @@ def _part(page: Any, name: str) -> Any:
 
 
 def test_settings_show_values_and_the_commands_that_change_them(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Store, embedder, backups, access and limits; nothing can be edited."""
     del bank

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from http_kit import Served
+from http_kit import ServedGateway
 from web_kit import BANK, Watched, drop, listening, settled
 
 
 def test_the_list_is_sorted_and_grouped_by_date_added_or_created(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """A new memory of long ago is first by the one, and last by the other."""
     client = server[1].client()
@@ -31,7 +31,7 @@ def test_the_list_is_sorted_and_grouped_by_date_added_or_created(
 
 
 def test_the_chart_of_a_single_month_has_axis_and_count(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Numbers of the axis, the month, its year, and the count on its bar."""
     del bank
@@ -51,7 +51,7 @@ def test_the_chart_of_a_single_month_has_axis_and_count(
 
 
 def test_search_highlights_words_and_explains_matches(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """In one bank, and in all banks from the start page."""
     client = server[1].client()
@@ -89,7 +89,7 @@ def test_search_highlights_words_and_explains_matches(
 
 
 def test_memories_derived_from_a_corrected_one_are_marked(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """In the list, on the memory, and in the drawing, which has the superseded text."""
     client = server[1].client()
@@ -107,7 +107,9 @@ def test_memories_derived_from_a_corrected_one_are_marked(
     page.locator("svg.drawn a.gone.retracted", has_text="Ada is allergic to nuts").wait_for()
 
 
-def test_users_and_tags_are_facets(tab: Watched, server: tuple[str, Served], bank: str) -> None:
+def test_users_and_tags_are_facets(
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
+) -> None:
     """With counts; a click selects one, another click clears it."""
     client = server[1].client()
     client.post(f"{BANK}/entries", json={"text": "Grace sails", "user": "grace", "tags": ["sea"]})
@@ -126,7 +128,9 @@ def test_users_and_tags_are_facets(tab: Watched, server: tuple[str, Served], ban
     page.get_by_role("link", name="Ada drinks tea").wait_for()
 
 
-def test_an_empty_memory_has_a_title(tab: Watched, server: tuple[str, Served], bank: str) -> None:
+def test_an_empty_memory_has_a_title(
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
+) -> None:
     """Not ``{}``."""
     client = server[1].client()
     page = tab.go(f"b/{bank}")
@@ -223,7 +227,7 @@ def test_the_page_shows_how_to_configure_backups(
 
 
 def test_the_log_is_paged_with_signers_and_proofs(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Every position once, in both orders; a proof has the path to the root."""
     client = server[1].client()
@@ -254,7 +258,7 @@ def test_the_log_is_paged_with_signers_and_proofs(
 
 
 def test_a_bank_is_compared_with_another_bank_and_an_earlier_position(
-    tab: Watched, server: tuple[str, Served], bank: str
+    tab: Watched, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Added, missing, and changed memories, with both texts."""
     client = server[1].client()
@@ -375,7 +379,7 @@ def test_a_memory_in_the_graph_is_opened_with_a_click(tab: Watched, bank: str) -
 
 
 def test_on_a_phone_content_is_not_cut_off(
-    browser: Any, server: tuple[str, Served], bank: str
+    browser: Any, server: tuple[str, ServedGateway], bank: str
 ) -> None:
     """Scrollable parts show it; provenance is drawn from top to bottom."""
     client = server[1].client()
