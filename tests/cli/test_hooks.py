@@ -39,7 +39,7 @@ def receiver() -> Iterator[Receiver]:
     found.close()
 
 
-def delivered(hook: HookSettings | Any, event: str = "on_import", **more: Any) -> Hooks:
+def deliver_event(hook: HookSettings | Any, event: str = "on_import", **more: Any) -> Hooks:
     """Deliver one event to one hook, and wait."""
     hooks = Hooks({event: [hook]})
     hooks.tell(event, bank=("blake3:aa", "ada"), ids=["x"], counts={"memories": 1}, **more)
@@ -123,7 +123,7 @@ def test_a_failing_hook_is_logged_and_counted(
 ) -> None:
     """For every kind of failure; its output does not control the terminal."""
     with caplog.at_level(logging.WARNING):
-        hooks = delivered(hook)
+        hooks = deliver_event(hook)
 
     assert hooks.counts == (0, 1, 0)
     assert words in caplog.text
@@ -175,7 +175,7 @@ def test_a_webhook_signature_covers_time_and_body(
     """A receiver with the secret can verify sender and time."""
     monkeypatch.setenv(VARIABLE, "s3cret")
 
-    hooks = delivered(HookSettings(webhook=receiver.address, secret_env=VARIABLE))
+    hooks = deliver_event(HookSettings(webhook=receiver.address, secret_env=VARIABLE))
 
     (headers, body), *rest = receiver.got
     at = headers["Satchel-Signature"].partition(",")[0].removeprefix("t=")
@@ -201,7 +201,7 @@ def test_a_webhook_is_retried_after_temporary_failures_only(
     """No retry after 4xx, and no redirect is followed. Retries have the same delivery ID."""
     receiver.answers = answers
 
-    hooks = delivered(HookSettings(webhook=receiver.address, retries=retries))
+    hooks = deliver_event(HookSettings(webhook=receiver.address, retries=retries))
 
     assert len(receiver.got) == tries
     assert hooks.counts == (delivered, 1 - delivered, 0)
@@ -232,7 +232,7 @@ def test_attack_a_hook_command_reads_secrets_from_the_environment(
     seen = tmp_path / "seen"
     text = f"import os, json; json.dump(dict(os.environ), open({str(seen)!r}, 'w'))"
 
-    delivered(HookSettings(command=(sys.executable, "-c", text), environment=("NAMED_FOR_IT",)))
+    deliver_event(HookSettings(command=(sys.executable, "-c", text), environment=("NAMED_FOR_IT",)))
 
     found = json.loads(seen.read_text())
     assert "hunter2" not in found.values()

@@ -111,7 +111,7 @@ def value_of(key: SigningKey) -> Value:
         "metadata": {"why": "test"},
         "later": [1],
     }
-    value.restated()
+    value.update_statement()
     value.signatures = msgspec.to_builtins(sign_statement(value.statement, [key]))
     return value
 
