@@ -216,7 +216,7 @@ def test_an_invalid_webhook_is_refused(
     assert "hooks.on_remember" in str(caught.value)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory, and a home with a memory."""
     monkeypatch.chdir(tmp_path)
@@ -224,6 +224,7 @@ def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("working_folder")
 @pytest.mark.parametrize("scheme", ["qdrant", "mem0", "chroma", "memfs"])
 @pytest.mark.parametrize("rest", ["./folder", "folder", "../folder", "~/folder"])
 def test_an_address_with_two_slashes_is_not_a_folder_at_the_root(
