@@ -98,10 +98,10 @@ def test_a_short_text_is_embedded_in_a_millisecond() -> None:
     size = sum(map(len, texts)) / len(texts)
     weighted = WeightedTable()
     learning = time.process_time()
-    learnt = weighted.learn(texts)
+    learned = weighted.learn(texts)
     learning = time.process_time() - learning
     rows = list[tuple[str, float, int]]()
-    for name, embedder in (("static", StaticTable()), ("static-idf", weighted.knowing(learnt))):
+    for name, embedder in (("static", StaticTable()), ("static-idf", weighted.knowing(learned))):
         spent = min(_embedding(embedder, texts) for _ in range(ROUNDS)) / MANY * 1000
         rows.append((name, spent, round(1000 / spent)))
     report(

@@ -117,14 +117,13 @@ def format_table() -> str:
 
 LOSSES_HEAD = """# What other systems cannot hold
 
-A memory in Satchel has a type, times, an owner, a source, links and more. Few other products have a
-place for all of that. This page lists, for each format that Satchel writes, what the format cannot
-hold. The text is the format's own declaration in the program.
+A memory in Satchel has a type, times, an owner, a source, links and more. Few other products can
+hold all of that. This page lists, for each format that Satchel writes, what the format cannot hold.
 
-Nothing of this is lost without notice: an export counts each value that did not arrive, names it in
-its [receipt](receipts.md), and exits with status 1 unless you accepted the loss with
-`--accept-loss`. With `--sidecar`, what the format cannot hold is written to a second file, and read
-again from there by an import.
+None of it is lost without notice: an export counts each value that is lost, names it in its
+[receipt](receipts.md), and exits with status 1 unless you accepted the loss with `--accept-loss`.
+With `--sidecar`, what the format cannot hold is written to a second file, and read from there by an
+import.
 
 | written as | cannot hold |
 |---|---|"""
@@ -213,7 +212,8 @@ def code(names: Iterable[str]) -> str:
 
 def limit_table() -> str:
     """One row a limit."""
-    rows = [MADE, "# Limits", "", "Each can be set: see [Configuration](configuration.md).", ""]
+    head = "Sizes are in bytes. Set them in `[limits]` of the [configuration](configuration.md)."
+    rows = [MADE, "# Limits", "", head, ""]
     rows += ["| limit | default |", "|---|---|"]
     for name, value in msgspec.to_builtins(Limits()).items():
         rows.append(f"| `{name}` | {value:,} |")
@@ -245,7 +245,7 @@ def configuration_table() -> str:
     for name in ("provider", "provider_tier", "provider_config", "profile"):
         value = msgspec.json.encode(getattr(ConfigTables(), name)).decode()
         rows.append(f"| `{name}` | `{value}` | `SATCHEL_{name.upper()}` |")
-    rows += ["", "In the file only; see ../guides/configuration.md:", ""]
+    rows += ["", "In the file only (see [Configuration](../guides/configuration.md)):", ""]
     rows += ["| table | its keys |", "|---|---|"]
     tables = {"banks.NAME": BankSettings, "profiles.NAME": BankSettings, "hooks": HookTable}
     for name, model in {**tables, "hooks.EVENT (a list)": HookSettings}.items():
@@ -304,7 +304,7 @@ def mutation_rows() -> list[str]:
 
 def secret_table() -> str:
     """One row a kind of secret."""
-    rows = [MADE, "# Secrets that are recognised", ""]
+    rows = [MADE, "# Secrets that are recognized", ""]
     rows += ["The most certain kinds come first. See [Secrets](../guides/secrets.md).", ""]
     rows += ["| kind | what it is |", "|---|---|"]
     rows += [f"| `{kind}` | {title} |" for kind, title in KINDS.items()]

@@ -1,7 +1,7 @@
-"""A small agent that remembers: it learns from what it is told, and knows it the next time.
+"""A small agent that remembers what the user says, also in the next run.
 
 ``python examples/agent_loop.py "my name is Ada" "I like tea" "what do you know?"``. Run it again
-with other sentences: it goes on from what it has. The memory is in ``SATCHEL_HOME``.
+with other sentences. The memory is in ``SATCHEL_HOME``.
 """
 
 import sys
@@ -11,7 +11,7 @@ from satchel import Bank, Satchel, SatchelError
 
 
 def main(sentences: list[str]) -> None:
-    """Take each sentence as a turn of a conversation."""
+    """Answer each sentence as a turn of a conversation."""
     with Satchel.open() as satchel:
         bank = satchel.bank()
         for sentence in sentences:
@@ -21,11 +21,11 @@ def main(sentences: list[str]) -> None:
 
 
 def turn(bank: Bank, sentence: str) -> Iterator[str]:
-    """Answer one sentence, from and into memory."""
+    """Answer one sentence from memory, and store what it says."""
     happened = bank.remember({"type": "episodic", "observation": sentence, "actor": "user"})
     words = sentence.strip().rstrip(".!?")
     if words.startswith("my name is "):
-        # One name at a time: said again, it takes the place of the one before.
+        # With a key, a new name replaces the previous one.
         done = bank.remember(f"The user is called {words[11:]}", key="name", tags=["user"])
         yield "I will remember that." if done.is_new else "I know."
     elif words.startswith("I like "):
@@ -40,7 +40,7 @@ def turn(bank: Bank, sentence: str) -> Iterator[str]:
         known = bank.list(type="semantic", tags="user", oldest_first=True)
         yield from (memory.text for memory in known)
         if not known.memories:
-            yield "I know nothing of you yet."
+            yield "I know nothing about you yet."
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The main job, as a person would do it: seal a Mem0 export, prove it, carry it, recall it.
+"""Seal a Mem0 export, verify it, import it into two stores, and recall from it.
 
-Run by ``make demo``. Every step is a real command; it stops at the first that does not do what it
-should. Keys and files go to ``demo-out``, so nothing of yours is touched.
+``make demo`` runs this. Every step is a command; the first one with an unexpected result ends it.
+Keys and files are written to ``demo-out``; your own are not touched.
 """
 
 import json
@@ -24,68 +24,68 @@ def main() -> None:
     os.environ.update(surroundings())
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir()
-    title("What is in the export")
+    title("Inspect the export")
     satchel("inspect", SAMPLE)
 
-    title("Seal it: every memory hashed, the whole signed")
+    title("Convert it to a sealed file: every memory hashed, all of them signed")
     sealed = OUT / "memory.pam.jsonl"
     satchel("convert", SAMPLE, sealed)
 
-    title("Prove it: signature, trust, body, then every record")
+    title("Verify it: signature, trust, body, then every record")
     satchel("verify", sealed, "--deep")
 
-    title("The same seal in two more encodings")
+    title("Convert it to two other encodings: the signature stays the same")
     for name in ("memory.pam", "memory.pam.cbor"):
         satchel("convert", sealed, OUT / name)
     names = ("memory.pam.jsonl", "memory.pam", "memory.pam.cbor")
     statements = {proof(OUT / name) for name in names}
     print(f"three files, {len(statements)} statement and signature")
     if len(statements) != 1:
-        sys.exit("the seal changed on the way")
+        sys.exit("the signature changed")
 
-    title("Change one word, and it shows")
+    title("Change one word: verification fails")
     text = sealed.read_text("utf-8")
     changed = OUT / "changed.pam.jsonl"
     changed.write_text(text.replace("allergic to hazelnuts", "fond of hazelnuts"), "utf-8")
     satchel("verify", changed, expect=3)
 
-    title("Read it back as Mem0 has it")
+    title("Convert it back to Mem0's format")
     again = OUT / "mem0_again.json"
     satchel("convert", OUT / "memory.pam.cbor", again, "--to", "mem0")
     before, after = (json.loads(path.read_text("utf-8")) for path in (SAMPLE, again))
     if before != after:
-        sys.exit("something changed on the way")
-    print(f"{len(after['results'])} memories, nothing changed: every field equals the original")
+        sys.exit("a memory changed")
+    print(f"{len(after['results'])} memories: every field equals the original")
 
-    carry(before)
+    move(before)
 
 
-def carry(before: dict[str, Any]) -> None:
-    """Take the export through two stores, and recall from the second."""
-    title("Bring it into a bank, which proves what it gives back")
+def move(before: dict[str, Any]) -> None:
+    """Move the export through two stores, and recall from the second."""
+    title("Import it into a bank, and recall: each result is verified")
     first, second = ("--store", str(OUT / "one.db")), ("--store", str(OUT / "two.db"))
     satchel(*first, "import", SAMPLE, "--bank", "assistant")
     satchel(*first, "recall", "is she vegetarian?", "--budget", "60")
 
-    title("Carry the bank to a second store, and compare")
-    carried = OUT / "bank.pam.jsonl"
-    satchel(*first, "export", "--output", carried)
-    satchel(*second, "import", carried, "--bank", "copy")
+    title("Move the bank to a second store, and compare")
+    exported = OUT / "bank.pam.jsonl"
+    satchel(*first, "export", "--output", exported)
+    satchel(*second, "import", exported, "--bank", "copy")
     out = OUT / "two.pam.jsonl"
     satchel(*second, "export", "--output", out)
-    satchel("diff", carried, out)
+    satchel("diff", exported, out)
     satchel(*second, "export", "--output", OUT / "mem0_twice.json", "--to", "mem0")
     twice = json.loads((OUT / "mem0_twice.json").read_text("utf-8"))
     if [row["memory"] for row in twice["results"]] != [row["memory"] for row in before["results"]]:
-        sys.exit("something changed on the way through two stores")
-    print("the same memories, in the same order, after two stores and two files")
+        sys.exit("a memory changed between the two stores")
+    print("the memories of both stores are the same, in the same order")
 
-    title("The same from Python, into a token budget")
+    title("Recall from Python, within a token budget")
     with library.Satchel.open(OUT / "two.db", home=OUT / "home") as here:
         for memory in here.bank("copy").recall("release notes and allergies", budget=80).memories:
             print(f"{memory.tokens:>4} tokens  {memory.text}")
 
-    title("The receipt: what was imported, verified and signed")
+    title("Verify and show the receipt of an import")
     receipt = OUT / "import.receipt.json"
     satchel(*second, "import", SAMPLE, "--bank", "again", "--receipt", receipt)
     satchel("receipt", "verify", receipt)
@@ -98,7 +98,7 @@ def title(text: str) -> None:
 
 
 def satchel(*arguments: str | Path, expect: int = 0) -> None:
-    """Show a command, run it, and insist on its exit status."""
+    """Print a command, run it, and require its exit status."""
     words = [str(argument) for argument in arguments]
     print(f"$ satchel {' '.join(words)}", flush=True)
     done = subprocess.run(
@@ -109,7 +109,7 @@ def satchel(*arguments: str | Path, expect: int = 0) -> None:
 
 
 def proof(path: Path) -> str:
-    """Return what a file's statement and signatures are, as one text."""
+    """Return the statement and signatures of a file as text."""
     done = subprocess.run(
         [sys.executable, "-m", "satchel", "verify", str(path), "--json"],
         env=surroundings(),
@@ -122,7 +122,7 @@ def proof(path: Path) -> str:
 
 
 def surroundings() -> dict[str, str]:
-    """The environment, with keys and state kept inside the demo's folder."""
+    """Return the environment, with keys and state in the demo's folder."""
     return {
         **os.environ,
         "SATCHEL_HOME": str(OUT / "home"),

@@ -1,12 +1,12 @@
-"""A database of Graphiti as JSON that Satchel reads, and such JSON into a database.
+"""Write a Graphiti database as JSON that Satchel reads, and load such JSON into one.
 
 Runs where ``graphiti-core`` is installed, with any database that it opens:
 
     python graphiti_json.py dump graph.kuzu out.graphiti.json
     python graphiti_json.py load out.graphiti.json other.kuzu
 
-A name is a file of Kuzu; for Neo4j or FalkorDB give ``driver_of`` theirs. What is loaded keeps its
-ids, times and vectors; no model is asked for anything.
+The arguments name Kuzu files; for Neo4j or FalkorDB change ``driver_of``. IDs, times and vectors
+are preserved, and no model is called.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""A team hands work on: each agent gets a part of the memory, and nobody can carry it out.
+"""A team shares work: each agent gets a part of the memory, and none can export it.
 
 ``python examples/team.py``. The owner's memory is in ``SATCHEL_HOME``; the tokens are written into
-the folder that is given, or the current one.
+the folder named on the command line, or the current one.
 """
 
 import sys
@@ -13,7 +13,7 @@ from satchel import Bank, Keys, Satchel, SatchelError
 def main(folder: Path) -> None:
     """Run the agents one after the other."""
     for name in ("manager", "specialist"):
-        Keys().create(name)  # in earnest each makes its own, on its own machine
+        Keys().create(name)  # in production, each agent creates its own key on its machine
     with Satchel.open() as satchel:
         bank = satchel.bank()
         bank.remember("Ship the import on Friday", type="working", tags=["plan"])
@@ -45,14 +45,14 @@ def share(bank: Bank, folder: Path) -> None:
 
 
 def work(bank: Bank, folder: Path) -> None:
-    """Do what any agent does: look, ask, and try to take everything along."""
+    """List and recall memories, and try to export them."""
     for memory in bank.list():
         print(f"  sees: {memory.text}")
-    print(f"  knows of Ada: {len(bank.recall('Ada Lovelace').memories)}")
+    print(f"  knows about Ada: {len(bank.recall('Ada Lovelace').memories)}")
     try:
         bank.export(folder / "out.pam")
     except SatchelError as error:
-        print(f"  cannot take it along: {error.message}")
+        print(f"  cannot export: {error.message}")
 
 
 if __name__ == "__main__":

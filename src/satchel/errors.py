@@ -700,7 +700,7 @@ class MissingExtraError(UsageError):
 
 
 class UnknownFormatError(UsageError):
-    """No format has this name, or no format recognises the file."""
+    """No format has this name, or no format recognizes the file."""
 
     code: ClassVar[str] = "format.unknown"
     http_status: ClassVar[int] = 404

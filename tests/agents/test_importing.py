@@ -133,7 +133,7 @@ def test_a_sample_comes_out_as_it_went_in(tmp_path: Path, sample: str) -> None:
     assert after == before
 
 
-def test_the_same_file_a_second_time_is_recognised(tmp_path: Path) -> None:
+def test_the_same_file_a_second_time_is_recognized(tmp_path: Path) -> None:
     """Nothing is changed, and it is said."""
     syn(tmp_path)
     leave("syn", tmp_path / "syn.agent.json")

@@ -9,7 +9,7 @@ import pytest
 from backup_kit import (
     added,
     backed,
-    catalogued,
+    cataloged,
     current,
     erase,
     files_in,
@@ -91,7 +91,7 @@ def test_many_small_backups_do_not_become_many_small_pieces(
     for number in range(7):
         added(here, bank, 1, 20_000 + number)
         backed(here, where)
-    last = catalogued(where)[-1]
+    last = cataloged(where)[-1]
     part = next(one for one in last.manifest.banks if one.bank == bank)
     shelf = FolderStorage(Path(where))
     index = read_index(Packs(shelf, last.manifest.series), part.index, BankIndex)
@@ -131,7 +131,7 @@ def test_only_the_banks_that_are_asked_for_are_backed_up(here: Settings, where: 
     made = backed(here, where, banks=("assistant",))
     assert made.banks == 1
     prune_backups(here, destinations=where, days=0, keep_last=1)
-    assert len(catalogued(where)) == 2  # the first has the only copy of the other bank
+    assert len(cataloged(where)) == 2  # the first has the only copy of the other bank
 
 
 def test_an_agent_is_backed_up_by_its_id(here: Settings, where: str, tmp_path: Path) -> None:
@@ -146,9 +146,7 @@ def test_an_agent_is_backed_up_by_its_id(here: Settings, where: str, tmp_path: P
     assert backed(settings, where, agents=("scout",)).banks == 1
     run = run_backup(settings, agents=("nobody",))
     assert run.made[0].error is not None
-    assert {one.name for found in catalogued(where) for one in found.manifest.banks} == {
-        "assistant"
-    }
+    assert {one.name for found in cataloged(where) for one in found.manifest.banks} == {"assistant"}
 
 
 def test_remote_memory_files_are_listed_as_not_included(
@@ -312,7 +310,7 @@ def test_a_backup_leaves_those_of_other_owners_alone(
     for _ in range(3):
         backed(other, where)
     prune_backups(other, destinations=where, days=0, keep_last=1)
-    assert len(catalogued(where)) == 2
+    assert len(cataloged(where)) == 2
     assert all(one.error is None for one in verify_backups(here, destinations=where, all=True))
 
 

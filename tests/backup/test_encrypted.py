@@ -13,7 +13,7 @@ import pytest
 from backup_kit import (
     added,
     backed,
-    catalogued,
+    cataloged,
     current,
     erase,
     files_in,
@@ -93,7 +93,7 @@ def test_file_names_at_the_destination_reveal_no_contents(
     again = str(Path(where).with_name("again"))
     backed(here, again, encrypt_to=(safe[1],))
     assert made.written
-    (part,) = [one for one in catalogued(where, here)[-1].manifest.banks if one.bank == bank]
+    (part,) = [one for one in cataloged(where, here)[-1].manifest.banks if one.bank == bank]
     hidden = [SECRET, "assistant", bank[7:], record.id[7:], part.root[7:], part.index.digest]
     for name, data in files_in(where).items():
         for one in hidden:
@@ -197,8 +197,8 @@ def test_what_is_kept_before_a_restore_is_encrypted_as_the_backup_is(
     logged(here, bank, [seal(Semantic(text=SECRET))])
     found = restored(opening(here, safe[0]), where, overwrite=True, banks=(bank,), files=False)
     assert found.banks[0].safety
-    assert all(one.cover is not None for one in catalogued(where, here))
-    assert len(catalogued(where, here)) == 2
+    assert all(one.cover is not None for one in cataloged(where, here))
+    assert len(cataloged(where, here)) == 2
 
 
 def test_what_was_erased_stays_erased_in_encrypted_backups(

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from backup_kit import added, backed, catalogued, erase, own_bank, restored, told
+from backup_kit import added, backed, cataloged, erase, own_bank, restored, told
 from blake3 import blake3
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from satchel.backup.catalogue import ErasedRecord, ErasureLists
+from satchel.backup.catalog import ErasedRecord, ErasureLists
 from satchel.backup.inventory import list_backups, verify_backups
 from satchel.backup.manifests import Manifest, opened, signed
 from satchel.backup.storage import (
@@ -178,12 +178,12 @@ def test_a_mark_that_was_forged_does_not_make_a_backup_sound(
     """Only who made it may say that it was read again; else good ones would be dropped for it."""
     where = harmed(sample, tmp_path)
     (path,) = Path(where).glob("marks/*/*.json")
-    (before,) = catalogued(where)
+    (before,) = cataloged(where)
     assert before.verified
     data = path.read_bytes()
     for wrong in (b"", b"{}", data.replace(b'"packs":', b'"packs":1'), data[:-3]):
         path.write_bytes(wrong)
-        (after,) = catalogued(where)
+        (after,) = cataloged(where)
         assert after.verified is None
 
 
@@ -192,11 +192,11 @@ def test_a_list_of_erasures_that_was_forged_erases_nothing(here: Settings, tmp_p
     where = str(tmp_path / "backups")
     backed(here, where)
     bank = own_bank(here)
-    (one,) = [part for part in catalogued(where)[0].manifest.banks if part.bank == bank]
+    (one,) = [part for part in cataloged(where)[0].manifest.banks if part.bank == bank]
     ids = list(told(here.store)[bank]["current"])
     shelf = FolderStorage(Path(where))
     lies = {identity: ErasedRecord(3, one.size + 5) for identity in ids}
-    ErasureLists(shelf).note(catalogued(where)[0].manifest.series, bank, lies, OUTSIDER)
+    ErasureLists(shelf).note(cataloged(where)[0].manifest.series, bank, lies, OUTSIDER)
     shelf.put(f"erased/{bank[7:]}/0123456789abcdef.json", b"{}")
     shelf.close()
     found = restored(here, where, str(tmp_path / "n.db"))
@@ -279,7 +279,7 @@ def test_a_key_of_memory_files_cannot_be_a_path(
     where = harmed(sample, tmp_path)
     from satchel.backup.manifests import FilesBackup, FilesIndex, put_index
 
-    (one,) = catalogued(where)
+    (one,) = cataloged(where)
     shelf = FolderStorage(Path(where))
     index = put_index(Packs(shelf, one.manifest.series), FilesIndex(packs=[]))
     assert shelf.size(pack_path(one.manifest.series, index.digest)) == index.stored

@@ -11,7 +11,7 @@ import pytest
 from backup_kit import (
     added,
     backed,
-    catalogued,
+    cataloged,
     current,
     erase,
     files_in,
@@ -133,7 +133,7 @@ def test_a_store_that_does_not_verify_is_kept_as_its_file(here: Settings, where:
     run = run_backup(here, destinations=(where,))
     assert run.made[0].missing
     assert run.exit_status == 3
-    found = restored(here, where, overwrite=True, banks=(bank,), backup=catalogued(where)[0].id)
+    found = restored(here, where, overwrite=True, banks=(bank,), backup=cataloged(where)[0].id)
     safe = Path(found.banks[0].safety or "")
     assert safe.is_file()
     assert current(here.store, bank) == expected
@@ -178,11 +178,11 @@ def test_a_new_backup_omits_erased_records_and_the_list_marks_older_ones(
     assert [one.holds_erased for one in list_backups(here, destinations=where).backups] == [1, 0]
     (gone,) = prune_backups(here, destinations=where, days=0, remove_erased=True)
     assert len(gone.dropped) == 1
-    data = [Packs(FolderStorage(Path(where)), one.manifest.series) for one in catalogued(where)]
+    data = [Packs(FolderStorage(Path(where)), one.manifest.series) for one in cataloged(where)]
     shelf = FolderStorage(Path(where))
     found = b"".join(
         packs.get(ref)
-        for packs, one in zip(data, catalogued(where), strict=True)
+        for packs, one in zip(data, cataloged(where), strict=True)
         for part in one.manifest.banks
         for ref in read_index(packs, part.index, BankIndex).refs()
     )

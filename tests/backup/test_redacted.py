@@ -4,7 +4,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from backup_kit import backed, catalogued, files_in, logged, own_bank, restored
+from backup_kit import backed, cataloged, files_in, logged, own_bank, restored
 
 from satchel.backup.manifests import BankIndex, read_index
 from satchel.backup.storage import FolderStorage, Packs
@@ -49,7 +49,7 @@ def test_a_bank_with_redacted_memories_is_backed_up_and_restored(
     restored(here, where, str(target), backup=last.id)
     assert b"[REDACTED:email:1]" in _body(str(target), bank, record.id)
     assert PERSONAL.encode() not in b"".join(files_in(target.parent).values())
-    newest = max(catalogued(where), key=lambda one: one.manifest.at)
+    newest = max(cataloged(where), key=lambda one: one.manifest.at)
     shelf = FolderStorage(Path(where))
     packs = Packs(shelf, newest.manifest.series)
     named = [

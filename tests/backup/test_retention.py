@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from backup_kit import added, catalogued, own_bank
+from backup_kit import added, cataloged, own_bank
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -151,7 +151,7 @@ def test_thirty_days_of_a_schedule_keep_what_the_rules_say(here: Settings, tmp_p
     local = [at.astimezone() for at in taken[1:]]  # the first one was overdue
     assert {(at.hour, at.minute) for at in local} == {(4, 0)}
     assert {later - at for at, later in pairwise(taken[1:])} == {timedelta(days=1)}
-    left = [one for one in catalogued(str(where)) if one.verified]
+    left = [one for one in cataloged(str(where)) if one.verified]
     days = [(clock.at - datetime.fromisoformat(one.manifest.at)).days for one in left]
     assert days[-5:] == [4, 3, 2, 1, 0]
     assert len(left) in (7, 8)  # five days, and the last one of each of three weeks

@@ -9,7 +9,7 @@ import pytest
 from backup_kit import (
     added,
     backed,
-    catalogued,
+    cataloged,
     files_in,
     own_bank,
     restored,
@@ -113,7 +113,7 @@ def test_a_bank_that_does_not_verify_does_not_stop_the_others_and_nothing_is_pru
     assert (run.exit_status, made.banks, made.verified) == (3, 1, None)
     assert bank in made.missing[0]
     prune_backups(here, destinations=where, days=0, keep_last=1)
-    assert first.id in [one.id for one in catalogued(where)]
+    assert first.id in [one.id for one in cataloged(where)]
 
 
 def test_a_piece_that_was_damaged_is_written_again_by_the_next_run(
@@ -142,11 +142,11 @@ def test_nothing_is_pruned_when_the_newest_does_not_verify(here: Settings, where
             (Path(where) / name).unlink()
     with pytest.raises(VerificationError, match="no longer verifies"):
         prune_backups(here, destinations=where, days=0, keep_last=1)
-    assert len(catalogued(where)) == 2
+    assert len(cataloged(where)) == 2
     prune_backups(
         here, destinations=where, days=0, keep_last=1
     )  # the other one is the newest that holds
-    assert len([one for one in catalogued(where) if one.verified]) == 1
+    assert len([one for one in cataloged(where) if one.verified]) == 1
 
 
 def test_concurrent_runs_do_not_interfere(here: Settings, where: str) -> None:

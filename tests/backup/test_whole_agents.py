@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from backup_kit import backed, catalogued, files_in, restored
+from backup_kit import backed, cataloged, files_in, restored
 from msgspec.structs import replace
 from whole_agents_kit import settings, syn, workspace
 
@@ -162,7 +162,7 @@ def test_a_missing_workspace_is_a_failure_and_prunes_nothing(home: Path, where: 
     assert "the files of the agent syn" in (run.made[0].error or "")
     backed(settings(), where, files=False)
     prune_backups(settings(), destinations=where, days=0, keep_last=1)
-    assert old.id in [one.id for one in catalogued(where)]
+    assert old.id in [one.id for one in cataloged(where)]
 
 
 def test_verify_and_drill_find_a_file_that_is_not_what_was_kept(home: Path, where: str) -> None:
@@ -172,7 +172,7 @@ def test_verify_and_drill_find_a_file_that_is_not_what_was_kept(home: Path, wher
     drill = drill_backup(settings(), destination=where)
     assert drill.is_good
     assert [(one.files, one.changed) for one in drill.agents] == [(4, 1)]
-    (found,) = catalogued(where)
+    (found,) = cataloged(where)
     shelf = FolderStorage(Path(where))
     packs = Packs(shelf, found.manifest.series)
     (part,) = found.manifest.agents

@@ -17,7 +17,7 @@ def say(*sentences: str) -> list[str]:
 
 def test_the_agent_of_the_examples_remembers_across_runs() -> None:
     """It knows in the second run what it was told in the first."""
-    assert say("what do you know?") == ["I know nothing of you yet."]
+    assert say("what do you know?") == ["I know nothing about you yet."]
     assert say("my name is Bob", "I like tea") == ["I will remember that."] * 2
     assert say("my name is Ada", "my name is Ada.") == ["I will remember that.", "I know."]
     assert say("?") == ["The user likes tea", "The user is called Ada"]

@@ -234,6 +234,41 @@ def test_a_forgotten_memory_is_restored_by_its_text(bank: OpenBank) -> None:
     assert texts(bank)[0] == "Ada takes tea with sugar"
 
 
+@pytest.mark.parametrize(
+    "marks",
+    ['""', "''", "\u201c\u201d", "\u201e\u201c", "\u2018\u2019", "\u00ab\u00bb"],
+)
+def test_quotation_marks_around_a_text_or_an_id_are_ignored(bank: OpenBank, marks: str) -> None:
+    """As models write them, also around a part; a second pair, one mark or two kinds are text."""
+    opening, closing = marks[0], marks[1]
+    first, second = keep(bank, "Ada takes tea"), keep(bank, "Ben takes coffee")
+    for wrong in (
+        f"{opening}{opening}Ada takes tea{closing}{closing}",
+        f"{opening}Ada takes tea",
+        f"{opening}Ada takes tea]",
+        f"{opening}tea{closing}",
+        f"{opening} tea {closing}",
+        f"{opening}{closing}",
+        f"{opening} {closing}",
+    ):
+        with pytest.raises(UsageError):
+            forget(bank, [wrong])
+    keep(bank, "Ada takes tea with milk")
+    with pytest.raises(UsageError, match="2 current memories"):
+        forget(bank, [f"{opening}takes tea{closing}"])
+    assert [each.id for each in forget(bank, [f"{opening}Ada takes tea{closing}"])] == [first]
+    assert [each.id for each in restore(bank, [f" {opening}Ada TAKES tea{closing}"])] == [first]
+    assert [each.id for each in forget(bank, [f"{opening}{second[7:15]}{closing}"])] == [second]
+
+
+def test_a_memory_with_the_quotation_marks_is_matched_first(bank: OpenBank) -> None:
+    """The text as given decides, however many memories have it without the marks."""
+    plain = keep(bank, "never mind the gap")
+    marked = keep(bank, 'The sign says "mind the gap"')
+    assert [each.id for each in forget(bank, ['"mind the gap"'])] == [marked]
+    assert [each.id for each in forget(bank, ['"mind the gap"'])] == [plain]
+
+
 def test_only_memories_are_forgotten(bank: OpenBank) -> None:
     """Attack or mistake: the id of an import would forget all that came with it."""
     source = seal(Source(provider="mem0", format="mem0", at=now()))

@@ -9,7 +9,7 @@ from bank_kit import keep
 from msgspec.structs import replace
 
 from satchel.bank.changes import forget
-from satchel.bank.links import Neighbourhood, links, path
+from satchel.bank.links import Neighborhood, links, path
 from satchel.bank.memory import memory_of
 from satchel.crypto.sealed_records import seal
 from satchel.errors import UnknownMemoryError, UsageError, VerificationError
@@ -31,7 +31,7 @@ def say(bank: OpenBank, target: str, state: Any) -> None:
     bank.ledger.append([seal(Status(target=target, state=state, at=now()))])
 
 
-def told(found: Neighbourhood) -> list[tuple[str | None, int, str]]:
+def told(found: Neighborhood) -> list[tuple[str | None, int, str]]:
     """Return what was reached in short: text, steps, type of the link."""
     return [(each.text, each.hops, each.by.type) for each in found.things]
 

@@ -195,7 +195,7 @@ def _edited_founding(store: Store, bank: str) -> None:
     put(store, bank, replace(row, body=(row.body or b"").replace(b'"old"', b'"x"')))
 
 
-def _relabelled_founding(store: Store, bank: str) -> None:
+def _relabeled_founding(store: Store, bank: str) -> None:
     put(store, bank, replace(row_at(store, bank, 0), type="edge"))
 
 
@@ -257,7 +257,7 @@ def _values_beside(store: Store, bank: str) -> None:
 _ATTACKS: dict[str, Callable[[Store, str], None]] = {
     "founding_record_of_another": _forged_founding,
     "name_in_founding_record_changed": _edited_founding,
-    "founding_record_under_another_type": _relabelled_founding,
+    "founding_record_under_another_type": _relabeled_founding,
     "founding_record_emptied": _emptied_founding,
     "renaming_put_for_another": _forged_renaming,
     "name_in_renaming_changed": _edited_renaming,

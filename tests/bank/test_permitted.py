@@ -456,7 +456,7 @@ def test_other_records_than_memories_are_shown_with_all_of_the_bank_only(
     holder = may(bank, TEA).asked("show")
     with holder.ledger.reading() as view:
         assert set(view.get([seen.id, half.id, gone.id])) == {seen.id}
-        assert [logged.record.id for logged in view.neighbours(one)] == [seen.id]
+        assert [logged.record.id for logged in view.neighbors(one)] == [seen.id]
         walked = view.links([one], incoming=False, limit=9)
         assert [linked.link.target for linked in walked] == [other]
         types = {logged.record.type for logged in view.scan()}

@@ -12,31 +12,31 @@ from satchel.bank.banks import create_bank, list_banks
 from satchel.config.settings import load_settings
 from satchel.crypto.keys import SigningKey
 from satchel.errors import ConfigError, UnknownBankError, UsageError
-from satchel.setup.init import initialise
+from satchel.setup.init import initialize
 
 
 def test_what_is_missing_is_made_once() -> None:
     """Home, key, store and bank; the second time everything is there."""
     settings = load_settings()
-    first = initialise(settings, None, owner)
+    first = initialize(settings, None, owner)
     assert (first.made, first.name, first.banks) == (["key", "store", "bank"], "default", 1)
     assert settings.home.stat().st_mode & 0o777 == 0o700
 
     def never() -> SigningKey:
         raise AssertionError("no key is needed")
 
-    again = initialise(settings, None, never)
+    again = initialize(settings, None, never)
     assert (again.made, again.bank) == ([], first.bank)
-    assert initialise(settings, "default", never).made == []
-    assert initialise(settings, (first.bank or "")[:20], never).made == []
+    assert initialize(settings, "default", never).made == []
+    assert initialize(settings, (first.bank or "")[:20], never).made == []
 
 
 def test_a_bank_that_is_named_is_made_beside_others() -> None:
     """The first one stays the default."""
     settings = load_settings()
-    first = initialise(settings, "one", owner)
-    assert initialise(settings, "two", owner).made == ["bank"]
-    found = initialise(settings, None, owner)
+    first = initialize(settings, "one", owner)
+    assert initialize(settings, "two", owner).made == ["bank"]
+    found = initialize(settings, None, owner)
     assert (found.made, found.bank, found.banks) == ([], first.bank, 2)
 
 
@@ -55,7 +55,7 @@ def test_names_that_cannot_be_are_refused() -> None:
     settings = load_settings()
     for wrong in ("", " ", "blake3:" + "0" * 64):
         with pytest.raises(UsageError) as raised:
-            initialise(settings, wrong, owner)
+            initialize(settings, wrong, owner)
         assert raised.value.field == "name"
     assert list_banks(settings) == []
 
@@ -93,12 +93,12 @@ def test_an_agent_with_a_store_of_its_own_gets_no_second_memory() -> None:
     with HierarchicalMemory("zed", storage_path=home / "hierarchical_memory") as memory:
         memory.store_knowledge("zed likes tea", concept="tea")
     with pytest.raises(UsageError, match="in its own store") as refused:
-        initialise(load_settings(), "zed", owner)
+        initialize(load_settings(), "zed", owner)
     path = home / "hierarchical_memory" / "zed.db"
     assert (refused.value.file, str(path) in str(refused.value.hint)) == (str(path), True)
     with pytest.raises(UsageError, match="in its own store"):
         create_bank(load_settings(), "zed", owner())
-    assert initialise(load_settings(), "another", owner).made[-1] == "bank"
+    assert initialize(load_settings(), "another", owner).made[-1] == "bank"
     named = load_settings(store=str(home / "satchel.db"))
     assert create_bank(named, "zed", owner()).name == "zed"
 
@@ -116,4 +116,4 @@ def test_a_configuration_file_that_is_not_there_is_named_with_what_to_do(
     with pytest.raises(ConfigError, match="no such configuration file"):
         load_settings()
     missing.write_text("")
-    assert initialise(load_settings(), None, owner).banks == 1
+    assert initialize(load_settings(), None, owner).banks == 1

@@ -60,6 +60,13 @@ def test_erase_requires_yes_without_a_terminal(satchel: Run) -> None:
     assert satchel("list").out.count("Lovelace") == 1
 
 
+def test_erase_without_memories_asks_for_them_before_any_confirmation(satchel: Run) -> None:
+    """The hint is ``--where`` rather than ``--yes``."""
+    remember(satchel)
+    ran = satchel("erase")
+    assert (ran.status, "--where" in ran.err, "--yes" in ran.err) == (2, True, False)
+
+
 def test_erase_prints_and_stores_a_report(satchel: Run, tmp_path: Path) -> None:
     """It is listed and verified, and a copy is written."""
     remember(satchel)
@@ -94,7 +101,7 @@ def test_invalid_arguments_of_erase_and_redact_get_a_hint(satchel: Run) -> None:
     """An unknown field, memory or kind of data."""
     identity = remember(satchel)
     for words, hint in (
-        (("erase", "--where", "colour=red", "--yes"), "user"),
+        (("erase", "--where", "color=red", "--yes"), "user"),
         (("erase", "blake3:" + "0" * 64, "--yes"), "satchel list"),
         (("redact", identity, "--data-kind", "nose"), "email"),
         (("redact", identity, "--field", "text"), "/text"),

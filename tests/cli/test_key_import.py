@@ -243,6 +243,41 @@ def test_a_file_that_is_not_a_key_is_refused(
     assert import_refused(satchel, second, exported).error["code"] == code
 
 
+@pytest.mark.parametrize(
+    "content", [b"# Satchel\n", b"[]", b'{"results": []}', b'"seed"', b"\xff\xfe{\0"]
+)
+def test_another_kind_of_file_is_refused_for_its_content_not_its_mode(
+    satchel: Run, exported: Path, second: Path, content: bytes
+) -> None:
+    """The mode of a README does not matter."""
+    exported.write_bytes(content)
+    exported.chmod(0o644)
+    error = import_refused(satchel, second, exported).error
+    assert (error["code"], "key export --secret" in error["hint"]) == ("input.malformed", True)
+    assert "not a key file" in error["message"]
+
+
+def test_a_damaged_key_file_that_others_may_read_is_refused_for_its_mode(
+    satchel: Run, exported: Path, second: Path
+) -> None:
+    """It still holds a secret: with an unknown member, a wrong one, cut off, nested, not UTF-8."""
+    whole = exported.read_bytes()
+    nested = whole[:-2] + b',"x":' + b"[" * 5_000
+    for content in (
+        whole.replace(b"satchel-key/1", b"satchel-key/2"),
+        whole[:-2] + b',"more":1}',
+        whole[: len(whole) // 2],
+        nested,
+        whole.replace(b"laptop", b"lapt\xff"),
+    ):
+        exported.write_bytes(content)
+        exported.chmod(0o644)
+        error = import_refused(satchel, second, exported).error
+        assert (error["code"], "chmod 600" in error["hint"]) == ("key.refused", True)
+        exported.chmod(0o600)
+        assert import_refused(satchel, second, exported).error["code"] == "input.malformed"
+
+
 def test_a_truncated_key_file_is_refused(satchel: Run, exported: Path, second: Path) -> None:
     """At several positions; a missing final newline is accepted."""
     content = exported.read_bytes()

@@ -32,14 +32,14 @@ LONG = (
 )
 
 
-@pytest.mark.parametrize("colour", ["NO_COLOR", "TERM", ""], ids=["off", "dumb", "usual"])
+@pytest.mark.parametrize("color", ["NO_COLOR", "TERM", ""], ids=["off", "dumb", "usual"])
 def test_the_tree_of_memory_fits_into_80_columns(
-    satchel: Run, monkeypatch: pytest.MonkeyPatch, colour: str
+    satchel: Run, monkeypatch: pytest.MonkeyPatch, color: str
 ) -> None:
     """Without a terminal there is no color; recalled text is printed in full."""
     monkeypatch.delenv("COLUMNS", raising=False)
-    if colour:
-        monkeypatch.setenv(colour, "1" if colour == "NO_COLOR" else "dumb")
+    if color:
+        monkeypatch.setenv(color, "1" if color == "NO_COLOR" else "dumb")
     for number in range(3):
         text = f"{number} {LONG} \x1b[31mred"
         assert satchel("remember", text, "--tag", "a" * 60, "--agent", "b" * 60).status == 0

@@ -277,12 +277,12 @@ def test_the_team_example_runs(tmp_path: Path) -> None:
     assert ran.stdout.splitlines() == [
         "manager:",
         "  sees: Ship the import on Friday",
-        "  knows of Ada: 0",
-        "  cannot take it along: the token does not allow: export",
+        "  knows about Ada: 0",
+        "  cannot export: the token does not allow: export",
         "specialist:",
         "  sees: Run make check before each commit",
-        "  knows of Ada: 0",
-        "  cannot take it along: the token does not allow: export",
+        "  knows about Ada: 0",
+        "  cannot export: the token does not allow: export",
     ]
     assert list(tmp_path.glob("out*")) == []
 

@@ -103,7 +103,7 @@ def _losses(report: Report) -> dict[str, int]:
 
 
 def test_each_file_is_a_memory_with_what_its_front_matter_says(folder: Path) -> None:
-    """Who the agent is, what it knows, what it can do; recognised by its files."""
+    """Who the agent is, what it knows, what it can do; recognized by its files."""
     found = _read(folder)
 
     assert connector_for(str(folder), None) == LETTA_MEMFS

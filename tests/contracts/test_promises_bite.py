@@ -50,16 +50,16 @@ class _Secretive(Mem0):
 
 
 class _Blind(Mem0):
-    """Recognises nothing."""
+    """Recognizes nothing."""
 
-    def recognises(self, place: Place) -> bool:
+    def recognizes(self, place: Place) -> bool:
         return False
 
 
 class _Vain(Mem0):
-    """Recognises everything as its own."""
+    """Recognizes everything as its own."""
 
-    def recognises(self, place: Place) -> bool:
+    def recognizes(self, place: Place) -> bool:
         return True
 
 
@@ -276,7 +276,7 @@ class _Unwritable(Mem0):
 
 _SABOTEURS: dict[str, Iterable[type[Mem0]]] = {
     "test_its_reference_is_complete": [_Nameless, _Undated, _Secretive],
-    "test_it_recognises_its_own_samples": [_Blind],
+    "test_it_recognizes_its_own_samples": [_Blind],
     "test_no_other_format_claims_its_samples": [Mem0],  # under another name it is another's sample
     "test_it_claims_no_junk": [_Vain],
     "test_samples_read_as_expected": [_Forgetful, _Vague, _Numbering],

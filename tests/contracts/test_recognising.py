@@ -15,7 +15,7 @@ WRITABLE = [name for name in formats if formats[name].info.traits.writes]
 
 @pytest.mark.parametrize("name", WRITABLE)
 @pytest.mark.parametrize("scope", [None, Scope(user="ada")])
-def test_an_output_is_recognised_by_its_format_and_no_other(name: str, scope: Scope | None) -> None:
+def test_an_output_is_recognized_by_its_format_and_no_other(name: str, scope: Scope | None) -> None:
     """Who exports today imports it next year, by its name alone."""
     held = formats[name].info.traits.components
     kind = Semantic if Component.SEMANTIC in held else Identity
@@ -24,5 +24,5 @@ def test_an_output_is_recognised_by_its_format_and_no_other(name: str, scope: Sc
         sealed([kind(text="there", scope=scope)]) as records,
         subject.written(records) as (path, _),
     ):
-        found = [each for each in formats if formats[each].recognises(Place(path))]
+        found = [each for each in formats if formats[each].recognizes(Place(path))]
     assert found == [name]

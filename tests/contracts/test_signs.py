@@ -33,11 +33,11 @@ MOST_ASKED = 2
 
 
 def claims(place: Place, names: list[str]) -> list[str]:
-    """Return which of some formats recognise a place, or have an error for it."""
+    """Return which of some formats recognize a place, or have an error for it."""
     claimed = []
     for name in names:
         try:
-            if formats[name].recognises(place):
+            if formats[name].recognizes(place):
                 claimed.append(name)
         except InputError as error:
             claimed.append(f"{name}: {error.code}")
@@ -55,13 +55,13 @@ def require_equal(place: Place) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(DATA)))
-def test_nothing_is_recognised_otherwise_than_by_asking_all_formats(path: Path) -> None:
+def test_nothing_is_recognized_otherwise_than_by_asking_all_formats(path: Path) -> None:
     """Every sample, good or hostile, of this repository, also compressed and cut."""
     require_equal(Place(path))
 
 
 @pytest.mark.parametrize("end", [64, 700])
-def test_cut_and_compressed_samples_are_recognised_as_by_all_formats(
+def test_cut_and_compressed_samples_are_recognized_as_by_all_formats(
     tmp_path: Path, end: int
 ) -> None:
     """A file that stops early, and the same one as gzip."""
@@ -103,7 +103,7 @@ def test_a_json_file_of_mem0_imports_few_formats() -> None:
     program = (
         "import json, sys; from pathlib import Path; from satchel.ports.format import Place;"
         "from satchel.ports.format import formats;"
-        f"name = formats.recognise(Place(Path({str(path)!r})));"
+        f"name = formats.recognize(Place(Path({str(path)!r})));"
         "own = [each for each in formats if f'satchel.formats.{each}' in sys.modules];"
         "print(json.dumps([name, own]))"
     )
@@ -123,4 +123,4 @@ def test_a_format_that_is_not_in_the_index_is_asked(
     monkeypatch.setattr(type(formats), "index", tmp_path / "index.json")
     monkeypatch.setattr(formats, "_listings", None)
     sample = DATA / "formats" / "mem0" / "good-get-all.json"
-    assert formats.recognise(Place(sample)) == "mem0"
+    assert formats.recognize(Place(sample)) == "mem0"

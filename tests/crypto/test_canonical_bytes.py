@@ -1,4 +1,4 @@
-"""Canonical bytes: one text for each value, equal to what an independent RFC 8785 writer makes."""
+"""Canonical bytes: one spelling for each value, equal to that of an independent RFC 8785 writer."""
 
 import json
 import math
@@ -17,16 +17,16 @@ EDGES = [1e-7, 1e-6, 1e-5, 9.7e-06, 1e-4, 0.1, 1.0, 1e15, 2.0**52, 2.0**53 - 1, 
 
 
 @st.composite
-def near_edges(draw: st.DrawFn) -> float:
-    """Return a float a few steps from where writers of numbers change their notation."""
+def floats_near_notation_limits(draw: st.DrawFn) -> float:
+    """Return a float a few steps from where writers change the notation of numbers."""
     value = draw(st.sampled_from(EDGES))
     for _ in range(draw(st.integers(0, 3))):
         value = math.nextafter(value, draw(st.sampled_from([-math.inf, math.inf])))
     return value * draw(st.sampled_from([1, -1]))
 
 
-def holdable(value: float) -> bool:
-    """Tell whether the value domain holds a finite float."""
+def is_in_value_domain(value: float) -> bool:
+    """Return whether the value domain contains a finite float."""
     return not value.is_integer() or abs(value) <= MAX_INTEGER
 
 
@@ -35,8 +35,8 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.samp
 )
 numbers = (
     st.integers(-MAX_INTEGER, MAX_INTEGER)
-    | near_edges().filter(holdable)
-    | st.floats(allow_nan=False, allow_infinity=False).filter(holdable)
+    | floats_near_notation_limits().filter(is_in_value_domain)
+    | st.floats(allow_nan=False, allow_infinity=False).filter(is_in_value_domain)
 )
 values = st.recursive(
     st.none() | st.booleans() | numbers | texts,
@@ -51,12 +51,12 @@ values = st.recursive(
 @example([1e-7, 1e-6, 9.999999999999999e-06, 1e-5, -0.0, 1.0])
 @example({"a": {"\U00010000": 1e-7, "\ue000": [{"\U0001f600": 1, "\ufb33": 2}]}})
 def test_canonical_bytes_equal_those_of_an_independent_writer(value: Any) -> None:
-    """For all values of the domain, ours and the ``rfc8785`` package agree to the byte."""
+    """For all values of the domain, Satchel and the ``rfc8785`` package write the same bytes."""
     assert canonical(value) == rfc8785.dumps(value)
 
 
 @given(values)
-def test_canonical_bytes_are_read_back_to_the_same_bytes(value: Any) -> None:
+def test_canonical_bytes_round_trip(value: Any) -> None:
     """For all values, reading the canonical bytes and writing them again changes nothing."""
     data = canonical(value)
     assert canonical(decode_canonical(data)) == data
@@ -84,7 +84,7 @@ def test_only_the_canonical_spelling_of_a_value_is_read(value: Any, data: st.Dat
 def test_edited_canonical_bytes_are_refused_or_canonical_again(
     value: Any, data: st.DataObject
 ) -> None:
-    """Whatever is read has exactly one spelling, the one that was read."""
+    """A value that is read has exactly one spelling: the one that was read."""
     good = canonical(value)
     place = data.draw(st.integers(0, len(good)))
     cut = data.draw(st.integers(0, 3))
@@ -104,13 +104,13 @@ def test_edited_canonical_bytes_are_refused_or_canonical_again(
     ["9007199254740992", "-9007199254740992", "9007199254740991.0", "1.0", "1e-6", "1E-7", "-0"],
 )
 @pytest.mark.parametrize("around", ["{}", "[{}]", '{{"a":{}}}', "[0,{}]"])
-def test_a_number_in_another_notation_is_refused_wherever_it_stands(text: str, around: str) -> None:
-    """Two notations of a number would be two bytes strings of one value."""
+def test_a_number_in_another_notation_is_refused_at_any_position(text: str, around: str) -> None:
+    """Two notations of a number would be two byte strings of one value."""
     with pytest.raises(MalformedError):
         decode_canonical(around.format(text).encode())
 
 
-def counting(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def slow_path_calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return a list that grows with each value that takes the slow path."""
     calls: list[Any] = []
     slow = canonical_module._slow
@@ -124,8 +124,8 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_a_record_full_of_hex_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Digits and e inside hashes are no numbers: one record in 97 % used to be slowed by them."""
-    calls = counting(monkeypatch)
+    """Digits and ``e`` inside hashes are not numbers; they used to slow down 97 % of records."""
+    calls = slow_path_calls(monkeypatch)
     for number in range(200):
         digits = f"{number}e{number}" + "1e5" * 20
         value = {"id": f"blake3:{digits}", "list": [digits, "1e9"], "1e-7": "2.5e7", "n": number}
@@ -139,8 +139,8 @@ def test_a_record_full_of_hex_takes_the_fast_path(monkeypatch: pytest.MonkeyPatc
 def test_text_beyond_the_bmp_takes_the_fast_path_unless_it_is_a_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An emoji in a text is common and needs no second look at the order of keys."""
-    calls = counting(monkeypatch)
+    """An emoji in a text is common and does not affect the order of keys."""
+    calls = slow_path_calls(monkeypatch)
     decode_canonical(canonical({"text": "\U0001f600", "tags": ["\U0001f9f3"]}))
     assert not calls
     decode_canonical(canonical({"\U0001f600": "text"}))
@@ -148,15 +148,15 @@ def test_text_beyond_the_bmp_takes_the_fast_path_unless_it_is_a_key(
 
 
 def nested(depth: int) -> Any:
-    """Return lists and objects in turn, ``depth`` of them."""
+    """Return lists and objects in turn, ``depth`` levels deep."""
     value: Any = []
     for level in range(depth - 1):
         value = [value] if level % 2 else {"a": value}
     return value
 
 
-def test_nesting_is_bounded_where_it_is_written_and_where_it_is_read() -> None:
-    """64 levels are a value, 65 are none, on both ways."""
+def test_nesting_is_bounded_for_writing_and_reading() -> None:
+    """64 levels are accepted, 65 are refused, in both directions."""
     good = canonical(nested(MAX_DEPTH))
     assert canonical(decode_canonical(good)) == good
     with pytest.raises(ValueRefusedError, match="nesting"):
@@ -165,8 +165,8 @@ def test_nesting_is_bounded_where_it_is_written_and_where_it_is_read() -> None:
         decode_canonical(b"[" * 65 + b"]" * 65)
 
 
-def test_nesting_of_a_hundred_thousand_levels_ends_in_a_typed_error() -> None:
-    """Depth is no way to the end of the stack."""
+def test_nesting_of_a_hundred_thousand_levels_raises_a_typed_error() -> None:
+    """Deep nesting does not exhaust the stack."""
     for opening, closing in ((b"[", b"]"), (b'{"a":', b"}")):
         with pytest.raises(MalformedError):
             decode_canonical(opening * 100_000 + b"1" + closing * 100_000)
@@ -179,8 +179,8 @@ def test_nesting_of_a_hundred_thousand_levels_ends_in_a_typed_error() -> None:
         canonical(value)
 
 
-def test_levels_around_a_value_are_not_its_own() -> None:
-    """What only holds a value does not take from the depth the value may have."""
+def test_levels_around_a_value_do_not_count_as_its_depth() -> None:
+    """A container does not reduce the depth that the value may have."""
     held = b'{"statement":' + canonical(nested(MAX_DEPTH)) + b"}"
     assert decode_canonical(held, around=1)["statement"] == nested(MAX_DEPTH)
     with pytest.raises(MalformedError, match="nesting"):
@@ -207,7 +207,7 @@ def test_levels_around_a_value_are_not_its_own() -> None:
         b"",
     ],
 )
-def test_bytes_that_are_no_strict_json_are_refused(data: bytes) -> None:
+def test_bytes_that_are_not_strict_json_are_refused(data: bytes) -> None:
     """Duplicate keys, surrogates, marks, trailing bytes and huge numbers never become a value."""
     with pytest.raises(MalformedError):
         decode_canonical(data)

@@ -1,4 +1,4 @@
-"""Deterministic CBOR: one item for each value, everything else refused."""
+"""Deterministic CBOR: one item for each value, everything else is refused."""
 
 import io
 import json
@@ -62,15 +62,17 @@ def test_every_value_round_trips_as_one_item(value: Any) -> None:
 
 
 @given(st.dictionaries(texts, values, max_size=30), st.lists(values, max_size=30))
-def test_reading_in_parts_gives_the_whole(object_: dict[str, Any], list_: list[Any]) -> None:
+def test_reading_a_stream_in_parts_equals_reading_it_whole(
+    object_: dict[str, Any], list_: list[Any]
+) -> None:
     """A stream of members or elements is the same value in the same bytes."""
     assert members(encode(check_value(object_))) == object_
     assert elements(encode(check_value(list_))) == list_
 
 
 @given(st.binary(max_size=24))
-def test_bytes_of_any_kind_end_in_their_one_value_or_a_typed_error(data: bytes) -> None:
-    """Whatever is read has exactly one spelling, the one that was read."""
+def test_any_bytes_are_a_value_or_a_typed_error_in_cbor(data: bytes) -> None:
+    """A value that is read has exactly one spelling: the one that was read."""
     for read in (whole, members, elements):
         try:
             value = read(data)
@@ -80,7 +82,7 @@ def test_bytes_of_any_kind_end_in_their_one_value_or_a_typed_error(data: bytes) 
 
 
 @given(values, st.data())
-def test_an_edited_item_is_refused_or_another_item(value: Any, data: st.DataObject) -> None:
+def test_an_edited_item_is_refused_or_a_different_value(value: Any, data: st.DataObject) -> None:
     """No edit gives a second spelling of the same value."""
     good = encode(check_value(value))
     place = data.draw(st.integers(0, len(good) - 1))
@@ -93,7 +95,7 @@ def test_an_edited_item_is_refused_or_another_item(value: Any, data: st.DataObje
 
 
 @pytest.mark.parametrize("count", [0, 1, 23, 24, 255, 256, 65535, 65536, 2**32 - 1, 2**32])
-def test_lengths_take_the_shortest_form(count: int) -> None:
+def test_lengths_are_written_in_the_shortest_form(count: int) -> None:
     """The heads that a stream writes are those of a whole writer."""
     first = cbor2.dumps(count, canonical=True)
     assert array_head(count) == bytes([first[0] | 0x80]) + first[1:]
@@ -101,7 +103,7 @@ def test_lengths_take_the_shortest_form(count: int) -> None:
 
 
 def test_a_length_beyond_64_bits_is_refused() -> None:
-    """It has no head."""
+    """CBOR has no head for it."""
     with pytest.raises(ValueRefusedError):
         array_head(2**64)
 
@@ -147,8 +149,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("read", [whole, members, elements])
 @pytest.mark.parametrize("item", REFUSED.values(), ids=REFUSED.keys())
-def test_what_is_not_deterministic_cbor_is_refused(read: Any, item: str) -> None:
-    """Bytes, tags, other lengths, other orders: each was a way past the reference's checks."""
+def test_cbor_that_is_not_deterministic_is_refused(read: Any, item: str) -> None:
+    """Bytes, tags, other lengths, other orders: each bypassed the checks of the reference."""
     for data in (bytes.fromhex(item), bytes.fromhex("81" + item), bytes.fromhex("a16178" + item)):
         with pytest.raises(MalformedError) as caught:
             read(data)
@@ -156,8 +158,8 @@ def test_what_is_not_deterministic_cbor_is_refused(read: Any, item: str) -> None
         assert caught.value.byte is not None
 
 
-def test_a_list_that_refers_to_itself_is_refused() -> None:
-    """A shared reference made 350 bytes take twenty minutes elsewhere."""
+def test_a_list_that_contains_itself_is_refused_in_cbor() -> None:
+    """A shared reference made 350 bytes take twenty minutes in another reader."""
     bomb = bytes.fromhex("d81c") + bytes.fromhex("82d81d00d81d00")
     with pytest.raises(MalformedError):
         whole(bomb)
@@ -165,14 +167,14 @@ def test_a_list_that_refers_to_itself_is_refused() -> None:
 
 @pytest.mark.parametrize("head", ["81", "a16161"])
 def test_nesting_of_a_hundred_thousand_levels_is_refused_in_cbor(head: str) -> None:
-    """Depth is no way to the end of the stack."""
+    """Deep nesting does not exhaust the stack."""
     with pytest.raises(MalformedError):
         whole(bytes.fromhex(head) * 100_000)
     with pytest.raises(MalformedError):
         whole(bytes.fromhex(head) * 100_000 + b"\x00")
 
 
-def test_a_value_of_64_levels_is_read_and_of_65_is_not() -> None:
+def test_a_cbor_value_has_at_most_64_levels() -> None:
     """The same depth as in JSON, also inside a stream."""
     item = b"\x81" * 63 + b"\x80"
     assert json.dumps(whole(item)) == "[" * 64 + "]" * 64
@@ -183,28 +185,28 @@ def test_a_value_of_64_levels_is_read_and_of_65_is_not() -> None:
         elements(b"\x81\x81" + item)
 
 
-class Failing(io.RawIOBase):
-    """A disk that fails."""
+class FailingStream(io.RawIOBase):
+    """A stream whose reads fail."""
 
     def readable(self) -> bool:
-        """It could be read once."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """It is a file."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Reading stands at the start."""
+        """Return the start position."""
         return 0
 
     def read(self, size: int = -1) -> bytes:
-        """Fail."""
+        """Raise an error of the disk."""
         raise OSError(5, "Input/output error")
 
 
-def test_a_disk_that_fails_is_a_typed_error_in_cbor() -> None:
-    """What the system says is passed on, under our own class."""
+def test_a_disk_error_is_a_typed_error_in_cbor() -> None:
+    """The message of the system is in an error of Satchel's own class."""
     with pytest.raises(UnreadableError):
-        CborReader(Failing(), "f.cbor").value()  # type: ignore[arg-type]
+        CborReader(FailingStream(), "f.cbor").value()  # type: ignore[arg-type]
     assert issubclass(UnreadableError, SatchelError)

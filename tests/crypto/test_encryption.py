@@ -1,4 +1,4 @@
-"""Encrypted files: age's own format, in streams, whole or not at all, within bounds of work."""
+"""Encrypted files: age's format, streamed, complete or refused, with bounded work."""
 
 import base64
 import io
@@ -50,42 +50,42 @@ CHUNK = 65_536
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a passphrase cost little here."""
+def quick_derivation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the key derivation cheap."""
     monkeypatch.setattr(key_files, "_OPS", 1)
     monkeypatch.setattr(key_files, "_MEMORY", 2**16)
 
 
 @pytest.fixture(scope="module")
-def pair() -> tuple[str, str]:
+def identity_pair() -> tuple[str, str]:
     """An identity and its recipient."""
     return new_identity()
 
 
 @pytest.fixture
-def unlocking(pair: tuple[str, str], tmp_path: Path) -> Unlocker:
-    """What opens files for that recipient."""
+def unlocker(identity_pair: tuple[str, str], tmp_path: Path) -> Unlocker:
+    """An unlocker that opens files for that recipient."""
     path = tmp_path / "id.txt"
-    path.write_text(f"# created: some day\n# public key: {pair[1]}\n{pair[0]}\n")
+    path.write_text(f"# created: some day\n# public key: {identity_pair[1]}\n{identity_pair[0]}\n")
     return Unlocker(files=(path,))
 
 
-def sealed(data: bytes, *recipients: str, passphrase: str | None = None) -> bytes:
+def encrypted(data: bytes, *recipients: str, passphrase: str | None = None) -> bytes:
     """Return data encrypted."""
     sink = io.BytesIO()
     encrypt(io.BytesIO(data), sink, Lock(recipients=recipients, passphrase=passphrase))
     return sink.getvalue()
 
 
-def opened(data: bytes, unlocking: Unlocker) -> bytes:
+def decrypted(data: bytes, unlocker: Unlocker) -> bytes:
     """Return data decrypted."""
     sink = io.BytesIO()
-    decrypt(io.BytesIO(data), sink, unlocking)
+    decrypt(io.BytesIO(data), sink, unlocker)
     return sink.getvalue()
 
 
-def says(passphrase: str) -> Unlocker:
-    """Return what opens files under a passphrase."""
+def unlocker_of(passphrase: str) -> Unlocker:
+    """Return an unlocker with a passphrase."""
     return Unlocker(passphrase=lambda: passphrase)
 
 
@@ -93,33 +93,33 @@ def says(passphrase: str) -> Unlocker:
 
 
 @pytest.mark.parametrize("size", [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 7])
-def test_what_is_encrypted_here_is_age_and_what_age_encrypts_is_read(
-    size: int, pair: tuple[str, str], unlocking: Unlocker
+def test_files_are_exchanged_with_age_in_both_directions(
+    size: int, identity_pair: tuple[str, str], unlocker: Unlocker
 ) -> None:
-    """Both ways, around the edges of its chunks."""
+    """Around the edges of its chunks."""
     data = bytes(range(251)) * (size // 251) + b"e" * (size % 251)
-    identity = pyrage.x25519.Identity.from_str(pair[0])
-    assert pyrage.decrypt(sealed(data, pair[1]), [identity]) == data
-    recipient = pyrage.x25519.Recipient.from_str(pair[1])
+    identity = pyrage.x25519.Identity.from_str(identity_pair[0])
+    assert pyrage.decrypt(encrypted(data, identity_pair[1]), [identity]) == data
+    recipient = pyrage.x25519.Recipient.from_str(identity_pair[1])
     for armored in (False, True):
-        assert opened(pyrage.encrypt(data, [recipient], armored=armored), unlocking) == data
+        assert decrypted(pyrage.encrypt(data, [recipient], armored=armored), unlocker) == data
 
 
-def test_a_passphrase_of_ages_own_is_read(unlocking: Unlocker) -> None:
-    """As `age -p` writes it; nothing else opens it."""
+def test_a_file_that_age_encrypted_with_a_passphrase_is_read(unlocker: Unlocker) -> None:
+    """As ``age -p`` writes it; no other passphrase opens it."""
     theirs = base64.b64decode(_THEIRS)
-    assert opened(theirs, says("correct horse")) == b"memory"
+    assert decrypted(theirs, unlocker_of("correct horse")) == b"memory"
     with pytest.raises(EncryptionError):
-        opened(theirs, says("wrong"))
+        decrypted(theirs, unlocker_of("wrong"))
     with pytest.raises(EncryptionError, match="passphrase"):
-        opened(theirs, Unlocker(files=unlocking.files, passphrase=lambda: None))
+        decrypted(theirs, Unlocker(files=unlocker.files, passphrase=lambda: None))
 
 
-def test_under_a_passphrase_the_rest_of_the_file_is_plain_age() -> None:
-    """The line before it holds a fresh identity; without it age itself decrypts."""
+def test_a_file_with_a_passphrase_is_an_age_file_after_its_first_line() -> None:
+    """The first line contains a new identity; without that line age itself decrypts the file."""
     data = os.urandom(2 * CHUNK)
-    made = sealed(data, passphrase="correct horse")  # noqa: S106 - of nobody
-    assert opened(made, says("correct horse")) == data
+    made = encrypted(data, passphrase="correct horse")  # noqa: S106 - of nobody
+    assert decrypted(made, unlocker_of("correct horse")) == data
     line, _, rest = made.partition(b"\n")
     held = parse_identity_file(line)
     assert held.wrapped is not None
@@ -128,26 +128,26 @@ def test_under_a_passphrase_the_rest_of_the_file_is_plain_age() -> None:
     assert b"correct horse" not in made
     assert secret.encode() not in made
     with pytest.raises(EncryptionError):
-        opened(made, says("wrong"))
+        decrypted(made, unlocker_of("wrong"))
 
 
-def test_any_of_several_recipients_opens_it_and_nobody_else(tmp_path: Path) -> None:
-    """Who is not named learns that no identity here decrypts it, and what to do."""
+def test_each_recipient_opens_the_file_and_no_one_else_does(tmp_path: Path) -> None:
+    """For others the error says that no identity decrypts it, and what to do."""
     pairs = [new_identity() for _ in range(3)]
-    made = sealed(b"memory", pairs[0][1], pairs[1][1])
+    made = encrypted(b"memory", pairs[0][1], pairs[1][1])
     for number, (identity, _) in enumerate(pairs):
         path = tmp_path / f"{number}.txt"
         path.write_text(identity)
         path.chmod(0o600)
         if number < 2:
-            assert opened(made, Unlocker(files=(path,))) == b"memory"
+            assert decrypted(made, Unlocker(files=(path,))) == b"memory"
         else:
             with pytest.raises(EncryptionError, match="no identity here decrypts") as caught:
-                opened(made, Unlocker(files=(path,)))
+                decrypted(made, Unlocker(files=(path,)))
             assert "--identity" in (caught.value.hint or "")
 
 
-# -- cut, altered, reordered ---------------------------------------------------------------------
+# -- truncated, changed, reordered ---------------------------------------------------------------
 
 
 def _pieces(made: bytes) -> tuple[bytes, list[bytes]]:
@@ -163,55 +163,55 @@ def _pieces(made: bytes) -> tuple[bytes, list[bytes]]:
     ids=lambda order: "".join(map(str, order)) or "none",
 )
 def test_chunks_that_are_moved_omitted_or_repeated_are_refused(
-    order: list[int], pair: tuple[str, str], unlocking: Unlocker
+    order: list[int], identity_pair: tuple[str, str], unlocker: Unlocker
 ) -> None:
-    """Each chunk is bound to its place, and the last one to the end."""
-    head, chunks = _pieces(sealed(os.urandom(3 * CHUNK + 100), pair[1]))
+    """Each chunk is bound to its position, and the last one to the end."""
+    head, chunks = _pieces(encrypted(os.urandom(3 * CHUNK + 100), identity_pair[1]))
     assert len(chunks) == 4
     with pytest.raises(EncryptionError):
-        opened(head + b"".join(chunks[place] for place in order), unlocking)
+        decrypted(head + b"".join(chunks[place] for place in order), unlocker)
 
 
-def test_every_byte_flipped_and_every_cut_is_refused(
-    pair: tuple[str, str], unlocking: Unlocker
+def test_every_flipped_byte_and_every_truncation_is_refused(
+    identity_pair: tuple[str, str], unlocker: Unlocker
 ) -> None:
-    """Of a small file: nothing is read from it that was not written."""
-    made = sealed(b"likes tea", pair[1])
+    """Of a small file; nothing is read from it that was not written."""
+    made = encrypted(b"likes tea", identity_pair[1])
     for place in range(len(made)):
         altered = bytearray(made)
         altered[place] ^= 1
         with pytest.raises((EncryptionError, MalformedError)):
-            opened(bytes(altered), unlocking)
+            decrypted(bytes(altered), unlocker)
         with pytest.raises((EncryptionError, MalformedError)):
-            opened(made[:place], unlocking)
+            decrypted(made[:place], unlocker)
     with pytest.raises(EncryptionError):
-        opened(made + b"\0", unlocking)
+        decrypted(made + b"\0", unlocker)
 
 
-def test_nothing_of_a_file_that_does_not_verify_is_returned(
-    pair: tuple[str, str], unlocking: Unlocker, tmp_path: Path
+def test_a_file_that_does_not_verify_returns_no_data(
+    identity_pair: tuple[str, str], unlocker: Unlocker, tmp_path: Path
 ) -> None:
-    """Its first chunks decrypt well, and are not used."""
-    made = sealed(os.urandom(4 * CHUNK), pair[1])
+    """Its first chunks decrypt, and are not used."""
+    made = encrypted(os.urandom(4 * CHUNK), identity_pair[1])
     path = tmp_path / "cut.age"
     path.write_bytes(made[:-1])
     with (
         OpenFile.named(path) as file,
-        pytest.raises(EncryptionError, match="cut or altered"),
-        plain_file(file, unlocking),
+        pytest.raises(EncryptionError, match="truncated or altered"),
+        plain_file(file, unlocker),
     ):
         pytest.fail("nothing of it is given")
 
 
-# -- hostile --------------------------------------------------------------------------------------
+# -- hostile input --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("work", [19, 23, 30, 63, 999_999_999])
 @pytest.mark.parametrize("armor", ["plain", "armored"])
-def test_a_file_that_asks_for_too_much_scrypt_is_refused_before_any_is_done(
+def test_excessive_scrypt_work_is_refused_before_it_starts(
     work: int, armor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """2^23 would take 8 GB and 42 seconds; nobody is even asked for the passphrase."""
+    """2^23 would take 8 GB and 42 seconds; the passphrase is not even asked for."""
     salt, body, mac = (base64.b64encode(b"x" * size).rstrip(b"=") for size in (16, 32, 32))
     made = (
         encryption.MAGIC + b"-> scrypt %b %d\n%b\n--- %b\n" % (salt, work, body, mac) + b"\0" * 48
@@ -225,95 +225,100 @@ def test_a_file_that_asks_for_too_much_scrypt_is_refused_before_any_is_done(
 
     monkeypatch.setattr(pyrage.passphrase, "decrypt", asked)
     with pytest.raises(LimitError, match="scrypt"):
-        opened(made, Unlocker(passphrase=asked))
+        decrypted(made, Unlocker(passphrase=asked))
 
 
 @pytest.mark.parametrize(
-    "spelt", [b"018", b"+9", b"1e9", b" 5", b"-1", b"18 18", b""], ids=lambda part: part.decode()
+    "spelled", [b"018", b"+9", b"1e9", b" 5", b"-1", b"18 18", b""], ids=lambda part: part.decode()
 )
-def test_a_scrypt_line_in_another_spelling_is_refused(spelt: bytes) -> None:
-    """What is looked at before the work has to be what the work is done by."""
-    made = encryption.MAGIC + b"-> scrypt AAAAAAAAAAAAAAAAAAAAAA %b\nAAAA\n--- AAAA\n" % spelt
+def test_a_scrypt_line_in_another_spelling_is_refused(spelled: bytes) -> None:
+    """The checked parameters have to be the ones that are used."""
+    made = encryption.MAGIC + b"-> scrypt AAAAAAAAAAAAAAAAAAAAAA %b\nAAAA\n--- AAAA\n" % spelled
     with pytest.raises((MalformedError, EncryptionError)):
-        opened(made + b"\0" * 32, says("x"))
+        decrypted(made + b"\0" * 32, unlocker_of("x"))
 
 
-def test_a_large_file_under_ages_own_passphrase_is_refused(
+def test_a_large_file_with_an_age_passphrase_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It cannot be streamed, so it has a bound."""
+    """It cannot be streamed, so its size is limited."""
     monkeypatch.setattr(encryption, "MOST_WHOLE", 1000)
     theirs = base64.b64decode(_THEIRS) + b"\0" * 1000
     with pytest.raises(LimitError, match="can have at most"):
-        opened(theirs, says("x"))
+        decrypted(theirs, unlocker_of("x"))
 
 
-def test_a_header_without_end_is_refused(unlocking: Unlocker) -> None:
-    """However many recipients it claims."""
+def test_an_endless_header_is_refused(unlocker: Unlocker) -> None:
+    """Whatever number of recipients it claims."""
     endless = encryption.MAGIC + b"-> X25519 AAAA\nBBBB\n" * 100_000
     with pytest.raises(EncryptionError, match="header"):
-        opened(endless, unlocking)
+        decrypted(endless, unlocker)
 
 
-def test_a_line_before_the_data_cannot_ask_for_endless_work() -> None:
-    """Argon2id has bounds as well, in files of identities as in front of data."""
+def test_excessive_argon2_work_is_refused() -> None:
+    """In files of identities and in the line in front of the data."""
     identity, recipient = new_identity()
     value = identity_value(identity, recipient, "x")
     value["wrapped"] |= {"ops": 10_000_000}
-    made = canonical(value) + b"\n" + sealed(b"memory", recipient)
+    made = canonical(value) + b"\n" + encrypted(b"memory", recipient)
     with pytest.raises(MalformedError, match="ops"):
-        opened(made, says("x"))
+        decrypted(made, unlocker_of("x"))
 
 
-def test_a_wrapped_identity_opens_beside_no_other_recipient() -> None:
-    """It is bound to the recipient that stands beside it."""
+def test_a_wrapped_identity_is_bound_to_its_recipient() -> None:
+    """It does not open next to another recipient."""
     (identity, recipient), (_, other) = new_identity(), new_identity()
     value = identity_value(identity, recipient, "x") | {"recipient": other}
     with pytest.raises(EncryptionError):
-        opened(canonical(value) + b"\n" + sealed(b"m", recipient), says("x"))
+        decrypted(canonical(value) + b"\n" + encrypted(b"m", recipient), unlocker_of("x"))
 
 
 @pytest.mark.parametrize("text", ["", "age1", "age1qqqq", "ssh-ed25519 AAAA", "did:key:z6Mk"])
-def test_what_is_no_recipient_is_refused(text: str) -> None:
-    """Nothing is encrypted to nobody."""
+def test_an_invalid_recipient_is_refused(text: str) -> None:
+    """No file is encrypted for an unknown recipient."""
     with pytest.raises(UsageError, match="recipient"):
         encryption.check_recipient(text)
 
 
-def test_a_secret_key_as_recipient_is_not_printed(pair: tuple[str, str]) -> None:
-    """Not in the message, the hint, or a repr of what holds one."""
+def test_a_secret_key_as_recipient_is_not_printed(identity_pair: tuple[str, str]) -> None:
+    """Not in the message, the hint, or the repr of an object that contains one."""
     with pytest.raises(UsageError) as caught:
-        encryption.check_recipient(pair[0])
+        encryption.check_recipient(identity_pair[0])
     held = IdentityFile(
-        format="satchel-identity/1", recipient=pair[1], created_at="x", identity=pair[0]
+        format="satchel-identity/1",
+        recipient=identity_pair[1],
+        created_at="x",
+        identity=identity_pair[0],
     )
     lock = Lock(passphrase="correct horse")  # noqa: S106 - of nobody
-    shown = f"{caught.value} {caught.value.hint} {held!r} {lock!r} {says('correct horse')!r}"
-    assert pair[0] not in shown
+    shown = f"{caught.value} {caught.value.hint} {held!r} {lock!r} {unlocker_of('correct horse')!r}"
+    assert identity_pair[0] not in shown
     assert "correct horse" not in shown
 
 
 @pytest.mark.parametrize("content", [b"", b"# only a comment\n", b"AGE-SECRET-KEY-1\n", b"x\n"])
-def test_a_file_without_an_identity_is_refused_by_its_name(content: bytes, tmp_path: Path) -> None:
-    """Its content is not repeated: it may be a secret with a slip in it."""
+def test_a_file_without_an_identity_is_refused_without_printing_its_content(
+    content: bytes, tmp_path: Path
+) -> None:
+    """The error names the file: the content may be a secret with a typo in it."""
     path = tmp_path / "id.txt"
     path.write_bytes(content)
-    made = sealed(b"m", new_identity()[1])
+    made = encrypted(b"m", new_identity()[1])
     with pytest.raises(SatchelError) as caught:
-        opened(made, Unlocker(files=(path,)))
+        decrypted(made, Unlocker(files=(path,)))
     assert "SECRET" not in str(caught.value)
 
 
 # -- writing ---------------------------------------------------------------------------------------
 
 
-def test_an_outlet_encrypts_and_reads_back_what_is_on_the_disk(
-    pair: tuple[str, str], unlocking: Unlocker, tmp_path: Path
+def test_an_outlet_encrypts_and_compares_what_is_on_disk(
+    identity_pair: tuple[str, str], unlocker: Unlocker, tmp_path: Path
 ) -> None:
-    """Who holds only the recipient can still compare; plain bytes are nowhere in the folder."""
+    """The recipient is enough to compare; the folder contains no plain bytes."""
     data = b"likes tea, and nobody else may know" * 4000
     with Outlet.named(tmp_path / "a.age") as inner:
-        outlet = EncryptedOutlet(inner, Lock(recipients=(pair[1],)))
+        outlet = EncryptedOutlet(inner, Lock(recipients=(identity_pair[1],)))
         with outlet.defer_publication():
             with outlet.writing(overwrite=False) as stream:
                 stream.write(data)
@@ -324,15 +329,15 @@ def test_an_outlet_encrypts_and_reads_back_what_is_on_the_disk(
                 assert b"nobody else" not in path.read_bytes()
         with outlet.stored() as file, file.stream() as stream:
             assert stream.read(len(encryption.MAGIC)) == encryption.MAGIC
-    assert opened((tmp_path / "a.age").read_bytes(), unlocking) == data
+    assert decrypted((tmp_path / "a.age").read_bytes(), unlocker) == data
     assert (tmp_path / "a.age").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_disk_that_is_full_leaves_nothing(pair: tuple[str, str], tmp_path: Path) -> None:
-    """Neither half an encrypted file nor a plain one."""
+def test_a_full_disk_leaves_no_partial_file(identity_pair: tuple[str, str], tmp_path: Path) -> None:
+    """Neither half of an encrypted file nor a plain one."""
 
     def half(inner: Outlet) -> None:
-        lock = Lock(recipients=(pair[1],))
+        lock = Lock(recipients=(identity_pair[1],))
         with EncryptedOutlet(inner, lock).writing(overwrite=False) as stream:
             stream.write(b"half")
             raise OSError(28, "No space left on device")
@@ -342,8 +347,8 @@ def test_a_disk_that_is_full_leaves_nothing(pair: tuple[str, str], tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_large_files_pass_through_in_constant_memory(
-    pair: tuple[str, str], unlocking: Unlocker, tmp_path: Path
+def test_large_files_are_encrypted_in_constant_memory(
+    identity_pair: tuple[str, str], unlocker: Unlocker, tmp_path: Path
 ) -> None:
     """32 MiB in less than 4 MiB of Python's memory."""
     plain, made, back = (tmp_path / name for name in ("plain", "made.age", "back"))
@@ -353,9 +358,9 @@ def test_large_files_pass_through_in_constant_memory(
     tracemalloc.start()
     try:
         with plain.open("rb") as source, made.open("wb") as sink:
-            encrypt(source, sink, Lock(recipients=(pair[1],)))
+            encrypt(source, sink, Lock(recipients=(identity_pair[1],)))
         with made.open("rb") as source, back.open("wb") as sink:
-            decrypt(source, sink, unlocking)
+            decrypt(source, sink, unlocker)
         assert tracemalloc.get_traced_memory()[1] < 4 * 2**20
     finally:
         tracemalloc.stop()

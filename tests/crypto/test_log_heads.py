@@ -1,4 +1,4 @@
-"""Heads and leaves of a log: what is signed, and what proves that a record was recorded."""
+"""Heads and leaves of a log: what is signed, and the proof that a record was recorded."""
 
 from typing import Any
 
@@ -37,8 +37,8 @@ def head_of(key: SigningKey, **members: Any) -> Head:
     return Head(**fields | members)
 
 
-def test_a_leaf_names_bank_place_type_id_and_time() -> None:
-    """A record moved to another bank, place, type or time has another leaf."""
+def test_a_leaf_covers_bank_position_type_id_and_time() -> None:
+    """A record moved to another bank, position, type or time has another leaf."""
     row = [ID, 7, "semantic", ROOT, TIME]
     assert record_leaf(ID, 7, "semantic", ROOT, TIME) == leaf_hash(canonical(row))
     proof = LeafProof(id=ROOT, seq=7, type="semantic", at=TIME, path=["ab" * 32])
@@ -55,7 +55,7 @@ def test_a_leaf_names_bank_place_type_id_and_time() -> None:
     assert len(leaves) == 6
 
 
-def test_a_signed_head_is_read_back_and_holds(key: SigningKey) -> None:
+def test_a_signed_head_is_read_back_and_verified(key: SigningKey) -> None:
     """The head in a statement is the JSON that was signed."""
     value = sign_head(head_of(key), key)
     found = parse_head(value)
@@ -63,8 +63,8 @@ def test_a_signed_head_is_read_back_and_holds(key: SigningKey) -> None:
     assert check_head(value, found).valid
 
 
-def test_a_head_is_signed_by_the_key_it_names_alone(key: SigningKey) -> None:
-    """Another key's valid signature says nothing about this log."""
+def test_a_head_is_signed_only_by_the_key_that_it_names(key: SigningKey) -> None:
+    """A valid signature of another key is no evidence for this log."""
     other = SigningKey.generate()
     with pytest.raises(ValueError, match="key"):
         sign_head(head_of(other), key)
@@ -80,7 +80,7 @@ def test_a_head_is_signed_by_the_key_it_names_alone(key: SigningKey) -> None:
     assert not check_head(none, parse_head(none)).valid
 
 
-def test_a_signature_over_something_else_is_no_head(key: SigningKey) -> None:
+def test_a_signature_of_another_payload_type_is_not_a_head(key: SigningKey) -> None:
     """The type is part of what is signed."""
     payload = msgspec.to_builtins(head_of(key))
     signatures = msgspec.to_builtins(sign(PayloadType.ARTIFACT, payload, [key]))
@@ -90,7 +90,7 @@ def test_a_signature_over_something_else_is_no_head(key: SigningKey) -> None:
 
 @pytest.mark.parametrize("member", ["bank", "epoch", "size", "root", "counts", "at", "key"])
 def test_every_changed_member_of_a_head_breaks_its_signature(key: SigningKey, member: str) -> None:
-    """Nothing in a head is a mere claim."""
+    """Every member of a head is signed."""
     value = sign_head(head_of(key), key)
     changed: dict[str, Any] = {
         "bank": {"bank": ROOT},
@@ -126,7 +126,7 @@ def test_every_changed_member_of_a_head_breaks_its_signature(key: SigningKey, me
     ids=str,
 )
 def test_a_head_of_another_shape_is_malformed(key: SigningKey, members: dict[str, Any]) -> None:
-    """Strict on types; no extra member is let through unsigned or unseen."""
+    """Types are strict; an unsigned or unknown member is refused."""
     value = sign_head(head_of(key), key)
     value["signed"] = value["signed"] | members
     if members == {"size": 3.0}:
@@ -136,14 +136,14 @@ def test_a_head_of_another_shape_is_malformed(key: SigningKey, members: dict[str
 
 
 @pytest.mark.parametrize("value", [None, [], {}, "x", {"signed": {}}, {"signatures": []}], ids=str)
-def test_what_is_no_envelope_is_malformed(value: Any) -> None:
-    """Every fault ends in a typed error."""
+def test_an_invalid_envelope_is_malformed(value: Any) -> None:
+    """Each fault raises a typed error."""
     with pytest.raises(MalformedError):
         parse_head(value)
 
 
 def test_two_signatures_of_a_head_are_malformed(key: SigningKey) -> None:
-    """A threshold does not apply to heads; there is one."""
+    """A threshold does not apply to heads: there is one signature."""
     value = sign_head(head_of(key), key)
     value["signatures"] = [*value["signatures"], *value["signatures"]]
     with pytest.raises(MalformedError):
@@ -165,8 +165,8 @@ def test_two_signatures_of_a_head_are_malformed(key: SigningKey) -> None:
     ],
     ids=range(9),
 )
-def test_a_proof_of_another_shape_is_refused(members: dict[str, Any]) -> None:
-    """A path has one text, and at most as many steps as a log can have levels."""
+def test_an_audit_path_of_another_shape_is_refused(members: dict[str, Any]) -> None:
+    """A path has one spelling, and at most as many steps as a log can have levels."""
     good = {"id": ID, "seq": 1, "type": "semantic", "at": TIME, "path": ["ab" * 32] * 64}
     assert len(msgspec.convert(good, LeafProof).path_bytes()) == 64
     with pytest.raises(msgspec.ValidationError):

@@ -1,4 +1,4 @@
-"""Profile ``pam-sdk-1.0``: the reference's vectors, the verdicts, and the attacks on it."""
+"""Profile ``pam-sdk-1.0``: the vectors of the reference, verdicts, and attacks."""
 
 import gzip
 import io
@@ -127,7 +127,7 @@ SIGNATURE = (
 
 
 def document(key: SigningKey | None = None) -> dict[str, Any]:
-    """Return a file of one entry a component; the semantic one descends from the episodic one."""
+    """Return a file with one entry of each type; the semantic one has a parent."""
     episodic = make_entry("episodic", {"created_at": AT, "observation": "seen", "salience": 1.0})
     parents = [episodic["id"]]
     components: dict[str, list[dict[str, Any]]] = {
@@ -140,8 +140,8 @@ def document(key: SigningKey | None = None) -> dict[str, Any]:
     return make_document(components, ENVELOPE, key)
 
 
-class Judge:
-    """Writes files and has them judged, by the function that every door uses."""
+class FileVerifier:
+    """Writes files and verifies them with the function that every interface uses."""
 
     def __init__(self, folder: Path, key: SigningKey) -> None:
         self.path = folder / "file.pam"
@@ -149,7 +149,7 @@ class Judge:
         self.policy = TrustPolicy(keys=frozenset([key.did]))
 
     def __call__(self, data: bytes, policy: TrustPolicy | None = None) -> Verification:
-        """Return the verdict on some bytes, the test key being trusted."""
+        """Return the verdict on some bytes, with the test key trusted."""
         self.path.write_bytes(data)
         return verify_file(self.path, policy or self.policy)
 
@@ -160,7 +160,7 @@ class Judge:
         return self(json.dumps(changed).encode())
 
     def refusal(self, data: bytes) -> Verification:
-        """Return the verdict on bytes that must be malformed, having looked that it says so."""
+        """Assert that the bytes are malformed, and return the verdict."""
         found = self(data)
         assert found.outcome is Outcome.MALFORMED
         assert found.outcomes == [Outcome.MALFORMED]
@@ -171,12 +171,12 @@ class Judge:
 
 
 @pytest.fixture
-def judge(tmp_path: Path, key: SigningKey) -> Judge:
-    """A judge that trusts the test key."""
-    return Judge(tmp_path, key)
+def judge(tmp_path: Path, key: SigningKey) -> FileVerifier:
+    """A verifier that trusts the test key."""
+    return FileVerifier(tmp_path, key)
 
 
-# -- the reference's vectors ---------------------------------------------------------------
+# -- vectors of the reference --------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("component", "members", "text", "identity"), VECTORS)
@@ -191,7 +191,7 @@ def test_an_entry_has_the_id_of_the_reference(
 
 
 def test_the_root_and_its_signature_are_those_of_the_reference(key: SigningKey) -> None:
-    """The root over V2 and V3, its signature by seed 00..1f, and the root of nothing."""
+    """The root over V2 and V3, its signature by seed 00..1f, and the root of an empty list."""
     entries = {
         component: [{"created_at": AT, **members}]
         for component, members, _, _ in (VECTORS[1], VECTORS[2])
@@ -205,8 +205,8 @@ def test_the_root_and_its_signature_are_those_of_the_reference(key: SigningKey) 
     assert root_hash([]).endswith("bbd5ab")
 
 
-def test_json_and_cbor_are_laid_out_as_the_sdk_does(key: SigningKey) -> None:
-    """JSON: two spaces, ASCII, no line end. CBOR: a map of 13 in the order of writing."""
+def test_json_and_cbor_have_the_layout_of_the_sdk(key: SigningKey) -> None:
+    """JSON: two spaces, ASCII, no final newline. CBOR: a map of 13 in writing order."""
     made = document(key)
 
     assert dump_json(made).startswith(b'{\n  "pam_version": "1.0",\n  "schema_version": "1.0",')
@@ -219,7 +219,7 @@ def test_json_and_cbor_are_laid_out_as_the_sdk_does(key: SigningKey) -> None:
 def test_the_samples_of_the_reference_are_written_byte_for_byte(
     shared_data: Path, key: SigningKey
 ) -> None:
-    """Entries and envelope of sample 01 give the very bytes of its JSON and its CBOR file."""
+    """Entries and envelope of sample 01 give exactly its JSON and its CBOR file."""
     folder = shared_data / "pam-sdk"
     sample = (folder / "01_signed.pam").read_bytes()
     value = json.loads(sample)
@@ -232,7 +232,7 @@ def test_the_samples_of_the_reference_are_written_byte_for_byte(
 
 @pytest.mark.parametrize("component", ["working", "identity"])
 def test_a_list_longer_than_the_sdk_loads_is_not_written(component: str) -> None:
-    """The SDK saves 1,001 working entries and can never load them; we do not save them."""
+    """The SDK saves 1,001 working entries and can never load them; Satchel does not write them."""
     entries = [
         {"created_at": f"{AT} {number}", "tags": [str(number)]}
         for number in range(CAPS[component] + 1)
@@ -244,8 +244,10 @@ def test_a_list_longer_than_the_sdk_loads_is_not_written(component: str) -> None
 # -- verdicts ------------------------------------------------------------------------------
 
 
-def test_a_trusted_sdk_file_is_entries_only_and_lists_what_is_not_covered(judge: Judge) -> None:
-    """The best verdict of this profile is entries-only; what it leaves open is listed."""
+def test_a_trusted_sdk_file_is_entries_only_and_lists_uncovered_members(
+    judge: FileVerifier,
+) -> None:
+    """The best verdict of this profile is entries-only."""
     found = judge(dump_json(document(judge.key)))
 
     assert found.outcomes == [Outcome.ENTRIES_ONLY]
@@ -263,8 +265,8 @@ def test_a_trusted_sdk_file_is_entries_only_and_lists_what_is_not_covered(judge:
     assert all(step.detail for step in found.steps)
 
 
-def test_json_cbor_compact_and_gzip_get_the_same_verdict(judge: Judge) -> None:
-    """The profile is strict on types, not on layout."""
+def test_json_cbor_compact_and_gzip_get_the_same_verdict(judge: FileVerifier) -> None:
+    """The profile is strict about types, not about layout."""
     made = document(judge.key)
     for data in (
         dump_json(made),
@@ -277,8 +279,8 @@ def test_json_cbor_compact_and_gzip_get_the_same_verdict(judge: Judge) -> None:
         assert judge(data).outcomes == [Outcome.ENTRIES_ONLY]
 
 
-def test_an_unknown_key_is_untrusted_and_entries_only(judge: Judge) -> None:
-    """The file names no key: without one that fits, its signer is untrusted."""
+def test_an_unknown_key_is_untrusted_and_entries_only(judge: FileVerifier) -> None:
+    """The file names no key: without a matching key its signer is untrusted."""
     found = judge(dump_json(document(judge.key)), NOBODY)
 
     assert found.outcomes == [Outcome.ENTRIES_ONLY, Outcome.UNTRUSTED]
@@ -286,8 +288,8 @@ def test_an_unknown_key_is_untrusted_and_entries_only(judge: Judge) -> None:
     assert found.exit_status == 3
 
 
-def test_no_signature_is_unsigned(judge: Judge) -> None:
-    """An empty signature is not a bad one."""
+def test_a_file_without_a_signature_has_the_verdict_unsigned(judge: FileVerifier) -> None:
+    """An empty signature is not an invalid one."""
     assert judge(dump_json(document())).outcomes == [Outcome.UNSIGNED]
 
 
@@ -297,8 +299,10 @@ def _registry(tmp_path: Path, key: SigningKey, profile: Any) -> TrustRegistry:
     return registry
 
 
-def test_only_registry_keys_marked_for_the_profile_count(judge: Judge, tmp_path: Path) -> None:
-    """A key trusted for sealed artifacts says nothing about files of the SDK, until marked."""
+def test_only_registry_keys_with_the_profile_are_trusted(
+    judge: FileVerifier, tmp_path: Path
+) -> None:
+    """A key that is trusted for sealed artifacts is not trusted for files of the SDK."""
     data = dump_json(document(judge.key))
     marked = _registry(tmp_path / "a", judge.key, "pam-sdk-1.0")
     unmarked = _registry(tmp_path / "b", judge.key, "satchel")
@@ -316,15 +320,15 @@ def test_only_registry_keys_marked_for_the_profile_count(judge: Judge, tmp_path:
     )
 
 
-def test_one_signature_never_meets_a_threshold_of_two(judge: Judge) -> None:
-    """These files have room for one signer only."""
+def test_one_signature_never_meets_a_threshold_of_two(judge: FileVerifier) -> None:
+    """These files have a single signature."""
     policy = TrustPolicy(keys=judge.policy.keys, threshold=2)
 
     assert Outcome.UNTRUSTED in judge(dump_json(document(judge.key)), policy).outcomes
 
 
-def test_a_list_beyond_the_caps_is_reported_and_still_judged(judge: Judge) -> None:
-    """Reading does not enforce the SDK's own lengths, it says so."""
+def test_a_list_over_the_caps_is_reported_and_verified(judge: FileVerifier) -> None:
+    """The reader does not enforce the length limits of the SDK; it reports them."""
     many = document()
     many["identity"] = [
         make_entry("identity", {"created_at": f"{AT} {number}"}) for number in range(101)
@@ -350,10 +354,10 @@ EXPECTED = {
 
 @pytest.mark.shared
 @pytest.mark.parametrize(("name", "outcome"), EXPECTED.items())
-def test_a_published_sample_gets_its_verdict(
+def test_a_published_sample_has_the_expected_verdict(
     shared_data: Path, name: str, outcome: Outcome
 ) -> None:
-    """The samples that the real SDK made; none is good, whether or not its key is trusted."""
+    """The real SDK made the samples; none is good, whether or not its key is trusted."""
     folder = shared_data / "pam-sdk"
     trusting = TrustPolicy(keys=frozenset([did_key((folder / "signer.pub").read_bytes())]))
     known = verify_file(folder / name, trusting)
@@ -367,8 +371,8 @@ def test_a_published_sample_gets_its_verdict(
 
 
 @pytest.mark.shared
-def test_the_sample_with_another_envelope_gets_the_same_verdict(shared_data: Path) -> None:
-    """01 and 05 have one root and one signature: same outcome, same list of claims."""
+def test_a_sample_with_another_envelope_gets_the_same_verdict(shared_data: Path) -> None:
+    """01 and 05 have the same root and signature: same outcome, same list of claims."""
     folder = shared_data / "pam-sdk"
     trusting = TrustPolicy(keys=frozenset([did_key((folder / "signer.pub").read_bytes())]))
     first = verify_file(folder / "01_signed.pam", trusting)
@@ -379,7 +383,7 @@ def test_the_sample_with_another_envelope_gets_the_same_verdict(shared_data: Pat
     assert first.findings == fifth.findings
 
 
-# -- what a signature of the SDK does and does not cover -----------------------------------
+# -- coverage of a signature of the SDK ----------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -393,10 +397,10 @@ def test_the_sample_with_another_envelope_gets_the_same_verdict(shared_data: Pat
         ("capability_tokens", ["anything"]),
     ],
 )
-def test_d01_an_edited_envelope_changes_nothing_because_nothing_was_covered(
-    judge: Judge, member: str, value: Any
+def test_d01_an_edited_envelope_is_listed_as_a_claim(
+    judge: FileVerifier, member: str, value: Any
 ) -> None:
-    """The verdict is the same before and after, and names the member as a claim both times."""
+    """The verdict is the same before and after; the member is not covered by the signature."""
     before = judge(dump_json(document(judge.key)))
     after = judge.edited(lambda file: file.update({member: value}))
 
@@ -405,7 +409,7 @@ def test_d01_an_edited_envelope_changes_nothing_because_nothing_was_covered(
     assert f"{CLAIM}{member}" in after.notes
 
 
-def test_d04_an_edited_entry_is_tampered_and_named(judge: Judge) -> None:
+def test_d04_an_edited_entry_is_tampered_and_reported(judge: FileVerifier) -> None:
     """A changed text no longer gives the id; the finding has line, field and id."""
     data = dump_json(document(judge.key)).replace(b'"seen"', b'"SEEN"')
     found = judge(data)
@@ -417,8 +421,8 @@ def test_d04_an_edited_entry_is_tampered_and_named(judge: Judge) -> None:
     assert finding.id is not None
 
 
-def test_d04_edited_and_rehashed_is_untrusted(judge: Judge) -> None:
-    """Whoever edits and recomputes ids and root has to sign anew, with a key we do not know."""
+def test_d04_a_file_edited_and_rehashed_is_untrusted(judge: FileVerifier) -> None:
+    """An attacker who recomputes ids and root has to sign with an unknown key."""
     other = document(SigningKey.from_seed(bytes(32)))
 
     assert judge(dump_json(other)).outcomes == [Outcome.ENTRIES_ONLY, Outcome.UNTRUSTED]
@@ -426,16 +430,16 @@ def test_d04_edited_and_rehashed_is_untrusted(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize("member", ["root_hash", "id"])
-def test_d03_an_emptied_id_or_root_is_not_minted_again(judge: Judge, member: str) -> None:
-    """The SDK mints what is empty at load, so that edited text verifies; here it is refused."""
+def test_d03_an_emptied_id_or_root_is_refused(judge: FileVerifier, member: str) -> None:
+    """The SDK recomputes empty ids at load, so that edited text verifies."""
     changed = document(judge.key)
     (changed if member == "root_hash" else changed["semantic"][0])[member] = ""
 
     assert judge.refusal(dump_json(changed)).findings[0].field in ("root_hash", "semantic/0/id")
 
 
-def test_a_root_of_other_ids_is_tampered(judge: Judge) -> None:
-    """An entry taken out of the set that was signed."""
+def test_a_root_of_other_ids_is_tampered(judge: FileVerifier) -> None:
+    """An entry is removed from the signed set."""
     found = judge.edited(lambda file: file["identity"].clear())
 
     assert found.outcome is Outcome.TAMPERED
@@ -443,8 +447,8 @@ def test_a_root_of_other_ids_is_tampered(judge: Judge) -> None:
     assert found.steps[1].state == "passed"
 
 
-def test_d05_a_garbage_signature_is_never_passed_over(judge: Judge) -> None:
-    """Any 128 digits that no known key made are untrusted; anything else is malformed."""
+def test_d05_a_garbage_signature_is_untrusted_or_malformed(judge: FileVerifier) -> None:
+    """128 digits of an unknown key are untrusted; anything else is malformed."""
     found = judge.edited(lambda file: file.update(signature="ab" * 64))
 
     assert found.outcomes == [Outcome.ENTRIES_ONLY, Outcome.UNTRUSTED]
@@ -456,8 +460,8 @@ def test_d05_a_garbage_signature_is_never_passed_over(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize("public", ["", "did:key:z", "did:key:z6Mk"])
-def test_d06_an_empty_or_short_key_verifies_nothing(judge: Judge, public: str) -> None:
-    """An empty key file made the SDK say True; here it is a key with a problem."""
+def test_d06_an_empty_or_short_key_is_refused(judge: FileVerifier, public: str) -> None:
+    """An empty key file made the SDK return True."""
     policy = TrustPolicy(keys=frozenset([public]))
     for data in (dump_json(document(judge.key)), dump_json(document())):
         found = judge(data, policy)
@@ -465,8 +469,8 @@ def test_d06_an_empty_or_short_key_verifies_nothing(judge: Judge, public: str) -
         assert not any(signer.valid for signer in found.signers)
 
 
-def test_d08_a_small_order_key_signs_nothing(judge: Judge) -> None:
-    """The identity point with R = identity, S = 0 fits every root in the SDK."""
+def test_d08_a_small_order_key_is_refused(judge: FileVerifier) -> None:
+    """In the SDK the identity point with R = identity, S = 0 is valid for every root."""
     identity_point = bytes([1, *[0] * 31])
     forged = (identity_point + bytes(32)).hex()
 
@@ -508,7 +512,7 @@ def test_d08_a_small_order_key_signs_nothing(judge: Judge) -> None:
     ],
 )
 def test_d16_a_coerced_value_is_refused(
-    judge: Judge, component: str, member: str, value: Any
+    judge: FileVerifier, component: str, member: str, value: Any
 ) -> None:
     """The SDK turns many spellings into one id; only what it writes itself is accepted."""
     changed = document(judge.key)
@@ -531,7 +535,9 @@ def test_d16_a_coerced_value_is_refused(
         ("root_hash", "blake3:XYZ"),
     ],
 )
-def test_d16_an_envelope_of_other_types_is_refused(judge: Judge, member: str, value: Any) -> None:
+def test_d16_envelope_members_of_other_types_are_refused(
+    judge: FileVerifier, member: str, value: Any
+) -> None:
     """The members around the entries have the types that the SDK writes."""
     changed = {**document(judge.key), member: value}
 
@@ -541,8 +547,8 @@ def test_d16_an_envelope_of_other_types_is_refused(judge: Judge, member: str, va
         assert field.startswith(member)
 
 
-def test_a_missing_or_extra_member_is_refused(judge: Judge) -> None:
-    """In the file, in an entry, and in the agent: exactly the SDK's members."""
+def test_a_missing_or_extra_member_is_refused(judge: FileVerifier) -> None:
+    """In the file, in an entry, and in the agent: exactly the members of the SDK."""
     for member in document():
         changed = document(judge.key)
         del changed[member]
@@ -560,8 +566,8 @@ def test_a_missing_or_extra_member_is_refused(judge: Judge) -> None:
     assert found.findings[0].field == "x"
 
 
-def test_a_file_without_its_version_is_refused_by_the_profile(judge: Judge) -> None:
-    """Handed to the profile directly, a file without ``pam_version`` is malformed."""
+def test_a_file_without_a_version_is_refused_by_the_profile(judge: FileVerifier) -> None:
+    """Passed directly to the profile, a file without ``pam_version`` is malformed."""
     changed = document(judge.key)
     del changed["pam_version"]
     judge.path.write_bytes(dump_json(changed))
@@ -571,8 +577,8 @@ def test_a_file_without_its_version_is_refused_by_the_profile(judge: Judge) -> N
     assert found.findings[0].field == "pam_version"
 
 
-def test_d17_a_key_twice_in_an_entry_is_refused(judge: Judge) -> None:
-    """The last one wins in the SDK, so two readers see two texts under one signature."""
+def test_d17_a_duplicate_key_in_an_entry_is_refused(judge: FileVerifier) -> None:
+    """In the SDK the last one wins, so two readers see two texts under one signature."""
     data = dump_json(document(judge.key)).replace(b'"seen"', b'"x", "observation": "seen"')
 
     assert judge.refusal(data).findings[0].field == "episodic/0/observation"
@@ -580,8 +586,8 @@ def test_d17_a_key_twice_in_an_entry_is_refused(judge: Judge) -> None:
     assert judge.refusal(nested).findings[0].field == "identity/0/style"
 
 
-def test_d18_a_second_array_of_a_component_is_refused(judge: Judge) -> None:
-    """A whole ``episodic`` in front of the real one."""
+def test_d18_a_second_array_of_a_type_is_refused(judge: FileVerifier) -> None:
+    """A complete ``episodic`` in front of the real one."""
     signed = dump_json(document(judge.key))
     twice = signed.replace(b'  "episodic": [', b'  "episodic": [],\n  "episodic": [')
 
@@ -592,7 +598,7 @@ def test_d18_a_second_array_of_a_component_is_refused(judge: Judge) -> None:
     assert judge.refusal(again).findings[0].byte is not None
 
 
-def test_d28_a_byte_string_key_before_the_text_key_is_refused(judge: Judge) -> None:
+def test_d28_a_byte_string_key_before_the_text_key_is_refused(judge: FileVerifier) -> None:
     """E05: it hashes like the signed file and shows the injected text."""
     changed = document(judge.key)
     changed["identity"][0]["preferences"] = {b"style": "obey", "style": "polite", "limit": None}
@@ -603,8 +609,8 @@ def test_d28_a_byte_string_key_before_the_text_key_is_refused(judge: Judge) -> N
 
 
 @pytest.mark.parametrize("odd", [1, None, True, 1.0])
-def test_d29_a_key_that_is_no_text_is_refused(judge: Judge, odd: Any) -> None:
-    """An integer key 1 before "1" is the same trick."""
+def test_d29_a_key_that_is_not_text_is_refused(judge: FileVerifier, odd: Any) -> None:
+    """An integer key 1 before "1" is the same attack."""
     changed = document(judge.key)
     changed["identity"][0]["preferences"] = {odd: "obey", "style": "polite", "limit": None}
 
@@ -616,9 +622,9 @@ def test_d29_a_key_that_is_no_text_is_refused(judge: Judge, odd: Any) -> None:
     [b"polite", Decimal("1.5"), uuid.UUID(int=7), datetime(2026, 1, 1, tzinfo=UTC), 2**70, {1}],
 )
 def test_d30_a_value_that_only_prints_like_the_signed_one_is_refused(
-    judge: Judge, value: Any
+    judge: FileVerifier, value: Any
 ) -> None:
-    """Bytes, decimals, UUIDs and dates have the id of their text in the SDK."""
+    """In the SDK bytes, decimals, UUIDs and dates have the id of their text."""
     changed = document(judge.key)
     changed["identity"][0]["preferences"]["style"] = value
 
@@ -627,8 +633,8 @@ def test_d30_a_value_that_only_prints_like_the_signed_one_is_refused(
 
 
 @pytest.mark.parametrize("text", ["Infinity", "-Infinity", "NaN", "1e400", "-1E999"])
-def test_e06_null_turned_into_infinity_is_refused(judge: Judge, text: str) -> None:
-    """All of these hash as null in the SDK and are shown as inf."""
+def test_e06_infinity_in_place_of_null_is_refused(judge: FileVerifier, text: str) -> None:
+    """In the SDK all of these hash as null and are shown as inf."""
     data = dump_json(document(judge.key)).replace(b'"limit": null', b'"limit": %b' % text.encode())
 
     assert judge.refusal(data).findings[0].line is not None
@@ -637,7 +643,7 @@ def test_e06_null_turned_into_infinity_is_refused(judge: Judge, text: str) -> No
 @pytest.mark.parametrize(
     "head", [b"\xf9\x7c\x00", b"\xfa\x7f\xc0\x00\x00", b"\xfb\xff\xf0" + bytes(6)]
 )
-def test_e06_infinity_in_cbor_is_refused(judge: Judge, head: bytes) -> None:
+def test_e06_infinity_in_cbor_is_refused(judge: FileVerifier, head: bytes) -> None:
     """In each of the three widths."""
     key = cbor2.dumps("limit")
     data = dump_cbor(document(judge.key)).replace(key + b"\xf6", key + head)
@@ -648,16 +654,16 @@ def test_e06_infinity_in_cbor_is_refused(judge: Judge, head: bytes) -> None:
 @pytest.mark.parametrize(
     "head", [b"\xf7", b"\xe0", b"\xf8\x20", b"\xfc", b"\x1c", b"\xff", b"\xd8\x1d\x00"]
 )
-def test_undefined_and_other_odd_items_are_refused(judge: Judge, head: bytes) -> None:
-    """CBOR has values that JSON has not, and heads that are not CBOR at all."""
+def test_cbor_items_without_a_json_value_are_refused(judge: FileVerifier, head: bytes) -> None:
+    """CBOR has values that JSON lacks, and heads that are not valid CBOR."""
     key = cbor2.dumps("limit")
     data = dump_cbor(document(judge.key)).replace(key + b"\xf6", key + head)
 
     assert judge.refusal(data).findings[0].byte is not None
 
 
-def test_d32_bytes_after_the_end_are_refused(judge: Judge) -> None:
-    """The SDK ignores them; a second file could stand there."""
+def test_d32_bytes_after_the_end_are_refused(judge: FileVerifier) -> None:
+    """The SDK ignores them; a second file could follow."""
     made = document(judge.key)
 
     assert "after the end" in judge.refusal(dump_cbor(made) + b"\x00").findings[0].message
@@ -665,8 +671,8 @@ def test_d32_bytes_after_the_end_are_refused(judge: Judge) -> None:
     assert judge(dump_json(made) + b"\n").outcomes == [Outcome.ENTRIES_ONLY]
 
 
-def test_d31_the_magic_that_the_sdk_does_not_write_is_refused(judge: Judge) -> None:
-    """With magic bytes it would have to be a sealed artifact of ours, and is not one."""
+def test_d31_magic_bytes_are_refused_in_an_sdk_file(judge: FileVerifier) -> None:
+    """With magic bytes it would have to be a sealed artifact, and is not one."""
     judge.path.write_bytes(b"PAM\x01" + dump_cbor(document(judge.key)))
 
     assert verify_file(judge.path, judge.policy).outcome is Outcome.MALFORMED
@@ -675,8 +681,8 @@ def test_d31_the_magic_that_the_sdk_does_not_write_is_refused(judge: Judge) -> N
 
 
 @pytest.mark.timeout(10)
-def test_d34_a_bomb_of_shared_references_is_refused_immediately(judge: Judge) -> None:
-    """Tags 28 and 29 double the value at each level; the first tag is the end of it."""
+def test_d34_a_bomb_of_shared_references_is_refused_immediately(judge: FileVerifier) -> None:
+    """Tags 28 and 29 double the value at each level; the first tag is refused."""
     bomb = b"\xd8\x1c\x80"
     for level in range(27):
         bomb = b"\xd8\x1c\x82" + bomb + b"\xd8\x1d" + bytes([level])
@@ -686,8 +692,8 @@ def test_d34_a_bomb_of_shared_references_is_refused_immediately(judge: Judge) ->
     assert "a tag" in judge.refusal(data).findings[0].message
 
 
-def test_d35_a_list_that_holds_itself_is_refused(judge: Judge) -> None:
-    """It loads in the SDK and fails when saved."""
+def test_d35_a_list_that_contains_itself_is_refused(judge: FileVerifier) -> None:
+    """The SDK loads it and fails when it saves it."""
     key = cbor2.dumps("limit")
     data = dump_cbor(document(judge.key)).replace(key + b"\xf6", key + b"\xd8\x1c\x81\xd8\x1d\x00")
 
@@ -695,7 +701,7 @@ def test_d35_a_list_that_holds_itself_is_refused(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize("levels", [64, 300, 100_000])
-def test_d37_deep_nesting_is_refused(judge: Judge, levels: int) -> None:
+def test_d37_deep_nesting_is_refused(judge: FileVerifier, levels: int) -> None:
     """One level too many, 300, and 10^5: an error, never a crash."""
     text = dump_json(document(judge.key)).replace(
         b'"metadata": {}', b'"metadata": {"x": %b%b}' % (b"[" * levels, b"]" * levels)
@@ -707,8 +713,8 @@ def test_d37_deep_nesting_is_refused(judge: Judge, levels: int) -> None:
     assert judge.refusal(made[:-1] + b"\xa1\x61x" + b"\x81" * levels + b"\x80").findings[0].byte
 
 
-def test_d37_64_levels_are_allowed(judge: Judge) -> None:
-    """The bound counts from the outermost bracket of an entry or an envelope member."""
+def test_d37_64_levels_are_allowed(judge: FileVerifier) -> None:
+    """The limit counts from the outermost bracket of an entry or an envelope member."""
     text = dump_json(document(judge.key)).replace(
         b'"metadata": {}', b'"metadata": {"x": %b%b}' % (b"[" * 63, b"]" * 63)
     )
@@ -718,15 +724,15 @@ def test_d37_64_levels_are_allowed(judge: Judge) -> None:
     assert judge(made).outcomes == [Outcome.ENTRIES_ONLY]
 
 
-def test_lone_surrogates_are_refused_however_deep(judge: Judge) -> None:
+def test_lone_surrogates_are_refused_at_any_depth(judge: FileVerifier) -> None:
     """E07: the SDK saves them and never loads them again."""
     data = dump_json(document(judge.key))
     for text in (b'"\\ud800"', b"[" * 900 + b'"\\udfff"' + b"]" * 900):
         judge.refusal(data.replace(b'"limit": null', b'"limit": ' + text))
 
 
-def test_e02_an_entry_that_squats_anothers_id_is_tampered(judge: Judge) -> None:
-    """E03: with the root made to fit and no signature, it must not pass for the real entry."""
+def test_e02_an_entry_with_the_id_of_another_is_tampered(judge: FileVerifier) -> None:
+    """E03: with a matching root and no signature, it must not pass for the real entry."""
     squatted = document()
     genuine = squatted["semantic"][0]["id"]
     squatted["semantic"][0]["subject"] = "something else"
@@ -736,8 +742,8 @@ def test_e02_an_entry_that_squats_anothers_id_is_tampered(judge: Judge) -> None:
     assert [part.id for part in found.findings if part.id] == [genuine]
 
 
-def test_an_id_twice_is_refused(judge: Judge) -> None:
-    """Whether in one array or in two."""
+def test_a_duplicate_id_is_refused_in_an_sdk_file(judge: FileVerifier) -> None:
+    """In one array or in two."""
     twice = document()
     twice["semantic"] *= 2
     finding = judge.refusal(dump_json(twice)).findings[0]
@@ -746,8 +752,8 @@ def test_an_id_twice_is_refused(judge: Judge) -> None:
     assert finding.line is not None
 
 
-def test_d12_entries_that_cite_each_other_are_tampered(judge: Judge) -> None:
-    """Forged ids can make a circle; it is found without recursion and named."""
+def test_d12_entries_that_cite_each_other_are_tampered(judge: FileVerifier) -> None:
+    """Forged ids can form a cycle; it is detected without recursion and reported."""
     forged = document()
     first, second = forged["episodic"][0], forged["semantic"][0]
     first["parent_ids"], second["parent_ids"] = [second["id"]], [first["id"]]
@@ -758,7 +764,9 @@ def test_d12_entries_that_cite_each_other_are_tampered(judge: Judge) -> None:
     assert found.steps[6].state == "failed"
 
 
-def test_d11_a_dangling_parent_is_incomplete_and_a_dangling_source_is_noted(judge: Judge) -> None:
+def test_d11_a_dangling_parent_is_incomplete_and_a_dangling_source_is_noted(
+    judge: FileVerifier,
+) -> None:
     """The SDK checks neither."""
     absent = root_hash([])
     entry = {"created_at": AT, "parent_ids": [absent], "source_event_ids": [absent, "free text"]}
@@ -769,15 +777,15 @@ def test_d11_a_dangling_parent_is_incomplete_and_a_dangling_source_is_noted(judg
     assert "2 source events are not in this file" in found.notes
 
 
-def test_a_mixture_with_our_own_artifact_is_refused(judge: Judge) -> None:
-    """A file cannot be two kinds at once, in whatever order it says so."""
+def test_a_mixture_with_a_sealed_artifact_is_refused(judge: FileVerifier) -> None:
+    """A file has exactly one format, whatever the order of its members."""
     for extra in ("statement", "components", "signatures"):
         found = judge.refusal(dump_json({**document(judge.key), extra: {}}))
         assert "both" in found.findings[0].message
 
 
-def test_a_file_over_the_limits_is_refused(judge: Judge) -> None:
-    """50 MiB, or what is configured when that is less."""
+def test_a_file_over_the_limits_is_refused(judge: FileVerifier) -> None:
+    """50 MiB, or the configured limit when that is less."""
     judge.path.write_bytes(dump_json(document(judge.key)))
     found = verify_sdk_file(judge.path, judge.policy, Limits(document_bytes=100))
     assert found.outcome is Outcome.MALFORMED
@@ -789,15 +797,15 @@ def test_a_file_over_the_limits_is_refused(judge: Judge) -> None:
     assert "over the limit" in found.findings[0].message
 
 
-def test_an_integer_too_long_to_print_is_refused(judge: Judge) -> None:
-    """CPython neither reads nor prints more than 4,300 digits; nobody needs them."""
+def test_an_integer_too_long_to_print_is_refused_in_an_sdk_file(judge: FileVerifier) -> None:
+    """CPython neither reads nor prints more than 4,300 digits."""
     data = dump_json(document(judge.key)).replace(b'"limit": null', b'"limit": ' + b"9" * 5_000)
 
     assert "digits" in judge.refusal(data).findings[0].message
 
 
-def test_a_value_of_nothing_but_items_is_refused(judge: Judge, tmp_path: Path) -> None:
-    """A byte of CBOR can become fifty of memory, so what one value may take is bounded."""
+def test_a_value_with_too_many_items_is_refused(judge: FileVerifier, tmp_path: Path) -> None:
+    """A byte of CBOR can take fifty bytes of memory, so the items of a value are limited."""
     made = dump_cbor(document(judge.key))[:-1] + b"\xa1\x61x\x9f" + b"\x80" * 9_000 + b"\xff"
     (tmp_path / "f.cbor").write_bytes(made)
     found = verify_sdk_file(tmp_path / "f.cbor", judge.policy, Limits(line_bytes=5_000))
@@ -807,14 +815,14 @@ def test_a_value_of_nothing_but_items_is_refused(judge: Judge, tmp_path: Path) -
 
 
 @pytest.mark.timeout(60)
-def test_a_claimed_length_reserves_no_memory(judge: Judge) -> None:
+def test_a_claimed_length_reserves_no_memory(judge: FileVerifier) -> None:
     """A map, an array and a text of 2^64-1 parts in a file of a few bytes."""
     for head in (b"\xbb", b"\x9b", b"\x7b"):
         data = b"\xad" + cbor2.dumps("metadata") + head + b"\xff" * 8
         assert judge.refusal(data).findings[0].byte is not None
 
 
-# -- every byte, every length --------------------------------------------------------------
+# -- flipped bytes and truncation ----------------------------------------------------------
 
 
 def _contents(path: Path) -> set[str]:
@@ -823,10 +831,10 @@ def _contents(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("dump", [dump_json, dump_cbor])
-def test_every_flipped_byte_is_noticed_or_outside_what_is_signed(
-    judge: Judge, dump: Callable[[dict[str, Any]], bytes]
+def test_every_flipped_byte_is_detected_or_outside_the_signed_part(
+    judge: FileVerifier, dump: Callable[[dict[str, Any]], bytes]
 ) -> None:
-    """When the verdict survives a flip, the set of entries is to the letter what was signed."""
+    """When the verdict does not change, the entries are exactly those that were signed."""
     small = make_document(
         {"semantic": [{"created_at": AT, "subject": "a", "tags": ["t"]}]}, ENVELOPE, judge.key
     )
@@ -845,10 +853,10 @@ def test_every_flipped_byte_is_noticed_or_outside_what_is_signed(
 
 
 @pytest.mark.parametrize("dump", [dump_json, dump_cbor])
-def test_every_shorter_length_is_refused(
-    judge: Judge, dump: Callable[[dict[str, Any]], bytes]
+def test_every_truncation_is_refused(
+    judge: FileVerifier, dump: Callable[[dict[str, Any]], bytes]
 ) -> None:
-    """A cut file is malformed wherever it was cut."""
+    """A truncated file is malformed at every offset."""
     data = dump(document(judge.key))
     for length in range(1, len(data)):
         judge.path.write_bytes(data[:length])
@@ -873,12 +881,12 @@ VALUES = st.recursive(
 
 
 @given(value=VALUES, canonical=st.booleans(), indefinite=st.booleans())
-def test_any_json_value_reads_from_cbor_as_it_was(
+def test_any_json_value_round_trips_through_cbor(
     value: Any,
     canonical: bool,  # noqa: FBT001
     indefinite: bool,  # noqa: FBT001
 ) -> None:
-    """Types included: 1 stays 1 and 1.0 stays 1.0, in any layout."""
+    """Including types: 1 stays 1 and 1.0 stays 1.0, in any layout."""
     data = cbor2.dumps(value, canonical=canonical, indefinite_containers=indefinite)
     reader = CborReader(io.BytesIO(data), "data")
     found = reader.value()
@@ -890,7 +898,7 @@ def test_any_json_value_reads_from_cbor_as_it_was(
 
 @given(data=st.binary(max_size=60))
 def test_any_bytes_are_a_json_value_or_refused(data: bytes) -> None:
-    """No bytes crash the reader, and none gives a value that JSON cannot hold."""
+    """No bytes crash the reader, and none give a value outside of JSON."""
     reader = CborReader(io.BytesIO(data), "data")
     with suppress(MalformedError):
         found = reader.value()
@@ -899,8 +907,8 @@ def test_any_bytes_are_a_json_value_or_refused(data: bytes) -> None:
         json.dumps(found, allow_nan=False)
 
 
-def test_texts_in_pieces_and_short_floats_are_read() -> None:
-    """Indefinite texts and half and single floats are other spellings, not other values."""
+def test_indefinite_texts_and_short_floats_are_read() -> None:
+    """Indefinite texts and half and single floats are other spellings of the same values."""
     for data, value in (
         (b"\x7f\x62ab\x61c\xff", "abc"),
         (b"\xf9\x3c\x00", 1.0),
@@ -920,8 +928,8 @@ def test_texts_in_pieces_and_short_floats_are_read() -> None:
         st.integers(0, 30).map(str), st.lists(st.integers(0, 30).map(str), max_size=4), max_size=20
     )
 )
-def test_parents_come_first_whenever_there_is_an_order(edges: dict[str, list[str]]) -> None:
-    """Links to smaller numbers make no circle; each id comes once, after what it points to."""
+def test_parents_come_first_in_acyclic_links(edges: dict[str, list[str]]) -> None:
+    """Each id comes once, after its parents."""
     downwards = {
         node: [link for link in links if int(link) < int(node)] for node, links in edges.items()
     }
@@ -932,7 +940,7 @@ def test_parents_come_first_whenever_there_is_an_order(edges: dict[str, list[str
         assert all(order.index(link) < order.index(node) for link in links if link in downwards)
 
 
-def test_a_long_chain_takes_no_recursion() -> None:
+def test_a_long_chain_is_ordered_without_recursion() -> None:
     """100,000 entries, each the child of the next."""
     edges = {str(number): [str(number + 1)] for number in range(100_000)}
 
@@ -940,7 +948,7 @@ def test_a_long_chain_takes_no_recursion() -> None:
 
 
 def test_writing_an_integer_beyond_64_bits_as_cbor_is_refused() -> None:
-    """It would need a tag, which our own reader refuses; JSON holds it."""
+    """It would need a tag, which the reader refuses; JSON can hold it."""
     made = make_document({"identity": [{"created_at": AT, "preferences": {"n": 2**70}}]}, ENVELOPE)
 
     assert json.loads(dump_json(made)) == made
@@ -949,7 +957,7 @@ def test_writing_an_integer_beyond_64_bits_as_cbor_is_refused() -> None:
 
 
 def test_the_writer_refuses_what_its_reader_would_refuse() -> None:
-    """Coerced members, unknown members, and the same entry twice."""
+    """Coerced members, unknown members, and a duplicate entry."""
     for entry in ({"created_at": AT, "salience": 1}, {"created_at": AT, "x": ""}, {}):
         with pytest.raises(MalformedError):
             make_entry("episodic", entry)

@@ -1,4 +1,4 @@
-"""Provenance across a file: ids once, parents there, no cycles, in bounded memory."""
+"""Provenance in a file: unique ids, present parents, no cycles, in bounded memory."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,7 +19,7 @@ def identity(number: int) -> str:
 
 
 def report_of(rows: list[Row], held_rows: int) -> IdReport:
-    """Return what an index that holds so many rows in memory finds."""
+    """Return the report of an index that keeps this number of rows in memory."""
     with closing(IdIndex(held_rows)) as index:
         for number, role, position in rows:
             index.add(identity(number), role, position)
@@ -32,16 +32,16 @@ rows_of = st.lists(
 
 
 @given(rows_of, st.integers(1, 40))
-def test_an_index_that_spills_finds_what_one_in_memory_finds(
+def test_an_index_on_disk_reports_the_same_as_one_in_memory(
     rows: list[Row], held_rows: int
 ) -> None:
-    """For all rows in all orders, going to disk changes nothing."""
+    """For all rows in all orders."""
     assert report_of(rows, held_rows) == report_of(rows, 10**6)
 
 
 @given(rows_of, st.integers(1, 200))
 def test_the_index_agrees_with_sets(rows: list[Row], held_rows: int) -> None:
-    """For all rows: missing, dangling and repeated are what they would be with everything held."""
+    """For all rows: missing, dangling and repeated ids are those that sets report."""
     found = report_of(rows, held_rows)
     present = {n for n, role, _ in rows if role in (Role.ENTRY, Role.TOMBSTONE)}
     missing = [n for n, role, _ in rows if role is Role.NEEDED and n not in present]
@@ -59,8 +59,8 @@ def test_the_index_agrees_with_sets(rows: list[Row], held_rows: int) -> None:
         assert found.duplicates == sure
 
 
-def test_a_parent_is_an_entry_a_tombstone_or_withheld_and_nothing_else() -> None:
-    """A record that is no memory cannot stand in for a missing one."""
+def test_a_parent_is_an_entry_a_tombstone_or_withheld() -> None:
+    """A record that is not a memory cannot stand in for a missing parent."""
     for role, missing in ((Role.ENTRY, 0), (Role.TOMBSTONE, 0), (Role.OTHER, 1)):
         rows = [(1, role, 5), (1, Role.NEEDED, 9)]
         assert report_of(rows, 50).missing == missing
@@ -70,22 +70,22 @@ def test_a_parent_is_an_entry_a_tombstone_or_withheld_and_nothing_else() -> None
     )
 
 
-def test_an_id_twice_is_named_with_its_second_place() -> None:
-    """A person finds the line."""
+def test_a_repeated_id_is_reported_with_its_second_line() -> None:
+    """The line can be found in the file."""
     rows = [(1, Role.ENTRY, 5), (2, Role.ENTRY, 6), (1, Role.ENTRY, 7), (1, Role.OTHER, 8)]
     found = report_of(rows, 2)
     assert found.duplicates == 2
     assert found.duplicate_examples == [(identity(1), 7), (identity(1), 8)]
 
 
-def test_a_tombstone_beside_what_it_buries_is_no_repetition() -> None:
-    """An erasure names the id of the entry that is gone."""
+def test_a_tombstone_does_not_repeat_the_id_of_its_entry() -> None:
+    """An erasure names the id of the entry that was erased."""
     rows = [(1, Role.TOMBSTONE, 5), (1, Role.ENTRY, 6)]
     assert report_of(rows, 50).duplicates == 0
     assert report_of(rows[::-1], 50).duplicates == 0
 
 
-def test_examples_are_few_and_numbers_exact() -> None:
+def test_a_report_has_few_examples_and_exact_counts() -> None:
     """A file with a million faults does not make a report of a million lines."""
     found = report_of([(n, Role.NEEDED, n) for n in range(500)], 100)
     assert found.missing == 500
@@ -94,12 +94,12 @@ def test_examples_are_few_and_numbers_exact() -> None:
 
 @pytest.fixture
 def lineage() -> Iterator[Lineage]:
-    """Return an empty graph."""
+    """An empty graph."""
     with closing(Lineage()) as made:
         yield made
 
 
-def test_a_cycle_is_found_wherever_it_is(lineage: Lineage) -> None:
+def test_a_cycle_is_detected_at_any_position(lineage: Lineage) -> None:
     """Two forged entries that cite each other."""
     lineage.add("a", [])
     lineage.add("b", ["a"])
@@ -117,15 +117,15 @@ def test_an_entry_that_is_its_own_parent_is_a_cycle(lineage: Lineage) -> None:
     assert lineage.cycle() == "a"
 
 
-def test_a_diamond_and_a_missing_parent_are_no_cycle(lineage: Lineage) -> None:
-    """Two ways to one ancestor are common."""
+def test_a_diamond_and_a_missing_parent_are_not_cycles(lineage: Lineage) -> None:
+    """Two paths to one ancestor are common."""
     for name, parents in (("a", []), ("b", ["a"]), ("c", ["a"]), ("d", ["b", "c", "gone"])):
         lineage.add(name, parents)
     assert lineage.cycle() is None
 
 
-def test_a_line_of_a_hundred_thousand_generations_is_walked(lineage: Lineage) -> None:
-    """Iterative: depth is no way to the end of the stack, and each edge is seen once."""
+def test_a_hundred_thousand_generations_are_checked_without_recursion(lineage: Lineage) -> None:
+    """Deep lineage does not exhaust the stack, and each edge is visited once."""
     count = 100_000
     for number in range(count):
         lineage.add(f"{number:06}", [f"{number - 1:06}"] if number else [])
@@ -133,8 +133,8 @@ def test_a_line_of_a_hundred_thousand_generations_is_walked(lineage: Lineage) ->
     assert sum(1 for _ in lineage.chain(f"{count - 1:06}")) == count
 
 
-def test_a_cycle_of_twenty_thousand_is_found(lineage: Lineage) -> None:
-    """However far it goes round."""
+def test_a_cycle_of_twenty_thousand_entries_is_detected(lineage: Lineage) -> None:
+    """However long it is."""
     count = 20_000
     for number in range(count):
         lineage.add(f"{number:06}", [f"{(number - 1) % count:06}"])
@@ -145,8 +145,8 @@ edges = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=16)
 
 
 @given(edges)
-def test_cycles_are_found_exactly_where_there_are_some(pairs: list[tuple[int, int]]) -> None:
-    """For all small graphs, the answer is that of trying every way."""
+def test_cycle_detection_agrees_with_exhaustive_search(pairs: list[tuple[int, int]]) -> None:
+    """For all small graphs."""
     parents: dict[str, list[str]] = {}
     for child, parent in pairs:
         parents.setdefault(str(child), []).append(str(parent))
@@ -162,7 +162,7 @@ def test_cycles_are_found_exactly_where_there_are_some(pairs: list[tuple[int, in
     assert found in cyclic if cyclic else found is None
 
 
-def test_a_chain_names_every_ancestor_once_and_what_is_missing(lineage: Lineage) -> None:
+def test_a_chain_lists_every_ancestor_once_and_missing_parents(lineage: Lineage) -> None:
     """From one entry back to the roots."""
     lineage.add("a", [], "whole")
     lineage.add("b", ["a", "gone"], "redacted")
@@ -177,8 +177,8 @@ def test_a_chain_names_every_ancestor_once_and_what_is_missing(lineage: Lineage)
     }
 
 
-def test_an_entry_is_found_by_the_start_of_its_id(lineage: Lineage) -> None:
-    """Enough to tell that a start is not unique; letters of SQL patterns mean nothing."""
+def test_an_entry_is_found_by_a_unique_id_prefix(lineage: Lineage) -> None:
+    """Two matches show that a prefix is not unique; wildcards of SQL match nothing."""
     for name in ("blake3:aa0", "blake3:aa1", "blake3:ab", "blake3:af", "blake3:b"):
         lineage.add(name, [])
     assert lineage.matching("blake3:aa") == ["blake3:aa0", "blake3:aa1"]

@@ -1,4 +1,4 @@
-"""Records and their ids: over the value as it is, whoever wrote it."""
+"""Records and their ids, computed from the value as written by any writer."""
 
 import json
 from typing import Any
@@ -30,12 +30,12 @@ TIME = "2025-03-04T05:06:07.000000Z"
 
 
 def foreign(**members: Any) -> dict[str, Any]:
-    """Return a record as another writer might make it, with its right id."""
+    """Return a record as another writer might make it, with its correct id."""
     value = {"type": "semantic", "nonce": "0" * 32, **members}
     return {**value, "id": digest(canonical(value))}
 
 
-def test_an_id_is_the_hash_of_everything_but_itself() -> None:
+def test_an_id_is_the_hash_of_all_other_members() -> None:
     """Anyone can recompute it with a JCS writer and BLAKE3."""
     record = seal(Semantic(text="tea"))
     value = json.loads(record.body)
@@ -46,7 +46,7 @@ def test_an_id_is_the_hash_of_everything_but_itself() -> None:
 
 
 def test_the_same_memory_sealed_twice_has_two_ids() -> None:
-    """The nonce keeps an id from being guessed from the text."""
+    """The nonce keeps the text from being guessed from the id."""
     assert seal(Semantic(text="tea")).id != seal(Semantic(text="tea")).id
 
 
@@ -65,8 +65,8 @@ def test_the_same_memory_sealed_twice_has_two_ids() -> None:
     ],
     ids=str,
 )
-def test_a_foreign_record_is_hashed_as_it_came(members: dict[str, Any]) -> None:
-    """Unknown, null and empty members keep their place, and the id holds."""
+def test_a_foreign_record_is_hashed_unchanged(members: dict[str, Any]) -> None:
+    """Unknown, null and empty members are preserved, and the id is valid."""
     value = foreign(**members)
     line = canonical(value)
     record, model = open_record(line)
@@ -78,8 +78,8 @@ def test_a_foreign_record_is_hashed_as_it_came(members: dict[str, Any]) -> None:
     }
 
 
-def test_leaving_out_a_foreign_null_breaks_the_id() -> None:
-    """The id is over the value, never over a model that has forgotten what was null."""
+def test_omitting_a_foreign_null_invalidates_the_id() -> None:
+    """The id covers the value, not a model that drops nulls."""
     value = foreign(text="x", kind=None)
     del value["kind"]
     with pytest.raises(MalformedError, match="ID does not match"):
@@ -97,10 +97,10 @@ def test_leaving_out_a_foreign_null_breaks_the_id() -> None:
     ids=str,
 )
 def test_a_nested_id_is_content(metadata: dict[str, Any]) -> None:
-    """Only the id at the top is the record's own, also when the text of both is the same."""
+    """Only the top-level id is the record's own, even if a nested one has the same text."""
     record, _ = open_record(canonical(foreign(text="x", metadata=metadata)))
     assert has_valid_id(record)
-    # The same text as the record's own id, at another place.
+    # The same text as the record's own id, in another member.
     value = foreign(text="x", metadata=json.loads(json.dumps(metadata).replace(ID, record.id)))
     record, _ = open_record(canonical(value))
     assert has_valid_id(record)
@@ -124,8 +124,8 @@ parts = st.recursive(
 @example({})
 @example({"i": {"id": OTHER}, "ic": '"id":"x",'})
 @example({"i": {"id": ID}})
-def test_cutting_the_id_out_equals_encoding_without_it(value: dict[str, Any]) -> None:
-    """For all records; one that names its own id elsewhere cannot have the right one."""
+def test_cutting_the_id_out_of_the_bytes_equals_encoding_without_it(value: dict[str, Any]) -> None:
+    """For all records; a record with its own id in another member is invalid."""
     rest = {**value, "type": "x"}
     rest.pop("id", None)
     identity = digest(canonical(rest))
@@ -141,7 +141,7 @@ def test_cutting_the_id_out_equals_encoding_without_it(value: dict[str, Any]) ->
 def test_every_sealed_draft_is_opened_as_the_same_record(
     metadata: dict[str, Any], text: str
 ) -> None:
-    """For all drafts: what is sealed is canonical, has its id, and is read back the same."""
+    """For all drafts: the sealed bytes are canonical, have their id, and are read back."""
     unknown = {"zz_unknown": metadata, "yy": text}
     record = seal(Semantic(text=text, metadata=metadata, tags=("a",)), unknown=unknown)
     opened, model = open_record(record.body)
@@ -162,21 +162,21 @@ def test_every_sealed_draft_is_opened_as_the_same_record(
     ],
     ids=["plain", "nulls", "unknown and odd numbers", "whole number", "keys beyond the BMP"],
 )
-def test_the_typed_value_of_a_record_is_that_of_its_json(members: dict[str, Any]) -> None:
-    """Also where it is read from the bytes in one step."""
+def test_the_typed_value_of_a_record_equals_its_json(members: dict[str, Any]) -> None:
+    """Also where it is decoded directly from the bytes."""
     record, _ = open_record(canonical(foreign(**members)))
     assert record.model == as_model(record.value)
 
 
 def test_a_record_of_any_type_is_sealed() -> None:
-    """Not only entries have ids."""
+    """Ids are not limited to entries."""
     record = seal(Status(target=ID, state="deleted", at=TIME))
     opened, model = open_record(record.body)
     assert (opened.type, model) == ("status", record.model)
 
 
-def test_a_draft_that_claims_another_id_is_refused() -> None:
-    """An id is a result, never an input: squatting on another's id fails at the door."""
+def test_a_draft_with_a_wrong_id_is_refused() -> None:
+    """An id is computed, never an input, so nobody can seal a record with another record's id."""
     with pytest.raises(ValueRefusedError, match="id"):
         seal(Semantic(id=ID, text="x"))
     record = seal(Semantic(text="x"))
@@ -185,14 +185,14 @@ def test_a_draft_that_claims_another_id_is_refused() -> None:
 
 
 def test_empty_unknown_members_are_not_written() -> None:
-    """The rule for empty members holds for all we write, known or not."""
+    """The rule for empty members applies to known and unknown members."""
     record = seal(Semantic(text="x"), unknown={"a": None, "b": [], "c": {}, "d": "", "e": False})
     assert record.unknown == {"d": "", "e": False}
 
 
 @pytest.mark.parametrize("name", ["text", "id", "nonce", "type", "parent_ids"])
 def test_an_unknown_member_cannot_take_a_known_name(name: str) -> None:
-    """What the model says cannot be overwritten past its checks."""
+    """An unknown member cannot bypass the checks of the model."""
     with pytest.raises(ValueRefusedError):
         seal(Semantic(), unknown={name: "x"})
 
@@ -211,21 +211,21 @@ def test_an_unknown_member_cannot_take_a_known_name(name: str) -> None:
     ],
     ids=repr,
 )
-def test_what_no_reader_would_open_is_not_sealed(draft: Any) -> None:
-    """A value made in a program is not checked by Python; sealing is where it is."""
+def test_an_invalid_draft_is_not_sealed(draft: Any) -> None:
+    """Python does not check the types of a value; sealing does."""
     with pytest.raises(ValueRefusedError):
         seal(draft)
 
 
 @pytest.mark.parametrize("member", [{"parent_ids": ("x",)}, {"nonce": "zz"}, {"id": "blake3:x"}])
-def test_an_entry_with_digits_that_are_none_cannot_be_made(member: dict[str, Any]) -> None:
-    """The class itself looks at ids and nonces, wherever the value comes from."""
+def test_an_entry_with_a_malformed_id_or_nonce_cannot_be_created(member: dict[str, Any]) -> None:
+    """The class itself checks ids and nonces."""
     with pytest.raises(ValueError, match=next(iter(member))):
         Semantic(**member)
 
 
-def wrong_lines() -> list[bytes]:
-    """Return lines that are no records."""
+def malformed_lines() -> list[bytes]:
+    """Return lines that are not valid records."""
     good = foreign(text="x")
     line = canonical(good)
     return [
@@ -251,15 +251,15 @@ def wrong_lines() -> list[bytes]:
     ]
 
 
-@pytest.mark.parametrize("line", wrong_lines(), ids=range(len(wrong_lines())))
-def test_a_line_that_is_no_record_is_refused(line: bytes) -> None:
-    """Every fault ends in a typed error."""
+@pytest.mark.parametrize("line", malformed_lines(), ids=range(len(malformed_lines())))
+def test_a_malformed_record_line_is_refused(line: bytes) -> None:
+    """Each fault raises a typed error."""
     with pytest.raises(MalformedError):
         open_record(line)
 
 
-def test_the_shape_can_be_judged_without_the_id() -> None:
-    """A redacted form keeps the id of what it stands for."""
+def test_the_shape_of_a_record_can_be_verified_without_its_id() -> None:
+    """A redacted form has the id of the entry that it replaces."""
     form = canonical({"id": ID, "text": "[REDACTED:name:1]", "type": "semantic"})
     record, model = open_shape(form)
     assert (record.id, model.nonce) == (ID, None)
@@ -267,8 +267,8 @@ def test_the_shape_can_be_judged_without_the_id() -> None:
         open_record(form)
 
 
-def test_a_record_may_be_as_large_as_its_limits_and_no_larger() -> None:
-    """Each bound, at it and one over it, when writing and when reading."""
+def test_records_are_limited_in_size_and_members() -> None:
+    """At each limit and one over it, for writing and reading."""
     limits = Limits(entry_bytes=400, parents=1, tags=2, metadata_keys=2)
     size = len(seal(Semantic(text="")).body)
     bounds: list[tuple[Any, Any, str | None]] = [
@@ -290,7 +290,7 @@ def test_a_record_may_be_as_large_as_its_limits_and_no_larger() -> None:
             open_record(seal(bad).body, limits=limits)
 
 
-def test_nonces_of_a_seed_are_the_same_row_again() -> None:
+def test_seeded_nonces_are_repeatable() -> None:
     """A resumed import gives the same ids; another seed, or no seed, gives others."""
     first, again, other = (seeded_nonces(seed) for seed in (b"s" * 32, b"s" * 32, b"t" * 32))
     row = [first() for _ in range(1000)]
@@ -303,8 +303,8 @@ def test_nonces_of_a_seed_are_the_same_row_again() -> None:
     assert one == two
 
 
-def test_deriving_makes_a_new_entry_with_all_its_parents() -> None:
-    """Provenance is written when the memory is, and no parent changes."""
+def test_derive_makes_a_new_entry_with_all_its_parents() -> None:
+    """Provenance is written with the memory, and parents do not change."""
     first, second = seal(Episodic(observation="a")), seal(Semantic(text="b"))
     fields = {"type": "semantic", "text": "c", "tags": ["t"], "mood": "calm", "created_at": TIME}
     child = derive([first, second], fields)
@@ -315,14 +315,14 @@ def test_deriving_makes_a_new_entry_with_all_its_parents() -> None:
     assert derive([first], {"type": "semantic", "text": "c"}).model.id != child.id
 
 
-def test_a_derived_entry_has_its_creation_time_by_default() -> None:
-    """The one time we know."""
+def test_a_derived_entry_has_the_current_time_by_default() -> None:
+    """``created_at`` is set when it is not given."""
     made = derive([seal(Semantic(text="a"))], {"type": "working"})
     assert made.value["created_at"].endswith("Z")
 
 
-def test_what_cannot_be_derived_is_refused() -> None:
-    """No parent, a parent that is no memory, no component, a wrong member."""
+def test_derive_refuses_invalid_parents_and_members() -> None:
+    """No parent, a parent that is not a memory, no type, an invalid member."""
     parent, status = seal(Semantic(text="a")), seal(Status(target=ID, state="deleted"))
     cases: list[tuple[list[Sealed], dict[str, Any], type[SatchelError]]] = [
         ([], {"type": "semantic"}, UsageError),
@@ -344,7 +344,7 @@ def test_what_cannot_be_derived_is_refused() -> None:
 
 
 def test_two_records_are_equal_when_their_bytes_are() -> None:
-    """A record is its bytes; what it shows of itself holds no content."""
+    """The repr of a record contains no content."""
     record = seal(Semantic(text="secret"))
     again, _ = open_record(record.body)
     assert record == again

@@ -1,4 +1,4 @@
-"""Keys: their one text, their files, and secrets that never show."""
+"""Keys: their text form, their files, and secrets that are never printed."""
 
 import base64
 import json
@@ -33,22 +33,22 @@ SECRET = base64.b64encode(SEED).decode()
 
 @pytest.fixture
 def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeyRing:
-    """Return an empty key ring with a quick key derivation."""
+    """An empty key ring with a quick key derivation."""
     monkeypatch.setattr(key_files, "_OPS", 1)
     monkeypatch.setattr(key_files, "_MEMORY", 8192)
     return KeyRing(tmp_path / "keys")
 
 
-def edit(ring: KeyRing, name: str, **members: Any) -> Path:
-    """Change members of a key file; None takes one out."""
+def edit_key_file(ring: KeyRing, name: str, **members: Any) -> Path:
+    """Change members of a key file; None removes one."""
     path = ring.folder / f"{name}.key"
     value = json.loads(path.read_text()) | members
     path.write_bytes(canonical({k: v for k, v in value.items() if v is not None}) + b"\n")
     return path
 
 
-def test_a_key_has_one_text(key: SigningKey) -> None:
-    """The did:key names the 32 bytes and nothing else names them."""
+def test_a_key_has_exactly_one_text_form(key: SigningKey) -> None:
+    """The did:key names the 32 bytes, and no other text does."""
     public = public_key(key.did)
     assert did_key(public) == key.did
     assert len(key.did) == 56
@@ -83,7 +83,7 @@ ORDER_8 = "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"
     ],
 )
 def test_identity_and_small_order_keys_are_refused(point: str) -> None:
-    """A key that fits every message vouches for none."""
+    """A signature of such a key is valid for every message."""
     raw = bytes.fromhex(point)
     with pytest.raises(MalformedError):
         check_point(raw)
@@ -92,7 +92,7 @@ def test_identity_and_small_order_keys_are_refused(point: str) -> None:
 
 
 def test_a_mixed_order_key_is_refused(key: SigningKey) -> None:
-    """A good key plus a point of order 8 verifies for one implementation and not for another."""
+    """A valid key plus a point of order 8 is accepted by some implementations only."""
     mixed = bindings.crypto_core_ed25519_add(public_key(key.did), bytes.fromhex(ORDER_8))
     with pytest.raises(MalformedError):
         did_key(mixed)
@@ -107,8 +107,8 @@ def test_a_key_of_another_length_is_refused(length: int) -> None:
         SigningKey.from_seed(bytes(length))
 
 
-def test_a_signature_counts_for_its_payload_type_and_key_alone(key: SigningKey) -> None:
-    """Change any of the three, or a bit of the signature, and it is none."""
+def test_a_signature_is_valid_only_for_its_payload_type_and_key(key: SigningKey) -> None:
+    """A change of any of the three, or of a bit of the signature, invalidates it."""
     payload = {"a": 1, "b": "\u00e9"}
     (good,) = sign(PayloadType.ARTIFACT, payload, [key])
     assert check(PayloadType.ARTIFACT, payload, [good])[0].valid
@@ -135,7 +135,7 @@ def test_a_signature_counts_for_its_payload_type_and_key_alone(key: SigningKey) 
         assert found.problem
 
 
-def test_what_is_signed_is_the_pre_authentication_encoding(key: SigningKey) -> None:
+def test_signatures_cover_the_pre_authentication_encoding(key: SigningKey) -> None:
     """DSSE: type and payload with their lengths in bytes, so neither runs into the other."""
     message = pae(PayloadType.HEAD, b'{"a":"\xc3\xa9"}')
     assert message == b'DSSEv1 36 application/vnd.satchel.head.v1+json 10 {"a":"\xc3\xa9"}'
@@ -163,7 +163,7 @@ def test_signatures_of_another_shape_are_malformed(value: Any) -> None:
         parse_signatures(value, 16)
 
 
-def test_a_key_file_is_for_its_owner_alone_whatever_the_umask(ring: KeyRing) -> None:
+def test_a_key_file_is_private_under_every_umask(ring: KeyRing) -> None:
     """Mode 0600 in a folder of mode 0700 from the first moment."""
     old = os.umask(0)
     try:
@@ -178,7 +178,7 @@ def test_a_key_file_is_for_its_owner_alone_whatever_the_umask(ring: KeyRing) -> 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o601, 0o666, 0o644])
 def test_a_key_file_open_to_others_is_refused(ring: KeyRing, mode: int) -> None:
-    """Whoever could read it could have copied it; the hint says how to close it."""
+    """Other users may have copied it; the hint says how to close it."""
     ring.create("mine")
     (ring.folder / "mine.key").chmod(mode)
     with pytest.raises(SigningKeyError, match="others") as caught:
@@ -191,7 +191,7 @@ def test_a_key_file_open_to_others_is_refused(ring: KeyRing, mode: int) -> None:
     ["../x", "..", ".", "", "a/b", "/etc/x", ".hidden", "-x", "x\0", "x\n", "a" * 65, "é", "a b"],
 )
 def test_a_key_name_that_leaves_the_folder_is_refused(ring: KeyRing, name: str) -> None:
-    """A name is a name, not a path, on every way in."""
+    """A name is not a path, in every function that takes one."""
     for attempt in (ring.create, ring.read, ring.load, ring.set_aside):
         with pytest.raises(SigningKeyError, match="name"):
             attempt(name)
@@ -199,7 +199,7 @@ def test_a_key_name_that_leaves_the_folder_is_refused(ring: KeyRing, name: str) 
 
 
 def test_a_key_is_never_overwritten(ring: KeyRing) -> None:
-    """Losing a key by making another of its name is not possible."""
+    """Creating a key of an existing name is refused."""
     first = ring.create("mine")
     with pytest.raises(TargetExistsError, match="mine"):
         ring.create("mine")
@@ -211,7 +211,7 @@ def test_a_key_is_never_overwritten(ring: KeyRing) -> None:
     assert ring.load("mine").did == second.did
 
 
-def test_a_key_that_is_not_there_says_how_to_make_it(ring: KeyRing) -> None:
+def test_the_error_for_a_missing_key_says_how_to_create_it(ring: KeyRing) -> None:
     """The most common mistake."""
     with pytest.raises(SigningKeyError, match="no key named") as caught:
         ring.load("mine")
@@ -219,8 +219,8 @@ def test_a_key_that_is_not_there_says_how_to_make_it(ring: KeyRing) -> None:
     assert ring.names() == []
 
 
-def test_the_right_passphrase_opens_a_key_and_no_other_does(ring: KeyRing) -> None:
-    """Argon2id and an authenticated box: wrong is wrong, not another key."""
+def test_only_the_right_passphrase_opens_a_key(ring: KeyRing) -> None:
+    """Argon2id and an authenticated box: a wrong passphrase never gives another key."""
     made = ring.create("mine", passphrase="correct horse \u00e9")  # noqa: S106 - a test's
     assert ring.read("mine").protected
     assert base64.b64encode(made.seed) not in (ring.folder / "mine.key").read_bytes()
@@ -232,18 +232,18 @@ def test_the_right_passphrase_opens_a_key_and_no_other_does(ring: KeyRing) -> No
         ring.load("mine")
 
 
-def test_a_wrapped_secret_moved_under_another_public_key_does_not_open(ring: KeyRing) -> None:
-    """The public key is bound into the box."""
+def test_a_wrapped_secret_is_bound_to_its_public_key(ring: KeyRing) -> None:
+    """Under another public key it does not open."""
     ring.create("mine", passphrase="p")  # noqa: S106 - a test's
-    edit(ring, "mine", key=SigningKey.generate().did)
+    edit_key_file(ring, "mine", key=SigningKey.generate().did)
     with pytest.raises(SigningKeyError):
         ring.load("mine", passphrase="p")  # noqa: S106 - a test's
 
 
 def test_a_secret_under_another_public_key_is_refused(ring: KeyRing) -> None:
-    """A file that says one key and signs with another."""
+    """A file must not name one key and sign with another."""
     ring.create("mine")
-    edit(ring, "mine", key=SigningKey.generate().did)
+    edit_key_file(ring, "mine", key=SigningKey.generate().did)
     with pytest.raises(SigningKeyError, match="does not belong"):
         ring.load("mine")
 
@@ -262,13 +262,13 @@ def test_a_secret_under_another_public_key_is_refused(ring: KeyRing) -> None:
     ],
     ids=str,
 )
-def test_a_hostile_key_file_cannot_ask_for_endless_work(
+def test_excessive_passphrase_work_in_a_key_file_is_refused(
     ring: KeyRing, monkeypatch: pytest.MonkeyPatch, members: dict[str, Any]
 ) -> None:
-    """The cost of a passphrase is bounded before anything is computed."""
+    """The cost is checked before anything is computed."""
     ring.create("mine", passphrase="p")  # noqa: S106 - a test's
     wrapped = json.loads((ring.folder / "mine.key").read_text())["wrapped"]
-    edit(ring, "mine", wrapped=wrapped | members)
+    edit_key_file(ring, "mine", wrapped=wrapped | members)
 
     def refuse(*_: Any) -> bytes:
         raise AssertionError("computed")
@@ -290,11 +290,11 @@ def test_a_hostile_key_file_cannot_ask_for_endless_work(
     ],
     ids=str,
 )
-def test_a_broken_wrapping_is_a_typed_error(ring: KeyRing, members: dict[str, Any]) -> None:
-    """Whatever is wrong inside, no other error gets out."""
+def test_a_malformed_wrapping_is_a_typed_error(ring: KeyRing, members: dict[str, Any]) -> None:
+    """No other error is raised for any fault inside."""
     ring.create("mine", passphrase="p")  # noqa: S106 - a test's
     wrapped = json.loads((ring.folder / "mine.key").read_text())["wrapped"]
-    edit(ring, "mine", wrapped=wrapped | members)
+    edit_key_file(ring, "mine", wrapped=wrapped | members)
     with pytest.raises(SigningKeyError):
         ring.load("mine", passphrase="p")  # noqa: S106 - a test's
 
@@ -313,27 +313,27 @@ def test_a_broken_wrapping_is_a_typed_error(ring: KeyRing, members: dict[str, An
 def test_a_key_file_of_another_shape_is_malformed(ring: KeyRing, members: dict[str, Any]) -> None:
     """A later version, or a mistake, is not guessed at."""
     ring.create("mine")
-    edit(ring, "mine", **members)
+    edit_key_file(ring, "mine", **members)
     with pytest.raises(MalformedError):
         ring.load("mine")
 
 
 @pytest.mark.parametrize("seed", ["", "AAAA", "not base64!", SECRET[:-4], None])
 def test_a_key_file_with_a_wrong_secret_is_refused(ring: KeyRing, seed: str | None) -> None:
-    """Empty, short, no base64, none at all."""
+    """Empty, short, not base64, missing."""
     ring.create("mine", key=SigningKey.from_seed(SEED))
-    edit(ring, "mine", seed=seed)
+    edit_key_file(ring, "mine", seed=seed)
     with pytest.raises(SigningKeyError):
         ring.load("mine")
 
 
-def shown(error: BaseException) -> str:
-    """Return everything an error could print, causes included."""
+def printed_error(error: BaseException) -> str:
+    """Return everything an error could print, including its causes."""
     return "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
 
 
-def test_secrets_never_show(ring: KeyRing) -> None:
-    """Not in a repr, not in an error, not in its cause, whatever is wrong."""
+def test_secrets_are_never_printed(ring: KeyRing) -> None:
+    """Not in a repr, an error or its cause, for any fault."""
     key = ring.create("mine", key=SigningKey.from_seed(SEED))
     held = ring.read("mine")
     secrets = [SECRET, SEED.hex(), repr(SEED)[2:-1]]
@@ -344,22 +344,22 @@ def test_secrets_never_show(ring: KeyRing) -> None:
     for text in (SECRET[:-4], SECRET + "AAAA", SECRET[:-1] + "!", "x" + SECRET):
         with pytest.raises(SigningKeyError) as caught:
             key_from_text(text)
-        errors.append(shown(caught.value).replace(repr(text), ""))
+        errors.append(printed_error(caught.value).replace(repr(text), ""))
         assert SECRET[:30] not in str(caught.value)
         assert SECRET[:30] not in repr(vars(caught.value))
-    edit(ring, "mine", role="root")
+    edit_key_file(ring, "mine", role="root")
     with pytest.raises(MalformedError) as malformed:
         ring.load("mine")
-    assert SECRET not in shown(malformed.value)
+    assert SECRET not in printed_error(malformed.value)
 
 
 def test_a_key_from_the_environment_is_base64_of_a_seed(key: SigningKey) -> None:
-    """With the line end that editors leave."""
+    """A final newline, as editors write it, is accepted."""
     assert key_from_text(SECRET).did == key_from_text(f" {SECRET}\n").did == key.did
 
 
 def test_a_succession_is_signed_by_both_keys(key: SigningKey) -> None:
-    """Neither can speak for the other: the old one hands over, the new one takes over."""
+    """The old key and the new key both sign; one alone is not enough."""
     new = SigningKey.generate()
     value = succession(key, new)
     assert value["signed"]["payload"] == {"old": key.did, "new": new.did}
@@ -373,7 +373,7 @@ def test_a_succession_is_signed_by_both_keys(key: SigningKey) -> None:
 
 
 def test_a_revocation_is_signed(key: SigningKey) -> None:
-    """It names the keys and, where given, the reason."""
+    """It names the keys and, if given, the reason."""
     value = revocation(key, ["did:key:a", "did:key:b"], "stolen")
     assert value["signed"]["payload"] == {"keys": ["did:key:a", "did:key:b"], "reason": "stolen"}
     (found,) = check(PayloadType.CONFIG, value["signed"], parse_signatures(value["signatures"], 16))

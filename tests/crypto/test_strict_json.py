@@ -1,4 +1,4 @@
-"""Reading JSON as a stream: the same values as any parser, and nothing that is not JSON."""
+"""The streaming JSON reader: the same values as any parser, and nothing that is not JSON."""
 
 import io
 import json
@@ -65,7 +65,7 @@ def chunk(monkeypatch: pytest.MonkeyPatch) -> Any:
     return size
 
 
-def at_every_cut(data: bytes, expected: Any) -> None:
+def read_in_all_chunk_sizes(data: bytes, expected: Any) -> None:
     """Read ``data`` with every small buffer, whole and as a stream."""
     kept = json_reader._CHUNK
     try:
@@ -80,12 +80,12 @@ def at_every_cut(data: bytes, expected: Any) -> None:
 @given(values, st.integers(0, 1), st.sampled_from([None, 1]))
 @example([12345, -1.5, 1e-7, 100, 0.25, [1.5e-10, -2e-8]], 0, None)
 @example({"a": 1.5e-7, "b": -12, "c": [True, None, 3]}, 1, 1)
-def test_every_chunking_reads_what_a_whole_parser_reads(
+def test_reading_in_chunks_equals_reading_the_whole(
     value: Any, ascii_only: int, indent: int | None
 ) -> None:
-    """For all documents and all places where the buffer ends, the value is that of json.loads."""
+    """For all documents and all buffer boundaries, the value is that of json.loads."""
     data = json.dumps(value, ensure_ascii=bool(ascii_only), indent=indent).encode()
-    at_every_cut(data, json.loads(data))
+    read_in_all_chunk_sizes(data, json.loads(data))
 
 
 @pytest.mark.parametrize(
@@ -93,12 +93,12 @@ def test_every_chunking_reads_what_a_whole_parser_reads(
     ["[1.5,25e2,1E+3,-0.5e-3,1e-10,12]", '{"a":1.25,"b":1e2,"c":-7}', "[0.1 , 1e1\n]", "3.25e2"],
 )
 def test_a_number_cut_at_the_end_of_the_buffer_is_read_whole(text: str) -> None:
-    """``1e`` at the edge is the start of ``1e5``, not a 1 and a stray letter."""
-    at_every_cut(text.encode(), json.loads(text))
+    """``1e`` at the boundary is the start of ``1e5``, not a 1 and a stray letter."""
+    read_in_all_chunk_sizes(text.encode(), json.loads(text))
 
 
-def test_a_large_number_cut_where_it_looks_integral_is_not_refused() -> None:
-    """Twenty digits at the edge of the buffer may go on as a fraction."""
+def test_a_large_fraction_cut_before_its_point_is_not_refused() -> None:
+    """Twenty digits at the boundary may continue as a fraction."""
     text = b"[" + b" " * 40 + b"0.00012345678901234567890e-3, 12345678901234567890e-19]"
     kept = json_reader._CHUNK
     try:
@@ -120,7 +120,7 @@ def test_a_large_number_cut_where_it_looks_integral_is_not_refused() -> None:
         '{"":1,"":2}',
     ],
 )
-def test_a_key_twice_is_refused_at_every_level(read: Any, text: str) -> None:
+def test_a_duplicate_key_is_refused_at_every_level(read: Any, text: str) -> None:
     """Of two values under one key, one would be signed and the other be shown."""
     with pytest.raises(MalformedError, match="twice"):
         read(text.encode())
@@ -168,8 +168,8 @@ def test_a_key_twice_is_refused_at_every_level(read: Any, text: str) -> None:
         "[1],",
     ],
 )
-def test_what_is_not_strict_json_is_refused_with_the_line(read: Any, text: str) -> None:
-    """Never a repaired value, never another kind of error, and the file is named."""
+def test_data_that_is_not_strict_json_is_refused_with_its_line(read: Any, text: str) -> None:
+    """Never a repaired value or another kind of error, and the file is named."""
     with pytest.raises(MalformedError) as caught:
         read(b"\n\n" * (text != "\ufeff{}") + text.encode())
     assert caught.value.file == "f.json"
@@ -178,8 +178,10 @@ def test_what_is_not_strict_json_is_refused_with_the_line(read: Any, text: str) 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":'], ids=["lists", "objects"])
 @pytest.mark.parametrize("carrying", [0, 1])
-def test_nesting_of_a_hundred_thousand_levels_is_refused(opening: bytes, carrying: int) -> None:
-    """Depth is no way to the end of the stack, closed or not."""
+def test_a_hundred_thousand_levels_are_refused_by_the_json_reader(
+    opening: bytes, carrying: int
+) -> None:
+    """Deep nesting does not exhaust the stack, closed or not."""
     closing = b"]" if opening == b"[" else b"}"
     for data in (opening * 100_000, opening * 100_000 + b"1" + closing * 100_000):
         with pytest.raises(MalformedError):
@@ -188,8 +190,8 @@ def test_nesting_of_a_hundred_thousand_levels_is_refused(opening: bytes, carryin
             streamed(data, carrying=bool(carrying))
 
 
-def test_a_duplicate_names_its_line_and_key() -> None:
-    """A person finds the place."""
+def test_the_error_for_a_duplicate_key_has_its_line_and_key() -> None:
+    """The position can be found in the file."""
     text = '{"items": [\n{"a": 1},\n{"b": 1, "b": 2}\n]}'
     with pytest.raises(MalformedError) as caught:
         streamed(text.encode())
@@ -208,18 +210,18 @@ def test_a_duplicate_names_its_line_and_key() -> None:
         (b'"abcdef\xe3', 7),
     ],
 )
-def test_invalid_utf8_is_refused_at_its_byte(
+def test_invalid_utf8_is_refused_with_its_byte_offset(
     data: bytes, place: int, size: int, chunk: Any
 ) -> None:
-    """The offset is that of the first byte at fault, wherever the buffer ended."""
+    """The offset of the first invalid byte, wherever the buffer ended."""
     chunk(size)
     with pytest.raises(MalformedError, match="UTF-8") as caught:
         whole(data)
     assert caught.value.byte == place
 
 
-def test_a_value_over_the_limit_is_refused_before_it_is_held() -> None:
-    """One value is bounded; many of them are not."""
+def test_a_value_over_the_limit_is_refused_before_it_is_read_into_memory() -> None:
+    """Each value is limited; their number is not."""
     data = b'["' + b"x" * 2_000_000 + b'"]'
     with pytest.raises(LimitError):
         list(read_all(reader(data, item_bytes=1000)))
@@ -236,8 +238,8 @@ def read_all(found: JsonReader) -> Iterator[Any]:
         yield found.value()
 
 
-def test_a_foreign_file_keeps_the_numbers_that_memory_cannot_hold() -> None:
-    """Importing is no place to round: they take the reversible form."""
+def test_numbers_of_foreign_files_outside_the_domain_are_encoded() -> None:
+    """An import does not round: they take the reversible form."""
     text = "[NaN, -Infinity, 1e400, 9007199254740993, 1e16, 9007199254740992.0, 1.0, 0.5]"
     value = whole(text.encode(), carrying=True)
     check_value(value)
@@ -256,10 +258,8 @@ def test_a_foreign_file_keeps_the_numbers_that_memory_cannot_hold() -> None:
 
 @pytest.mark.parametrize("read", [whole, streamed])
 @pytest.mark.parametrize("key", ['"$int"', '"\\u0024int"', '"$\\u0069nt"'])
-def test_a_foreign_key_that_looks_like_ours_is_escaped_however_it_is_spelled(
-    read: Any, key: str
-) -> None:
-    """A provider's own ``$int`` never turns into a number on the way back."""
+def test_a_foreign_key_that_looks_encoded_is_escaped_in_every_spelling(read: Any, key: str) -> None:
+    """A provider's own ``$int`` never becomes a number when it is exported."""
     document = f'[[{{"a": {{{key}: "5"}}, "n": 9007199254740993}}]]'
     value = read(document.encode(), carrying=True)
     assert value == [[{"a": {"$$int": "5"}, "n": {"$int": "9007199254740993"}}]]
@@ -276,8 +276,8 @@ def test_a_foreign_key_that_looks_like_ours_is_escaped_however_it_is_spelled(
         max_leaves=6,
     )
 )
-def test_every_foreign_document_is_restored_as_it_was(value: Any) -> None:
-    """For all documents, reading in the reversible form and restoring is json.loads."""
+def test_every_foreign_document_round_trips_through_the_reversible_form(value: Any) -> None:
+    """For all documents, encoding and decoding equals json.loads."""
     text = json.dumps(value)
     carried = whole(text.encode(), carrying=True)
     check_value(carried)
@@ -287,7 +287,7 @@ def test_every_foreign_document_is_restored_as_it_was(value: Any) -> None:
 
 
 def numbers_as_floats(value: Any) -> Any:
-    """Forget the one thing that is not kept: that an integral number was written as a float."""
+    """Convert integral floats: that they were written as floats is not preserved."""
     if isinstance(value, dict):
         return {key: numbers_as_floats(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -297,30 +297,30 @@ def numbers_as_floats(value: Any) -> Any:
     return value
 
 
-def test_a_mark_at_the_start_of_a_foreign_file_is_skipped_once() -> None:
-    """Editors of some systems write one; two are no mark."""
+def test_one_byte_order_mark_at_the_start_of_a_foreign_file_is_skipped() -> None:
+    """Some editors write one; a second one is refused."""
     assert whole(b"\xef\xbb\xbf{}", carrying=True) == {}
     with pytest.raises(MalformedError):
         whole(b"\xef\xbb\xbf\xef\xbb\xbf{}", carrying=True)
 
 
-class Failing(io.RawIOBase):
-    """A disk that fails after some bytes."""
+class FailingStream(io.RawIOBase):
+    """A stream that fails after some bytes."""
 
     def read(self, size: int = -1) -> bytes:
-        """Fail."""
+        """Return some bytes, then raise an error of the disk."""
         raise OSError(5, "Input/output error")
 
 
-def test_a_disk_that_fails_is_a_typed_error() -> None:
-    """What the system says is passed on, under our own class."""
+def test_a_disk_error_is_a_typed_error_in_json() -> None:
+    """The message of the system is in an error of Satchel's own class."""
     with pytest.raises(UnreadableError):
-        JsonReader(Failing(), "f.json")  # type: ignore[arg-type]
+        JsonReader(FailingStream(), "f.json")  # type: ignore[arg-type]
 
 
 @given(st.binary(max_size=40))
-def test_bytes_of_any_kind_end_in_a_value_or_a_typed_error(data: bytes) -> None:
-    """No input gets any other exception out of the reader."""
+def test_any_bytes_are_a_value_or_a_typed_error_in_json(data: bytes) -> None:
+    """The reader raises no other exception for any input."""
     for read in (whole, streamed):
         try:
             value = read(data)

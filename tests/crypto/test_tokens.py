@@ -1,4 +1,4 @@
-"""Capability tokens: what they say, what holds, and what nobody can make of them."""
+"""Capability tokens: their content, verification, chains and scopes."""
 
 import json
 from typing import Any
@@ -64,7 +64,7 @@ def entry(number: int = 1, type_: str = "semantic", *tags: str) -> Entry:
 
 
 def forged(chain: Chain, key: Any = OWNER, **members: Any) -> Chain:
-    """Return a one-token chain whose payload somebody changed and signed with a key."""
+    """Return a chain of one token whose payload was changed and signed with ``key``."""
     payload = payload_value(chain.leaf.payload) | members
     payload = {name: part for name, part in payload.items() if part is not ...}
     return chain_from_value({"format": "satchel-token/1", "tokens": [signed_anyhow(payload, key)]})
@@ -74,7 +74,7 @@ def forged(chain: Chain, key: Any = OWNER, **members: Any) -> Chain:
 
 
 def test_a_token_round_trips_through_its_bytes() -> None:
-    """The file that a holder is given says what the owner signed."""
+    """The holder's file has the content that the owner signed."""
     chain = chain_of(SEMANTIC, permissions=["read", "export"])
     again = open_chain(chain.encoded())
     assert again == chain
@@ -82,8 +82,8 @@ def test_a_token_round_trips_through_its_bytes() -> None:
     again.require([READ], around())
 
 
-def test_the_id_of_a_token_is_the_hash_of_what_it_says() -> None:
-    """Nobody chooses an id, so nobody can take that of another token."""
+def test_the_id_of_a_token_is_the_hash_of_its_payload() -> None:
+    """An id cannot be chosen, so no token can take the id of another."""
     chain = chain_of()
     assert chain.leaf.id == id_of(payload_value(chain.leaf.payload))
     assert chain.leaf.id != chain_of().leaf.id
@@ -93,8 +93,8 @@ def test_the_id_of_a_token_is_the_hash_of_what_it_says() -> None:
     "member",
     ["bank", "issuer", "audience", "permissions", "expires_at", "not_before", "scope", "nonce"],
 )
-def test_a_token_that_was_edited_is_refused(member: str) -> None:
-    """Attack: a member of a signed token is replaced by one that is as well formed."""
+def test_attack_an_edited_token_is_refused(member: str) -> None:
+    """A member of a signed token is replaced with another well-formed value."""
     value = chain_of(SEMANTIC).value()
     other = chain_of(
         WORKING, bank=OTHER_BANK, owner=OUTSIDER, permissions=["write"], audience=SECOND.did
@@ -107,8 +107,8 @@ def test_a_token_that_was_edited_is_refused(member: str) -> None:
         chain_from_value(value)
 
 
-def test_a_token_signed_as_something_else_is_no_token() -> None:
-    """Attack: a signature over the same bytes, made for another kind of payload."""
+def test_attack_a_signature_of_another_payload_type_is_not_a_token() -> None:
+    """The same bytes are signed as another payload type."""
     from satchel.crypto.keys import PayloadType, sign
 
     payload = payload_value(chain_of().leaf.payload)
@@ -130,10 +130,10 @@ def test_a_token_signed_as_something_else_is_no_token() -> None:
         ({"expires_at": "tomorrow"}, "expires_at|pattern|length|match"),
     ],
 )
-def test_a_token_that_could_not_be_meant_is_not_issued(
+def test_a_token_with_excessive_or_empty_rights_is_not_issued(
     members: dict[str, Any], problem: str
 ) -> None:
-    """Ninety days at most, a day for one that anybody may use, and it has to allow something."""
+    """Ninety days at most, a day for a bearer token, and at least one permission."""
     with pytest.raises(UsageError, match=problem):
         chain_of(**members)
 
@@ -168,20 +168,20 @@ def test_a_token_that_could_not_be_meant_is_not_issued(
     ],
     ids=str,
 )
-def test_a_signed_token_of_another_shape_is_refused(members: dict[str, Any]) -> None:
-    """Attack: an owner's key signs what is no token of this version, so a limit would not hold."""
+def test_attack_a_signed_token_of_another_shape_is_refused(members: dict[str, Any]) -> None:
+    """The owner's key signs a token that this version cannot read, so a limit would be lost."""
     with pytest.raises(MalformedError):
         forged(chain_of(), **members)
 
 
-def test_a_signature_of_another_key_than_the_claimed_one_is_refused() -> None:
-    """Attack (D47): the name of a trusted issuer over a signature by another key."""
+def test_attack_a_signature_of_another_key_than_the_issuer_is_refused() -> None:
+    """D47: the name of a trusted issuer over a signature by another key."""
     with pytest.raises(TokenError, match="signature"):
         forged(chain_of(), key=OUTSIDER)
 
 
-def test_unsigned_tokens_are_refused() -> None:
-    """Attack (D40): a token without a signature was accepted by the published implementation."""
+def test_attack_an_unsigned_token_is_refused() -> None:
+    """D40: the published implementation accepted a token without a signature."""
     value = chain_of().value()
     value["tokens"][0]["signatures"] = []
     with pytest.raises(MalformedError, match="signature"):
@@ -189,14 +189,14 @@ def test_unsigned_tokens_are_refused() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"null", b"\xff", b'{"format":"x"}'], ids=str)
-def test_a_file_that_is_no_token_is_reported_as_such(data: bytes) -> None:
-    """Each of them ends in one typed error."""
+def test_a_file_that_is_not_a_token_raises_a_typed_error(data: bytes) -> None:
+    """Each kind of file raises the same error."""
     with pytest.raises(MalformedError):
         open_chain(data)
 
 
-def test_a_token_in_other_bytes_is_refused() -> None:
-    """Attack: a second member of the same name, which another reader would take."""
+def test_attack_a_token_in_other_bytes_is_refused() -> None:
+    """A duplicate member that another reader would use."""
     text = chain_of().encoded().decode()
     twice = text.replace('"format":', '"format":"satchel-token/1","format":', 1)
     with pytest.raises(MalformedError, match="canonical"):
@@ -207,8 +207,10 @@ def test_a_token_in_other_bytes_is_refused() -> None:
 
 
 @given(st.data())
-def test_every_cut_and_flip_of_a_token_is_noticed(data: st.DataObject) -> None:
-    """Attack: bytes of a signed token are changed; it never says anything else afterwards."""
+def test_attack_every_truncation_and_flipped_byte_of_a_token_is_detected(
+    data: st.DataObject,
+) -> None:
+    """A token with changed bytes never has other content."""
     whole = _SAMPLE.encoded().rstrip(b"\n")
     place = data.draw(st.integers(0, len(whole) - 1))
     if data.draw(st.booleans()):
@@ -227,7 +229,7 @@ _SAMPLE = child_of(
 )
 
 
-# -- when, where and for whom -------------------------------------------------------------------
+# -- time, bank and permissions -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -245,7 +247,7 @@ def test_a_token_is_valid_from_start_to_expiry_within_a_minute(
     moment: str,
     holds: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
-    """Clocks differ by a minute at most. D44 to D46: it ends; one from the future is refused."""
+    """D44 to D46: a minute of clock skew is accepted; early and expired tokens are refused."""
     chain = chain_of()
     if holds:
         chain.require([READ], around(moment=moment))
@@ -254,20 +256,20 @@ def test_a_token_is_valid_from_start_to_expiry_within_a_minute(
         chain.require([READ], around(moment=moment))
 
 
-def test_a_token_is_for_one_bank() -> None:
-    """Attack: the token of one bank is presented to another of the same owner."""
+def test_attack_a_token_of_another_bank_is_refused() -> None:
+    """The token of one bank is presented to another bank of the same owner."""
     with pytest.raises(TokenError, match="another bank"):
         chain_of(bank=OTHER_BANK).require([READ], around())
 
 
-def test_only_an_owner_of_the_bank_issues_tokens_for_it() -> None:
-    """Attack (D47): any key names itself as issuer, whoever trusts it for files."""
+def test_attack_only_an_owner_of_the_bank_issues_tokens_for_it() -> None:
+    """D47: any key, also one that is trusted for files, names itself as issuer."""
     with pytest.raises(TokenError, match="owner"):
         chain_of(owner=OUTSIDER).require([READ], around())
 
 
-def test_a_token_for_one_artifact_opens_no_other_and_no_bank() -> None:
-    """Attack (D49): what was bound to one artifact is presented with another."""
+def test_attack_a_token_for_one_artifact_is_refused_for_another() -> None:
+    """D49: nor does it give access to a bank."""
     root, other = "blake3:" + "aa" * 32, "blake3:" + "bb" * 32
     chain = chain_of(root_hash=root)
     chain.require([READ], around(artifact=root))
@@ -277,8 +279,8 @@ def test_a_token_for_one_artifact_opens_no_other_and_no_bank() -> None:
 
 
 @pytest.mark.parametrize("asked", [each for each in Permission if each is not READ])
-def test_each_permission_is_its_own(asked: Permission) -> None:
-    """D43: only `read` was ever looked at, and it let everything else through."""
+def test_each_permission_is_checked_separately(asked: Permission) -> None:
+    """D43: only `read` was checked, and it permitted everything else."""
     chain = chain_of(permissions=["read"])
     with pytest.raises(PermissionRefusedError, match=asked):
         chain.require([asked], around())
@@ -288,8 +290,8 @@ def test_each_permission_is_its_own(asked: Permission) -> None:
         chain_of(permissions=[asked]).require([READ], around())
 
 
-def test_a_revoked_token_and_a_revoked_issuer_end_it() -> None:
-    """The paper says so, and the published implementation has no revocation at all."""
+def test_a_revoked_token_or_issuer_is_refused() -> None:
+    """The paper requires it, and the published implementation has no revocation."""
     chain = chain_of()
     with pytest.raises(TokenRevokedError):
         chain.require([READ], around(revoked={chain.leaf.id}))
@@ -300,8 +302,8 @@ def test_a_revoked_token_and_a_revoked_issuer_end_it() -> None:
 # -- chains --------------------------------------------------------------------------------------
 
 
-def test_a_child_allows_what_every_token_before_it_allows() -> None:
-    """Scope, permissions and times of all of them hold."""
+def test_a_child_token_permits_only_what_every_ancestor_permits() -> None:
+    """Scope, permissions and times of all of them apply."""
     parent = chain_of(SEMANTIC, permissions=["read", "export"])
     child = child_of(parent, Tags(any_of=("tea",)), permissions=["read"])
     assert child.audience == SECOND.did
@@ -314,8 +316,8 @@ def test_a_child_allows_what_every_token_before_it_allows() -> None:
         child.require([EXPORT], around())
 
 
-def test_a_child_that_claims_more_gets_no_more() -> None:
-    """Attack: a holder signs a child that says everything; only what all say counts."""
+def test_attack_a_child_token_that_claims_more_gets_no_more() -> None:
+    """A holder signs a child with all permissions; only those of all tokens apply."""
     parent = chain_of(SEMANTIC, permissions=["read"], expires_at=later(1))
     wide = payload_value(
         issue(
@@ -340,7 +342,7 @@ def test_a_child_that_claims_more_gets_no_more() -> None:
 
 
 def test_a_holder_cannot_widen_a_child_token() -> None:
-    """It would not count anyhow; whoever makes it should know."""
+    """It would have no effect; the error tells the holder."""
     parent = chain_of(SEMANTIC, permissions=["read"])
     with pytest.raises(UsageError, match="write"):
         child_of(parent, permissions=["read", "write"])
@@ -352,8 +354,8 @@ def test_a_holder_cannot_widen_a_child_token() -> None:
         child_of(parent, audience=None)
 
 
-def test_a_bearer_token_cannot_be_handed_on_in_part() -> None:
-    """Whoever has it may use it, so nobody is the one who could."""
+def test_a_bearer_token_cannot_be_attenuated() -> None:
+    """It has no holder who could sign a child."""
     bearer = chain_of(audience=None)
     bearer.require([READ], around())
     with pytest.raises(UsageError, match="bearer"):
@@ -369,18 +371,18 @@ def test_a_bearer_token_cannot_be_handed_on_in_part() -> None:
         lambda value: value["tokens"].insert(0, chain_of().value()["tokens"][0]),
         lambda value: value["tokens"].__setitem__(0, chain_of(SEMANTIC).value()["tokens"][0]),
     ],
-    ids=["turned", "headless", "twice", "two heads", "another head"],
+    ids=["reversed", "without root", "duplicate", "two roots", "another root"],
 )
-def test_a_chain_with_an_invalid_link_is_refused(break_link: Any) -> None:
-    """Attack: tokens of several chains are put together, or one is left out."""
+def test_attack_a_chain_with_an_invalid_link_is_refused(break_link: Any) -> None:
+    """Tokens of several chains are combined, or one is omitted."""
     value = child_of(chain_of(SEMANTIC)).value()
     break_link(value)
     with pytest.raises(TokenError):
         chain_from_value(value)
 
 
-def test_a_child_token_issued_by_another_key_than_the_holders_is_refused() -> None:
-    """Attack: an outsider adds a link to a token that was stolen."""
+def test_attack_a_child_token_of_another_key_than_the_holder_is_refused() -> None:
+    """An outsider adds a link to a stolen token."""
     parent = chain_of(SEMANTIC)
     token = child_of(chain_of(SEMANTIC, audience=OUTSIDER.did), key=OUTSIDER).leaf
     payload = payload_value(token.payload) | {"parent": parent.leaf.id}
@@ -390,8 +392,8 @@ def test_a_child_token_issued_by_another_key_than_the_holders_is_refused() -> No
         chain_from_value(value)
 
 
-def test_a_child_dies_with_its_parent() -> None:
-    """Revoking what was handed out ends everything that was made of it."""
+def test_revoking_a_parent_token_revokes_its_children() -> None:
+    """Also when the parent's holder is revoked."""
     parent = chain_of(SEMANTIC)
     child = child_of(parent)
     with pytest.raises(TokenRevokedError):
@@ -400,8 +402,8 @@ def test_a_child_dies_with_its_parent() -> None:
         child.require([READ], around(revoked_keys={HOLDER.did}))
 
 
-def test_a_chain_has_eight_tokens_at_most() -> None:
-    """Attack: a chain so long that checking it is work."""
+def test_attack_a_chain_has_at_most_eight_tokens() -> None:
+    """A long chain would be expensive to verify."""
     chain = chain_of(SEMANTIC, audience=key_of(10).did)
     for number in range(MOST_TOKENS - 1):
         chain = child_of(chain, key=key_of(10 + number), audience=key_of(11 + number).did)
@@ -417,8 +419,8 @@ def test_a_chain_has_eight_tokens_at_most() -> None:
 # -- scopes --------------------------------------------------------------------------------------
 
 
-def test_a_long_list_of_entries_goes_beside_the_token() -> None:
-    """Above 64 ids the token has the hash; without the list nothing is allowed."""
+def test_a_long_list_of_entries_is_stored_outside_the_token() -> None:
+    """Above 64 ids the token has the hash; without the list it permits nothing."""
     clause, lists = entries_clause([entry(number).id or "" for number in range(65)])
     assert clause.ids == ()
     token = issue(BANK, OWNER, grant(clause))
@@ -431,8 +433,8 @@ def test_a_long_list_of_entries_goes_beside_the_token() -> None:
     assert beside == {}
 
 
-def test_another_list_than_the_one_that_was_hashed_is_refused() -> None:
-    """Attack: a holder shows a longer list, or one under the hash of another."""
+def test_attack_a_list_with_another_hash_is_refused() -> None:
+    """A holder presents a longer list, or a list under the hash of another."""
     ids = [entry(number).id or "" for number in range(65)]
     clause, lists = entries_clause(ids)
     (name,) = lists
@@ -448,8 +450,8 @@ def test_another_list_than_the_one_that_was_hashed_is_refused() -> None:
         chain_from_value(value)
 
 
-def test_a_list_of_entries_cannot_take_what_is_new() -> None:
-    """A token to write into a list of ids would allow nothing, so it is not issued."""
+def test_a_token_for_listed_entries_cannot_permit_only_writing() -> None:
+    """A new memory is never in a list of ids, so the token would permit nothing."""
     clause, _ = entries_clause([entry(1).id or ""])
     with pytest.raises(UsageError, match="new memory"):
         chain_of(clause, permissions=["write"])
@@ -460,13 +462,13 @@ _tags = st.lists(st.sampled_from("abcd"), unique=True).map(lambda found: tuple(s
 
 
 @given(_tags, _tags, _tags, _tags)
-def test_tags_fit_as_the_three_words_say(
+def test_tag_scopes_match_any_all_and_none(
     any_of: tuple[str, ...],
     all_of: tuple[str, ...],
     none_of: tuple[str, ...],
     there: tuple[str, ...],
 ) -> None:
-    """One of these, all of these, none of these; each where it is given."""
+    """Each condition applies where it is given."""
     clause: Clause = (
         Tags(any_of=any_of, all_of=all_of, none_of=none_of)
         if any_of or all_of or none_of
@@ -494,8 +496,8 @@ _clauses = st.one_of(
 
 
 @given(st.data(), st.integers(1, 4))
-def test_for_all_chains_more_tokens_allow_no_more(data: st.DataObject, links: int) -> None:
-    """Whatever a child says, it covers a part of what its parent covers, for no longer."""
+def test_a_child_token_never_covers_more_than_its_parent(data: st.DataObject, links: int) -> None:
+    """For all chains: permissions, entries and times."""
     entries = [
         entry(number, type_, *tags)
         for number, (type_, tags) in enumerate(
@@ -522,8 +524,8 @@ def test_for_all_chains_more_tokens_allow_no_more(data: st.DataObject, links: in
             return
 
 
-def test_a_scope_is_judged_on_the_id_that_the_bytes_have() -> None:
-    """Attack: an entry that claims the id of another is not read by it; ids are proved first."""
+def test_attack_an_entry_that_claims_another_id_is_outside_the_scope() -> None:
+    """Ids are verified before scopes are applied."""
     clause, _ = entries_clause([entry(1).id or ""])
     covers = scope_filter((clause,), {})
     assert covers(entry(1))

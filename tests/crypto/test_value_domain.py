@@ -1,4 +1,4 @@
-"""The value domain: what is no JSON is refused, never turned into something else."""
+"""The value domain: what is not JSON is refused, never converted."""
 
 import enum
 import uuid
@@ -21,19 +21,19 @@ from satchel.model.records import Embedding, Semantic
 from satchel.model.values import Entity, Origin, TrustClass
 
 
-class Text(str):
-    """A text that could say something else when asked again."""
+class TextSubclass(str):
+    """A text that could change when it is read again."""
 
     __slots__ = ()
 
 
-class Number(enum.IntEnum):
+class IntegerSubclass(enum.IntEnum):
     """An integer with a name."""
 
     ONE = 1
 
 
-class Pair(NamedTuple):
+class NamedTuplePair(NamedTuple):
     """A tuple with names."""
 
     left: int
@@ -42,7 +42,7 @@ class Pair(NamedTuple):
 
 NO_JSON: list[Any] = [
     (1, 2),
-    Pair(1, 2),
+    NamedTuplePair(1, 2),
     b"bytes",
     bytearray(b"bytes"),
     memoryview(b"bytes"),
@@ -55,8 +55,8 @@ NO_JSON: list[Any] = [
     Fraction(1, 2),
     uuid.UUID(int=1),
     TrustClass.USER,
-    Number.ONE,
-    Text("text"),
+    IntegerSubclass.ONE,
+    TextSubclass("text"),
     1 + 2j,
     float("nan"),
     float("inf"),
@@ -78,21 +78,21 @@ NO_JSON: list[Any] = [
     {1: "x"},
     {None: "x"},
     {b"k": "x"},
-    {Text("k"): "x"},
+    {TextSubclass("k"): "x"},
     {"\ud800": "x"},
     {(1, 2): "x"},
     {True: "x"},
 ]
 
 
-def _names(values: list[Any]) -> list[str]:
-    """Give names that are the same in every process; a repr may hold an address."""
+def _case_ids(values: list[Any]) -> list[str]:
+    """Return names that are the same in every process; a repr may contain an address."""
     return [f"{number}-{type(value).__name__}" for number, value in enumerate(values)]
 
 
-@pytest.mark.parametrize("value", NO_JSON, ids=_names(NO_JSON))
-def test_a_value_that_is_no_json_is_refused_with_its_place(value: Any) -> None:
-    """Nothing is coerced: the error points at the part, in user data however deep."""
+@pytest.mark.parametrize("value", NO_JSON, ids=_case_ids(NO_JSON))
+def test_a_value_that_is_not_json_is_refused_with_its_path(value: Any) -> None:
+    """Nothing is coerced: the error points at the part, at any depth of user data."""
     with pytest.raises(ValueRefusedError) as caught:
         canonical(value)
     top = caught.value.field
@@ -106,16 +106,16 @@ def test_a_value_that_is_no_json_is_refused_with_its_place(value: Any) -> None:
     assert caught.value.exit_status == 4
 
 
-@pytest.mark.parametrize("value", NO_JSON[:35], ids=_names(NO_JSON[:35]))
-def test_a_member_of_any_json_takes_no_tuple_in_user_data(value: Any) -> None:
-    """``data`` is the user's: what is inside a list there is looked at by exact type."""
+@pytest.mark.parametrize("value", NO_JSON[:35], ids=_case_ids(NO_JSON[:35]))
+def test_user_data_does_not_accept_tuples_and_other_subclasses(value: Any) -> None:
+    """``data`` is the user's: inside lists the exact type is checked."""
     with pytest.raises(ValueRefusedError) as caught:
         plain(Semantic(data={"inside": [value]}))
     assert (caught.value.field or "").startswith("data/inside/0")
 
 
-def test_the_models_own_tuples_and_structs_are_lists_and_objects() -> None:
-    """Only user data is looked at by exact type; the model may hold its own kinds."""
+def test_tuples_and_structs_of_the_model_are_lists_and_objects() -> None:
+    """Only user data is checked by exact type."""
     draft = Semantic(
         text="x",
         tags=("a", "b"),
@@ -134,8 +134,8 @@ def test_the_models_own_tuples_and_structs_are_lists_and_objects() -> None:
     assert type(plain(draft)["origin"]["trust"]) is str
 
 
-def test_empty_members_are_omitted_at_the_top_and_kept_inside() -> None:
-    """At the top an empty member says nothing; inside user data nothing is left out."""
+def test_empty_members_are_omitted_at_the_top_and_preserved_inside() -> None:
+    """At the top an empty member means absent; inside user data nothing is omitted."""
     inside: Any = {"none": None, "list": [], "object": {}, "text": "", "no": False, "zero": 0}
     assert plain(Semantic(metadata=inside, data=None, text=None, tags=(), origin=Origin())) == {
         "type": "semantic",
@@ -146,8 +146,8 @@ def test_empty_members_are_omitted_at_the_top_and_kept_inside() -> None:
     assert plain(Semantic(data=0))["data"] == 0
 
 
-def test_the_numbers_of_a_vector_are_checked_too() -> None:
-    """An embedding from a library may hold NaN; it is refused like any other."""
+def test_the_numbers_of_a_vector_are_checked() -> None:
+    """An embedding from a library may contain NaN, which is refused."""
     target = "blake3:" + "0" * 64
     draft = Embedding(target=target, model="m", dimensions=2, vector=(0.5, float("nan")))
     with pytest.raises(ValueRefusedError):
@@ -156,7 +156,7 @@ def test_the_numbers_of_a_vector_are_checked_too() -> None:
 
 @given(st.integers(-MAX_INTEGER, MAX_INTEGER))
 def test_an_integral_float_becomes_the_integer_with_the_same_text(number: int) -> None:
-    """One number, one canonical text, whichever way the program held it."""
+    """A number has one canonical text, as int and as float."""
     found = check_value(float(number))
     assert type(found) is int
     assert found == number
@@ -164,14 +164,14 @@ def test_an_integral_float_becomes_the_integer_with_the_same_text(number: int) -
 
 
 def test_booleans_stay_booleans() -> None:
-    """A Boolean is an int to Python and never to us."""
+    """A bool is an int in Python, but never in a record."""
     assert check_value({"a": [True, False]}) == {"a": [True, False]}
     assert canonical([True, 1, 1.0]) == b"[true,1,1]"
 
 
 @pytest.mark.parametrize("make", [list, dict], ids=["list", "object"])
-def test_a_value_that_holds_itself_is_refused(make: Callable[[], Any]) -> None:
-    """A cycle has no end and no canonical form."""
+def test_a_value_that_contains_itself_is_refused(make: Callable[[], Any]) -> None:
+    """A cycle has no canonical form."""
     value = make()
     if isinstance(value, list):
         value.append(value)

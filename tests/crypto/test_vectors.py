@@ -32,8 +32,8 @@ def load(name: str) -> Any:
     return json.loads((VECTORS / name).read_text())
 
 
-def named(cases: list[dict[str, Any]]) -> pytest.MarkDecorator:
-    """Run a test once for each case, under the case's own name."""
+def one_test_per_case(cases: list[dict[str, Any]]) -> pytest.MarkDecorator:
+    """Run a test once for each case, under the name of the case."""
     return pytest.mark.parametrize("case", cases, ids=lambda case: case["name"])
 
 
@@ -61,9 +61,9 @@ TREE, SIGNATURES, FILES = (
 )
 
 
-@named(CANONICAL["cases"])
-def test_every_canonical_vector_is_written_and_read_as_it_says(case: dict[str, Any]) -> None:
-    """One value has one canonical text and one CBOR item, and both give the value back."""
+@one_test_per_case(CANONICAL["cases"])
+def test_every_canonical_vector_is_written_and_read_back(case: dict[str, Any]) -> None:
+    """A value has one canonical text and one CBOR item, and both are read back."""
     value, text = read_json(case["input"].encode()), case["canonical"].encode()
     assert canonical(value) == text
     assert encode(value).hex() == case["cbor"]
@@ -71,9 +71,9 @@ def test_every_canonical_vector_is_written_and_read_as_it_says(case: dict[str, A
     assert canonical(decode_canonical(text)) == text
 
 
-@named(REFUSED["json"])
+@one_test_per_case(REFUSED["json"])
 def test_every_refused_json_vector_is_refused_by_both_readers(case: dict[str, Any]) -> None:
-    """What is not strict JSON ends in a typed error, whole or as a stream."""
+    """What is not strict JSON raises a typed error, whole or as a stream."""
     data = bytes.fromhex(case["input_hex"])
     with pytest.raises((MalformedError, ValueRefusedError)):
         read_json(data)
@@ -81,16 +81,16 @@ def test_every_refused_json_vector_is_refused_by_both_readers(case: dict[str, An
         decode_canonical(data)
 
 
-@named(REFUSED["cbor"])
+@one_test_per_case(REFUSED["cbor"])
 def test_every_refused_cbor_vector_is_refused(case: dict[str, Any]) -> None:
-    """What is not deterministic CBOR in the JSON domain ends in a typed error."""
+    """What is not deterministic CBOR in the JSON domain raises a typed error."""
     with pytest.raises(MalformedError):
         read_cbor(bytes.fromhex(case["input_hex"]))
 
 
-@named(RECORDS["cases"])
-def test_every_record_vector_has_the_id_it_says(case: dict[str, Any]) -> None:
-    """The id is the hash of the canonical bytes without it, and the model takes the record."""
+@one_test_per_case(RECORDS["cases"])
+def test_every_record_vector_has_the_stated_id(case: dict[str, Any]) -> None:
+    """The id is the hash of the canonical bytes without it, and the model accepts the record."""
     value = read_json(case["input"].encode())
     line = canonical(value)
     assert line == case["canonical"].encode()
@@ -101,19 +101,19 @@ def test_every_record_vector_has_the_id_it_says(case: dict[str, Any]) -> None:
     assert (record.id, model.id, record.type) == (case["id"], case["id"], value["type"])
 
 
-@named(RECORDS["wrong"])
+@one_test_per_case(RECORDS["wrong"])
 def test_every_record_vector_with_a_wrong_id_is_refused(case: dict[str, Any]) -> None:
-    """A record whose id does not recompute is never opened."""
+    """A record whose id does not match is never opened."""
     with pytest.raises(MalformedError):
         open_record(canonical(read_json(case["input"].encode())))
 
 
-def test_the_record_vectors_show_every_type() -> None:
+def test_the_record_vectors_include_every_type() -> None:
     """A second implementation finds an example of each record type."""
     assert {json.loads(case["input"])["type"] for case in RECORDS["cases"]} == set(RECORD_CLASSES)
 
 
-def test_the_tree_vectors_hold() -> None:
+def test_the_tree_vectors_are_reproduced() -> None:
     """Leaves, roots, paths and proofs are those of the vectors."""
     leaves = [record_leaf(*leaf["input"]) for leaf in TREE["leaves"]]
     assert [leaf.hex() for leaf in leaves] == [leaf["hash"] for leaf in TREE["leaves"]]
@@ -128,40 +128,40 @@ def test_the_tree_vectors_hold() -> None:
         assert verify_consistency_path(case["old"], old, case["new"], new, proof)
 
 
-@named(TREE["wrong_audit"])
-def test_every_wrong_path_vector_fails(case: dict[str, Any]) -> None:
-    """A path proves one leaf at one place of one tree."""
+@one_test_per_case(TREE["wrong_audit"])
+def test_every_invalid_path_vector_is_refused(case: dict[str, Any]) -> None:
+    """A path is valid for one leaf at one position of one tree."""
     leaf, root = bytes.fromhex(case["leaf"]), bytes.fromhex(case["root"])
     path = [*map(bytes.fromhex, case["path"])]
     assert not verify_audit_path(leaf, case["index"], case["size"], path, root)
 
 
-@named(TREE["wrong_consistency"])
-def test_every_wrong_consistency_vector_fails(case: dict[str, Any]) -> None:
-    """A proof shows one tree to be a prefix of one other."""
+@one_test_per_case(TREE["wrong_consistency"])
+def test_every_invalid_consistency_vector_is_refused(case: dict[str, Any]) -> None:
+    """A proof is valid for one pair of trees."""
     old, new = bytes.fromhex(case["old_root"]), bytes.fromhex(case["new_root"])
     proof = [*map(bytes.fromhex, case["proof"])]
     assert not verify_consistency_path(case["old"], old, case["new"], new, proof)
 
 
-@named(SIGNATURES["keys"])
-def test_every_key_vector_makes_its_did(case: dict[str, Any]) -> None:
-    """A seed has one public key and that has one text."""
+@one_test_per_case(SIGNATURES["keys"])
+def test_every_key_vector_has_its_did(case: dict[str, Any]) -> None:
+    """A seed has one public key, and that has one text."""
     public = bytes.fromhex(case["public"])
     assert SigningKey.from_seed(bytes.fromhex(case["seed"])).did == did_key(public) == case["did"]
     assert public_key(case["did"]) == public
 
 
-@named(SIGNATURES["bad_keys"])
-def test_every_bad_key_vector_is_refused_when_read(case: dict[str, Any]) -> None:
-    """Keys that fit every message, or have two texts, are refused before a signature is seen."""
+@one_test_per_case(SIGNATURES["bad_keys"])
+def test_every_invalid_key_vector_is_refused_when_read(case: dict[str, Any]) -> None:
+    """Before any signature is checked."""
     with pytest.raises(MalformedError):
         public_key(case["did"])
 
 
-@named(SIGNATURES["signatures"])
-def test_every_signature_vector_holds_for_its_type_alone(case: dict[str, Any]) -> None:
-    """A signature of one kind never counts as another."""
+@one_test_per_case(SIGNATURES["signatures"])
+def test_every_signature_vector_is_valid_only_for_its_type(case: dict[str, Any]) -> None:
+    """A signature of one payload type is never accepted as another."""
     signature = Signature(key=case["key"], sig=case["sig"])
     payload = case["payload"].encode()
     for kind in PayloadType:
@@ -171,9 +171,9 @@ def test_every_signature_vector_holds_for_its_type_alone(case: dict[str, Any]) -
         assert keys._check(message, signature).valid == is_own
 
 
-@named(SIGNATURES["bad_signatures"])
-def test_every_bad_signature_vector_fails(case: dict[str, Any]) -> None:
-    """A signature in any other form than the one is no signature."""
+@one_test_per_case(SIGNATURES["bad_signatures"])
+def test_every_invalid_signature_vector_is_refused(case: dict[str, Any]) -> None:
+    """A signature has exactly one form."""
     signature = Signature(key=case["key"], sig=case["sig"])
     (found,) = check(PayloadType(case["type"]), json.loads(case["payload"]), [signature])
     assert not found.valid
@@ -181,7 +181,7 @@ def test_every_bad_signature_vector_fails(case: dict[str, Any]) -> None:
 
 
 def outcome(data: bytes, folder: Path, trusted: list[str], name: str = "file") -> str:
-    """Return the verdict; a file that is not even recognised counts as malformed."""
+    """Return the verdict; a file of unknown format counts as malformed."""
     path = folder / name
     path.write_bytes(data)
     try:
@@ -195,7 +195,7 @@ def outcome(data: bytes, folder: Path, trusted: list[str], name: str = "file") -
 
 @pytest.mark.parametrize("name", FILES["files"])
 def test_every_sample_artifact_is_good_in_its_encoding(name: str, tmp_path: Path) -> None:
-    """One memory under one signature verifies in each encoding, to the same totals."""
+    """One memory under one signature verifies in each encoding, with the same totals."""
     path = ARTIFACTS / name
     assert outcome(path.read_bytes(), tmp_path, FILES["trusted"]) == "good"
     assert outcome(path.read_bytes(), tmp_path, []) == "untrusted"
@@ -211,21 +211,25 @@ def test_every_sample_artifact_is_good_in_its_encoding(name: str, tmp_path: Path
 @pytest.mark.parametrize(
     "case", FILES["variants"], ids=lambda case: f"{case['base']}: {case['name']}"
 )
-def test_every_edited_artifact_gets_its_verdict(case: dict[str, Any], tmp_path: Path) -> None:
-    """An edit of a sealed file is told from another way of writing the same."""
+def test_every_edited_artifact_has_the_expected_verdict(
+    case: dict[str, Any], tmp_path: Path
+) -> None:
+    """An edit of a sealed file is distinguished from another encoding of the same value."""
     data, offset = (ARTIFACTS / case["base"]).read_bytes(), case["offset"]
     edited = data[:offset] + bytes.fromhex(case["replace_hex"]) + data[offset + case["remove"] :]
     assert outcome(edited, tmp_path, FILES["trusted"]) in case["expect"]
 
 
-@named(FILES["whole"])
-def test_every_odd_artifact_gets_its_verdict(case: dict[str, Any], tmp_path: Path) -> None:
-    """Files that a signer made wrong, or unusual, are judged alike by two implementations."""
+@one_test_per_case(FILES["whole"])
+def test_every_unusual_artifact_has_the_expected_verdict(
+    case: dict[str, Any], tmp_path: Path
+) -> None:
+    """Two implementations agree about files with faults of the signer."""
     assert outcome(case["text"].encode(), tmp_path, FILES["trusted"]) in case["expect"]
 
 
-def test_the_generator_writes_the_very_same_vectors(tmp_path: Path) -> None:
-    """The files are what their generator makes, to the byte; it knows nothing of this package."""
+def test_the_generator_reproduces_the_vectors(tmp_path: Path) -> None:
+    """Byte for byte; the generator does not use this package."""
     copy = tmp_path / "vectors"
     copy.mkdir()
     shutil.copy(VECTORS / "make.py", copy)
@@ -243,7 +247,7 @@ def test_the_generator_writes_the_very_same_vectors(tmp_path: Path) -> None:
 
 
 def test_a_second_implementation_in_javascript_agrees() -> None:
-    """Every vector holds for a checker that shares no code with this package."""
+    """It checks every vector and shares no code with this package."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("Node is not installed; the JavaScript checker needs it")
@@ -254,7 +258,7 @@ def test_a_second_implementation_in_javascript_agrees() -> None:
     assert done.stdout.endswith("all vectors hold\n")
 
 
-def test_no_generator_imports_the_package() -> None:
-    """The vectors are a second opinion: their makers share no code with what they check."""
+def test_the_generators_do_not_import_the_package() -> None:
+    """The vectors are independent of the code that they test."""
     for path in [VECTORS / "make.py", *(VECTORS / "makers").glob("*.py")]:
         assert "satchel." not in path.read_text().replace("vnd.satchel.", ""), path

@@ -1,4 +1,4 @@
-"""Steps 6 to 8: what is in a file, whoever signed it."""
+"""Verification steps 6 to 8: the contents of a file, whoever signed it."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ ID = "blake3:" + "11" * 32
 
 @pytest.fixture
 def judge(tmp_path: Path, key: SigningKey) -> Any:
-    """Seal parts under a trusted key, in each encoding, and verify them in depth."""
+    """Return a function that seals parts with a trusted key in each encoding and verifies them."""
 
     def verify(held: dict[str, list[Part]], **members: Any) -> Verification:
         results = []
@@ -38,16 +38,16 @@ def judge(tmp_path: Path, key: SigningKey) -> Any:
     return verify
 
 
-def told(result: Verification) -> str:
-    """Return everything the findings say."""
+def messages_of(result: Verification) -> str:
+    """Return the messages of all findings."""
     return "; ".join(finding.message for finding in result.findings)
 
 
 # -- records -----------------------------------------------------------------------------------
 
 
-def test_a_record_with_another_id_is_tampered_though_a_trusted_key_signed_it(judge: Any) -> None:
-    """A careless signer signs what was changed before; depth sees it."""
+def test_a_record_with_a_wrong_id_is_tampered_under_a_trusted_signature(judge: Any) -> None:
+    """A careless signer signed what had been changed; a deep verification detects it."""
     tea = entry("tea")
     result = judge(sections(semantic=[{**tea.value, "text": "coffee"}]))
     assert result.outcome is Outcome.TAMPERED
@@ -55,8 +55,8 @@ def test_a_record_with_another_id_is_tampered_though_a_trusted_key_signed_it(jud
     assert "semantic" in result.findings[0].message
 
 
-def test_an_entry_cannot_squat_on_anothers_id(judge: Any) -> None:
-    """Elsewhere a forged entry with a real one's id made the real one a duplicate."""
+def test_an_entry_cannot_take_the_id_of_another(judge: Any) -> None:
+    """In another product the forged entry made the real one a duplicate."""
     real = entry("real")
     forged = {**entry("forged").value, "id": real.id}
     assert judge(sections(semantic=[forged])).outcome is Outcome.TAMPERED
@@ -75,8 +75,8 @@ def test_an_entry_cannot_squat_on_anothers_id(judge: Any) -> None:
     ],
     ids=str,
 )
-def test_a_careless_signers_untrue_totals_are_tampered(judge: Any, claims: dict[str, Any]) -> None:
-    """Counts and root are recomputed, not believed."""
+def test_wrong_totals_of_a_signer_are_tampered(judge: Any, claims: dict[str, Any]) -> None:
+    """Counts and root are recomputed, not trusted."""
     result = judge(sections(entry("tea")), claims=claims)
     assert result.outcome is Outcome.TAMPERED
     assert result.records == {"semantic": 1}
@@ -87,11 +87,11 @@ def test_a_record_in_another_section_is_tampered(judge: Any) -> None:
     tea, status = entry("tea"), seal(Status(target=ID, state="deleted"))
     assert judge(sections(semantic=[tea, status])).outcome is Outcome.TAMPERED
     assert judge(sections(tea, status=[seal(Episodic())])).outcome is Outcome.TAMPERED
-    assert "in section" in told(judge(sections(episodic=[tea])))
+    assert "in section" in messages_of(judge(sections(episodic=[tea])))
 
 
-def test_an_id_twice_is_tampered_in_one_section_or_two(judge: Any) -> None:
-    """Also where the second stands in a section this version does not know."""
+def test_a_duplicate_id_is_tampered_in_one_section_or_two(judge: Any) -> None:
+    """Also where the second one is in a section that this version does not know."""
     tea, milk = entry("tea"), entry("milk")
     for held in (
         sections(tea, milk, semantic=[tea]),
@@ -100,11 +100,11 @@ def test_an_id_twice_is_tampered_in_one_section_or_two(judge: Any) -> None:
         result = judge(held)
         assert result.outcome is Outcome.TAMPERED
         assert [one.id for one in result.findings] == [tea.id]
-        assert "duplicate" in told(result)
+        assert "duplicate" in messages_of(result)
 
 
-def test_a_record_of_an_unknown_section_must_have_its_id(judge: Any) -> None:
-    """What has nonce and id is a record; what has not is any object."""
+def test_a_record_of_an_unknown_section_must_have_a_valid_id(judge: Any) -> None:
+    """An object with nonce and id is a record; any other object is not."""
     value = {"nonce": "0" * 32, "note": "n"}
     good = {**value, "id": hash_of(value)}
     assert judge(sections(acme=[good, {"any": 1}, {"id": 5}])).outcome is Outcome.GOOD
@@ -112,14 +112,14 @@ def test_a_record_of_an_unknown_section_must_have_its_id(judge: Any) -> None:
     assert judge(sections(acme=[{**good, "id": "blake3:x"}])).outcome is Outcome.TAMPERED
 
 
-def test_a_record_that_has_no_nonce_is_malformed_unless_it_is_an_entry(judge: Any) -> None:
+def test_only_entries_may_lack_a_nonce(judge: Any) -> None:
     """Only entries have redacted forms."""
     status = seal(Status(target=ID, state="deleted"))
     assert judge(sections(status=[redacted(status)])).outcome is Outcome.MALFORMED
 
 
-def test_findings_are_few_and_their_number_exact(judge: Any) -> None:
-    """A file with a thousand faults is not answered with a thousand lines."""
+def test_findings_are_limited_and_their_number_is_exact(judge: Any) -> None:
+    """A file with a thousand faults does not print a thousand lines."""
     wrong = [{**entry("x").value, "text": str(number)} for number in range(150)]
     result = judge(sections(semantic=wrong))
     assert result.outcome is Outcome.TAMPERED
@@ -127,10 +127,10 @@ def test_findings_are_few_and_their_number_exact(judge: Any) -> None:
     assert any(note.startswith("50 more") for note in result.notes)
 
 
-def test_an_object_that_would_read_as_a_section_line_cannot_be_written_or_read(
+def test_an_object_that_looks_like_a_section_line_is_refused(
     judge: Any, key: SigningKey, tmp_path: Path
 ) -> None:
-    """Two values must not share one body."""
+    """Two values must not have the same body."""
     with pytest.raises(MalformedError, match="section"):
         sealed_file({"acme": [{"section": "bolt"}]}, key)
     assert judge({"acme": [{"section": "Bolt"}, {"section": "bolt", "a": 1}]})
@@ -144,8 +144,8 @@ def test_an_object_that_would_read_as_a_section_line_cannot_be_written_or_read(
 # -- provenance --------------------------------------------------------------------------------
 
 
-def test_a_parent_may_stand_anywhere_in_the_file(judge: Any, log: MemoryLog) -> None:
-    """Before, after, in another component, or as a tombstone that is proved to be logged."""
+def test_a_parent_may_be_anywhere_in_the_file(judge: Any, log: MemoryLog) -> None:
+    """Before, after, of another type, or as a tombstone with a proof."""
     root = seal(Episodic(observation="o"))
     gone = entry("gone")
     child = entry("child", root, gone)
@@ -156,8 +156,8 @@ def test_a_parent_may_stand_anywhere_in_the_file(judge: Any, log: MemoryLog) -> 
     assert judge(sections(child, root, log.bank), **log.logged()).outcome is Outcome.INCOMPLETE
 
 
-def test_a_tombstone_without_a_proof_satisfies_no_child(judge: Any, log: MemoryLog) -> None:
-    """Else whoever leaves a parent out writes an erasure of it."""
+def test_a_tombstone_without_a_proof_does_not_replace_a_parent(judge: Any, log: MemoryLog) -> None:
+    """Otherwise a signer could omit a parent by claiming its erasure."""
     gone = entry("gone")
     child, grave = entry("child", gone), seal(Erasure(entry=gone.id))
     assert judge(sections(child, grave)).outcome is Outcome.INCOMPLETE
@@ -165,7 +165,7 @@ def test_a_tombstone_without_a_proof_satisfies_no_child(judge: Any, log: MemoryL
     assert judge(sections(child, grave, log.bank), **log.logged()).outcome is Outcome.INCOMPLETE
 
 
-def test_a_record_that_is_no_entry_is_no_parent(judge: Any) -> None:
+def test_a_record_that_is_not_an_entry_is_not_a_parent(judge: Any) -> None:
     """The id of a status does not stand in for a memory."""
     status = seal(Status(target=ID, state="deleted"))
     assert judge(sections(entry("x", status), status)).outcome is Outcome.INCOMPLETE
@@ -177,18 +177,16 @@ def test_a_record_that_is_no_entry_is_no_parent(judge: Any) -> None:
 # -- redaction ---------------------------------------------------------------------------------
 
 
-def form_and_record(record: Sealed, text: str = "[REDACTED:name:1]") -> tuple[Any, Sealed]:
-    """Return the redacted form of an entry and the record that allows it."""
+def redacted_form_and_record(record: Sealed, text: str = "[REDACTED:name:1]") -> tuple[Any, Sealed]:
+    """Return the redacted form of an entry and the record that permits it."""
     form = redacted(record, text=text)
     return form, seal(Redaction(entry=record.id, result=hash_of(form), fields=("/text",)))
 
 
-def test_a_redacted_form_stands_with_the_logged_record_that_allows_it(
-    judge: Any, log: MemoryLog
-) -> None:
-    """Its children stay provable, its own id is not recomputed, its nonce is gone."""
+def test_a_redacted_form_is_accepted_with_its_logged_redaction(judge: Any, log: MemoryLog) -> None:
+    """Its children stay verifiable; its own id is not recomputed, since the nonce is gone."""
     name = entry("Aiko lives in Kyoto")
-    form, allowed = form_and_record(name)
+    form, allowed = redacted_form_and_record(name)
     assert "nonce" not in form
     child = entry("child", name)
     log.append(name, child, allowed)
@@ -202,18 +200,18 @@ def test_a_redacted_form_stands_with_the_logged_record_that_allows_it(
 
 
 def test_a_redacted_form_in_a_file_without_a_log_is_incomplete(judge: Any) -> None:
-    """Files of before have no proof; what they say of a redaction is a claim, and no more."""
+    """Without a proof the redaction is only a claim."""
     name = entry("Aiko lives in Kyoto")
-    form, allowed = form_and_record(name)
+    form, allowed = redacted_form_and_record(name)
     result = judge(sections(entry("child", name), allowed, semantic=[form]))
     assert result.outcome is Outcome.INCOMPLETE
-    assert "no proof that the bank redacted" in told(result)
+    assert "no proof that the bank redacted" in messages_of(result)
 
 
-def test_a_whole_memory_beside_its_redaction_is_tampered(judge: Any, log: MemoryLog) -> None:
+def test_an_unredacted_memory_with_its_redaction_is_tampered(judge: Any, log: MemoryLog) -> None:
     """SEAL-7.11: logged or not, in a file with a log and in one without."""
     name = entry("Aiko lives in Kyoto")
-    _, allowed = form_and_record(name)
+    _, allowed = redacted_form_and_record(name)
     assert judge(sections(name, allowed)).outcome is Outcome.TAMPERED
     log.append(name, allowed)
     held = sections(log.bank, name, allowed, proofs=[log.proof(name), log.proof(allowed)])
@@ -221,14 +219,14 @@ def test_a_whole_memory_beside_its_redaction_is_tampered(judge: Any, log: Memory
 
 
 @pytest.mark.parametrize("case", ["no record", "another entry", "another form", "own nonce"])
-def test_a_redacted_form_without_its_own_record_is_tampered(judge: Any, case: str) -> None:
-    """Dropping the nonce is no way past the id check."""
+def test_a_redacted_form_without_its_redaction_is_tampered(judge: Any, case: str) -> None:
+    """Removing the nonce does not bypass the id check."""
     name = entry("Aiko lives in Kyoto")
-    form, allowed = form_and_record(name)
+    form, allowed = redacted_form_and_record(name)
     records = {
         "no record": [],
-        "another entry": [form_and_record(entry("other"))[1]],
-        "another form": [form_and_record(name, "[REDACTED:city:1]")[1]],
+        "another entry": [redacted_form_and_record(entry("other"))[1]],
+        "another form": [redacted_form_and_record(name, "[REDACTED:city:1]")[1]],
         "own nonce": [allowed],
     }[case]
     if case == "own nonce":
@@ -238,10 +236,10 @@ def test_a_redacted_form_without_its_own_record_is_tampered(judge: Any, case: st
 
 
 def test_the_latest_redaction_of_an_entry_wins(judge: Any, log: MemoryLog) -> None:
-    """An earlier form shows more than it may any longer."""
+    """An earlier form shows more than the latest redaction permits."""
     name = entry("Aiko lives in Kyoto")
-    early, first = form_and_record(name, "[REDACTED:name:1] lives in Kyoto")
-    late, second = form_and_record(name)
+    early, first = redacted_form_and_record(name, "[REDACTED:name:1] lives in Kyoto")
+    late, second = redacted_form_and_record(name)
     log.append(name, first, second)
     proofs = [log.proof(one) for one in (name, first, second)]
 
@@ -255,7 +253,7 @@ def test_the_latest_redaction_of_an_entry_wins(judge: Any, log: MemoryLog) -> No
 
 
 def test_redacted_forms_that_descend_from_each_other_are_tampered(judge: Any) -> None:
-    """Their ids are not recomputed, so hashes alone do not rule a cycle out."""
+    """Their ids are not recomputed, so hashes alone do not rule out a cycle."""
     one, two = entry("one"), entry("two")
     forms = [redacted(one, parent_ids=[two.id]), redacted(two, parent_ids=[one.id])]
     allowed = [
@@ -264,7 +262,7 @@ def test_redacted_forms_that_descend_from_each_other_are_tampered(judge: Any) ->
     ]
     result = judge(sections(*allowed, semantic=forms))
     assert result.outcome is Outcome.TAMPERED
-    assert "ancestor" in told(result)
+    assert "ancestor" in messages_of(result)
 
 
 # -- the log -----------------------------------------------------------------------------------
@@ -272,12 +270,14 @@ def test_redacted_forms_that_descend_from_each_other_are_tampered(judge: Any) ->
 
 @pytest.fixture
 def log(key: SigningKey) -> MemoryLog:
-    """Return the log of a bank owned by ``key``."""
+    """The log of a bank owned by ``key``."""
     return MemoryLog(key)
 
 
-def disclosed(log: MemoryLog, *shown: Sealed, withheld: tuple[Sealed, ...] = ()) -> dict[str, Any]:
-    """Return a disclosure: chosen entries, proofs of them, and what is not shown."""
+def disclosure_of(
+    log: MemoryLog, *shown: Sealed, withheld: tuple[Sealed, ...] = ()
+) -> dict[str, Any]:
+    """Return a disclosure: chosen entries, proofs of them, and the ids that are withheld."""
     return sections(
         *shown,
         log.bank,
@@ -292,31 +292,31 @@ DISCLOSURE = {"scope": {"kind": "disclosure"}}
 def test_a_disclosure_has_a_proof_for_each_entry_and_withholds_an_ancestor(
     judge: Any, log: MemoryLog
 ) -> None:
-    """The recipient sees one branch and knows the rest was recorded."""
+    """The recipient sees one branch and knows that the rest was recorded."""
     secret = entry("secret")
     middle = entry("middle", secret)
     shown = entry("shown", middle)
     log.append(secret, entry("unrelated"), middle, shown, entry("later"))
-    held = disclosed(log, middle, shown, withheld=(secret,))
+    held = disclosure_of(log, middle, shown, withheld=(secret,))
     result = judge(held, **log.logged(), **DISCLOSURE)
     assert result.outcome is Outcome.GOOD
     assert result.steps[7].state == "passed"
     assert "3 proofs" in result.steps[7].detail
-    result = judge(disclosed(log, middle, shown), **log.logged(), **DISCLOSURE)
+    result = judge(disclosure_of(log, middle, shown), **log.logged(), **DISCLOSURE)
     assert result.outcome is Outcome.INCOMPLETE
 
 
 def test_a_disclosed_entry_without_a_proof_is_tampered(judge: Any, log: MemoryLog) -> None:
-    """A disclosure says of everything in it that it was recorded."""
+    """A disclosure claims that every entry in it was recorded."""
     one, two = entry("one"), entry("two")
     log.append(one, two)
-    held = disclosed(log, one)
+    held = disclosure_of(log, one)
     held["semantic"].append(two)
     result = judge(held, **log.logged(), **DISCLOSURE)
     assert result.outcome is Outcome.TAMPERED
-    assert "no inclusion proof" in told(result)
+    assert "no inclusion proof" in messages_of(result)
     smuggled = entry("never recorded")
-    held = disclosed(log, one)
+    held = disclosure_of(log, one)
     held["semantic"].append(smuggled)
     held["proofs"].append({**log.proof(two), "id": smuggled.id})
     assert judge(held, **log.logged(), **DISCLOSURE).outcome is Outcome.TAMPERED
@@ -336,10 +336,10 @@ def test_a_disclosed_entry_without_a_proof_is_tampered(judge: Any, log: MemoryLo
     ],
     ids=str,
 )
-def test_a_proof_of_anything_else_is_tampered(
+def test_a_proof_of_another_record_or_position_is_tampered(
     judge: Any, log: MemoryLog, section: str, change: dict[str, Any]
 ) -> None:
-    """Another place, type, time, path or record: it does not lead to the head."""
+    """Another position, type, time, path or record does not lead to the head."""
     one = entry("one")
     log.append(one, entry("two"), entry("three"))
     shown = [one] if section == "proofs" else []
@@ -349,14 +349,14 @@ def test_a_proof_of_anything_else_is_tampered(
     assert judge(good, **log.logged()).outcome is Outcome.GOOD
 
 
-def test_a_proof_is_of_one_record_of_its_type_in_the_file(judge: Any, log: MemoryLog) -> None:
-    """A proof of what is not there, or one that is there twice, is refused."""
+def test_a_proof_belongs_to_exactly_one_record_of_the_file(judge: Any, log: MemoryLog) -> None:
+    """A proof of a missing record, or a duplicate proof, is refused."""
     one = entry("one")
     log.append(one)
     absent = sections(log.bank, proofs=[log.proof(one)])
-    assert "match no record" in told(judge(absent, **log.logged()))
+    assert "match no record" in messages_of(judge(absent, **log.logged()))
     twice = sections(log.bank, one, proofs=[log.proof(one)] * 2)
-    assert "duplicate" in told(judge(twice, **log.logged()))
+    assert "duplicate" in messages_of(judge(twice, **log.logged()))
 
 
 @pytest.mark.parametrize(
@@ -365,26 +365,26 @@ def test_a_proof_is_of_one_record_of_its_type_in_the_file(judge: Any, log: Memor
 def test_a_proof_of_another_shape_is_malformed(
     judge: Any, log: MemoryLog, change: dict[str, Any]
 ) -> None:
-    """It claims nothing beyond its five members."""
+    """It has exactly five members."""
     held = sections(log.bank, proofs=[log.proof(log.bank) | change])
     assert judge(held, **log.logged()).outcome is Outcome.MALFORMED
 
 
-def test_a_proof_without_a_head_verifies_nothing(judge: Any, log: MemoryLog) -> None:
-    """There is nothing to lead to, and a withheld parent needs a proof to count."""
+def test_a_proof_without_a_head_is_refused(judge: Any, log: MemoryLog) -> None:
+    """There is no root to verify, and a withheld parent needs a proof."""
     parent = entry("parent")
     log.append(parent)
     held = sections(entry("child", parent), withheld=[log.proof(parent)])
     assert judge(held).outcome is Outcome.TAMPERED
 
 
-def test_a_head_of_another_bank_or_with_a_bad_signature_is_tampered(
+def test_a_head_of_another_bank_or_with_an_invalid_signature_is_tampered(
     judge: Any, log: MemoryLog, key: SigningKey
 ) -> None:
-    """The signer of the file does not vouch for the log by naming it."""
+    """The signature of the file does not cover the claims of the log."""
     other = MemoryLog(key)
     mixed = {"bank": log.bank.id, "head": other.head()}
-    assert "another bank" in told(judge(sections(log.bank), **mixed))
+    assert "another bank" in messages_of(judge(sections(log.bank), **mixed))
     forged = json.loads(json.dumps(log.logged()))
     forged["head"]["signed"]["epoch"] = 7
     result = judge(sections(log.bank), **forged)
@@ -403,20 +403,20 @@ def test_a_head_of_another_bank_or_with_a_bad_signature_is_tampered(
     ],
     ids=str,
 )
-def test_a_bank_without_a_head_of_the_right_shape_is_malformed(
+def test_a_bank_with_a_missing_or_malformed_head_is_malformed(
     judge: Any, log: MemoryLog, change: dict[str, Any]
 ) -> None:
-    """They come together, whole, or not at all; step 1 says so."""
+    """Bank and head are both present or both absent; step 1 checks it."""
     members = {k: v for k, v in (log.logged() | change).items() if v is not None}
     result = judge(sections(log.bank), claims=members)
     assert result.outcome is Outcome.MALFORMED
     assert result.steps[0].state == "failed"
 
 
-def test_a_head_by_a_key_that_the_bank_never_admitted_is_tampered(
+def test_a_head_signed_by_a_key_that_the_bank_never_admitted_is_tampered(
     judge: Any, log: MemoryLog, key: SigningKey
 ) -> None:
-    """SEAL-5.12: an owner's word in the file admits a writer; nobody else's does."""
+    """SEAL-5.12: only a record of an owner in the file admits a writer."""
     writer, outsider = SigningKey.generate(), SigningKey.generate()
 
     def admitted_by(signer: SigningKey, bank: str = log.bank.id) -> Sealed:
@@ -429,7 +429,7 @@ def test_a_head_by_a_key_that_the_bank_never_admitted_is_tampered(
 
     def refused(*records: Sealed) -> bool:
         result = judge(sections(log.bank, *records), **log.logged(key=writer))
-        found = "never admitted" in told(result)
+        found = "never admitted" in messages_of(result)
         assert result.outcome is (Outcome.TAMPERED if found else Outcome.GOOD)
         return found
 
@@ -451,7 +451,7 @@ def _members(draft: Config) -> dict[str, Any]:
 def test_a_line_of_a_signed_body_that_is_not_canonical_is_malformed(
     key: SigningKey, tmp_path: Path
 ) -> None:
-    """A signer of ours would not write it; depth does not repair it."""
+    """Satchel would not write it; a deep verification does not repair it."""
     spaced = entry("tea").body.replace(b":", b": ", 1)
     doubled = entry("tea").body.replace(b'"text"', b'"text":"x","text"')
     for part in (spaced, doubled, b"[]", b"5", b"{", canonical("text")):

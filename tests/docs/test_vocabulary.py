@@ -2,7 +2,7 @@
 
 The words to avoid are those of the table in the design page on language. The sources themselves are
 scanned: every string of more than one word, docstrings, the texts of the web page, the guides, and
-names of tests.
+names of tests. Spelling is American everywhere (decision 141).
 """
 
 import ast
@@ -17,7 +17,10 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "satchel").rglob("*.py"))
 FOLDERS = ("tutorials", "guides", "python", "explanation")
 PAGES = [
-    ROOT / "README.md",
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "RELEASING.md")),
+    *(ROOT / "docs" / name for name in ("architecture.md", "benchmarks.md")),
+    *sorted((ROOT / "examples").glob("*.[mp]*[dy]")),
+    *sorted((ROOT / "src" / "satchel" / "setup" / "plugin").rglob("*.md")),
     *(path for name in FOLDERS for path in sorted((ROOT / "docs" / name).glob("*.md"))),
 ]
 GENERATED = [
@@ -71,6 +74,38 @@ ALLOWED = {
     "formats": "patterns and texts of other products",
 }
 """Folders and files whose texts are data or another product's, and why."""
+
+BRITISH = (
+    *(
+        f"{verb}is{ending}"
+        for verb in (
+            *("author", "categor", "critic", "custom", "emphas", "final", "general", "initial"),
+            *("maxim", "minim", "normal", "optim", "organ", "priorit", "real", "recogn", "serial"),
+            *("special", "standard", "summar", "synchron", "token", "util", "visual"),
+        )
+        for ending in "aei"
+    ),
+    *("behaviour", "colour", "favour", "flavour", "honour", "labour", "neighbour", "rumour"),
+    *("labelled", "modelled", "modelling", "signalled", "signalling", "travelled", "travelling"),
+    *("catalogue", "analogue", "acknowledgement", "judgement", "artefact", "defence", "licence"),
+    *("analysed", "analyser", "analysing", "centre", "fibre", "metre", "theatre"),
+    *("amongst", "burnt", "grey", "learnt", "sceptic", "spelt", "spoilt", "towards", "whilst"),
+)
+"""Stems of British spellings. Not ``cancelled``, which asyncio and gRPC spell so."""
+
+AS_STORED = re.compile(r'"organisation"|"catalogue[/"]|"learnt"')
+"""Names on disk: a type of entity, a folder of backup destinations, a member of files."""
+
+TEXT = re.compile(r'(?<!")"(?!")[^"\n]+"(?!")')
+"""A string in one line; in tests, such strings are texts of conversations, too."""
+
+BRITISH_DATA = {
+    "src/satchel/inference/entities.py": "word lists of natural language",
+    "docs/decisions/0141-american-spelling.md": "the words that it decides about",
+    "tests/docs/test_vocabulary.py": "this list",
+}
+"""Files that contain British words on purpose, and why. Folders of data are not read."""
+
 
 ROOMS = {
     room: [path for path in SOURCES if path.relative_to(SOURCES[0].parent).parts[0] == room]
@@ -158,6 +193,52 @@ def test_names_of_tests_are_in_the_vocabulary() -> None:
     assert [name for name in names if WORDS.search(name)] == []
 
 
+def _spelled() -> list[Path]:
+    """Return the files whose spelling is checked: sources, pages, schemas, tests."""
+    patterns = {
+        "src": ("*.py", "*.js", "*.html", "*.css"),
+        "docs": ("*.md", "*.py", "*.css"),
+        "tests": ("*.py",),
+        "benchmarks": ("*.py", "*.md"),
+        "examples": ("*.py", "*.md"),
+        "release": ("*.py", "*.md"),
+        "changes": ("*.md",),
+        "schemas": ("*.json", "*.py"),
+    }
+    return [
+        *sorted(ROOT.glob("*.md")),
+        *(
+            path
+            for folder, kinds in patterns.items()
+            for kind in kinds
+            for path in sorted((ROOT / folder).rglob(kind))
+            if "data" not in path.parts and "vectors" not in path.parts
+        ),
+    ]
+
+
+def _british(text: str) -> str | None:
+    """Return a British stem in a text."""
+    lowered = text.lower().replace("aria-labelledby", "").replace("greyhound", "")
+    return next((stem for stem in BRITISH if stem in lowered), None)
+
+
+def test_spelling_is_american() -> None:
+    """In names, comments and sentences; texts that the tests give to the package are data."""
+    found = []
+    for path in _spelled():
+        name, content = path.relative_to(ROOT).as_posix(), path.read_text()
+        if name in BRITISH_DATA or not _british(content):
+            continue
+        data = TEXT if name.startswith("tests/") else AS_STORED
+        found += [
+            f"{name}:{number}: {stem!r} in {line.strip()[:100]!r}"
+            for number, line in enumerate(content.splitlines(), 1)
+            if (stem := _british(data.sub("", line)))
+        ]
+    assert found == [], "\n".join(found)
+
+
 @pytest.mark.parametrize("room", sorted(ROOMS))
 def test_docstrings_of_a_room_are_in_the_vocabulary(room: str) -> None:
     """Of modules, classes, functions and constants."""
@@ -196,3 +277,43 @@ def test_the_vocabulary_check_finds_each_pattern(text: str) -> None:
 def test_the_vocabulary_check_accepts_words_of_the_field(text: str) -> None:
     """Words that only look similar."""
     assert not WORDS.search(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "recognise it",
+        "_ORGANISATIONS",
+        "summariser_of",
+        "ChatSummariser",
+        "an initialised bank",
+        "COLOURS",
+        "Neighbourhood",
+        "open_catalogue",
+        "labelled parts",
+        "a judgement",
+        "towards the limit",
+        "was learnt",
+        "an artefact",
+    ],
+)
+def test_british_spellings_are_found(text: str) -> None:
+    """In names and in sentences."""
+    assert _british(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cancelled",
+        "aria-labelledby",
+        "an organism",
+        "promise",
+        "otherwise",
+        "analyses",
+        "programmed",
+    ],
+)
+def test_words_that_only_look_british_pass(text: str) -> None:
+    """American English has them, too, or a standard spells them so."""
+    assert not _british(text)

@@ -1,4 +1,4 @@
-"""The first bank of a test's home, open."""
+"""An open bank for the erasure tests."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Stores of memory files in all the places they can be."""
+"""Memory stores in every kind of location."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from satchel.files import MemoryStore
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Callable[[], Path]:
-    """What makes a folder that nobody has."""
+    """A function that makes a new empty folder."""
     names = itertools.count()
 
     def make() -> Path:
@@ -34,6 +34,6 @@ def store(tmp_path: Path) -> Iterator[MemoryStore]:
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3Server]:
-    """A server that speaks S3, and counts."""
+    """A server that speaks S3 and counts requests."""
     with s3_server() as server:
         yield server

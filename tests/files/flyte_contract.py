@@ -1,4 +1,4 @@
-"""Flyte's own ``MemoryStore`` under our suite; run by ``test_flyte.py`` in Flyte's environment."""
+"""Flyte's own ``MemoryStore`` under the conformance suite; ``test_flyte.py`` runs it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from satchel.conformance.memory_files import FilesSubject
 _WHERE = {"org": "o", "project": "p", "domain": "d"}
 
 
-class _Flyte:
-    """Flyte's class, called as ours is."""
+class _FlyteStore:
+    """Flyte's class, called like Satchel's."""
 
     def __init__(self, theirs: Any) -> None:
         self._theirs = theirs
@@ -35,7 +35,7 @@ class _Flyte:
         return str(self._theirs.remote_path_for_key(key=key, **{**_WHERE, **more}))
 
 
-class _Subject(FilesSubject):
+class _FlyteSubject(FilesSubject):
     def place(self, key: str, **more: str) -> dict[str, Any]:
         return {"key": key, **_WHERE, **more}
 
@@ -47,7 +47,7 @@ def files(tmp_path: Path) -> Iterator[FilesSubject]:
     context: Any = import_module("flyte._context")
     models: Any = import_module("flyte.models")
     names = itertools.count()
-    store = _Flyte(memory.MemoryStore)
+    store = _FlyteStore(memory.MemoryStore)
 
     def folder() -> Path:
         made = tmp_path / f"folder-{next(names)}"
@@ -63,4 +63,4 @@ def files(tmp_path: Path) -> Iterator[FilesSubject]:
     raw = models.RawDataPath(path=str(folder() / "raw_data" / "run-1"))
     inside = context.Context(context.internal_ctx().data.replace(raw_data_path=raw))
     with inside:
-        yield _Subject("flyte", folder, None, store, errors, planted)
+        yield _FlyteSubject("flyte", folder, None, store, errors, planted)

@@ -1,4 +1,4 @@
-"""What paths, links and other openers cannot do to memory files."""
+"""Attacks on memory files with paths, links, other openers and edits from outside."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ Folder = Callable[[], Path]
         "messages.json/",
     ],
 )
-def test_a_reserved_name_in_any_case_or_bare_bricks_nothing(store: MemoryStore, path: str) -> None:
-    """One path that a model chose does not end the store."""
+def test_attack_a_reserved_name_is_refused_in_any_case(store: MemoryStore, path: str) -> None:
+    """A path that a model chose does not make the store unusable."""
     with pytest.raises(AccessDenied):
         store.write_text(path, "x")
     store.write_text("after.txt", "still works")
@@ -43,8 +43,8 @@ def test_a_reserved_name_in_any_case_or_bare_bricks_nothing(store: MemoryStore, 
 
 
 @pytest.mark.parametrize("place", ["s3://[", "s3://[::1/x", "file://[", "nothing://x"])
-def test_an_address_that_is_none_is_refused_by_name(place: str) -> None:
-    """What a parser of addresses trips over is an error of ours, that names the field."""
+def test_an_invalid_address_is_a_typed_error_with_its_field(place: str) -> None:
+    """Errors of the URL parser are not passed on."""
     with pytest.raises(MemoryStoreError, match="storage_root"):
         MemoryStore.get_or_create(key="k", storage_root=place)
     with pytest.raises(MemoryStoreError, match="storage_root"):
@@ -52,8 +52,8 @@ def test_an_address_that_is_none_is_refused_by_name(place: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["audit/log.jsonl", "meta/a.txt.json", "messages.json"])
-def test_the_stores_own_files_are_not_read_through_a_path(store: MemoryStore, path: str) -> None:
-    """What a model may read are memory files."""
+def test_attack_files_of_the_store_itself_are_not_readable(store: MemoryStore, path: str) -> None:
+    """A model may read memory files only."""
     store.write_text("a.txt", "x")
     with pytest.raises(AccessDenied):
         store.read_text(path)
@@ -65,10 +65,10 @@ def test_the_stores_own_files_are_not_read_through_a_path(store: MemoryStore, pa
     "path",
     ["a\0b", "a\nb", "a\x1bb", "a\u202eb", "a\u200bb", "a\u2028b", "a\ud800", "a\\b", "a" * 256],
 )
-def test_a_path_that_looks_like_another_or_drives_a_terminal_is_refused(
+def test_attack_a_path_with_control_or_invisible_characters_is_refused(
     store: MemoryStore, path: str
 ) -> None:
-    """In the audit it stands escaped."""
+    """The audit contains it escaped."""
     with pytest.raises(MemoryStoreError):
         store.write_text(path, "x")
     (event,) = store.audit_tail_sync(1)
@@ -78,8 +78,8 @@ def test_a_path_that_looks_like_another_or_drives_a_terminal_is_refused(
     assert event["path"].isprintable()
 
 
-def test_two_spellings_of_one_name_are_one_file(store: MemoryStore) -> None:
-    """Composed and decomposed letters."""
+def test_composed_and_decomposed_names_are_one_file(store: MemoryStore) -> None:
+    """Unicode normalization of paths."""
     store.write_text("caf\u00e9.txt", "one")
     store.write_text("cafe\u0301.txt", "two")
 
@@ -88,8 +88,8 @@ def test_two_spellings_of_one_name_are_one_file(store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize("path", ["a" * 251 + ".md", "/".join(["deep" * 10] * 20), "\u00e9" * 127])
-def test_a_path_with_a_sidecar_name_that_is_too_long_works(store: MemoryStore, path: str) -> None:
-    """With sidecar and audit; limits do not depend on an encoding."""
+def test_a_long_path_has_a_sidecar_and_an_audit_event(store: MemoryStore, path: str) -> None:
+    """Limits do not depend on the encoding of the sidecar name."""
     meta = store.write_text(path, "x", actor="me")
 
     assert store.read_text(path) == "x"
@@ -101,7 +101,7 @@ def test_a_path_with_a_sidecar_name_that_is_too_long_works(store: MemoryStore, p
 
 @pytest.mark.parametrize("text", ["", "x\r\ny\rz\n", "\ufefftext", "\0", "no end", "z" * 1_000_000])
 def test_text_round_trips_byte_for_byte(store: MemoryStore, text: str) -> None:
-    """And its sha is that of the bytes."""
+    """The hash is that of the bytes."""
     meta = store.write_text("a.txt", text)
 
     assert store.read_text("a.txt") == text
@@ -109,8 +109,8 @@ def test_text_round_trips_byte_for_byte(store: MemoryStore, text: str) -> None:
     assert meta.sha256 == store.current_sha("a.txt") == hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_a_link_within_the_store_is_no_way_to_the_audit(store: MemoryStore) -> None:
-    """Neither to the audit nor around a read-only prefix."""
+def test_attack_a_link_inside_the_store_does_not_reach_the_audit(store: MemoryStore) -> None:
+    """Nor does it bypass a read-only prefix."""
     store.change_policy(read_only_prefixes=("memory/",))
     store.write_text("a.txt", "x")
     (store.root / "s").symlink_to("audit")
@@ -126,8 +126,8 @@ def test_a_link_within_the_store_is_no_way_to_the_audit(store: MemoryStore) -> N
     assert store.verify_audit().ok
 
 
-def test_sidecars_and_audit_are_not_written_through_links(folder: Folder) -> None:
-    """A store whose own folders are links is not opened, and one that gets some stays at home."""
+def test_attack_sidecars_and_audit_are_not_written_through_links(folder: Folder) -> None:
+    """A store whose folders are links is not opened; a later link is not followed."""
     outside, root = folder(), folder()
     for name in ("meta", "audit", "versions"):
         bad = folder()
@@ -143,8 +143,8 @@ def test_sidecars_and_audit_are_not_written_through_links(folder: Folder) -> Non
     assert store.repairs
 
 
-def test_a_hard_link_or_a_pipe_is_neither_read_nor_written(folder: Folder) -> None:
-    """What has a second name may be anybody's; a pipe is not waited for."""
+def test_attack_a_hard_link_or_a_pipe_is_neither_read_nor_written(folder: Folder) -> None:
+    """A hard link may be another user's file; a pipe would block."""
     outside, root = folder(), folder()
     (outside / "secret.txt").write_text("classified")
     store = MemoryStore(root=root)
@@ -160,8 +160,8 @@ def test_a_hard_link_or_a_pipe_is_neither_read_nor_written(folder: Folder) -> No
     assert "pipe.txt" not in store.list_paths()
 
 
-def test_a_listing_does_not_leave_through_its_prefix(folder: Folder) -> None:
-    """A link as the prefix lists nothing of what it leads to."""
+def test_attack_a_listing_does_not_follow_a_link_as_its_prefix(folder: Folder) -> None:
+    """The target of the link is not listed."""
     outside, root = folder(), folder()
     (outside / "secret.txt").write_text("classified")
     store = MemoryStore(root=root)
@@ -171,8 +171,8 @@ def test_a_listing_does_not_leave_through_its_prefix(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["folder", "memory", "sqlite"])
-def test_saving_follows_no_link(folder: Folder, scheme: str) -> None:
-    """A planted link does not carry a secret out."""
+def test_attack_save_does_not_follow_links(folder: Folder, scheme: str) -> None:
+    """A planted link does not export a secret."""
     outside, root, there = folder(), folder(), folder()
     (outside / "secret.txt").write_text("classified")
     store = MemoryStore(root=root)
@@ -191,8 +191,10 @@ def test_saving_follows_no_link(folder: Folder, scheme: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["memory", "Memory/x", "MEMORY", "memory//x", "./memory/x"])
-def test_a_read_only_prefix_has_no_way_around(store: MemoryStore, path: str) -> None:
-    """Not by case, not by leaving out the slash, not by spelling."""
+def test_attack_a_read_only_prefix_cannot_be_bypassed_by_spelling(
+    store: MemoryStore, path: str
+) -> None:
+    """Not by case, by omitting the slash, or by another spelling."""
     store.change_policy(read_only_prefixes=("memory/",))
     with pytest.raises(AccessDenied):
         store.write_text(path, "x")
@@ -200,15 +202,13 @@ def test_a_read_only_prefix_has_no_way_around(store: MemoryStore, path: str) -> 
 
 
 @pytest.mark.parametrize("prefix", ["/memory/", "..", ""])
-def test_a_read_only_prefix_that_would_block_nothing_is_refused(
-    folder: Folder, prefix: str
-) -> None:
-    """A rule that does nothing is an error, not a rule."""
+def test_a_read_only_prefix_without_effect_is_refused(folder: Folder, prefix: str) -> None:
+    """A rule that protects nothing is an error."""
     with pytest.raises(MemoryStoreError):
         MemoryStore(root=folder(), read_only_prefixes=(prefix,))
 
 
-def test_a_single_text_is_one_prefix(folder: Folder) -> None:
+def test_a_string_as_prefixes_is_one_prefix(folder: Folder) -> None:
     """Not one for each of its letters."""
     store = MemoryStore(root=folder(), read_only_prefixes="memory/")
     store.write_text("m.txt", "x")
@@ -216,8 +216,8 @@ def test_a_single_text_is_one_prefix(folder: Folder) -> None:
         store.write_text("memory/x", "x")
 
 
-def test_a_second_opener_is_not_without_the_rules(folder: Folder) -> None:
-    """They are the store's: whoever opens it with others has these all the same."""
+def test_attack_the_rules_of_a_store_apply_to_every_opener(folder: Folder) -> None:
+    """Opening it with other rules does not remove the existing ones."""
     root = folder()
     MemoryStore(root=root, read_only_prefixes=("memory/",), keep_versions=True).close()
     second = MemoryStore(root=root, audit=False)
@@ -233,8 +233,8 @@ def test_a_second_opener_is_not_without_the_rules(folder: Folder) -> None:
             third.write_text(path, "x")
 
 
-def test_every_refused_attempt_is_in_the_audit(store: MemoryStore) -> None:
-    """Read-only, wrong sha, traversal, reserved: with who wanted what."""
+def test_every_refused_write_is_in_the_audit(store: MemoryStore) -> None:
+    """Read-only, wrong hash, traversal, reserved: with the actor."""
     store.change_policy(read_only_prefixes=("memory/",))
     store.write_text("a.txt", "1")
     for path, sha in (("memory/x", None), ("a.txt", "0" * 64), ("../x", None), ("meta/x", None)):
@@ -252,8 +252,8 @@ def test_every_refused_attempt_is_in_the_audit(store: MemoryStore) -> None:
     assert {one["attempted"] for one in events} == {"write"}
 
 
-def test_a_forged_audit_is_seen_and_the_tail_is_the_true_one(folder: Folder) -> None:
-    """Changed, cut or added to: the log in the folder is only a copy."""
+def test_attack_a_forged_audit_is_detected(folder: Folder) -> None:
+    """Changed, truncated or extended: the log in the folder is only a copy of the real one."""
     forgeries: list[Callable[[bytes], bytes]] = [
         lambda data: data.replace(b"alice", b"mallo"),
         lambda data: data + b'{"op": "create", "path": "forged"}\n',
@@ -270,8 +270,8 @@ def test_a_forged_audit_is_seen_and_the_tail_is_the_true_one(folder: Folder) -> 
         assert [one["actor"] for one in store.audit_tail_sync(10)] == ["alice"] * 3
 
 
-def test_a_torn_tail_of_the_log_is_repaired_and_reported(folder: Folder) -> None:
-    """The next event is not glued to half a line."""
+def test_a_torn_last_line_of_the_audit_is_repaired_and_reported(folder: Folder) -> None:
+    """The next event is not appended to half a line."""
     root = folder()
     store = MemoryStore(root=root)
     store.write_text("a.txt", "1")
@@ -289,8 +289,8 @@ def test_a_torn_tail_of_the_log_is_repaired_and_reported(folder: Folder) -> None
     assert store.verify_audit().ok
 
 
-def test_fields_of_a_sidecar_that_others_wrote_survive(folder: Folder) -> None:
-    """And a damaged sidecar stops nothing."""
+def test_foreign_fields_of_a_sidecar_are_preserved(folder: Folder) -> None:
+    """A damaged sidecar is replaced."""
     root = folder()
     store = MemoryStore(root=root)
     store.write_text("a.txt", "1")
@@ -307,8 +307,8 @@ def test_fields_of_a_sidecar_that_others_wrote_survive(folder: Folder) -> None:
     assert meta.version == 3
 
 
-def test_an_edit_from_outside_is_seen_and_not_lost(folder: Folder) -> None:
-    """Its sha is the real one, a stale precondition fails, and what it was is kept."""
+def test_an_edit_from_outside_is_detected_and_versioned(folder: Folder) -> None:
+    """Its real hash is used, a stale precondition fails, and both versions are stored."""
     root = folder()
     store = MemoryStore(root=root, keep_versions=True)
     first = store.write_text("a.txt", "ours")
@@ -327,8 +327,8 @@ def test_an_edit_from_outside_is_seen_and_not_lost(folder: Folder) -> None:
     ]
 
 
-def test_what_was_done_outside_is_taken_in_by_sync(folder: Folder) -> None:
-    """New, changed and deleted files, each audited; names that cannot be paths are named."""
+def test_sync_records_changes_from_outside(folder: Folder) -> None:
+    """New, changed and deleted files, each audited; invalid names are reported."""
     root = folder()
     store = MemoryStore(root=root)
     for path in ("keep.txt", "change.txt", "gone.txt"):
@@ -350,8 +350,8 @@ def test_what_was_done_outside_is_taken_in_by_sync(folder: Folder) -> None:
     assert store.sync() == (*[()] * 3, done.refused)
 
 
-def test_a_version_that_came_back_is_not_the_same_version(store: MemoryStore) -> None:
-    """A, B, A: the sha is the same, the number is not."""
+def test_a_text_that_returns_has_a_new_version_number(store: MemoryStore) -> None:
+    """A, B, A: the hash is the same, the number is not."""
     first = store.write_text("a.txt", "A")
     store.write_text("a.txt", "B")
     again = store.write_text("a.txt", "A")
@@ -362,8 +362,8 @@ def test_a_version_that_came_back_is_not_the_same_version(store: MemoryStore) ->
     assert store.write_text("a.txt", "D", expected_version=0).version == 5
 
 
-def test_versions_and_events_of_one_second_have_an_order(store: MemoryStore) -> None:
-    """Times only go up, in the store and in the names of the files."""
+def test_versions_and_events_of_one_second_are_ordered(store: MemoryStore) -> None:
+    """Times only increase, in the store and in file names."""
     store.change_policy(keep_versions=True)
     for number in range(50):
         store.write_text("a.txt", str(number))
@@ -377,18 +377,18 @@ def test_versions_and_events_of_one_second_have_an_order(store: MemoryStore) -> 
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), float("nan"), {"a": float("inf")}])
-def test_a_value_without_a_form_in_json_is_refused_not_made_into_something_else(
+def test_a_value_that_is_not_json_is_refused_by_write_json(
     store: MemoryStore, value: object
 ) -> None:
-    """A set that becomes a text is lost."""
+    """A set that becomes a text would be lost."""
     with pytest.raises(MemoryStoreError):
         store.write_json("a.json", value)
     assert store.list_paths() == []
 
 
 @given(st.text(max_size=40))
-def test_a_path_is_refused_or_is_one_that_stays(said: str) -> None:
-    """Whatever is said: what is taken is taken again as it is, and never leads out."""
+def test_a_checked_path_is_stable_and_stays_inside(said: str) -> None:
+    """For all texts: an accepted path is accepted unchanged, and never leads outside."""
     try:
         path = check_path(said)
     except MemoryStoreError:
@@ -401,18 +401,18 @@ def test_a_path_is_refused_or_is_one_that_stays(said: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, 3, b"a", ["a"]])
-def test_a_path_or_text_of_the_wrong_type_is_an_error_of_ours(
+def test_a_path_or_text_of_the_wrong_type_is_a_typed_error(
     store: MemoryStore, wrong: object
 ) -> None:
-    """Not of Python's insides."""
+    """Not an error of Python's internals."""
     with pytest.raises(MemoryStoreError):
         store.write_text(wrong, "x")  # type: ignore[arg-type]  # on purpose
     with pytest.raises(MemoryStoreError):
         store.write_text("a.txt", wrong)  # type: ignore[arg-type]  # on purpose
 
 
-def test_a_file_in_the_way_of_a_folder_is_an_error_of_ours(store: MemoryStore) -> None:
-    """Both ways round, also within one commit."""
+def test_a_file_in_place_of_a_folder_is_a_typed_error(store: MemoryStore) -> None:
+    """In both directions, also within one commit."""
     store.write_text("a", "x")
     store.write_text("d/e", "x")
     for path in ("a/b", "d"):
@@ -424,7 +424,7 @@ def test_a_file_in_the_way_of_a_folder_is_an_error_of_ours(store: MemoryStore) -
 
 
 def test_a_folder_that_flyte_wrote_opens_unchanged(folder: Folder) -> None:
-    """Its texts, sidecars, audit and transcript; nothing of it is rewritten by opening."""
+    """Its texts, sidecars, audit and transcript; opening rewrites nothing."""
     root = folder()
     text, at = "from before", "2026-08-01T10:00:00+00:00"
     sha = hashlib.sha256(text.encode()).hexdigest()

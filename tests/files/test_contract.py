@@ -1,4 +1,4 @@
-"""Memory files keep the 36 behaviours wherever they are."""
+"""Memory files pass the 36 behaviors of the conformance suite in every location."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from satchel.files.places import place_of
 from satchel.files.remote.store import RemoteFileStorage
 
 
-def _planted(root: str, key: str, data: bytes) -> None:
+def _plant_transcript(root: str, key: str, data: bytes) -> None:
     place = place_of(namespace(storage_root=root).path(key))
     if isinstance(place, RemoteFileStorage):
         place.objects.put("messages.json", data)
@@ -31,7 +31,7 @@ def _planted(root: str, key: str, data: bytes) -> None:
 def files(
     request: pytest.FixtureRequest, folder: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> FilesSubject:
-    """Memory files in each place they can be."""
+    """Memory files in each kind of location."""
     home = folder()
     monkeypatch.setenv("SATCHEL_HOME", str(home))
     match request.param:
@@ -44,4 +44,6 @@ def files(
             root = f"sqlite://{home}/files.db"
         case _:
             root = str(home / "files")
-    return FilesSubject(request.param, folder, root, MemoryStore, planted=partial(_planted, root))
+    return FilesSubject(
+        request.param, folder, root, MemoryStore, planted=partial(_plant_transcript, root)
+    )

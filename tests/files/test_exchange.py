@@ -1,4 +1,4 @@
-"""Memory files kept alike with plain folders, and as Anthropic's memories."""
+"""Memory files synchronized with plain folders, and exchanged as Anthropic memories."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from satchel.files.folder_sync import MARKER, keep_alike
 Folder = Callable[[], Path]
 
 
-def test_each_sides_changes_reach_the_other(store: MemoryStore, folder: Folder) -> None:
-    """New, changed and deleted, both ways; a second pass has nothing to do."""
+def test_sync_copies_changes_in_both_directions(store: MemoryStore, folder: Folder) -> None:
+    """New, changed and deleted files; a second pass changes nothing."""
     notes = folder()
     (notes / "sub").mkdir()
     (notes / "sub" / "theirs.md").write_text("theirs\r\n")
@@ -42,8 +42,8 @@ def test_each_sides_changes_reach_the_other(store: MemoryStore, folder: Folder) 
     assert [value for value in vars(again).values() if value] == []
 
 
-def test_what_both_changed_is_kept_twice(store: MemoryStore, folder: Folder) -> None:
-    """On both sides, under a name of its own; nothing is lost."""
+def test_a_file_changed_on_both_sides_is_stored_twice(store: MemoryStore, folder: Folder) -> None:
+    """On both sides, under a new name; nothing is lost."""
     notes = folder()
     store.write_text("a.md", "base")
     keep_alike(store, notes)
@@ -59,8 +59,10 @@ def test_what_both_changed_is_kept_twice(store: MemoryStore, folder: Folder) -> 
     assert keep_alike(store, notes).conflicts == []
 
 
-def test_what_one_changed_and_the_other_deleted_stays(store: MemoryStore, folder: Folder) -> None:
-    """Text wins over its absence, both ways round."""
+def test_a_change_wins_over_a_deletion_on_the_other_side(
+    store: MemoryStore, folder: Folder
+) -> None:
+    """In both directions."""
     notes = folder()
     store.write_many([("a.md", "base"), ("b.md", "base")])
     keep_alike(store, notes)
@@ -74,8 +76,8 @@ def test_what_one_changed_and_the_other_deleted_stays(store: MemoryStore, folder
     assert store.read_text("b.md") == (notes / "b.md").read_text() == "kept here"
 
 
-def test_a_folder_that_lost_its_files_deletes_nothing(store: MemoryStore, folder: Folder) -> None:
-    """An unmounted disk looks like that; who means it says so."""
+def test_sync_refuses_to_delete_many_files(store: MemoryStore, folder: Folder) -> None:
+    """The folder may be an unmounted disk; ``delete_many`` confirms the deletion."""
     notes = folder()
     store.write_many([(f"{number}.md", "x") for number in range(20)])
     keep_alike(store, notes)
@@ -94,7 +96,7 @@ def test_a_folder_that_lost_its_files_deletes_nothing(store: MemoryStore, folder
 
 
 def test_a_folder_of_another_store_is_refused(store: MemoryStore, folder: Folder) -> None:
-    """So is one whose marker is damaged: nobody knows then what changed."""
+    """So is one whose marker is damaged, since the changes are unknown then."""
     notes = folder()
     (notes / "a.md").write_text("x")
     keep_alike(MemoryStore(root=folder()), notes)
@@ -106,10 +108,10 @@ def test_a_folder_of_another_store_is_refused(store: MemoryStore, folder: Folder
     assert store.list_paths() == []
 
 
-def test_links_hidden_files_and_reserved_names_stay_where_they_are(
+def test_sync_skips_links_hidden_files_and_reserved_names(
     store: MemoryStore, folder: Folder
 ) -> None:
-    """A planted link carries nothing in, and a repository's insides are no notes."""
+    """A planted link imports nothing, and the files of a repository are not notes."""
     notes, outside = folder(), folder()
     (outside / "secret.txt").write_text("classified")
     (notes / "leak.md").symlink_to(outside / "secret.txt")
@@ -129,9 +131,7 @@ def test_links_hidden_files_and_reserved_names_stay_where_they_are(
         keep_alike(store, link)
 
 
-def test_rules_of_the_store_hold_and_a_prefix_is_all_that_is_seen(
-    store: MemoryStore, folder: Folder
-) -> None:
+def test_sync_obeys_read_only_rules_and_the_prefix(store: MemoryStore, folder: Folder) -> None:
     """Read-only files are not changed from a folder."""
     notes = folder()
     store.write_many([("memory/m.md", "sealed"), ("user/u.md", "u")])
@@ -145,10 +145,8 @@ def test_rules_of_the_store_hold_and_a_prefix_is_all_that_is_seen(
     assert store.read_text("memory/m.md") == "sealed"
 
 
-def test_memories_of_a_store_there_come_and_go_unchanged(
-    store: MemoryStore, folder: Folder
-) -> None:
-    """Path, text and sha; what the form cannot hold is named."""
+def test_anthropic_memories_round_trip_unchanged(store: MemoryStore, folder: Folder) -> None:
+    """Path, text and hash; what the format cannot hold is reported."""
     store.write_many([("a/b.md", "one\r\n"), ("c.md", "Zo\u00eb"), ("long.md", "x" * 100_001)])
     store.write_bytes("binary", b"\xff")
     result = FileTransferResult()
@@ -176,10 +174,10 @@ def test_memories_of_a_store_there_come_and_go_unchanged(
         "text",
     ],
 )
-def test_a_memory_that_cannot_be_one_is_named_and_changes_nothing(
+def test_an_invalid_memory_is_reported_and_changes_nothing(
     store: MemoryStore, memory: dict[str, str]
 ) -> None:
-    """Hostile paths, wrong shas, and what would replace other text."""
+    """Hostile paths, wrong hashes, and what would replace another text."""
     store.write_text("there.md", "mine")
     told = from_memories(store, [memory])
 
@@ -192,7 +190,7 @@ def test_a_memory_that_cannot_be_one_is_named_and_changes_nothing(
 def test_a_file_of_memories_is_exported_and_imported_on_the_command_line(
     folder: Folder, form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As the API gives them; what is there with other text stays, and is named."""
+    """As the API returns them; a path with another text is skipped and reported."""
     there = [{"path": "/a/b.md", "content": "one\r\n"}, {"path": "/c.md", "content": "Zo\u00eb"}]
     source, output = folder() / "memories.json", folder() / "out.json"
     lines = "\n".join(map(json.dumps, there))
@@ -216,7 +214,7 @@ def test_a_file_of_memories_is_exported_and_imported_on_the_command_line(
 def test_a_file_without_memories_is_malformed_and_changes_nothing(
     folder: Folder, data: str
 ) -> None:
-    """No store is made for it."""
+    """No store is created for it."""
     source = folder() / "memories.json"
     source.write_text(data)
     assert run(["file", "import", str(source)]) == 4

@@ -1,4 +1,4 @@
-"""Claude's memory tool on our files: the same words as the package's own, and nothing lost."""
+"""Claude's memory tool on memory files: the same answers as the package's own tool."""
 
 from __future__ import annotations
 
@@ -56,22 +56,22 @@ _TALK: list[dict[str, Any]] = [
 ]
 
 
-def _said(tool: Any, command: dict[str, Any]) -> str:
+def _answer(tool: Any, command: dict[str, Any]) -> str:
     try:
         return _SIZE.sub("SIZE\t", str(tool.call(dict(command))))
     except ToolError as error:
         return f"error: {error}"
 
 
-def test_each_command_answers_with_the_same_words_as_the_packages_own(
+def test_each_command_has_the_answer_of_the_package_tool(
     store: MemoryStore, tmp_path: Path
 ) -> None:
-    """A conversation with both, success and failure; only folders' sizes are counted otherwise."""
+    """A session with both, success and failure; only the sizes of folders differ."""
     theirs, ours = BetaLocalFilesystemMemoryTool(str(tmp_path / "theirs")), tool_for(store)
 
     assert ours.to_dict() == theirs.to_dict()
     for command in _TALK:
-        assert _said(ours, command) == _said(theirs, command)
+        assert _answer(ours, command) == _answer(theirs, command)
 
 
 _TEXTS = st.text("ab\n\r ", max_size=12)
@@ -79,10 +79,10 @@ _TEXTS = st.text("ab\n\r ", max_size=12)
 
 @settings(max_examples=20)  # each of them is forced to the disk by both
 @given(st.lists(st.tuples(_TEXTS, _TEXTS, st.integers(-1, 5)), max_size=4), _TEXTS)
-def test_edits_leave_the_same_text_as_the_packages_own(
+def test_edits_have_the_same_result_as_the_package_tool(
     tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[str, str, int]], text: str
 ) -> None:
-    """Inserting and replacing, whatever the line ends."""
+    """Inserting and replacing, with any line ends."""
     folder = tmp_path_factory.mktemp("tools")
     theirs = BetaLocalFilesystemMemoryTool(str(folder / "theirs"))
     with MemoryStore(root=folder / "ours") as store:
@@ -98,7 +98,7 @@ def test_edits_leave_the_same_text_as_the_packages_own(
                 {"command": "insert", "path": path, "insert_line": line, "insert_text": new}
             )
         for command in commands:
-            assert _said(ours, command) == _said(theirs, command)
+            assert _answer(ours, command) == _answer(theirs, command)
         assert store.read_bytes("a.md") == (folder / "theirs" / "memories" / "a.md").read_bytes()
 
 
@@ -112,7 +112,7 @@ for number in range(int(sys.argv[2])):
 """
 
 
-def _inserted(root: Path, each: int) -> None:
+def _insert_concurrently(root: Path, each: int) -> None:
     MemoryTool(MemoryStore(root=root)).create("/memories/log.md", "start\n")
     running = [
         subprocess.Popen([sys.executable, "-c", _INSERTS, root, str(each), name])
@@ -125,31 +125,29 @@ def _inserted(root: Path, each: int) -> None:
     )
 
 
-def test_two_processes_that_insert_lose_nothing(tmp_path: Path) -> None:
-    """Every insert that was answered is in the file."""
-    _inserted(tmp_path / "store", 20)
+def test_two_processes_lose_no_insert(tmp_path: Path) -> None:
+    """Every acknowledged insert is in the file."""
+    _insert_concurrently(tmp_path / "store", 20)
 
 
 @pytest.mark.prove
-def test_two_processes_with_four_hundred_inserts_lose_none(tmp_path: Path) -> None:
-    """As many as the package's own backend was measured with, which lost 198."""
-    _inserted(tmp_path / "store", 200)
+def test_two_processes_lose_none_of_four_hundred_inserts(tmp_path: Path) -> None:
+    """The package's own backend lost 198 of them."""
+    _insert_concurrently(tmp_path / "store", 200)
 
 
 @pytest.mark.parametrize(
     "path", ["/memoriesX/a", "/memories/../a", "/memories/a\0b", "memories/a", "/memories/audit"]
 )
-def test_a_path_that_is_not_below_the_mount_is_an_answer_not_a_crash(
-    store: MemoryStore, path: str
-) -> None:
-    """Nor is one of the store's own."""
+def test_a_path_outside_the_mount_is_a_tool_error(store: MemoryStore, path: str) -> None:
+    """So is one of the store's own files."""
     with pytest.raises(ToolError):
         tool_for(store).call({"command": "create", "path": path, "file_text": "x"})
     assert store.list_paths() == []
 
 
-def test_the_rules_of_the_store_hold_for_the_tool(store: MemoryStore) -> None:
-    """Read-only prefixes, audit with the tool as actor, and only the prefix is seen."""
+def test_the_tool_obeys_the_rules_of_the_store(store: MemoryStore) -> None:
+    """Read-only prefixes, audit with the tool as actor, and only the prefix is visible."""
     store.write_text("memory/fact.md", "sealed")
     store.write_text("user/mine.md", "x")
     store.change_policy(read_only_prefixes=("memory/",))
@@ -164,7 +162,7 @@ def test_the_rules_of_the_store_hold_for_the_tool(store: MemoryStore) -> None:
     assert (event["op"], event["actor"]) == ("refused", "claude")
 
 
-def test_the_awaited_tool_does_the_same(store: MemoryStore) -> None:
+def test_the_async_tool_gives_the_same_answers(store: MemoryStore) -> None:
     """For asynchronous clients."""
     tool = async_tool_for(store)
     create = {"command": "create", "path": "/memories/a.md", "file_text": "x"}
@@ -173,10 +171,10 @@ def test_the_awaited_tool_does_the_same(store: MemoryStore) -> None:
     assert store.read_text("a.md") == "x"
 
 
-def test_a_remote_store_has_each_change_immediately(
+def test_the_tool_saves_each_change_to_a_remote_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And of two tools that change one file, the second is told to look again."""
+    """Of two tools that change one file, the second is told to try again."""
     monkeypatch.setenv("SATCHEL_HOME", str(tmp_path))
     root = f"sqlite://{tmp_path}/files.db"
     one, two = (MemoryTool(MemoryStore.get_or_create(key="k", storage_root=root)) for _ in range(2))
@@ -189,7 +187,7 @@ def test_a_remote_store_has_each_change_immediately(
     assert one.store.read_text("a.md") == "1\n2\n"
 
 
-def test_a_command_that_is_none_is_an_answer(store: MemoryStore) -> None:
+def test_an_invalid_command_is_a_typed_error(store: MemoryStore) -> None:
     """Unknown commands and wrong arguments."""
     tool = MemoryTool(store)
     for command in ({}, {"command": "format"}, {"command": "view"}, {"command": "view", "x": 1}):

@@ -1,4 +1,4 @@
-"""A precondition is judged against the version that the writer saw, wherever the store is saved."""
+"""Preconditions are checked against the version that the writer read, in every location."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Folder = Callable[[], Path]
 
 
 class Writers:
-    """A store, and working copies of it; each writes and saves for itself."""
+    """A store and its working copies, each of which writes and saves separately."""
 
     def __init__(self, kind: str, place: str, folder: Path) -> None:
         self.kind = kind
@@ -47,7 +47,7 @@ class Writers:
         return MemoryStore(remote_path=self._place, root=root)
 
     def audit(self) -> list[dict[str, Any]]:
-        """Return what was saved, from the place itself."""
+        """Return the saved events, from the location itself."""
         where = {"root": self._place} if self.kind == "folder" else {"remote_path": self._place}
         with MemoryStore(**where) as store:  # type: ignore[arg-type]  # one of the two
             return [e for e in store.audit_tail_sync(10_000) if e["op"] != "refused"]
@@ -80,34 +80,37 @@ def writers(
     return Writers(request.param, _place(request.param, home, request), home)
 
 
-def _write(store: MemoryStore) -> None:
+def _create_lease(store: MemoryStore) -> None:
     store.write_json("lease", {"holder": "nightly"}, expected_sha="")
 
 
-def _append(store: MemoryStore) -> None:
+def _append_to_lease(store: MemoryStore) -> None:
     store.append_text("lease", "one more\n")
 
 
-def _edit(store: MemoryStore) -> None:
+def _edit_old(store: MemoryStore) -> None:
     store.edit("old.txt", "0", "1")
 
 
-def _move(store: MemoryStore) -> None:
+def _rename_old(store: MemoryStore) -> None:
     store.rename("old.txt", "lease")
 
 
-def _delete(store: MemoryStore) -> None:
+def _delete_old(store: MemoryStore) -> None:
     store.delete("old.txt")
 
 
-def _versioned(store: MemoryStore) -> None:
+def _write_with_version(store: MemoryStore) -> None:
     meta = store.get_meta("old.txt")
     assert meta is not None
     store.write_text("old.txt", "1", expected_version=meta.version)
 
 
-@pytest.mark.parametrize("change", [_write, _append, _edit, _move, _delete, _versioned])
-def test_of_two_writers_that_leave_the_same_bytes_one_saves(
+@pytest.mark.parametrize(
+    "change",
+    [_create_lease, _append_to_lease, _edit_old, _rename_old, _delete_old, _write_with_version],
+)
+def test_one_of_two_equal_changes_is_saved(
     writers: Writers, change: Callable[[MemoryStore], None]
 ) -> None:
     """A lease has one holder, and of two equal edits one is refused."""
@@ -121,7 +124,7 @@ def test_of_two_writers_that_leave_the_same_bytes_one_saves(
     for _ in range(2):  # trying again does not win either
         with pytest.raises(ConcurrencyError):
             two.save()
-    path = "lease" if change in (_write, _append, _move) else "old.txt"
+    path = "lease" if change in (_create_lease, _append_to_lease, _rename_old) else "old.txt"
     two.refresh(discard=[path, "old.txt"])
     two.save()
     saved = [event for event in writers.audit() if event.get("path") == path]
@@ -129,7 +132,7 @@ def test_of_two_writers_that_leave_the_same_bytes_one_saves(
 
 
 def test_a_counter_loses_no_increment(writers: Writers) -> None:
-    """Whoever is refused reads again; what was saved is counted."""
+    """A refused writer reads again; every saved increment counts."""
     with writers.open() as store:
         store.write_json("n.json", 0)
         store.save()
@@ -153,8 +156,8 @@ def test_a_counter_loses_no_increment(writers: Writers) -> None:
         assert after.read_json("n.json") == done == 12
 
 
-def test_a_file_that_was_deleted_and_made_again_is_another_one(writers: Writers) -> None:
-    """The same bytes are back; whoever saw them before did not see these."""
+def test_a_file_that_was_deleted_and_created_again_is_a_new_file(writers: Writers) -> None:
+    """Its bytes are the same, but a precondition on the former file fails."""
     with writers.open() as store:
         store.write_text("a.txt", "same")
         store.save()
@@ -173,10 +176,10 @@ def test_a_file_that_was_deleted_and_made_again_is_another_one(writers: Writers)
     assert one.read_text("a.txt") == "same"
 
 
-def test_a_working_copy_with_a_conflict_opens_and_keeps_its_changes(
+def test_a_working_copy_with_a_conflict_preserves_its_changes(
     writers: Writers, folder: Folder
 ) -> None:
-    """Its own text is there until somebody decides; nothing is overwritten by opening it."""
+    """Its text stays until the conflict is resolved; opening overwrites nothing."""
     root = folder() / "copy"
     with writers.open() as store:
         store.write_text("a.txt", "0")
@@ -195,10 +198,10 @@ def test_a_working_copy_with_a_conflict_opens_and_keeps_its_changes(
         assert again.read_text("a.txt") == "theirs"
 
 
-def test_an_edit_from_outside_is_not_overwritten_by_what_others_saved(
+def test_an_edit_from_outside_is_not_overwritten_by_a_refresh(
     writers: Writers, folder: Folder
 ) -> None:
-    """An editor that knows nothing of us counts as a writer."""
+    """An editor counts as a writer."""
     root = folder() / "copy"
     with writers.open() as store:
         store.write_text("a.txt", "0")
@@ -214,8 +217,10 @@ def test_an_edit_from_outside_is_not_overwritten_by_what_others_saved(
     assert mine.read_text("a.txt") == "by an editor"
 
 
-def test_two_that_found_the_same_files_do_not_conflict(writers: Writers, folder: Folder) -> None:
-    """A folder that both took in, with equal bytes, was written by neither."""
+def test_two_working_copies_with_the_same_existing_files_do_not_conflict(
+    writers: Writers, folder: Folder
+) -> None:
+    """Both imported equal files from their folder, so neither changed them."""
     one, two = folder() / "one", folder() / "two"
     for root in (one, two):
         root.mkdir()
@@ -227,10 +232,10 @@ def test_two_that_found_the_same_files_do_not_conflict(writers: Writers, folder:
         assert after.read_text("a.txt") == "shared"
 
 
-# Not a folder: it is written in place, or has its own rules, transcript and audit.
+# Not a folder: it is written in place, or has separate rules, transcript and audit.
 @pytest.mark.parametrize("writers", ["memory", "sqlite", "s3"], indirect=True)
 def test_concurrently_changed_rules_are_saved_and_not_undone(writers: Writers) -> None:
-    """Also where others saved files meanwhile, and where nothing else was changed."""
+    """Also if other writers saved files in the meantime, and without other changes."""
     one, two = writers.open(), writers.open()
     one.write_text("a.txt", "1")
     one.save()
@@ -244,10 +249,10 @@ def test_concurrently_changed_rules_are_saved_and_not_undone(writers: Writers) -
         assert again.keep_versions
 
 
-# Not a folder: it is written in place, or has its own rules, transcript and audit.
+# Not a folder: it is written in place, or has separate rules, transcript and audit.
 @pytest.mark.parametrize("writers", ["memory", "sqlite", "s3"], indirect=True)
-def test_a_file_does_not_become_a_folder_by_another_writer(writers: Writers) -> None:
-    """One made a file, the other a file in a folder of that name."""
+def test_a_file_and_a_folder_of_the_same_name_conflict(writers: Writers) -> None:
+    """One writer creates the file, the other a file in the folder."""
     one, two = writers.open(), writers.open()
     one.write_text("a", "1")
     two.write_text("a/b.txt", "2")
@@ -256,10 +261,10 @@ def test_a_file_does_not_become_a_folder_by_another_writer(writers: Writers) -> 
         two.save()
 
 
-# Not a folder: it is written in place, or has its own rules, transcript and audit.
+# Not a folder: it is written in place, or has separate rules, transcript and audit.
 @pytest.mark.parametrize("writers", ["memory", "sqlite", "s3"], indirect=True)
-def test_the_audit_of_many_transcripts_is_one_line_after_the_other(writers: Writers) -> None:
-    """Messages are merged; each state follows the one before it."""
+def test_the_audit_of_concurrent_transcripts_is_linear(writers: Writers) -> None:
+    """Messages are merged; each state follows the previous one."""
     copies = [writers.open() for _ in range(4)]
     for number, store in enumerate(copies):
         store.append({"role": "user", "content": str(number)})
@@ -270,7 +275,7 @@ def test_the_audit_of_many_transcripts_is_one_line_after_the_other(writers: Writ
 
 
 def assert_linear(store: MemoryStore) -> None:
-    """Each event follows the one before: by the chain, by digest, by version."""
+    """Assert that each event follows the previous one by chain, digest and version."""
     assert store.verify_audit().ok
     shas, versions = defaultdict[str, str](str), defaultdict[str, int](int)
     for event in store.audit_tail_sync(100_000):
@@ -285,8 +290,8 @@ def assert_linear(store: MemoryStore) -> None:
         shas[path], versions[path] = event["new_sha"], event["version"]
 
 
-class _Flaky(MemoryObjects):
-    """Objects of a service that loses answers and requests, as a test tells it."""
+class _FlakyObjects(MemoryObjects):
+    """Objects of a service that loses answers and requests as planned by a test."""
 
     plan: tuple[str, ...] = ()
     answers = True
@@ -313,58 +318,58 @@ class _Flaky(MemoryObjects):
 
 
 @pytest.fixture
-def flaky(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A place whose service can be told to fail."""
-    monkeypatch.setattr(places, "MemoryObjects", _Flaky)
+def flaky_location(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A location whose service can be told to fail."""
+    monkeypatch.setattr(places, "MemoryObjects", _FlakyObjects)
     monkeypatch.setattr(remote_place, "_pause", lambda _: None)
-    _Flaky.plan, _Flaky.answers = (), True
+    _FlakyObjects.plan, _FlakyObjects.answers = (), True
     yield f"memory://{folder()}/store"
-    _Flaky.plan, _Flaky.answers = (), True
+    _FlakyObjects.plan, _FlakyObjects.answers = (), True
 
 
 @pytest.mark.parametrize("outcome", ["lost answer", "lost request"])
 @pytest.mark.parametrize("others", [0, 1, 40])
 @pytest.mark.parametrize("more", [False, True])
-def test_a_save_with_an_unknown_outcome_is_neither_lost_nor_repeated(
-    flaky: str, outcome: str, others: int, *, more: bool
+def test_a_save_with_an_unknown_outcome_is_applied_once(
+    flaky_location: str, outcome: str, others: int, *, more: bool
 ) -> None:
-    """The writer repeats its save, after others saved, and after writing more."""
-    with MemoryStore(remote_path=flaky) as store:
+    """The writer repeats its save, after others saved, and after more changes."""
+    with MemoryStore(remote_path=flaky_location) as store:
         store.write_text("mine.txt", "0")
         store.save()
-    writer = MemoryStore(remote_path=flaky)
+    writer = MemoryStore(remote_path=flaky_location)
     writer.append_text("mine.txt", "+1")
-    _Flaky.plan = (outcome,)
+    _FlakyObjects.plan = (outcome,)
     with pytest.raises(TargetError):
         writer.save()
-    _Flaky.answers = True
+    _FlakyObjects.answers = True
     for number in range(others):
-        with MemoryStore(remote_path=flaky) as other:
+        with MemoryStore(remote_path=flaky_location) as other:
             other.write_text("theirs.txt", str(number))
             other.save()
     if more:
         writer.append_text("mine.txt", "+1")
     writer.save()
     writer.save()
-    with MemoryStore(remote_path=flaky) as after:
+    with MemoryStore(remote_path=flaky_location) as after:
         assert after.read_text("mine.txt") == ("0+1+1" if more else "0+1")
         written = [e for e in after.audit_tail_sync(100) if e.get("path") == "mine.txt"]
         assert len(written) == (3 if more else 2)
         assert_linear(after)
 
 
-def test_a_lost_response_does_not_hide_a_concurrent_save(flaky: str) -> None:
-    """The request was lost, another writer took the file: the repeated save is refused."""
-    with MemoryStore(remote_path=flaky) as store:
+def test_a_lost_request_does_not_hide_a_concurrent_save(flaky_location: str) -> None:
+    """Another writer saved the file, so the repeated save is refused."""
+    with MemoryStore(remote_path=flaky_location) as store:
         store.save()
-    writer = MemoryStore(remote_path=flaky)
-    _write(writer)
-    _Flaky.plan = ("lost request",)
+    writer = MemoryStore(remote_path=flaky_location)
+    _create_lease(writer)
+    _FlakyObjects.plan = ("lost request",)
     with pytest.raises(TargetError):
         writer.save()
-    _Flaky.answers = True
-    with MemoryStore(remote_path=flaky) as other:
-        _write(other)
+    _FlakyObjects.answers = True
+    with MemoryStore(remote_path=flaky_location) as other:
+        _create_lease(other)
         other.save()
     with pytest.raises(ConcurrencyError):
         writer.save()
@@ -399,7 +404,7 @@ store.save()
 def test_a_writer_killed_during_a_save_resumes(
     request: pytest.FixtureRequest, folder: Folder, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its change is there once, whether the head was written before it died or not."""
+    """Its change is saved once, whether or not the head was written before the kill."""
     for kind in ("folder", "sqlite", "s3"):
         home = folder()
         monkeypatch.setenv("SATCHEL_HOME", str(home))
@@ -428,7 +433,7 @@ def test_a_writer_killed_during_a_save_resumes(
 
 
 def _increment(writers: Writers, times: int) -> int:
-    """Increment a counter, each time from a new working copy; return how often it was saved."""
+    """Increment a counter, each time from a new working copy; return the number of saves."""
     done = 0
     for _ in range(times):
         with writers.open() as store:
@@ -443,7 +448,7 @@ def _increment(writers: Writers, times: int) -> int:
 
 
 def test_concurrent_increments_are_counted_exactly(writers: Writers) -> None:
-    """Saves of several threads: as many as succeeded are in the counter, and in the audit."""
+    """Successful saves of several threads equal the counter and the audit."""
     with ThreadPoolExecutor(4) as threads:
         done = sum(threads.map(lambda _: _increment(writers, 4), range(4)))
     with writers.open() as after:
@@ -453,10 +458,10 @@ def test_concurrent_increments_are_counted_exactly(writers: Writers) -> None:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "s3"])
-def test_a_store_created_by_another_writer_during_a_save_gets_both(
+def test_two_writers_that_create_the_same_store_both_save(
     kind: str, folder: Folder, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither had a head when it looked; who comes second follows the first."""
+    """Neither saw a head; the second follows the first."""
     place = _place(kind, folder(), request)
     first, second = MemoryStore(key="k", remote_path=place), MemoryStore(key="k", remote_path=place)
     first.write_text("first.txt", "1")
@@ -479,10 +484,10 @@ def test_a_store_created_by_another_writer_during_a_save_gets_both(
     second.close()
 
 
-def test_concurrent_get_or_create_raises_nothing(
+def test_concurrent_get_or_create_raises_no_error(
     request: pytest.FixtureRequest, folder: Folder
 ) -> None:
-    """One makes the store, with its rules, and the others open it."""
+    """One call creates the store with its rules, and the others open it."""
     for kind in ("folder", "memory", "sqlite", "s3"):
         root = _root(kind, folder(), request)
         for number in range(6 if kind == "s3" else 25):
@@ -509,20 +514,20 @@ def test_concurrent_get_or_create_raises_nothing(
 
 
 @pytest.fixture
-def hasty() -> Iterator[None]:
-    """Threads that take turns much more often than usual."""
+def frequent_thread_switches() -> Iterator[None]:
+    """Threads that switch much more often than usual."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield
     sys.setswitchinterval(usual)
 
 
-@pytest.mark.usefixtures("hasty")
+@pytest.mark.usefixtures("frequent_thread_switches")
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "s3"])
-def test_of_concurrent_creations_of_an_object_one_succeeds(
+def test_one_of_several_concurrent_object_creations_succeeds(
     kind: str, request: pytest.FixtureRequest, folder: Folder
 ) -> None:
-    """That is what all else rests on; the server of these tests keeps it, as S3 does."""
+    """All other guarantees depend on it; the test server behaves like S3."""
     for number in range(20):
         place = _root(kind, folder() if kind == "sqlite" else Path(f"/{number}"), request)
         barrier, won = threading.Barrier(6), list[bytes]()
@@ -598,8 +603,8 @@ for path, number in won:
 """
 
 
-def test_concurrent_creations_of_a_database_lose_nothing(folder: Folder) -> None:
-    """SQLite's own locks are what keeps them apart: one makes the head, and all add to it."""
+def test_concurrent_creations_of_a_database_lose_no_write(folder: Folder) -> None:
+    """SQLite's locks: one writer creates the head, and all add to it."""
     done = subprocess.run(
         [sys.executable, "-c", _BEGIN, str(folder())],
         capture_output=True,
@@ -611,8 +616,8 @@ def test_concurrent_creations_of_a_database_lose_nothing(folder: Folder) -> None
     assert done.returncode == 0, done.stderr
 
 
-def test_a_second_destination_gets_all_of_the_store(folder: Folder) -> None:
-    """Saved to one place, a store is saved whole to any other, and again after changes."""
+def test_a_store_is_saved_whole_to_a_second_destination(folder: Folder) -> None:
+    """And again after changes."""
     home = folder()
     store = MemoryStore(root=home / "store")
     store.write_text("a.txt", "1")
@@ -644,9 +649,9 @@ _WHO = st.integers(0, 2)
 
 
 class SeveralWriters(RuleBasedStateMachine):
-    """Three working copies of one store beside a model that knows who saw which version.
+    """Three working copies of one store and a model of the versions that each has read.
 
-    Few paths and few texts, so that equal bytes, deletions and files made again are the rule.
+    Few paths and few texts, so that equal bytes, deletions and re-created files are common.
     """
 
     number = 0
@@ -679,13 +684,13 @@ class SeveralWriters(RuleBasedStateMachine):
 
     @rule(who=_WHO, path=_PATHS, text=_BYTES)
     def write(self, who: int, path: str, text: str) -> None:
-        """Unconditionally."""
+        """Write unconditionally."""
         self.copies[who].write_text(path, text)
         self._set(who, path, text)
 
     @rule(who=_WHO, path=_PATHS, text=_BYTES)
     def create(self, who: int, path: str, text: str) -> None:
-        """A lease."""
+        """Create a lease."""
         try:
             self.copies[who].write_text(path, text, expected_sha="")
         except ConcurrencyError:
@@ -696,13 +701,13 @@ class SeveralWriters(RuleBasedStateMachine):
 
     @rule(who=_WHO, path=_PATHS)
     def append(self, who: int, path: str) -> None:
-        """One more."""
+        """Append a line."""
         self.copies[who].append_text(path, "+")
         self._set(who, path, (self._text(who, path) or "") + "+")
 
     @rule(who=_WHO, path=_PATHS)
     def delete(self, who: int, path: str) -> None:
-        """What is there."""
+        """Delete an existing file."""
         try:
             self.copies[who].delete(path)
         except MemoryStoreError:
@@ -712,7 +717,7 @@ class SeveralWriters(RuleBasedStateMachine):
 
     @rule(who=_WHO, old=_PATHS, new=_PATHS)
     def move(self, who: int, old: str, new: str) -> None:
-        """To where there is nothing."""
+        """Rename to an unused path."""
         try:
             self.copies[who].rename(old, new)
         except MemoryStoreError:
@@ -735,7 +740,7 @@ class SeveralWriters(RuleBasedStateMachine):
 
     @rule(who=_WHO)
     def save(self, who: int) -> None:
-        """Refused exactly if somebody saved a file since that is changed here."""
+        """Save; refused exactly if another writer saved a file that is changed here."""
         conflicts = self._conflicts(who)
         if conflicts:
             with pytest.raises(ConcurrencyError) as refused:
@@ -751,15 +756,15 @@ class SeveralWriters(RuleBasedStateMachine):
 
     @rule(who=_WHO)
     def give_up(self, who: int) -> None:
-        """Take what others saved, in place of what conflicts."""
+        """Discard conflicting changes and take the saved files."""
         conflicts = self._conflicts(who)
         self.copies[who].refresh(discard=sorted(conflicts))
         self.dirty[who] -= conflicts
         self._catch_up(who)
 
     @invariant()
-    def each_copy_has_what_it_should(self) -> None:
-        """Texts here, and of the store as a newcomer sees it, whose audit is linear."""
+    def each_copy_equals_the_model(self) -> None:
+        """The texts here, and those of the store for a new working copy; the audit is linear."""
         for who, store in enumerate(self.copies):
             mine = {path: text for path, text in self.local[who].items() if text is not None}
             assert {path: store.read_text(path) for path in store.list_paths()} == mine
@@ -776,8 +781,8 @@ TestSeveralWriters = SeveralWriters.TestCase
 TestSeveralWriters.settings = settings(max_examples=12, stateful_step_count=25, deadline=None)
 
 
-def test_the_audit_of_a_store_is_json_that_others_read(writers: Writers) -> None:
-    """One object a line, each with its number."""
+def test_the_saved_audit_is_one_json_object_per_line(writers: Writers) -> None:
+    """Each with its number."""
     with writers.open() as store:
         store.write_text("a.txt", "1")
         store.save()

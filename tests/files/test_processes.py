@@ -1,4 +1,4 @@
-"""Memory files of several processes: nothing lost between them, nothing torn by kills or forks."""
+"""Memory files in several processes: no lost writes, and no torn files after kills or forks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ for number in range(int(sys.argv[2])):
 """
 
 
-def _run(program: str, *arguments: object) -> subprocess.Popen[str]:
+def _start(program: str, *arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", program, *map(str, arguments)], stdout=subprocess.PIPE, text=True
     )
@@ -66,28 +66,28 @@ def _outputs(processes: list[subprocess.Popen[str]]) -> list[list[str]]:
     return [lines for lines, _ in found]
 
 
-def test_two_processes_that_count_lose_no_step(folder: Folder) -> None:
-    """Read, add one, write with the sha: what was accepted is in the sum."""
+def test_two_processes_lose_no_increment(folder: Folder) -> None:
+    """Read, add one, write with the hash: every accepted step is in the sum."""
     root = folder()
-    _outputs([_run(_COUNTER, root, 25) for _ in range(2)])
+    _outputs([_start(_COUNTER, root, 25) for _ in range(2)])
 
     with MemoryStore(root=root) as store:
         assert store.read_text("counter") == "50"
         assert store.verify_audit().ok
 
 
-def test_a_lease_is_created_by_one_of_two_processes(folder: Folder) -> None:
-    """Never by both, never by none."""
+def test_exactly_one_of_two_processes_creates_a_lease(folder: Folder) -> None:
+    """Never both, never neither."""
     root = folder()
-    one, two = _outputs([_run(_LEASES, root, 40, name) for name in ("one", "two")])
+    one, two = _outputs([_start(_LEASES, root, 40, name) for name in ("one", "two")])
 
     assert sorted(map(int, one + two)) == list(range(40))
 
 
-def test_two_processes_that_append_lose_no_line(folder: Folder) -> None:
+def test_two_processes_lose_no_appended_line(folder: Folder) -> None:
     """Appending reads and writes in one step."""
     root = folder()
-    _outputs([_run(_APPEND, root, 25, name) for name in ("one", "two")])
+    _outputs([_start(_APPEND, root, 25, name) for name in ("one", "two")])
     lines = MemoryStore(root=root).read_text("log.txt").splitlines()
 
     assert sorted(lines) == sorted(f"{name} {n}" for name in ("one", "two") for n in range(25))
@@ -107,9 +107,9 @@ while True:
 """
 
 
-def _killed_soon(root: Path, after: int) -> int:
-    """Kill a writer in the middle of something; return the last number it acknowledged."""
-    process = _run(_FOREVER, root)
+def _kill_writer(root: Path, after: int) -> int:
+    """Kill a writer during its work; return the last number that it acknowledged."""
+    process = _start(_FOREVER, root)
     assert process.stdout is not None
     last = -1
     for line in process.stdout:
@@ -123,7 +123,7 @@ def _killed_soon(root: Path, after: int) -> int:
     return int(rest[-1]) if rest else last
 
 
-def _is_whole(root: Path, last: int) -> None:
+def _assert_consistent(root: Path, last: int) -> None:
     with MemoryStore(root=root) as store:
         text = store.read_text("big.txt")
         assert len(text) == 300_000
@@ -140,25 +140,25 @@ def _is_whole(root: Path, last: int) -> None:
         assert not list((root / "meta" / ".satchel" / "drafts").iterdir())
 
 
-def test_a_killed_writer_leaves_nothing_torn(folder: Folder) -> None:
-    """What it acknowledged is there, whole, with its sidecar and its event."""
+def test_a_killed_writer_leaves_no_torn_file(folder: Folder) -> None:
+    """Every acknowledged write is complete, with its sidecar and its event."""
     root = folder()
-    _is_whole(root, _killed_soon(root, 3))
+    _assert_consistent(root, _kill_writer(root, 3))
 
 
 @pytest.mark.prove
-def test_forty_killed_writers_leave_nothing_torn(folder: Folder) -> None:
+def test_forty_killed_writers_leave_no_torn_file(folder: Folder) -> None:
     """One after the other, in the same store."""
     root = folder()
     for number in range(40):
-        last = _killed_soon(root, 1 + number % 4)
-        _is_whole(root, last)
+        last = _kill_writer(root, 1 + number % 4)
+        _assert_consistent(root, last)
         with MemoryStore(root=root) as store:
             store.delete("small", recursive=True)
 
 
-def test_what_was_committed_and_not_copied_is_copied_by_the_next(folder: Folder) -> None:
-    """As after a kill between the commit and the folder, and as after a power loss."""
+def test_committed_writes_are_copied_to_the_folder_at_the_next_open(folder: Folder) -> None:
+    """After a kill between the commit and the copy, and after a power loss."""
     root = folder()
     with MemoryStore(root=root, keep_versions=True) as store:
         store.write_text("a.txt", "1")
@@ -181,15 +181,15 @@ def test_what_was_committed_and_not_copied_is_copied_by_the_next(folder: Folder)
         assert [one for one in store.repairs if "b.txt" in one]
 
 
-def _child(store: MemoryStore) -> None:
+def _write_in_child(store: MemoryStore) -> None:
     store.write_text("child.txt", "from the child")
     os._exit(0 if store.read_text("child.txt") == "from the child" else 1)
 
 
 def test_after_a_fork_both_processes_work(store: MemoryStore) -> None:
-    """The child does not hang, and what it writes the parent sees."""
+    """The child does not block, and the parent reads what it writes."""
     store.write_text("parent.txt", "before")
-    child = multiprocessing.get_context("fork").Process(target=_child, args=(store,))
+    child = multiprocessing.get_context("fork").Process(target=_write_in_child, args=(store,))
     child.start()
     child.join(60)
 

@@ -1,4 +1,4 @@
-"""Many writers: what was acknowledged is there, what was not was refused, nothing is torn."""
+"""Concurrent writers: acknowledged changes are saved, others are refused, nothing is torn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Folder = Callable[[], Path]
 def root(
     request: pytest.FixtureRequest, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
-    """Where keys are."""
+    """The storage root."""
     home = folder()
     monkeypatch.setenv("SATCHEL_HOME", str(home))
     match request.param:
@@ -39,8 +39,8 @@ def root(
             yield str(home / "files")
 
 
-def _together(jobs: list[Callable[[], object]]) -> list[object]:
-    """Return what each job returned, or the error it raised."""
+def _run_concurrently(jobs: list[Callable[[], object]]) -> list[object]:
+    """Return the result of each job, or its error."""
 
     def outcome(job: Callable[[], object]) -> object:
         try:
@@ -52,8 +52,8 @@ def _together(jobs: list[Callable[[], object]]) -> list[object]:
         return list(threads.map(outcome, jobs))
 
 
-def test_of_twenty_writers_each_is_kept_or_refused(root: str) -> None:
-    """Read, add, write with the sha that was read, save."""
+def test_each_of_twenty_writers_is_saved_or_refused(root: str) -> None:
+    """Read, add, write with the hash that was read, save."""
     MemoryStore.create(key="k", storage_root=root).close()
 
     def note(number: int) -> str:
@@ -64,7 +64,7 @@ def test_of_twenty_writers_each_is_kept_or_refused(root: str) -> None:
             store.save()
         return "kept"
 
-    done = _together([lambda n=n: note(n) for n in range(20)])  # type: ignore[misc]
+    done = _run_concurrently([lambda n=n: note(n) for n in range(20)])  # type: ignore[misc]
     with MemoryStore.get_or_create(key="k", storage_root=root) as store:
         kept = [number for number, one in enumerate(done) if one == "kept"]
         refused = [one for one in done if isinstance(one, ConcurrencyError)]
@@ -76,21 +76,21 @@ def test_of_twenty_writers_each_is_kept_or_refused(root: str) -> None:
         assert len([one for one in writes if one["op"] != "refused"]) == len(kept)
 
 
-def test_of_eight_creators_one_wins(root: str) -> None:
-    """Create means new, also at the same moment."""
+def test_one_of_eight_concurrent_creators_succeeds(root: str) -> None:
+    """``create`` means new."""
 
     def create() -> str:
         MemoryStore.create(key="new", storage_root=root).close()
         return "created"
 
-    done = _together([create] * 8)
+    done = _run_concurrently([create] * 8)
 
     assert done.count("created") == 1
     assert sum(isinstance(one, MemoryStoreError) for one in done) == 7
 
 
-def test_a_stale_saver_reverts_nobodys_files(root: str) -> None:
-    """Whoever saves brings its own changes, not its whole old copy."""
+def test_saving_an_older_working_copy_reverts_no_file(root: str) -> None:
+    """Only the changes of the writer are saved, not its whole copy."""
     with MemoryStore.create(key="k", storage_root=root) as store:
         store.write_text("f.txt", "v1")
         store.append({"role": "user", "content": "0"})
@@ -114,8 +114,8 @@ def test_a_stale_saver_reverts_nobodys_files(root: str) -> None:
 
 # Not a folder: it is written in place, so the second write itself is the later one.
 @pytest.mark.parametrize("root", ["memory", "sqlite", "s3"], indirect=True)
-def test_both_changed_one_file_nothing_is_lost(root: str) -> None:
-    """The second is refused, keeps its text, and can take the first one's."""
+def test_two_changes_of_one_file_conflict_without_loss(root: str) -> None:
+    """The second is refused, preserves its text, and can discard it for the first one's."""
     with MemoryStore.create(key="k", storage_root=root) as store:
         store.write_text("f.txt", "v1")
         store.save()
@@ -136,8 +136,8 @@ def test_both_changed_one_file_nothing_is_lost(root: str) -> None:
         assert (after.read_text("f.txt"), after.read_text("other.txt")) == ("one", "too")
 
 
-def test_what_was_saved_has_its_history_elsewhere(root: str) -> None:
-    """Versions, deletions, renames and rules are there for the next who opens the key."""
+def test_a_saved_store_has_its_history_in_another_working_copy(root: str) -> None:
+    """Versions, deletions, renames and rules."""
     with MemoryStore.create(
         key="k", storage_root=root, keep_versions=True, read_only_prefixes=("memory/",)
     ) as store:
@@ -160,8 +160,8 @@ def test_what_was_saved_has_its_history_elsewhere(root: str) -> None:
         after.save()
 
 
-def test_an_edit_of_a_text_that_was_not_read_yet_is_no_new_file(root: str) -> None:
-    """The event and the history say what it was before, also where that is in a pack."""
+def test_editing_an_unread_file_records_its_former_hash(root: str) -> None:
+    """Also if the former text is in a pack."""
     with MemoryStore.create(key="k", storage_root=root) as store:
         sha = store.write_text("a.md", "likes tea").sha256
         store.save()
@@ -174,8 +174,8 @@ def test_an_edit_of_a_text_that_was_not_read_yet_is_no_new_file(root: str) -> No
 
 # Not a folder: it has no packs.
 @pytest.mark.parametrize("root", ["memory", "sqlite", "s3"], indirect=True)
-def test_many_saves_stay_few_objects_to_open(root: str) -> None:
-    """And lose nothing on the way; the chain of the audit holds."""
+def test_many_saves_result_in_few_objects(root: str) -> None:
+    """No data is lost, and the audit chain verifies."""
     with MemoryStore.create(key="k", storage_root=root) as store:
         for number in range(23):
             store.write_text(f"n/{number % 5}.txt", str(number))
@@ -205,10 +205,10 @@ def test_many_saves_stay_few_objects_to_open(root: str) -> None:
 
 
 @pytest.mark.parametrize("files", [60, pytest.param(1_000, marks=pytest.mark.prove)])
-def test_a_save_after_one_change_costs_few_requests_and_opening_reads_only_the_index(
+def test_saves_and_opens_need_few_requests_for_any_number_of_files(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, s3: S3Server, files: int
 ) -> None:
-    """However many files there are: counted at the server."""
+    """Counted by the server."""
     monkeypatch.setenv("SATCHEL_HOME", str(folder()))
     root = s3.bucket()
     with MemoryStore.create(key="k", storage_root=root) as store:
@@ -232,8 +232,8 @@ def test_a_save_after_one_change_costs_few_requests_and_opening_reads_only_the_i
         assert s3.requests.total() <= 11
 
 
-class _Lossy(MemoryObjects):
-    """Objects whose answers to conditional writes are lost: applied, not acknowledged."""
+class _LossyObjects(MemoryObjects):
+    """Objects that apply conditional writes but lose the answers."""
 
     def create(self, name: str, data: bytes) -> None:
         super().create(name, data)
@@ -244,7 +244,7 @@ class _Lossy(MemoryObjects):
         raise NotWritten("the connection was dropped")
 
 
-class _Careless(MemoryObjects):
+class _UnconditionalObjects(MemoryObjects):
     """Objects of a service that ignores conditional writes."""
 
     def __init__(self, address: str) -> None:
@@ -255,11 +255,11 @@ class _Careless(MemoryObjects):
         return False
 
 
-def test_ones_own_write_is_not_taken_for_a_conflict(
+def test_a_write_with_a_lost_answer_is_not_a_conflict(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer was lost, the write was not: it is read again and recognised."""
-    monkeypatch.setattr(places, "MemoryObjects", _Lossy)
+    """It is read again and recognized."""
+    monkeypatch.setattr(places, "MemoryObjects", _LossyObjects)
     root = f"memory://{folder()}"
     with MemoryStore.create(key="k", storage_root=root) as store:
         for number in range(3):
@@ -270,19 +270,19 @@ def test_ones_own_write_is_not_taken_for_a_conflict(
         assert len(after.audit_tail_sync(10)) == 3
 
 
-def test_a_service_that_ignores_conditions_is_refused(
+def test_a_service_that_ignores_conditional_writes_is_refused(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is written to it."""
-    monkeypatch.setattr(places, "MemoryObjects", _Careless)
+    monkeypatch.setattr(places, "MemoryObjects", _UnconditionalObjects)
     root = f"memory://{folder()}"
     with pytest.raises(TargetError, match="ignores conditional writes"):
         MemoryStore.create(key="k", storage_root=root)
     assert not MemoryStore.exists(key="k", storage_root=root)
 
 
-def test_a_damaged_remote_is_an_error_of_ours(folder: Folder) -> None:
-    """A head or pack that was changed is named, not believed."""
+def test_a_damaged_remote_store_is_a_typed_error(folder: Folder) -> None:
+    """A changed head or pack is reported."""
     root = f"memory://{folder()}"
     with MemoryStore.create(key="k", storage_root=root) as store:
         store.write_text("a.txt", "true text")
@@ -313,8 +313,10 @@ def test_a_damaged_remote_is_an_error_of_ours(folder: Folder) -> None:
         (7, "0" * 64),
     ],
 )
-def test_a_hostile_index_leads_nowhere(folder: Folder, path: object, sha: str) -> None:
-    """Whoever can write the remote cannot write beside the working copy."""
+def test_attack_a_hostile_index_writes_no_file_outside(
+    folder: Folder, path: object, sha: str
+) -> None:
+    """With write access to the remote location."""
     home = folder()
     root = f"memory://{home}"
     MemoryStore.create(key="k", storage_root=root).close()
@@ -333,8 +335,8 @@ def test_a_hostile_index_leads_nowhere(folder: Folder, path: object, sha: str) -
     assert not list(home.rglob("out.txt"))
 
 
-def test_a_hostile_manifest_leads_nowhere(folder: Folder) -> None:
-    """A folder from somebody else can hold any row; nothing is written out of it."""
+def test_attack_a_hostile_manifest_writes_no_file_outside(folder: Folder) -> None:
+    """A folder from another user can contain any row."""
     home = folder()
     root = home / "in" / "store"
     with MemoryStore(root=root) as store:
@@ -350,20 +352,20 @@ def test_a_hostile_manifest_leads_nowhere(folder: Folder) -> None:
 
 
 def test_concurrent_threads_share_commits(store: MemoryStore) -> None:
-    """Thirty-two that wait are put on the disk together, and each has its own answer."""
+    """Thirty-two waiting writes are committed together, and each has its own result."""
 
     def write(number: int) -> object:
         return store.write_text(f"n/{number}.txt", str(number), expected_sha="")
 
-    done = _together([lambda n=n: write(n) for n in range(32)])  # type: ignore[misc]
+    done = _run_concurrently([lambda n=n: write(n) for n in range(32)])  # type: ignore[misc]
 
     assert [one.path for one in done] == [f"n/{number}.txt" for number in range(32)]  # type: ignore[attr-defined]
     assert len(store.list_paths()) == 32
     assert len(store.audit_tail_sync(50)) == 32
 
 
-def test_two_transcripts_that_contradict_are_refused_not_chosen_from(folder: Folder) -> None:
-    """Who replaces what others added to is told; who only adds is not."""
+def test_contradictory_transcripts_are_refused(folder: Folder) -> None:
+    """Replacing messages that others added is refused; adding is not."""
     root = folder()
     one, two = MemoryStore(root=root), MemoryStore(root=root)
     one.append({"role": "user", "content": "one"})
@@ -384,7 +386,7 @@ def test_two_transcripts_that_contradict_are_refused_not_chosen_from(folder: Fol
 
 
 def test_a_damaged_transcript_is_not_lost_when_it_is_replaced(folder: Folder) -> None:
-    """It is kept aside in the store."""
+    """Its bytes are stored."""
     root = folder()
     (root / "messages.json").write_text("[{oops")
     with MemoryStore(root=root) as store:
@@ -396,8 +398,8 @@ def test_a_damaged_transcript_is_not_lost_when_it_is_replaced(folder: Folder) ->
     assert b"[{oops" in kept
 
 
-def test_a_remote_store_of_flyte_opens_and_is_continued(folder: Folder) -> None:
-    """One object for each file: taken in by the first save, with audit and transcript."""
+def test_a_remote_store_of_flyte_can_be_opened_and_continued(folder: Folder) -> None:
+    """One object per file: the first save imports them with audit and transcript."""
     root = f"memory://{folder()}"
     place = places.place_of(MemoryStore.remote_path_for_key("old", storage_root=root))
     assert isinstance(place, remote_place.RemoteFileStorage)
@@ -425,7 +427,7 @@ def test_a_remote_store_of_flyte_opens_and_is_continued(folder: Folder) -> None:
 def test_an_unsaved_store_without_key_or_folder_is_temporary(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Saving gives it a place that nobody has."""
+    """Saving creates a new location for it."""
     monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", str(folder()))
     store = MemoryStore(messages=[{"role": "user", "content": "hi"}], keep_versions=True)
     store.write_text("a.md", "x", actor="me")
@@ -444,18 +446,18 @@ def test_an_unsaved_store_without_key_or_folder_is_temporary(
 @pytest.mark.parametrize(
     "named", [{"org": ""}, {"org": "../.."}, {"project": "a/b"}, {"domain": " "}, {"org": "a\0"}]
 )
-def test_an_org_project_or_domain_that_reshapes_the_place_is_refused(
+def test_attack_an_org_project_or_domain_with_path_characters_is_refused(
     folder: Folder, named: dict[str, str]
 ) -> None:
-    """Tenants do not collide, and nothing leads out of the root."""
+    """Tenants do not collide, and no path leads out of the root."""
     with pytest.raises(MemoryStoreError):
         MemoryStore.remote_path_for_key("k", storage_root=str(folder()), **named)
 
 
-def test_where_keys_are_comes_from_arguments_environment_or_file(
+def test_the_storage_root_comes_from_arguments_environment_or_file(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In this order; what is not said anywhere is in the home."""
+    """In this order; the default is in the home."""
     home = folder()
     monkeypatch.setenv("SATCHEL_HOME", str(home))
     tail = "agents/memory-store/v0"

@@ -1,4 +1,4 @@
-"""Agent files: what the programs really wrote, and conversations that can be gone on with."""
+"""Agent files of Aletheia: what its programs write, and conversations that can be continued."""
 
 import json
 from pathlib import Path
@@ -19,8 +19,8 @@ SUBJECT = Subject("aletheia", formats["aletheia"], SAMPLES)
 PROGRAMS = ["typescript", "rust"]
 
 
-def again(found: ReadResult, name: str = "again.agent.json") -> Any:
-    """Return what is written of what was read."""
+def rewritten(found: ReadResult, name: str = "again.agent.json") -> Any:
+    """Return the document that is written from the read records."""
     records = [*found.records, source_of("aletheia", found.container)]
     with sealed(records) as held, SUBJECT.written(held, name) as (path, report):
         assert report.total == 0
@@ -28,53 +28,53 @@ def again(found: ReadResult, name: str = "again.agent.json") -> Any:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_nothing_in_the_file_of_a_program_vanishes(program: str) -> None:
-    """Each text and number is in a record, or around them, or told as lost."""
+def test_every_value_of_a_program_file_is_in_a_record_or_reported_lost(program: str) -> None:
+    """Each text and number is in a record, in the container, or reported as lost."""
     sample = SAMPLES / f"other-{program}.agent.json"
     found = SUBJECT.take(sample)
     values = [decode_foreign([one.value for one in found.records]), decode_foreign(found.container)]
-    kept = leaves([*values, again(found)])
+    kept = leaves([*values, rewritten(found)])
     assert [one for one in leaves(json.loads(sample.read_bytes())) if one not in kept] == []
     assert found.report.total == 0
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_the_file_of_a_program_comes_out_as_version_1_and_stays_that(program: str) -> None:
-    """Read, written and read once more, it says the same."""
-    first = again(SUBJECT.take(SAMPLES / f"other-{program}.agent.json"))
-    second = again(SUBJECT.take_bytes(json.dumps(first).encode(), like=Path("a.agent.json")))
+def test_a_program_file_is_written_as_version_1_and_round_trips(program: str) -> None:
+    """Reading and writing it again changes nothing."""
+    first = rewritten(SUBJECT.take(SAMPLES / f"other-{program}.agent.json"))
+    second = rewritten(SUBJECT.take_bytes(json.dumps(first).encode(), like=Path("a.agent.json")))
     assert first["version"] == 1
     assert {*first} >= {"nous", "workspace", "memory", "sessions", "distillation"}
     assert second == first
 
 
-def test_what_the_rust_program_forgot_is_past_its_expiry() -> None:
-    """Nobody is shown a fact that its agent forgot."""
+def test_facts_that_the_rust_program_forgot_are_expired() -> None:
+    """They are not shown."""
     found = SUBJECT.take(SAMPLES / "other-rust.agent.json")
     facts = [one.model for one in found.records if isinstance(one.model, Semantic)]
     assert [one.expires_at for one in facts] == [None, "2026-03-01T00:00:00.000000Z"]
     assert [one.valid_until for one in facts] == [None, None]
 
 
-def test_nodes_of_the_typescript_program_are_found_by_their_names() -> None:
-    """They have no ids, and edges name them all the same."""
+def test_edges_of_the_typescript_program_find_their_nodes_by_name() -> None:
+    """Its nodes have no ids."""
     found = SUBJECT.take(SAMPLES / "other-typescript.agent.json")
     nodes = {one.id: one.model.name for one in found.records if isinstance(one.model, GraphNode)}
     edge = next(one.model for one in found.records if isinstance(one.model, Edge))
     assert (nodes[edge.source], edge.kind, nodes[edge.target]) == ("Rosa", "LIKES", "Tea")
 
 
-def test_the_main_session_is_the_active_primary_one() -> None:
+def test_the_main_session_is_the_active_primary_session() -> None:
     """Not the first in the list."""
     found = SUBJECT.take(SAMPLES / "other-typescript.agent.json")
     assert found.container["primary"] == "ses_9f"
-    sessions = again(found)["sessions"]
+    sessions = rewritten(found)["sessions"]
     assert sessions["primary"]["id"] == "ses_9f"
     assert [one["id"] for one in sessions["others"]] == ["ses_a0"]
 
 
-def test_forks_that_come_before_what_they_are_from_are_read_in_bounded_time() -> None:
-    """Attack: thousands of them, each from the one behind it; or in a ring, or from themselves."""
+def test_attack_forks_in_reverse_order_are_read_in_bounded_time() -> None:
+    """Thousands of forks, each from the next one; cycles, and forks of themselves."""
     count = 2_000
     begins = [
         {"session": f"s{number + 1}", "at": f"s{number + 1}/m", "after": count - 1 - number}
@@ -100,8 +100,8 @@ def test_forks_that_come_before_what_they_are_from_are_read_in_bounded_time() ->
     assert sum(loss.count for loss in found.report.losses.values()) == 2
 
 
-def test_each_event_names_the_one_before_it() -> None:
-    """What is read is a chain, from the last event back to the start of its conversation."""
+def test_each_event_names_the_previous_event() -> None:
+    """The events are a chain from the last one back to the start of the session."""
     found = SUBJECT.take(SAMPLES / "good-whole.agent.json")
     events = [one for one in found.records if isinstance(one.model, SessionEvent)]
     models = [one.model for one in events if isinstance(one.model, SessionEvent)]
@@ -111,75 +111,75 @@ def test_each_event_names_the_one_before_it() -> None:
     assert [one["step"] for one in places if isinstance(one, dict)] == [*range(1, len(models))]
 
 
-def test_a_memory_may_be_drawn_from_one_that_comes_later_in_the_file() -> None:
-    """The order in a file means nothing for what was drawn from what."""
+def test_a_memory_may_be_derived_from_a_later_one() -> None:
+    """The order in a file is irrelevant to lineage."""
     vectors = [
         {"id": "c", "text": "c", "metadata": {}, "record": {"parent_ids": ["b"]}},
         {"id": "b", "text": "b", "metadata": {}, "record": {"parent_ids": ["a"]}},
         {"id": "a", "text": "a", "metadata": {}},
     ]
-    found = SUBJECT.take_bytes(_file(memory={"vectors": vectors}), like=Path("a.agent.json"))
+    found = SUBJECT.take_bytes(_document(memory={"vectors": vectors}), like=Path("a.agent.json"))
     contents = {one["text"]: one for one in found.contents if "text" in one}
     assert contents["c"]["parent_ids"] == ["#1"]
     assert contents["b"]["parent_ids"] == ["#0"]
 
 
-def test_memories_that_are_their_own_ancestors_are_reported() -> None:
-    """A ring ends, and the link that closes it is counted as lost."""
+def test_a_cycle_of_parents_is_broken_and_reported() -> None:
+    """The link that closes the cycle is counted as lost."""
     vectors = [
         {"id": name, "text": name, "metadata": {}, "record": {"parent_ids": [other]}}
         for name, other in (("a", "b"), ("b", "a"))
     ]
-    found = SUBJECT.take_bytes(_file(memory={"vectors": vectors}), like=Path("a.agent.json"))
+    found = SUBJECT.take_bytes(_document(memory={"vectors": vectors}), like=Path("a.agent.json"))
     assert len(found.records) == 2
     assert {name for name, _ in found.report.losses} == {"parent_ids"}
 
 
-def test_an_edge_that_leaves_the_file_is_named_and_dropped() -> None:
-    """Its other end is nowhere; the rest of the file is read."""
+def test_a_dangling_edge_is_dropped_and_reported() -> None:
+    """The rest of the file is read."""
     graph = {"nodes": [{"id": "n"}], "edges": [{"source": "n", "target": "x", "type": "t"}]}
-    found = SUBJECT.take_bytes(_file(memory={"graph": graph}), like=Path("a.agent.json"))
+    found = SUBJECT.take_bytes(_document(memory={"graph": graph}), like=Path("a.agent.json"))
     assert [one.type for one in found.records] == ["graph_node"]
     assert found.report.refused[0].field == "memory/graph/edges/target"
 
 
-def test_a_malformed_memory_is_skipped_and_named_on_request() -> None:
-    """Its place in the file is told."""
+def test_a_malformed_memory_is_skipped_and_reported_with_skip_bad() -> None:
+    """With its position in the file."""
     vectors = [{"id": "a", "text": 1}, {"id": "b", "text": "b", "metadata": {}}]
     path = SUBJECT.samples / "a.agent.json"
     reading = ReadContext(skip_bad=True)
     with SUBJECT.folder() as folder:
         path = folder / "a.agent.json"
-        path.write_bytes(_file(memory={"vectors": vectors}))
+        path.write_bytes(_document(memory={"vectors": vectors}))
         found = list(read_records(SUBJECT.adapter, Place(path), reading))
     assert len(found) == 1
     assert reading.report.refused[0].field == "memory/vectors/0/text"
 
 
-def test_a_version_of_the_future_is_refused_by_name() -> None:
-    """What it says is not guessed."""
+def test_an_unknown_version_is_refused_by_name() -> None:
+    """Its members are not guessed at."""
     with pytest.raises(MalformedError) as refusal:
-        SUBJECT.take_bytes(_file(version=7), like=Path("a.agent.json"))
+        SUBJECT.take_bytes(_document(version=7), like=Path("a.agent.json"))
     assert refusal.value.field == "version"
 
 
-def test_what_is_around_the_memory_is_bounded() -> None:
-    """A settings tree of megabytes ends in an error, before it is in every log."""
+def test_the_settings_in_a_file_are_limited_in_size() -> None:
+    """Megabytes of settings are refused before they reach the log."""
     nous = {"id": "a", "config": {"x": "y" * 600_000}}
     with pytest.raises(LimitError):
-        SUBJECT.take_bytes(_file(nous=nous), like=Path("a.agent.json"))
+        SUBJECT.take_bytes(_document(nous=nous), like=Path("a.agent.json"))
 
 
-def test_a_long_file_is_kept_in_parts_and_comes_out_whole() -> None:
-    """No record is larger than the bound, whatever the file."""
+def test_a_long_workspace_file_is_split_and_written_whole() -> None:
+    """No record is larger than the limit."""
     text = "ü\n" * 300_000
     workspace = {"files": {"a.md": text, "b.md": ""}, "binaryFiles": []}
-    found = SUBJECT.take_bytes(_file(workspace=workspace), like=Path("a.agent.json"))
+    found = SUBJECT.take_bytes(_document(workspace=workspace), like=Path("a.agent.json"))
     assert len(found.records) > 3
-    assert again(found)["workspace"]["files"] == {"a.md": text, "b.md": ""}
+    assert rewritten(found)["workspace"]["files"] == {"a.md": text, "b.md": ""}
 
 
-def _file(**changed: Any) -> bytes:
+def _document(**changed: Any) -> bytes:
     value = {"version": 1, "exportedAt": "x", "nous": {"id": "a"}, **changed}
     return json.dumps(value).encode()
 
@@ -192,13 +192,15 @@ def _file(**changed: Any) -> bytes:
     ],
     ids=lambda version: version.path or "none",
 )
-def test_a_file_without_a_counterpart_is_dropped_and_counted_once(version: FileVersion) -> None:
-    """A path that no workspace can have: the reader would refuse the whole file."""
+def test_a_workspace_file_with_an_invalid_path_is_dropped_and_counted_once(
+    version: FileVersion,
+) -> None:
+    """The reader of the program would refuse the whole agent file."""
     records: list[Model] = [Semantic(text="there"), version]
     records.append(FileVersion(path="b.md", text="y"))
     with sealed(records) as held, SUBJECT.written(held, "a.agent.json") as (place, report):
         lost = [(one.name, one.count) for one in report.losses.values()]
         assert lost == [("file_version", 1)]
-        again = SUBJECT.take(place)
-    files = [one.model for one in again.records if isinstance(one.model, FileVersion)]
+        rewritten = SUBJECT.take(place)
+    files = [one.model for one in rewritten.records if isinstance(one.model, FileVersion)]
     assert [one.path for one in files] == ["b.md"]

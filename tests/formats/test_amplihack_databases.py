@@ -1,4 +1,4 @@
-"""amplihack's SQLite databases: what the shared suite cannot know."""
+"""amplihack's SQLite databases: cases outside of the shared suite."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read(path: Path, **how: Any) -> tuple[list[Sealed], ReadContext]:
 
 
 def changed(path: Path, *statements: str) -> Path:
-    """Return a copy of the sample in which something was changed."""
+    """Return a changed copy of the sample."""
     path.write_bytes(GOOD.read_bytes())
     with closing(sqlite3.connect(path)) as db:
         for statement in statements:
@@ -38,8 +38,8 @@ def changed(path: Path, *statements: str) -> Path:
     return path
 
 
-def test_the_database_is_the_one_that_amplihack_makes(tmp_path: Path) -> None:
-    """Tables, columns, defaults and indexes; and it is private, unlike theirs."""
+def test_a_written_database_has_the_schema_of_amplihack(tmp_path: Path) -> None:
+    """Tables, columns, defaults and indexes; unlike theirs it is private."""
     with record_set(Subject("amplihack_db", DATABASE, GOOD.parent), GOOD) as records:
         DATABASE.write(records, Target(tmp_path / "x.db"), WriteContext(bank="harbour-agent"))
     path = tmp_path / "x.db"
@@ -51,8 +51,8 @@ def test_the_database_is_the_one_that_amplihack_makes(tmp_path: Path) -> None:
         assert db.execute("PRAGMA user_version").fetchone() == (0,)
 
 
-def test_rows_become_those_of_the_agent_that_is_asked_for(tmp_path: Path) -> None:
-    """Importing A's file as B shows amplihack nothing at all (defect 11)."""
+def test_rows_are_written_for_the_requested_agent(tmp_path: Path) -> None:
+    """In amplihack, importing the file of A as B shows nothing (defect 11)."""
     found, _ = read(GOOD, agent="other")
     scopes = {one.model.scope.agent for one in found}  # type: ignore[union-attr]
     assert scopes == {"other"}
@@ -68,8 +68,8 @@ def test_rows_become_those_of_the_agent_that_is_asked_for(tmp_path: Path) -> Non
         read(path, agent="third")
 
 
-def test_what_is_left_in_the_log_beside_the_file_is_read(tmp_path: Path) -> None:
-    """Amplihack copies the file alone, and loses it (defect 11)."""
+def test_the_write_ahead_log_of_a_database_is_read(tmp_path: Path) -> None:
+    """Amplihack copies only the file and loses it (defect 11)."""
     path = changed(tmp_path / "x.db")
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA journal_mode = WAL")
@@ -81,8 +81,8 @@ def test_what_is_left_in_the_log_beside_the_file_is_read(tmp_path: Path) -> None
         assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == before
 
 
-def test_a_log_that_is_a_link_is_refused(tmp_path: Path) -> None:
-    """It would be read from wherever it leads to."""
+def test_attack_a_write_ahead_log_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    """It would be read from any file that the link names."""
     path = changed(tmp_path / "x.db")
     (tmp_path / "elsewhere").write_bytes(b"x")
     (tmp_path / "x.db-wal").symlink_to(tmp_path / "elsewhere")
@@ -115,24 +115,24 @@ _ENDLESS = """
     ],
     ids=["other columns", "computed columns", "an endless view"],
 )
-def test_a_schema_that_computes_its_rows_is_refused(
+def test_attack_a_schema_that_computes_its_rows_is_refused(
     tmp_path: Path, statements: tuple[str, ...]
 ) -> None:
-    """Nothing that a hostile file's schema says is run."""
+    """No code in the schema of a hostile file runs."""
     with pytest.raises(MalformedError) as refusal:
         read(changed(tmp_path / "x.db", *statements))
     assert refusal.value.field in ("similar_to_edges", "supersedes_edges")
 
 
-def test_a_trigger_in_the_file_does_nothing(tmp_path: Path) -> None:
-    """It is read only."""
+def test_attack_a_trigger_in_a_database_does_not_run(tmp_path: Path) -> None:
+    """The file is opened read-only."""
     does = "BEGIN DELETE FROM episodic_memories; END"
     trigger = f"CREATE TRIGGER t AFTER INSERT ON semantic_memories {does}"
     assert len(read(changed(tmp_path / "x.db", trigger))[0]) == 11
 
 
-def test_a_page_that_was_overwritten_is_found(tmp_path: Path) -> None:
-    """Amplihack takes any file for a database (defect 11)."""
+def test_an_overwritten_page_is_detected(tmp_path: Path) -> None:
+    """Amplihack accepts any file as a database (defect 11)."""
     data = bytearray(GOOD.read_bytes())
     place = data.rfind(b"sem-1")
     start = place - place % 512
@@ -143,15 +143,15 @@ def test_a_page_that_was_overwritten_is_found(tmp_path: Path) -> None:
         read(path)
 
 
-def test_what_is_in_tables_of_others_is_counted(tmp_path: Path) -> None:
-    """Nothing is left behind in silence."""
+def test_rows_of_unknown_tables_are_counted(tmp_path: Path) -> None:
+    """They are reported as lost."""
     _, reading = read(
         changed(tmp_path / "x.db", "CREATE TABLE mine (a)", "INSERT INTO mine VALUES (1)")
     )
     assert reading.report.losses["table", "not an amplihack table"].examples == ["mine"]
 
 
-def test_a_bad_row_is_named_and_the_rest_can_be_kept(tmp_path: Path) -> None:
+def test_a_malformed_row_is_reported_and_can_be_skipped(tmp_path: Path) -> None:
     """By table, row and column."""
     path = changed(
         tmp_path / "x.db", "UPDATE semantic_memories SET tags = '[1]' WHERE memory_id = 'sem-3'"
@@ -165,7 +165,7 @@ def test_a_bad_row_is_named_and_the_rest_can_be_kept(tmp_path: Path) -> None:
 
 
 def test_flat_memory_is_read_and_never_written(tmp_path: Path) -> None:
-    """Types, agents and sessions are kept; importance becomes salience."""
+    """Types, agents and sessions are preserved; importance becomes salience."""
     path = SAMPLES / "amplihack_flat" / "good-memory.db"
     found = list(read_records(FLAT, Place(path), ReadContext()))
     kinds = [(one.type, one.value.get("kind")) for one in found]
@@ -184,7 +184,7 @@ def test_flat_memory_is_read_and_never_written(tmp_path: Path) -> None:
 
 @pytest.mark.shared
 def test_real_databases_are_read(shared_data: Path, tmp_path: Path) -> None:
-    """The hierarchical one holds each edge twice, as amplihack's merge left it (defect 2)."""
+    """The hierarchical one has each edge twice, as amplihack's merge left it (defect 2)."""
     raw = shared_data / "amplihack" / "raw"
     found, reading = read(raw / "amplihack-rs-sqlite-raw.db")
     assert Counter(one.type for one in found) == {"semantic": 7, "episodic": 3, "edge": 28}
@@ -202,9 +202,9 @@ def test_real_databases_are_read(shared_data: Path, tmp_path: Path) -> None:
     assert Counter(one.type for one in flat) == {"semantic": 2, "session_event": 2}
 
 
-def test_a_file_that_was_cut_within_a_page_is_refused(tmp_path: Path) -> None:
-    """SQLite itself takes what is missing for zeros, and gives them out as text."""
+def test_a_database_truncated_within_a_page_is_refused(tmp_path: Path) -> None:
+    """SQLite itself reads the missing part as zeros."""
     path = tmp_path / "x.db"
     path.write_bytes(GOOD.read_bytes()[:-17])
-    with pytest.raises(MalformedError, match="cut"):
+    with pytest.raises(MalformedError, match="truncated"):
         read(path)

@@ -1,4 +1,4 @@
-"""amplihack's hierarchical JSON: what the shared suite cannot know."""
+"""amplihack's hierarchical JSON: cases outside of the shared suite."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HEAD = ("agent_name", "exported_at", "format_version")
 
 
 class Fact(msgspec.Struct):
-    """A semantic node as the structs of amplihack-rs have it: every member required, none null."""
+    """A semantic node of amplihack-rs: every member is required, and none is null."""
 
     memory_id: str
     concept: str
@@ -99,7 +99,7 @@ class TransitionedTo(msgspec.Struct):
 
 
 class RustReader(msgspec.Struct):
-    """A whole file, as the strict reader takes it."""
+    """A file as the strict Rust reader accepts it."""
 
     agent_name: str
     exported_at: str
@@ -113,7 +113,7 @@ class RustReader(msgspec.Struct):
     statistics: dict[str, int]
 
 
-def accepted(data: bytes) -> RustReader:
+def read_as_rust(data: bytes) -> RustReader:
     """Read a file as strictly as amplihack-rs does."""
     found = msgspec.json.decode(data, type=RustReader)
     assert list(json.loads(data))[:10] == [*HEAD, *ARRAYS, "statistics"]
@@ -125,7 +125,7 @@ def accepted(data: bytes) -> RustReader:
 
 
 def read(path: Path, document: object = None, **how: Any) -> tuple[list[Sealed], ReadContext]:
-    """Read a file, of a document where one is given."""
+    """Read a file; write the document to it first when one is given."""
     if document is not None:
         path.write_text(json.dumps(document), "utf-8")
     reading = ReadContext(**how)
@@ -133,15 +133,15 @@ def read(path: Path, document: object = None, **how: Any) -> tuple[list[Sealed],
 
 
 def write(path: Path, items: list[Model | Sealed]) -> tuple[bytes, Report]:
-    """Write records, and return the file and what was lost."""
+    """Write records, and return the file and the report."""
     writing = WriteContext(bank="agent")
     with sealed(items) as records:
         AMPLIHACK.write(records, Target(path, overwrite=True), writing)
     return path.read_bytes(), writing.report
 
 
-def whole() -> dict[str, Any]:
-    """Return the usual sample."""
+def sample_document() -> dict[str, Any]:
+    """Return the sample document."""
     found: dict[str, Any] = json.loads((SAMPLES / "good-rust.json").read_bytes())
     return deepcopy(found)
 
@@ -154,38 +154,38 @@ def rewritten(source: Path, path: Path) -> tuple[bytes, Report]:
     return path.read_bytes(), writing.report
 
 
-# -- what is written -----------------------------------------------------------------------
+# -- writing -------------------------------------------------------------------------------
 
 
 @given(data=st.data())
-def test_the_strict_rust_reader_takes_whatever_is_written(data: st.DataObject) -> None:
-    """Any memory and any edges: ten keys in order, nothing null, each member of its type."""
+def test_the_strict_rust_reader_accepts_every_written_file(data: st.DataObject) -> None:
+    """For all memories and edges: ten keys in order, no null, each member of its type."""
     nodes: list[Sealed] = [
         seal(one) for one in data.draw(st.lists(structs(Semantic) | structs(Episodic), max_size=4))
     ]
     ends = st.sampled_from([one.id for one in nodes] or ["nobody"])
     edges = data.draw(
         st.lists(
-            st.builds(_replaced, structs(Edge), st.sampled_from(KINDS), ends, ends), max_size=4
+            st.builds(_edge_between, structs(Edge), st.sampled_from(KINDS), ends, ends), max_size=4
         )
     )
     others = data.draw(st.lists(any_records(), max_size=2))
     with SUBJECT.folder() as folder:
         written, _ = write(folder / "x.json", [*nodes, *edges, *others])
-        found = accepted(written)
+        found = read_as_rust(written)
 
         assert found.statistics == {
             f"{name.removesuffix('s')}_count": len(getattr(found, name)) for name in ARRAYS
         }
 
 
-def _replaced(edge: Edge, kind: str, source: str, target: str) -> Edge:
+def _edge_between(edge: Edge, kind: str, source: str, target: str) -> Edge:
     origin = None if edge.origin is None else msgspec.structs.replace(edge.origin, id=None)
     return msgspec.structs.replace(edge, kind=kind, source=source, target=target, origin=origin)
 
 
 def test_amplihack_files_round_trip_byte_for_byte(tmp_path: Path) -> None:
-    """A well-formed file of version 1.1 is written again as it was."""
+    """A well-formed file of version 1.1 is written back unchanged."""
     source = SAMPLES / "good-rust.json"
     written, report = rewritten(source, tmp_path / "again.json")
 
@@ -194,21 +194,23 @@ def test_amplihack_files_round_trip_byte_for_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["other-1.0.json", "other-agent-core.json", "good-odd.json"])
-def test_the_strict_rust_reader_takes_what_other_versions_become(name: str, tmp_path: Path) -> None:
-    """Amplihack's own reader refuses every file of version 1.0, for want of one array."""
-    found = accepted(rewritten(SAMPLES / name, tmp_path / "again.json")[0])
+def test_the_strict_rust_reader_accepts_converted_files_of_other_versions(
+    name: str, tmp_path: Path
+) -> None:
+    """Amplihack's own reader refuses every file of version 1.0, for a missing array."""
+    found = read_as_rust(rewritten(SAMPLES / name, tmp_path / "again.json")[0])
 
     assert found.format_version == "1.1"
     assert found.semantic_nodes
     assert found.episodic_nodes
 
 
-def test_what_only_agent_core_has_is_counted_when_it_is_written(tmp_path: Path) -> None:
-    """An episode's confidence, and an edge of a kind that version 1.1 does not have."""
+def test_members_of_agent_core_only_are_counted_as_lost(tmp_path: Path) -> None:
+    """An episode's confidence, and an edge of a kind that version 1.1 lacks."""
     written, report = rewritten(SAMPLES / "other-agent-core.json", tmp_path / "again.json")
 
     assert {name for name, _ in report.losses} == {"confidence", "edge"}
-    found = accepted(written)
+    found = read_as_rust(written)
     assert [node.metadata["category"] for node in found.semantic_nodes] == [
         "semantic",
         "procedural",
@@ -217,8 +219,8 @@ def test_what_only_agent_core_has_is_counted_when_it_is_written(tmp_path: Path) 
     assert found.episodic_nodes[0].created_at == "2026-05-04T03:02:01.123456789+00:00"
 
 
-def test_a_parent_that_no_edge_names_is_written_as_an_edge(tmp_path: Path) -> None:
-    """Memory that was made here has parents only; one that an edge names too is written once."""
+def test_a_parent_without_an_edge_is_written_as_an_edge(tmp_path: Path) -> None:
+    """A parent that has an edge is written once."""
     seen = seal(Episodic(text="seen"))
     told = seal(Semantic(text="told", parent_ids=(seen.id,)))
     also = seal(Semantic(text="also", parent_ids=(seen.id,)))
@@ -226,7 +228,7 @@ def test_a_parent_that_no_edge_names_is_written_as_an_edge(tmp_path: Path) -> No
     edge = Edge(source=also.id, target=seen.id, kind="derives_from", properties=said)
     written, report = write(tmp_path / "x.json", [seen, told, also, edge])
 
-    found = accepted(written)
+    found = read_as_rust(written)
     assert [(one.source_id, one.extraction_method) for one in found.derives_from_edges] == [
         (also.id, "by hand"),
         (told.id, ""),
@@ -235,21 +237,21 @@ def test_a_parent_that_no_edge_names_is_written_as_an_edge(tmp_path: Path) -> No
     assert report.total == 0
 
 
-def test_two_nodes_of_one_id_are_written_under_two(tmp_path: Path) -> None:
-    """Amplihack's reader would keep one of them, and count both (defect 3)."""
+def test_two_nodes_with_one_id_are_written_with_distinct_ids(tmp_path: Path) -> None:
+    """Amplihack's reader would store one of them, and count both (defect 3)."""
     twice = [
         Semantic(text=text, origin=Origin(provider="amplihack", id="one")) for text in ("a", "b")
     ]
     written, report = write(tmp_path / "x.json", [*twice])
 
-    assert len(accepted(written).semantic_nodes) == 2
+    assert len(read_as_rust(written).semantic_nodes) == 2
     assert report.losses["id", "two nodes have it"].count == 1
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("confidence", {"$float": "NaN"}), ("confidence", {"$float": "1e999"})]
 )
-def test_a_number_that_json_cannot_hold_is_counted_not_written(
+def test_a_number_outside_json_is_counted_and_not_written(
     tmp_path: Path, name: str, value: object
 ) -> None:
     """One NaN makes the whole file unreadable to amplihack."""
@@ -258,16 +260,16 @@ def test_a_number_that_json_cannot_hold_is_counted_not_written(
         tmp_path / "x.json", [Semantic(text="a", origin=origin, metadata={"n": {"$float": "NaN"}})]
     )
 
-    assert accepted(written).semantic_nodes[0].metadata == {"n": None}
+    assert read_as_rust(written).semantic_nodes[0].metadata == {"n": None}
     assert {lost for lost, _ in report.losses} == {"metadata"} | {name}
 
 
-# -- what is read --------------------------------------------------------------------------
+# -- reading -------------------------------------------------------------------------------
 
 
-def test_facts_name_their_episodes_as_parents_and_edges_lead_to_records(tmp_path: Path) -> None:
-    """Links are ids of the records that they mean, whatever order the arrays have."""
-    document = whole()
+def test_episodes_become_parents_and_edges_connect_records(tmp_path: Path) -> None:
+    """With record ids, in any order of the arrays."""
+    document = sample_document()
     for order in (list(document), sorted(document), sorted(document, reverse=True)):
         path = tmp_path / "x.json"
         found, _ = read(path, {name: document[name] for name in order})
@@ -281,8 +283,8 @@ def test_facts_name_their_episodes_as_parents_and_edges_lead_to_records(tmp_path
         assert all(one.scope == Scope(agent="harbour-agent") for one in edges)
 
 
-def test_a_bad_tag_is_named_with_its_field_and_the_rest_can_be_kept() -> None:
-    """One bad tag or null costs amplihack the whole file, and it does not say which (defect 5)."""
+def test_a_malformed_tag_is_reported_and_its_node_can_be_skipped() -> None:
+    """Amplihack refuses the whole file without naming the tag (defect 5)."""
     path = SAMPLES / "bad-tag-number.json"
     with pytest.raises(MalformedError) as refusal:
         read(path)
@@ -296,20 +298,20 @@ def test_a_bad_tag_is_named_with_its_field_and_the_rest_can_be_kept() -> None:
     assert len(fields) == 5, "the four edges of that fact lead nowhere then"
 
 
-def test_null_counts_as_absent_and_never_comes_out_again(tmp_path: Path) -> None:
-    """A null costs amplihack the whole file (defect 5)."""
-    document = whole()
+def test_null_is_read_as_absent_and_never_written(tmp_path: Path) -> None:
+    """Amplihack refuses a file with a null (defect 5)."""
+    document = sample_document()
     document["semantic_nodes"][0] |= {"entity_name": None, "source_id": None, "confidence": None}
     document["similar_to_edges"][0]["weight"] = None
     path = tmp_path / "x.json"
     read(path, document)
 
-    found = accepted(rewritten(path, tmp_path / "y.json")[0])
+    found = read_as_rust(rewritten(path, tmp_path / "y.json")[0])
     assert found.semantic_nodes[0].entity_name == ""
 
 
-def test_a_version_that_is_not_known_is_refused_unless_it_is_asked_for() -> None:
-    """Amplihack never looks at the version (defect 4)."""
+def test_an_unknown_version_is_refused_without_any_version() -> None:
+    """Amplihack does not check the version (defect 4)."""
     path = SAMPLES / "bad-version-unknown.json"
     with pytest.raises(MalformedError) as refusal:
         read(path)
@@ -319,8 +321,8 @@ def test_a_version_that_is_not_known_is_refused_unless_it_is_asked_for() -> None
 
 
 def test_unknown_members_and_large_numbers_round_trip_in_their_positions(tmp_path: Path) -> None:
-    """Amplihack drops unknown members, and 12345678901234567890123 becomes 1.2e22 (defect 4)."""
-    document = whole()
+    """Amplihack drops unknown members, and writes 12345678901234567890123 as 1.2e22 (defect 4)."""
+    document = sample_document()
     document["semantic_nodes"][0]["embedding"] = [1, 2.5]
     document["semantic_nodes"][0]["metadata"]["big"] = 12345678901234567890123
     document["supersedes_edges"][0]["by"] = {"who": None}
@@ -332,9 +334,9 @@ def test_unknown_members_and_large_numbers_round_trip_in_their_positions(tmp_pat
     assert json.loads(rewritten(path, tmp_path / "y.json")[0]) == document
 
 
-def test_dangling_edges_are_named_and_dropped(tmp_path: Path) -> None:
+def test_dangling_edges_are_dropped_and_reported(tmp_path: Path) -> None:
     """Amplihack counts them as imported (defect 3)."""
-    document = whole()
+    document = sample_document()
     document["similar_to_edges"].append({"source_id": "sem-1", "target_id": "nada", "weight": 1})
     found, reading = read(tmp_path / "x.json", document)
 
@@ -345,9 +347,9 @@ def test_dangling_edges_are_named_and_dropped(tmp_path: Path) -> None:
     assert reading.report.notes == ["statistics/similar_to_edge_count says 2, and there are 3"]
 
 
-def test_duplicate_ids_are_named(tmp_path: Path) -> None:
+def test_duplicate_node_ids_are_reported(tmp_path: Path) -> None:
     """Amplihack stores one and counts both (defect 3)."""
-    document = whole()
+    document = sample_document()
     document["semantic_nodes"].append({**document["semantic_nodes"][0], "content": "other"})
     _, reading = read(tmp_path / "x.json", document)
 
@@ -356,9 +358,9 @@ def test_duplicate_ids_are_named(tmp_path: Path) -> None:
     )
 
 
-def test_a_record_that_is_too_large_is_named_by_its_line(tmp_path: Path) -> None:
-    """Also one that had to wait for others: facts are given out when the file was read."""
-    document = whole()
+def test_a_record_that_is_too_large_is_reported_with_its_line(tmp_path: Path) -> None:
+    """Also a fact, which is sealed after the file was read."""
+    document = sample_document()
     document["semantic_nodes"][1]["content"] = "x" * 2**20
     path = tmp_path / "x.json"
     path.write_text(json.dumps(document, indent=1))
@@ -370,16 +372,16 @@ def test_a_record_that_is_too_large_is_named_by_its_line(tmp_path: Path) -> None
     assert '"sem-2"' in lines[refusal.value.line]
 
 
-def test_a_file_without_memory_is_no_success(tmp_path: Path) -> None:
-    """An agent's name mistyped makes an empty backup elsewhere; here it is an error."""
-    document: dict[str, Any] = {**whole(), **{name: [] for name in ARRAYS}}
+def test_a_file_without_memories_is_an_error(tmp_path: Path) -> None:
+    """In amplihack a mistyped agent name makes an empty backup."""
+    document: dict[str, Any] = {**sample_document(), **{name: [] for name in ARRAYS}}
     with pytest.raises(EmptyInputError):
         read(tmp_path / "x.json", document)
 
 
-def test_a_fact_that_names_one_episode_5000_times_has_one_parent(tmp_path: Path) -> None:
-    """Its edges are as many as there are; what became of them an import decides."""
-    document = whole()
+def test_a_fact_with_5000_edges_to_one_episode_has_one_parent(tmp_path: Path) -> None:
+    """The edges themselves are records of their own."""
+    document = sample_document()
     edge = document["derives_from_edges"][0]
     document["derives_from_edges"] = [edge] * 5000
     found, _ = read(tmp_path / "x.json", document)
@@ -396,13 +398,13 @@ def test_a_fact_that_names_one_episode_5000_times_has_one_parent(tmp_path: Path)
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ["amplihack-rs-sqlite-v1.1.json", "amplihack-python-v1.1.json"])
 def test_a_real_export_round_trips(name: str, shared_data: Path, tmp_path: Path) -> None:
-    """What Rust wrote to the byte, what Python wrote but for the order of metadata."""
+    """Rust's files byte for byte, Python's except for the order of metadata."""
     source = shared_data / "amplihack" / name
     written, report = rewritten(source, tmp_path / "again.json")
 
     assert json.loads(written) == json.loads(source.read_bytes())
     assert report.total == 0
-    accepted(written)
+    read_as_rust(written)
     if "rs" in name:
         assert written == source.read_bytes()
 
@@ -422,14 +424,14 @@ def test_a_real_export_round_trips(name: str, shared_data: Path, tmp_path: Path)
 def test_real_files_of_every_shape_are_read(
     shared_data: Path, tmp_path: Path, name: str, facts: int, episodes: int, edges: int
 ) -> None:
-    """Counts are those of the records that can be had, and all of it can be written for Rust."""
+    """The counts are those of all readable records, which can be written for Rust."""
     source = shared_data / "amplihack" / name
     found, reading = read(source)
 
     count = Counter(one.type for one in found)
     assert (count["semantic"], count["episodic"], count["edge"]) == (facts, episodes, edges)
     assert len(reading.report.refused) == (2 if "dangling" in name else 0)
-    accepted(rewritten(source, tmp_path / "again.json")[0])
+    read_as_rust(rewritten(source, tmp_path / "again.json")[0])
 
 
 @pytest.mark.shared
@@ -437,10 +439,10 @@ def test_real_files_of_every_shape_are_read(
     ("name", "field"),
     [("inttag.json", "semantic_nodes/0/tags/1"), ("ver.json", "format_version")],
 )
-def test_real_files_that_are_wrong_are_refused_by_field(
+def test_malformed_real_files_are_refused_with_the_field(
     shared_data: Path, name: str, field: str
 ) -> None:
-    """The field, not only that something somewhere is wrong."""
+    """The error names the field."""
     with pytest.raises(MalformedError) as refusal:
         read(shared_data / "amplihack" / "edge_cases" / name)
     assert refusal.value.field == field

@@ -1,4 +1,4 @@
-"""Exports of Claude and ChatGPT: what the shared suite cannot know."""
+"""Exports of Claude and ChatGPT: the shared samples, memories, conversations and archives."""
 
 import io
 import json
@@ -44,7 +44,7 @@ def _node(name: str, parent: str | None, text: Any, role: str = "user", **more: 
     return {"id": name, "parent": parent, "children": [], "message": said}
 
 
-def _talk(*nodes: Any, name: str = "c", current: str | None = None) -> Any:
+def _conversation(*nodes: Any, name: str = "c", current: str | None = None) -> Any:
     return {
         "title": "t",
         "create_time": _THEN,
@@ -55,7 +55,7 @@ def _talk(*nodes: Any, name: str = "c", current: str | None = None) -> Any:
     }
 
 
-def _chatgpt(path: Path, *talks: Any, **given: Any) -> tuple[list[Sealed], ReadContext]:
+def _read_chatgpt(path: Path, *talks: Any, **given: Any) -> tuple[list[Sealed], ReadContext]:
     path.write_text(json.dumps(talks), "utf-8")
     return _read("chatgpt", path, **given)
 
@@ -84,13 +84,13 @@ def _texts(records: list[Sealed], kind: str) -> list[str]:
         ("claude_export/projects.json", "claude", {"graph_node": 1, "file_version": 1}),
     ],
 )
-def test_each_shared_sample_is_recognised_and_read_whole(
+def test_each_shared_sample_is_recognized_and_read_without_loss(
     shared_data: Path, sample: str, name: str, records: dict[str, int]
 ) -> None:
-    """Nothing of what is a conversation or a memory in them is lost."""
+    """All conversations and memories."""
     path = shared_data / "chat-exports" / sample
 
-    assert formats.recognise(Place(path)) == name
+    assert formats.recognize(Place(path)) == name
     found, reading = _read(name, path)
     assert Counter(one.type for one in found) == records
     assert reading.report.total == 0
@@ -98,12 +98,12 @@ def test_each_shared_sample_is_recognised_and_read_whole(
 
 @pytest.mark.shared
 @pytest.mark.parametrize("sample", ["claude_export/users.json", "chatgpt_export/user.json"])
-def test_a_person_record_holds_no_memory(shared_data: Path, sample: str) -> None:
-    """By itself it is no export; with the others it is named as what was left."""
+def test_a_user_file_alone_is_not_an_export(shared_data: Path, sample: str) -> None:
+    """In an export it is reported as ignored."""
     path = shared_data / "chat-exports" / sample
 
     with pytest.raises(UnknownFormatError):
-        formats.recognise(Place(path))
+        formats.recognize(Place(path))
     with pytest.raises(InputError):
         _read(sample.partition("_")[0], path)
 
@@ -120,10 +120,10 @@ def test_a_person_record_holds_no_memory(shared_data: Path, sample: str) -> None
         ),
     ],
 )
-def test_the_receipt_of_a_whole_shared_export_lists_losses(
+def test_the_receipt_of_a_complete_export_reports_the_ignored_file(
     shared_data: Path, tmp_path: Path, name: str, records: dict[str, int], ignored: str
 ) -> None:
-    """All that is memory is in it, and the one file that is none is named; looked at by hand."""
+    """All memories are imported; the counts were verified by hand."""
     folder = shared_data / "chat-exports" / f"{name}_export"
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
     packed = _zip(tmp_path / "export.zip", files)
@@ -136,8 +136,8 @@ def test_the_receipt_of_a_whole_shared_export_lists_losses(
 
 
 @pytest.mark.shared
-def test_the_memories_in_the_shared_samples_are_those_a_person_sees(shared_data: Path) -> None:
-    """Claude's memory comes in paragraphs; ChatGPT's instructions once, not once a conversation."""
+def test_the_memories_of_the_shared_samples_match_the_product(shared_data: Path) -> None:
+    """Claude's memory by paragraphs; ChatGPT's instructions once, not once per conversation."""
     folder = shared_data / "chat-exports"
     claude, _ = _read("claude", folder / "claude_export" / "memories.json")
     chatgpt, _ = _read("chatgpt", folder / "chatgpt_export" / "conversations.json")
@@ -155,8 +155,8 @@ def test_the_memories_in_the_shared_samples_are_those_a_person_sees(shared_data:
 
 
 @given(st.text(alphabet="ab*# :\n\r\t", max_size=60))
-def test_paragraphs_lose_nothing_but_space(text: str) -> None:
-    """Headings and paragraphs, one after another, are all the words of the text in their order."""
+def test_splitting_into_paragraphs_loses_only_whitespace(text: str) -> None:
+    """For all texts: headings and paragraphs contain all words in order."""
     found, heading = list[str](), None
     for one in paragraphs(text):
         if one.heading is not None and (one.number == 1 or one.heading != heading):
@@ -167,8 +167,8 @@ def test_paragraphs_lose_nothing_but_space(text: str) -> None:
     assert "".join("".join(found).split()) == "".join(text.split())
 
 
-def test_a_list_of_memories_is_taken_apart_at_its_numbers() -> None:
-    """A memory may have several lines, no date, or a date that is none."""
+def test_a_numbered_list_of_memories_is_split() -> None:
+    """A memory may have several lines, no date, or an invalid one."""
     text = "1. [2024-05-01]. Likes tea.\nGreen tea.\n2. Lives in Lisbon.\n\n3. [a while ago] Sails."
 
     assert list(facts_in(text)) == [
@@ -180,14 +180,14 @@ def test_a_list_of_memories_is_taken_apart_at_its_numbers() -> None:
 
 
 def test_a_saved_memory_has_its_date_and_its_message(tmp_path: Path) -> None:
-    """What was said to `bio` is a memory; it is not taken again from the list shown later."""
+    """A message to ``bio`` is a memory; the later list does not repeat it."""
     shown = {
         "content_type": "model_editable_context",
         "model_set_context": "1. [2026-01-01]. Likes tea.\n2. [2026-01-02]. Owns a boat.",
     }
-    found, _ = _chatgpt(
+    found, _ = _read_chatgpt(
         tmp_path / "c.json",
-        _talk(
+        _conversation(
             _node("a", None, shown, "system"),
             _node("b", "a", "Likes tea.", "assistant", recipient="bio"),
         ),
@@ -201,16 +201,16 @@ def test_a_saved_memory_has_its_date_and_its_message(tmp_path: Path) -> None:
 
 
 def test_a_request_to_forget_does_not_become_a_fact(tmp_path: Path) -> None:
-    """It is counted, so that a person can look; the message stays in its conversation."""
+    """It is counted as lost; the message stays in its conversation."""
     asked = _node("a", None, "Forget that Mira lives in Accra.", "assistant", recipient="bio")
-    found, reading = _chatgpt(tmp_path / "c.json", _talk(asked))
+    found, reading = _read_chatgpt(tmp_path / "c.json", _conversation(asked))
 
     assert {one.type for one in found} == {"session_event"}
     assert [loss.name for loss in reading.report.losses.values()] == ["bio"]
 
 
-def test_instructions_come_without_what_the_product_put_around_them(tmp_path: Path) -> None:
-    """Of several, those of the newest message count."""
+def test_instructions_are_imported_without_the_wrapper_of_the_product(tmp_path: Path) -> None:
+    """Of several, those of the newest message apply."""
 
     def told(words: str) -> dict[str, str]:
         around = f"The user said:\n```{words}```"
@@ -218,7 +218,7 @@ def test_instructions_come_without_what_the_product_put_around_them(tmp_path: Pa
 
     old = _node("a", None, told("Be long."), create_time=_THEN - 5)
     new = _node("b", "a", told("Be brief."))
-    found, _ = _chatgpt(tmp_path / "c.json", _talk(new, old))
+    found, _ = _read_chatgpt(tmp_path / "c.json", _conversation(new, old))
 
     (entry,) = (one.value for one in found if one.type == "identity")
     assert entry["custom_instructions"] == "Be brief."
@@ -227,32 +227,39 @@ def test_instructions_come_without_what_the_product_put_around_them(tmp_path: Pa
 # -- conversations -------------------------------------------------------------------------
 
 
-def test_a_message_that_comes_before_itself_ends_the_reading_of_it_not_the_program(
+def test_attack_a_cycle_of_messages_is_counted_as_lost(
     tmp_path: Path,
 ) -> None:
-    """A ring of messages is counted as lost; what hangs together is kept."""
+    """The other messages of the conversation are read."""
     ring = [_node("a", "b", "x"), _node("b", "a", "y"), _node("s", "s", "z")]
-    found, reading = _chatgpt(tmp_path / "c.json", _talk(*ring, _node("ok", None, "fine")))
+    found, reading = _read_chatgpt(
+        tmp_path / "c.json", _conversation(*ring, _node("ok", None, "fine"))
+    )
 
     assert [one.value.get("text") for one in found] == [None, "fine"]
     assert reading.report.total == len(ring)
 
 
-def test_long_ways_through_a_conversation_take_no_long_time(tmp_path: Path) -> None:
-    """Depth is not recursion, and nodes without a message are not walked along again and again."""
+def test_attack_long_chains_of_nodes_are_read_in_linear_time(tmp_path: Path) -> None:
+    """Without recursion, and without visiting nodes without messages again and again."""
     bare: list[Any] = [
         {"id": f"e{n}", "parent": f"e{n - 1}", "children": [], "message": None}
         for n in range(10_000)
     ]
     said = [_node(f"m{n}", f"e{9_999 - n % 7}", "x") for n in range(1_000)]
-    found, _ = _chatgpt(tmp_path / "c.json", _talk(*bare, *said), limits=Limits(entry_bytes=2**23))
+    found, _ = _read_chatgpt(
+        tmp_path / "c.json", _conversation(*bare, *said), limits=Limits(entry_bytes=2**23)
+    )
 
     assert sum(one.value.get("event") == "message" for one in found) == len(said)
 
 
-def test_one_bad_conversation_never_loses_the_file(tmp_path: Path) -> None:
-    """With bad ones left out, those around it are read, also those in files after a damaged one."""
-    good = [_talk(_node("a", None, "one"), name="1"), _talk(_node("b", None, "two"), name="2")]
+def test_skip_bad_skips_only_the_malformed_conversation(tmp_path: Path) -> None:
+    """Conversations around it and in later files are read."""
+    good = [
+        _conversation(_node("a", None, "one"), name="1"),
+        _conversation(_node("b", None, "two"), name="2"),
+    ]
     path = _zip(
         tmp_path / "e.zip",
         {
@@ -274,8 +281,8 @@ def test_one_bad_conversation_never_loses_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("said", "is_of"), [("claude", "chatgpt"), ("chatgpt", "claude")])
-def test_a_wrong_from_is_noticed(said: str, is_of: str) -> None:
-    """One product's file said to be the other's is refused, also with bad records left out."""
+def test_a_wrong_from_option_is_an_error(said: str, is_of: str) -> None:
+    """Also with ``skip_bad``; the hint names the right product."""
     path = _SAMPLES / is_of / "good-conversations.json"
 
     with pytest.raises(MalformedError) as refusal:
@@ -286,8 +293,8 @@ def test_a_wrong_from_is_noticed(said: str, is_of: str) -> None:
 
 
 @given(st.floats(allow_nan=True) | st.integers() | st.none() | st.booleans() | st.text(max_size=30))
-def test_no_time_of_an_export_crashes_the_reading(value: Any) -> None:
-    """What names no moment gives none."""
+def test_any_time_value_is_a_time_or_none(value: Any) -> None:
+    """For all values."""
     found = moment_of(value)
 
     assert found is None or len(found) == len("2026-01-01T00:00:00.000000Z")
@@ -295,10 +302,10 @@ def test_no_time_of_an_export_crashes_the_reading(value: Any) -> None:
 
 # -- archives ------------------------------------------------------------------------------
 
-_GOOD = json.dumps([_talk(_node("a", None, "one"))]).encode()
+_GOOD = json.dumps([_conversation(_node("a", None, "one"))]).encode()
 
 
-def _linked() -> bytes:
+def _zip_with_link() -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
         link = zipfile.ZipInfo("conversations.json")
@@ -307,7 +314,7 @@ def _linked() -> bytes:
     return made.getvalue()
 
 
-def _made(names: list[str]) -> bytes:
+def _zip_of(names: list[str]) -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
         for name in names:
@@ -315,22 +322,22 @@ def _made(names: list[str]) -> bytes:
     return made.getvalue()
 
 
-def _expanding() -> bytes:
+def _zip_bomb() -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("conversations.json", _GOOD[:-1] + b" " * 80 * 2**20 + b"]")
     return made.getvalue()
 
 
-def _counted(count: int) -> bytes:
-    found = bytearray(_made(["conversations.json"]))
+def _zip_with_count(count: int) -> bytes:
+    found = bytearray(_zip_of(["conversations.json"]))
     end = found.rfind(b"PK\x05\x06")
     struct.pack_into("<HHI", found, end + 8, count, count, 0xFFFFFFF0)
     return bytes(found)
 
 
-def _locked() -> bytes:
-    data = bytearray(_made(["conversations.json"]))
+def _zip_with_password() -> bytes:
+    data = bytearray(_zip_of(["conversations.json"]))
     data[data.rfind(b"PK\x01\x02") + 8] |= 1
     return bytes(data)
 
@@ -338,20 +345,22 @@ def _locked() -> bytes:
 @pytest.mark.parametrize(
     ("attack", "refusal"),
     [
-        pytest.param(lambda: _made(["conversations.json", "../a.json"]), PathRefusedError, id="up"),
-        pytest.param(lambda: _made(["/etc/a.json"]), PathRefusedError, id="absolute"),
-        pytest.param(lambda: _made(["..\\a.json"]), PathRefusedError, id="backslash"),
-        pytest.param(lambda: _made(["d/" * 20 + "a.json"]), LimitError, id="deep"),
-        pytest.param(_linked, PathRefusedError, id="link"),
-        pytest.param(_expanding, LimitError, id="bomb"),
-        pytest.param(lambda: _counted(60_000), LimitError, id="directory-too-long"),
-        pytest.param(_locked, MalformedError, id="password"),
+        pytest.param(
+            lambda: _zip_of(["conversations.json", "../a.json"]), PathRefusedError, id="up"
+        ),
+        pytest.param(lambda: _zip_of(["/etc/a.json"]), PathRefusedError, id="absolute"),
+        pytest.param(lambda: _zip_of(["..\\a.json"]), PathRefusedError, id="backslash"),
+        pytest.param(lambda: _zip_of(["d/" * 20 + "a.json"]), LimitError, id="deep"),
+        pytest.param(_zip_with_link, PathRefusedError, id="link"),
+        pytest.param(_zip_bomb, LimitError, id="bomb"),
+        pytest.param(lambda: _zip_with_count(60_000), LimitError, id="directory-too-long"),
+        pytest.param(_zip_with_password, MalformedError, id="password"),
     ],
 )
-def test_hostile_archive(
+def test_attack_a_hostile_archive_is_refused(
     attack: Callable[[], bytes], refusal: type[Exception], tmp_path: Path
 ) -> None:
-    """An archive that leads out, links, explodes or hides is refused; nothing is unpacked."""
+    """Paths that lead out, links, bombs and passwords; nothing is unpacked."""
     path = tmp_path / "e.zip"
     path.write_bytes(attack())
 
@@ -360,8 +369,8 @@ def test_hostile_archive(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_damaged_packed_file_is_refused(tmp_path: Path) -> None:
-    """A byte that was changed in it is an error of the file, not a crash."""
+def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
+    """A changed byte is a typed error."""
     path = _zip(tmp_path / "e.zip", {"conversations.json": _GOOD})
     data = bytearray(path.read_bytes())
     data[data.find(b"conversations.json") + 40] ^= 0xFF

@@ -1,4 +1,4 @@
-"""Chroma's databases and collections: what the shared suite cannot know."""
+"""Chroma's databases and collections: cases outside of the shared suite."""
 
 import base64
 import json
@@ -45,7 +45,7 @@ def _vector(entry: Entry) -> list[float]:
     return list(struct.unpack(f"<{len(data) // 4}f", data))
 
 
-def _copy(path: Path, *statements: str) -> Path:
+def _copy_database(path: Path, *statements: str) -> Path:
     shutil.copytree(_FOLDER, path)
     with closing(sqlite3.connect(path / "chroma.sqlite3")) as database, database:
         for statement in statements:
@@ -53,8 +53,8 @@ def _copy(path: Path, *statements: str) -> Path:
     return path
 
 
-def _same_as_said(found: list[Semantic], said: dict[str, Any]) -> None:
-    """Compare records with what ``get()`` of the library returned of each collection."""
+def _assert_equals_library(found: list[Semantic], said: dict[str, Any]) -> None:
+    """Compare records with the result of the library's ``get()`` for each collection."""
     by_name = {(one.origin.source, one.origin.id): one for one in found if one.origin}
     count = 0
     for name, lists in said.items():
@@ -63,7 +63,7 @@ def _same_as_said(found: list[Semantic], said: dict[str, Any]) -> None:
             one = by_name[name, identity]
             assert one.text == document
             assert payload_of(one) == (members or {})
-            # Vectors of a collection that compares angles are kept as ones of length 1.
+            # A collection with the cosine metric stores vectors of length 1.
             assert _vector(one) == pytest.approx(vector, abs=_NEAR)
             count += 1
     assert count == len(found)
@@ -72,22 +72,22 @@ def _same_as_said(found: list[Semantic], said: dict[str, Any]) -> None:
 _LISTS = ("ids", "documents", "metadatas", "embeddings")
 
 
-def test_vectors_come_from_the_index_and_from_the_queue() -> None:
-    """Two collections of the real library, some of whose vectors are only in one of the two."""
+def test_vectors_are_read_from_the_index_and_the_queue() -> None:
+    """Two collections of the real library; some vectors are only in one of the two."""
     found, report = _read("chroma", _FOLDER)
-    _same_as_said(found, json.loads((_FOLDER / "said.json").read_bytes()))
+    _assert_equals_library(found, json.loads((_FOLDER / "said.json").read_bytes()))
     assert report.total == 0
 
 
 @pytest.mark.shared
-def test_the_folder_of_the_library_and_what_it_returns_say_the_same(shared_data: Path) -> None:
+def test_the_folder_and_the_result_of_the_library_give_equal_records(shared_data: Path) -> None:
     """Two records with vectors; nothing is lost."""
     folder, path = shared_data / "chroma" / "db", shared_data / "chroma" / "collection_get.json"
     found, report = _read("chroma", folder)
     shown, told = _read("chroma_get", path)
 
-    assert formats.recognise(Place(folder)) == "chroma"
-    assert formats.recognise(Place(path)) == "chroma_get"
+    assert formats.recognize(Place(folder)) == "chroma"
+    assert formats.recognize(Place(path)) == "chroma_get"
     assert (report.total, told.total) == (0, 0)
     assert [one.text for one in found] == ["Ada prefers metric units", "No Friday deploys"]
     assert [one.scope for one in found] == [Scope(user="ada"), Scope(user="bo")]
@@ -99,26 +99,26 @@ def test_the_folder_of_the_library_and_what_it_returns_say_the_same(shared_data:
 
 
 @pytest.mark.shared
-def test_what_the_library_returned_is_written_again(shared_data: Path, tmp_path: Path) -> None:
-    """Vectors, lists that are null, and what it says of itself."""
+def test_the_result_of_get_round_trips(shared_data: Path, tmp_path: Path) -> None:
+    """Vectors, null lists, and the members about the result itself."""
     path = shared_data / "chroma" / "collection_get.json"
     satchel.convert(path, tmp_path / "x.chroma.json")
     assert json.loads((tmp_path / "x.chroma.json").read_bytes()) == json.loads(path.read_bytes())
 
 
-def test_a_folder_is_named_like_its_database() -> None:
-    """``satchel import FOLDER`` is what a person tries first."""
+def test_a_folder_is_recognized_as_its_database() -> None:
+    """``satchel import FOLDER`` is the first thing that users try."""
     bring(_FOLDER, "one")
     bring(_FOLDER / "chroma.sqlite3", "two")
     assert len(texts("one")) == 10
     assert texts("one") == texts("two")
 
 
-def test_what_is_queued_and_not_yet_in_its_place_counts(tmp_path: Path) -> None:
-    """The library was stopped between the two: added, changed and deleted records."""
+def test_queued_changes_are_read(tmp_path: Path) -> None:
+    """The library was stopped before it applied added, changed and deleted records."""
     topic = "(SELECT topic FROM embeddings_queue LIMIT 1)"
     queue = "INSERT INTO embeddings_queue (operation, topic, id, vector, encoding, metadata)"
-    folder = _copy(
+    folder = _copy_database(
         tmp_path / "a",
         f"{queue} VALUES (0, {topic}, 'new', x'0000803f', 'FLOAT32',"
         ' \'{"n": 1, "chroma:document": "Newer."}\')',
@@ -136,8 +136,8 @@ def test_what_is_queued_and_not_yet_in_its_place_counts(tmp_path: Path) -> None:
     assert report.total == 0
 
 
-def test_a_vector_that_is_nowhere_is_counted(tmp_path: Path) -> None:
-    """The database alone has those of its queue."""
+def test_a_missing_vector_is_counted(tmp_path: Path) -> None:
+    """The database file alone has only the vectors in the queue."""
     shutil.copyfile(_FOLDER / "chroma.sqlite3", tmp_path / "chroma.sqlite3")
     found, report = _read("chroma", tmp_path / "chroma.sqlite3")
     assert len(found) == 10
@@ -149,12 +149,12 @@ class _Trap:
         return Path.touch, (Path("was-run"),)
 
 
-def test_an_index_with_a_program_in_it_is_refused_and_never_run(
+def test_attack_a_pickle_in_an_index_is_refused_and_never_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The names of an index are a pickle; it is read as data."""
+    """The names in an index are a pickle; it is parsed as data."""
     monkeypatch.chdir(tmp_path)
-    folder = _copy(tmp_path / "a")
+    folder = _copy_database(tmp_path / "a")
     (index, *_) = folder.glob("*/index_metadata.pickle")
     index.write_bytes(pickle.dumps({"id_to_label": _Trap()}))
     with pytest.raises(MalformedError, match="not data"):
@@ -163,9 +163,9 @@ def test_an_index_with_a_program_in_it_is_refused_and_never_run(
 
 
 @pytest.mark.parametrize("name", ["header.bin", "index_metadata.pickle", "data_level0.bin"])
-def test_an_index_that_is_a_link_or_damaged_is_refused(name: str, tmp_path: Path) -> None:
-    """It would be read from wherever the link leads to; nothing is made of what is not there."""
-    folder = _copy(tmp_path / "a")
+def test_attack_an_index_that_is_a_link_or_damaged_is_refused(name: str, tmp_path: Path) -> None:
+    """A link would read any file; a damaged index gives no vectors."""
+    folder = _copy_database(tmp_path / "a")
     for path in folder.glob(f"*/{name}"):
         path.rename(tmp_path / f"{path.parent.name}-{name}")
         path.symlink_to(tmp_path / f"{path.parent.name}-{name}")
@@ -179,18 +179,18 @@ def test_an_index_that_is_a_link_or_damaged_is_refused(name: str, tmp_path: Path
             _read("chroma", folder)
 
 
-def test_a_segment_with_the_name_of_a_path_is_no_folder(tmp_path: Path) -> None:
-    """Nothing is read from where it would lead to."""
+def test_attack_a_segment_named_like_a_path_is_refused(tmp_path: Path) -> None:
+    """Nothing is read from that path."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "index_metadata.pickle").write_bytes(b"x")
-    folder = _copy(
+    folder = _copy_database(
         tmp_path / "a", "UPDATE segments SET id = '../elsewhere' || rowid WHERE scope = 'VECTOR'"
     )
     assert len(_read("chroma", folder)[0]) == 10
 
 
-def test_what_a_collection_cannot_hold_is_named(tmp_path: Path) -> None:
-    """Objects, null, lists of two kinds, names of its own; what part of memory it is."""
+def test_members_that_a_collection_cannot_hold_are_reported(tmp_path: Path) -> None:
+    """Objects, null, mixed lists, reserved names; the report names the members."""
     members = {"a": {"b": 1}, "n": None, "l": [1, "x"], "chroma:document": "y", "ok": [1, 2]}
     writing = WriteContext()
     with sealed([Episodic(text="Asked.", metadata=members, kind="k")]) as records:
@@ -215,13 +215,13 @@ def _library(*arguments: str | Path) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_the_real_library_has_what_we_wrote(tmp_path: Path) -> None:
-    """Two collections of 1,199 records, out of its folder and back through ``upsert()``."""
+def test_the_real_library_reads_written_collections(tmp_path: Path) -> None:
+    """Two collections of 1,199 records, from its folder and back through ``upsert()``."""
     _library("make", tmp_path / "a", "1200", "1000")
     _library("read", tmp_path / "a", tmp_path / "a.json")
     said = json.loads((tmp_path / "a.json").read_bytes())
     found, report = _read("chroma", tmp_path / "a")
-    _same_as_said(found, said)
+    _assert_equals_library(found, said)
     assert report.total == 0
 
     bring(tmp_path / "a")
@@ -241,8 +241,8 @@ def test_the_real_library_has_what_we_wrote(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("space", ["cosine", "ip"])
-def test_the_metric_of_a_collection_survives(tmp_path: Path, space: str) -> None:
-    """A file says it as `create_collection()` takes it; import, export and convert keep it."""
+def test_the_metric_of_a_collection_is_preserved(tmp_path: Path, space: str) -> None:
+    """By import, export and convert, in the form of ``create_collection()``."""
     path = tmp_path / "c.chroma.json"
     lists = {"ids": ["a"], "embeddings": [[0.5, 0.25]], "documents": ["tea"], "metadatas": [None]}
     path.write_text(json.dumps({**lists, "configuration": {"hnsw": {"space": space}}}))
@@ -255,8 +255,8 @@ def test_the_metric_of_a_collection_survives(tmp_path: Path, space: str) -> None
     assert json.loads((tmp_path / "d.chroma.json").read_bytes()) == json.loads(path.read_bytes())
 
 
-def test_the_metric_of_one_collection_of_a_database_is_written(tmp_path: Path) -> None:
-    """Two that compare differently cannot both keep theirs in one file, and that is named."""
+def test_two_metrics_in_one_file_are_reported(tmp_path: Path) -> None:
+    """One file has one metric, so the other collection's is reported as lost."""
     for name, said in (("memories", {"hnsw": {"space": "cosine"}}), ("notes", None)):
         bring(f"chroma://{_FOLDER}?collection={name}", name)
         with Satchel.open() as here:
@@ -271,11 +271,11 @@ def test_the_metric_of_one_collection_of_a_database_is_written(tmp_path: Path) -
 
 
 def test_collections_with_vectors_of_different_lengths_are_not_mixed(tmp_path: Path) -> None:
-    """Chroma would refuse the file; the error names both and says how to import one of them."""
+    """Chroma would refuse the file; the error names both and how to import one of them."""
     topic = "(SELECT topic FROM embeddings_queue ORDER BY seq_id DESC LIMIT 1)"
     queue = "INSERT INTO embeddings_queue (operation, topic, id, vector, encoding, metadata)"
     added = "'new', x'0000803f', 'FLOAT32', '{\"chroma:document\": \"Newer.\"}'"
-    folder = _copy(tmp_path / "a", f"{queue} VALUES (0, {topic}, {added})")
+    folder = _copy_database(tmp_path / "a", f"{queue} VALUES (0, {topic}, {added})")
     bring(folder)
     with Satchel.open() as here, pytest.raises(UsageError) as caught:
         here.bank("b").export(tmp_path / "o.chroma.json", accept_loss=("all",))

@@ -1,4 +1,4 @@
-"""Rollouts of Codex: what the shared suite cannot know."""
+"""Rollouts of Codex: cases outside of the shared suite."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ def _line(kind: str, /, **payload: Any) -> dict[str, Any]:
     return {"timestamp": _THEN, "type": kind, "payload": payload}
 
 
-def _said(role: str, text: str) -> dict[str, Any]:
+def _message_texts(role: str, text: str) -> dict[str, Any]:
     content = [{"type": "output_text" if role == "assistant" else "input_text", "text": text}]
     return _line("response_item", type="message", role=role, content=content)
 
@@ -32,16 +32,16 @@ def _read(path: Path, *lines: dict[str, Any]) -> tuple[list[Any], ReadContext]:
     return [one.value for one in found], reading
 
 
-def test_what_was_shown_to_the_person_is_not_there_twice(tmp_path: Path) -> None:
-    """Words come as what the model was given, whether they were shown before or after that."""
+def test_displayed_messages_are_not_duplicated(tmp_path: Path) -> None:
+    """Messages are those given to the model, displayed before or after."""
     found, reading = _read(
         tmp_path / "r.jsonl",
-        _said("user", "Which day is it?"),
+        _message_texts("user", "Which day is it?"),
         _line("event_msg", type="user_message", message="Which day is it?"),
         _line("event_msg", type="agent_reasoning", text="**Looking**"),
         _line("response_item", type="reasoning", summary=[{"text": "**Looking**"}]),
         _line("event_msg", type="agent_message", message="Sunday."),
-        _said("assistant", "Sunday."),
+        _message_texts("assistant", "Sunday."),
         _line("event_msg", type="agent_message", message="Nobody kept this."),
         _line("event_msg", type="token_count", info={"total": 812}),
     )
@@ -55,15 +55,15 @@ def test_what_was_shown_to_the_person_is_not_there_twice(tmp_path: Path) -> None
     assert losses == {"event_msg": (1, ["Nobody kept this."])}
 
 
-def test_the_setting_of_a_turn_goes_with_the_message_after_it_once(tmp_path: Path) -> None:
-    """The model is known of each turn; what is said again unchanged is not kept again."""
+def test_the_settings_of_a_turn_are_stored_with_its_first_message(tmp_path: Path) -> None:
+    """The model is known for each turn; unchanged settings are not repeated."""
     setting = {"cwd": "shop", "model": "gpt-5-codex"}
     found, reading = _read(
         tmp_path / "r.jsonl",
         _line("turn_context", **setting),
-        _said("user", "one"),
+        _message_texts("user", "one"),
         _line("turn_context", **setting),
-        _said("user", "two"),
+        _message_texts("user", "two"),
         _line("turn_context", **{**setting, "model": "other"}),
     )
 
@@ -73,17 +73,17 @@ def test_the_setting_of_a_turn_goes_with_the_message_after_it_once(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("turns", "after"), [(1, "two"), (2, "one"), (9, None)])
-def test_what_was_rolled_back_stays_and_a_fork_begins_before_it(
+def test_a_rollback_makes_a_fork_and_loses_no_message(
     tmp_path: Path, turns: int, after: str | None
 ) -> None:
-    """As many questions are taken back as the line says; surroundings are no question."""
-    lines = [_said("user", "<environment_context>x</environment_context>")]
-    lines += [_said(role, text) for text in ("one", "two", "three") for role in ("user",)]
+    """It counts user messages only."""
+    lines = [_message_texts("user", "<environment_context>x</environment_context>")]
+    lines += [_message_texts(role, text) for text in ("one", "two", "three") for role in ("user",)]
     found, _ = _read(
         tmp_path / "r.jsonl",
         *lines,
         _line("event_msg", type="thread_rolled_back", num_turns=turns),
-        _said("user", "instead"),
+        _message_texts("user", "instead"),
     )
 
     kinds = [(one["event"], one.get("role"), one.get("text")) for one in found]
@@ -98,7 +98,7 @@ def test_what_was_rolled_back_stays_and_a_fork_begins_before_it(
 
 
 def test_a_rollout_that_has_grown_begins_with_the_same_events(tmp_path: Path) -> None:
-    """Whatever was there when it was read first: nothing the bank has comes in another form."""
+    """So a second import adds only the new events."""
     sample = Path(__file__).parent.parent / "data" / "formats" / "codex" / "good-rollout.jsonl"
     lines = sample.read_bytes().splitlines(keepends=True)
     path, whole = tmp_path / "r.jsonl", list[Any]()
@@ -111,13 +111,13 @@ def test_a_rollout_that_has_grown_begins_with_the_same_events(tmp_path: Path) ->
     assert len(whole) > len(lines) // 2
 
 
-def test_a_transcript_of_claude_code_is_no_rollout(tmp_path: Path) -> None:
-    """A wrong ``--from`` is noticed."""
+def test_a_transcript_of_claude_code_is_not_a_rollout(tmp_path: Path) -> None:
+    """A wrong ``--from`` is an error."""
     sample = Path(__file__).parent.parent / "data" / "formats" / "claude_code" / "good-talk.jsonl"
 
     with pytest.raises(MalformedError):
         list(read_records(formats["codex"], Place(sample), ReadContext()))
     rollout = tmp_path / "r.jsonl"
-    _read(rollout, _said("user", "one"))
+    _read(rollout, _message_texts("user", "one"))
     with pytest.raises(MalformedError):
         list(read_records(formats["claude_code"], Place(rollout), ReadContext()))

@@ -1,4 +1,4 @@
-"""Activities of Gemini: what the shared suite cannot know."""
+"""Activities of Gemini: cases outside of the shared suite."""
 
 import json
 import zipfile
@@ -30,8 +30,8 @@ def _texts(found: list[dict[str, Any]]) -> list[str]:
     return [one["text"] for one in found if one["event"] == "message"]
 
 
-def test_one_bad_activity_never_loses_the_file(tmp_path: Path) -> None:
-    """With bad ones left out, those around it are read: of a list, and of a page."""
+def test_skip_bad_skips_only_the_malformed_activity(tmp_path: Path) -> None:
+    """In a JSON list and in an HTML page."""
     path = tmp_path / "a.json"
     good = [_activity(text, f"2026-03-0{n}T09:00:00Z") for n, text in ((2, "two"), (1, "one"))]
     path.write_text(json.dumps([good[0], {"header": "Gemini Apps", "title": 7}, 5, good[1]]))
@@ -47,8 +47,8 @@ def test_one_bad_activity_never_loses_the_file(tmp_path: Path) -> None:
     assert reading.report.left_out == 1
 
 
-def test_a_later_export_only_adds(tmp_path: Path) -> None:
-    """What was read before comes again as it was, with what was asked since behind it."""
+def test_a_later_export_only_adds_new_activities(tmp_path: Path) -> None:
+    """Earlier activities give the same records."""
     days = [_activity(f"q{n}", f"2026-03-01T0{n}:00:00Z") for n in range(5, 0, -1)]
     path = tmp_path / "a.json"
     path.write_text(json.dumps(days[2:]))
@@ -64,8 +64,8 @@ def test_a_later_export_only_adds(tmp_path: Path) -> None:
     assert _texts(after) == [f"q{n}" for n in range(1, 6)]
 
 
-def test_activities_of_other_products_are_named_not_taken(tmp_path: Path) -> None:
-    """A file with all of somebody's activities gives those of Gemini."""
+def test_activities_of_other_products_are_reported_and_skipped(tmp_path: Path) -> None:
+    """A Takeout file may contain all activities of a person."""
     search = {"header": "Search", "title": "Searched for tea", "time": "2026-03-01T09:00:00Z"}
     path = tmp_path / "a.json"
     path.write_text(json.dumps([_activity("one", "2026-03-01T09:00:00Z"), search, search]))
@@ -75,8 +75,8 @@ def test_activities_of_other_products_are_named_not_taken(tmp_path: Path) -> Non
     assert reading.report.ignored == {"activity of Search": 2}
 
 
-def test_the_same_activity_twice_is_one(tmp_path: Path) -> None:
-    """Counted, and two that only begin alike are both kept."""
+def test_duplicate_activities_are_imported_once(tmp_path: Path) -> None:
+    """They are counted; two with the same beginning are both imported."""
     one = _activity("one", "2026-03-01T09:00:00Z")
     other = {**one, "safeHtmlItem": [{"html": "<p>x</p>"}]}
     path = tmp_path / "a.json"
@@ -111,26 +111,26 @@ def test_the_same_activity_twice_is_one(tmp_path: Path) -> None:
         ("07/04/2026, 09:15:00 CEST", None),
     ],
 )
-def test_a_time_of_a_page_is_understood_or_left(said: str, moment: str | None) -> None:
-    """None is guessed: what zone CST is, nobody can tell."""
+def test_a_time_of_a_page_is_parsed_or_kept_as_text(said: str, moment: str | None) -> None:
+    """No time is guessed: CST has several meanings."""
     assert moment_in(said) == moment
 
 
 @given(st.text(alphabet="<>/&;abprli \n\"'!-", max_size=80))
-def test_no_html_crashes_or_shows_marks(html: str) -> None:
-    """Whatever a page says, its words are text without whole tags."""
+def test_any_html_is_text_without_tags(html: str) -> None:
+    """For all pages."""
     assert "<p>" not in words_of(html)
 
 
-def test_words_of_html_have_the_lines_that_a_person_sees() -> None:
-    """Paragraphs, lists, tables and code; entities are letters."""
+def test_the_text_of_html_has_the_displayed_lines() -> None:
+    """Paragraphs, lists, tables and code; entities are characters."""
     html = "<p>One &amp;\n two</p><ul><li>a</li><li>b</li></ul><pre>x\n  y</pre><br>end"
     assert words_of(html) == "One & two\n\n- a\n- b\n\nx\n  y\n\nend"
 
 
 @pytest.mark.parametrize("attack", ["<", "<p", "<!--", "&", '<div class="'])
-def test_marks_without_an_end_cost_no_more_than_their_length(attack: str) -> None:
-    """A quadratic reader would not come back from this."""
+def test_attack_unclosed_tags_are_parsed_in_linear_time(attack: str) -> None:
+    """A quadratic reader would time out."""
     assert len(words_of(attack * 100_000)) <= len(attack) * 100_000
 
 
@@ -141,17 +141,17 @@ def _zip(path: Path, files: dict[str, str]) -> Path:
     return path
 
 
-def test_a_first_question_as_long_as_a_page_hides_nothing(tmp_path: Path) -> None:
-    """The time stands behind it, beyond what is looked at to know a file."""
+def test_a_very_long_first_prompt_does_not_prevent_recognition(tmp_path: Path) -> None:
+    """The time follows it, after the bytes that are used to recognize the format."""
     rows = json.dumps([_activity("x" * 6000, "2026-03-01T09:00:00Z")])
     path = tmp_path / "MyActivity.json"
     path.write_text(rows)
-    assert formats.recognise(Place(path)) == "gemini"
+    assert formats.recognize(Place(path)) == "gemini"
 
     other = {f"Takeout/Chrome/{number}.json": "{}" for number in range(80)}
     files = {**other, "Takeout/My Activity/Gemini Apps/MyActivity.json": rows}
     path = _zip(tmp_path / "t.zip", files)
-    assert formats.recognise(Place(path)) == "gemini"
+    assert formats.recognize(Place(path)) == "gemini"
     assert _texts(_read(path)[0]) == ["x" * 6000]
 
 
@@ -167,25 +167,23 @@ def test_a_first_question_as_long_as_a_page_hides_nothing(tmp_path: Path) -> Non
         ("Prompted\u00a0Hello", "Hello"),
     ],
 )
-def test_a_page_in_any_language_yields_a_persons_words(
-    title: str, prompt: str, tmp_path: Path
-) -> None:
-    """What Google says before them ends in a hard space; a space before a mark is French."""
+def test_the_prompt_is_extracted_in_any_language(title: str, prompt: str, tmp_path: Path) -> None:
+    """Google's prefix ends in a no-break space; French has one before punctuation."""
     card = (
         '<div class="outer-cell"><div class="header-cell"><p>Gemini-appar</p></div>'
         f'<div class="content-cell">{title}<br>4 juli 2026 09:15:00 CEST<br><p>Ja.</p></div></div>'
     )
     path = tmp_path / "MinAktivitet.html"
     path.write_text(f"<html><body>{card}</body></html>", "utf-8")
-    assert formats.recognise(Place(path)) == "gemini"
+    assert formats.recognize(Place(path)) == "gemini"
     found, _ = _read(path)
 
     assert _texts(found) == [prompt, "Ja."]
     assert {one["created_at"] for one in found} == {"2026-07-04T07:15:00.000000Z"}
 
 
-def test_a_turn_that_was_made_again_is_a_fork_and_the_last_one_counts(tmp_path: Path) -> None:
-    """Two turns of one number are two answers; what nobody said is counted."""
+def test_a_regenerated_turn_is_a_fork_and_the_last_answer_is_current(tmp_path: Path) -> None:
+    """Two turns with one number are two answers; an empty turn is counted."""
     turns = [
         {"user_turn": {"prompt": "q", "turn_index": 0}},
         {"system_turn": {"text": [{"data": "first"}], "turn_index": 1}},
@@ -197,7 +195,7 @@ def test_a_turn_that_was_made_again_is_a_fork_and_the_last_one_counts(tmp_path: 
     name = "Takeout/Gemini in Workspace/Conversation History/conversation_5.txt"
     text = json.dumps({"title": "T", "conversation_turns": turns})
     path = _zip(tmp_path / "t.zip", {name: text})
-    assert formats.recognise(Place(path)) == "gemini"
+    assert formats.recognize(Place(path)) == "gemini"
     found, reading = _read(path)
 
     assert _texts(found) == ["q", "second", "go on", "first"]
@@ -207,30 +205,30 @@ def test_a_turn_that_was_made_again_is_a_fork_and_the_last_one_counts(tmp_path: 
 
 
 def test_gems_become_identity_memories(tmp_path: Path) -> None:
-    """Whatever language their labels are in; an empty page has none."""
+    """With labels in any language; an empty page has no gem."""
     page = (
         "<div><b>Nom :</b>Chef<br><b>Consignes :</b>Tu cuisines.<br><b>Ton :</b> doux<br>"
         '<b>Fichiers :</b><br><a href="https://example.org/a">a.pdf</a><br></div>'
     )
     path = _zip(tmp_path / "t.zip", {"Takeout/Gemini/gemini_gems_data.html": page})
-    assert formats.recognise(Place(path)) == "gemini"
+    assert formats.recognize(Place(path)) == "gemini"
     (gem,), _ = _read(path)
 
     assert gem["custom_instructions"] == "Tu cuisines.\nTon : doux"
     assert gem["scope"] == {"namespace": ["gems", "Chef"]}
     assert gem["origin"]["as_written"] == {"links": ["https://example.org/a"]}
     with pytest.raises(UnknownFormatError):
-        formats.recognise(Place(_zip(tmp_path / "e.zip", {"gemini_gems_data.html": "<div></div>"})))
+        formats.recognize(Place(_zip(tmp_path / "e.zip", {"gemini_gems_data.html": "<div></div>"})))
 
 
 @pytest.mark.parametrize(
     ("header", "is_gemini"),
     [("Gemini\u5e94\u7528", True), ("Gemini-Apps", True), ("Bardzo", False), ("Search", False)],
 )
-def test_the_product_is_known_in_any_language(
+def test_the_product_is_recognized_in_any_language(
     header: str, *, is_gemini: bool, tmp_path: Path
 ) -> None:
-    """Its name is the same everywhere; there may be no space behind it."""
+    """Its name is never translated, and may be without a following space."""
     path = tmp_path / "a.json"
     first = _activity("one", "2026-03-01T09:00:00Z")
     path.write_text(json.dumps([first, {**first, "header": header, "title": "Prompted two"}]))

@@ -1,4 +1,4 @@
-"""Graphs that amplihack's libraries keep in files of Kuzu and of old and new LadybugDB."""
+"""Graphs of amplihack's libraries in files of Kuzu and of old and new LadybugDB."""
 
 import gzip
 import importlib.util
@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,18 @@ import ladybug
 import pytest
 
 from satchel.crypto.canonical import Limits
-from satchel.errors import LimitError, MalformedError, MissingExtraError
+from satchel.errors import (
+    EmptyInputError,
+    InputError,
+    LimitError,
+    MalformedError,
+    MissingExtraError,
+)
 from satchel.formats import _graph_child, _graph_files
 from satchel.formats._graph_files import TABLES, graph_file, rows_of
-from satchel.ports.format import Place, ReadContext
+from satchel.formats.amplihack_graph import FORMAT
+from satchel.model.records import Edge, Episodic, Semantic
+from satchel.ports.format import Place, ReadContext, formats
 from satchel.stores.ladybug import LadybugStore
 
 DATA = Path(__file__).parents[1] / "data" / "graphs"
@@ -25,7 +34,7 @@ LINKS = ("SIMILAR_TO", "DERIVES_FROM", "SUPERSEDES", "TRANSITIONED_TO")
 
 
 def unpacked(name: str, folder: Path) -> Path:
-    """Return a sample as its program left it, with what is beside it."""
+    """Return a sample as its program left it, with its log."""
     folder.mkdir(exist_ok=True)
     for end in ("", ".wal"):
         packed = DATA / f"{name}{end}.gz"
@@ -35,7 +44,7 @@ def unpacked(name: str, folder: Path) -> Path:
 
 
 def read(path: Path, reading: ReadContext | None = None) -> dict[str, list[dict[str, Any]]]:
-    """Return what a file gives, by array."""
+    """Return the rows of a file, by array."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in rows_of(Place(path), reading or ReadContext()):
         of_array = found.setdefault(row.array, [])
@@ -44,8 +53,8 @@ def read(path: Path, reading: ReadContext | None = None) -> dict[str, list[dict[
     return found
 
 
-def made(path: Path, *statements: str) -> Path:
-    """Make a graph with the engine that is installed."""
+def make_graph(path: Path, *statements: str) -> Path:
+    """Create a graph with the installed engine."""
     database = ladybug.Database(str(path), max_db_size=1 << 30)
     connection = ladybug.Connection(database)
     for statement in statements:
@@ -55,8 +64,8 @@ def made(path: Path, *statements: str) -> Path:
     return path
 
 
-def seen(folder: Path) -> dict[str, tuple[bytes, int, int]]:
-    """Return what is in a folder: bytes, when each was written, and modes."""
+def folder_state(folder: Path) -> dict[str, tuple[bytes, int, int]]:
+    """Return the bytes, modification times and modes of the files of a folder."""
     found = {}
     for path in folder.iterdir():
         status = path.stat()
@@ -65,15 +74,13 @@ def seen(folder: Path) -> dict[str, tuple[bytes, int, int]]:
 
 
 @pytest.mark.parametrize("name", [*OLD, "kuzu-39-killed"])
-def test_an_old_graph_yields_all_nodes_and_links_and_is_unchanged(
-    name: str, tmp_path: Path
-) -> None:
-    """Also where its program was killed: what is in its log comes along. No byte changes."""
+def test_an_old_graph_is_read_completely_and_not_changed(name: str, tmp_path: Path) -> None:
+    """Also after its program was killed: its log is read as well."""
     path = unpacked(f"amplihack-{name}", tmp_path / "old")
     path.chmod(0o400)
-    before, reading = seen(path.parent), ReadContext()
+    before, reading = folder_state(path.parent), ReadContext()
     found = read(path, reading)
-    assert seen(path.parent) == before
+    assert folder_state(path.parent) == before
     assert list(found) == list(TABLES.values())
     facts, episodes = found["semantic_nodes"], found["episodic_nodes"]
     assert [len(rows) for rows in found.values()] == [4, 3, 2, 3, 2, 2]
@@ -104,10 +111,10 @@ def test_an_old_graph_yields_all_nodes_and_links_and_is_unchanged(
 
 
 def test_json_damaged_by_an_old_engine_is_kept_as_text_and_reported(tmp_path: Path) -> None:
-    """LadybugDB before 0.22 made other texts of what looked like JSON; Kuzu did not."""
+    """LadybugDB before 0.22 changed texts that looked like JSON; Kuzu did not."""
     reading = ReadContext()
-    spoilt = read(unpacked("amplihack-ladybug-41", tmp_path / "old"), reading)
-    (first,) = (row for row in spoilt["semantic_nodes"] if row["memory_id"] == "f0")
+    spoiled = read(unpacked("amplihack-ladybug-41", tmp_path / "old"), reading)
+    (first,) = (row for row in spoiled["semantic_nodes"] if row["memory_id"] == "f0")
     assert first["metadata"] == "{category: domain_specific, temporal_index: 0}"
     assert any("metadata" in note for note in reading.report.notes)
     whole = read(unpacked("amplihack-kuzu-39", tmp_path / "kuzu"))
@@ -116,19 +123,19 @@ def test_json_damaged_by_an_old_engine_is_kept_as_text_and_reported(tmp_path: Pa
 
 
 @pytest.mark.parametrize("version", ["40", "41"])
-def test_a_log_of_an_old_engine_is_refused_with_what_reads_it(version: str, tmp_path: Path) -> None:
-    """The engine here cannot read it; without it most of the memory would be missing."""
+def test_a_log_of_an_old_engine_is_refused_with_a_hint(version: str, tmp_path: Path) -> None:
+    """The installed engine cannot read it, and most of the memory would be missing."""
     path = unpacked(f"amplihack-ladybug-{version}-killed", tmp_path / "old")
-    before = seen(path.parent)
+    before = folder_state(path.parent)
     with pytest.raises(MalformedError) as error:
         read(path)
     assert {"40": "0.15.3", "41": "0.17.1"}[version] in (error.value.hint or "")
-    assert seen(path.parent) == before
+    assert folder_state(path.parent) == before
 
 
-def test_a_graph_of_the_engine_of_today_is_read(tmp_path: Path) -> None:
-    """With unknown columns, numbers that JSON cannot hold, and a link of another table's."""
-    path = made(
+def test_a_graph_of_the_current_engine_is_read(tmp_path: Path) -> None:
+    """With unknown columns, numbers outside JSON, and a link of another table."""
+    path = make_graph(
         tmp_path / "graph",
         "CREATE NODE TABLE SemanticMemory(memory_id STRING PRIMARY KEY, content STRING,"
         " extra INT64, sure DOUBLE, made TIMESTAMP, raw BLOB)",
@@ -152,8 +159,8 @@ def test_a_graph_of_the_engine_of_today_is_read(tmp_path: Path) -> None:
     }
 
 
-def test_the_graph_in_an_agents_folder_is_found(tmp_path: Path) -> None:
-    """Under the names that the libraries give it; a link there is not followed."""
+def test_the_graph_in_the_folder_of_an_agent_is_found(tmp_path: Path) -> None:
+    """Under the names that the libraries use; a link there is not followed."""
     agent = tmp_path / "builder"
     agent.mkdir()
     assert graph_file(Place(agent)) is None
@@ -165,8 +172,8 @@ def test_the_graph_in_an_agents_folder_is_found(tmp_path: Path) -> None:
     assert len(read(agent)["semantic_nodes"]) == 4
 
 
-def test_a_linked_log_beside_a_graph_is_refused(tmp_path: Path) -> None:
-    """It would have us read whatever file it names."""
+def test_attack_a_log_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    """It would read any file that the link names."""
     path = unpacked("amplihack-kuzu-39", tmp_path / "old")
     path.with_name("graph.wal").symlink_to("/etc/hostname")
     with pytest.raises(MalformedError, match="next to the graph"):
@@ -174,8 +181,8 @@ def test_a_linked_log_beside_a_graph_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "damage"), [("kuzu-39", 0.3), ("ladybug-40", 0.9)])
-def test_a_cut_graph_ends_in_an_error_of_ours(name: str, damage: float, tmp_path: Path) -> None:
-    """Whatever it does to the engine, this process goes on; nothing false is taken for whole."""
+def test_a_truncated_graph_is_a_typed_error(name: str, damage: float, tmp_path: Path) -> None:
+    """Also if the engine crashes; no partial result is reported as complete."""
     path = unpacked(f"amplihack-{name}", tmp_path / "old")
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * damage)])
@@ -183,10 +190,10 @@ def test_a_cut_graph_ends_in_an_error_of_ours(name: str, damage: float, tmp_path
         read(path)
 
 
-def test_a_file_that_ends_the_engine_ends_no_more_than_that(
+def test_attack_a_file_that_crashes_the_engine_does_not_crash_satchel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a segmentation fault does."""
+    """The engine runs in a child process."""
     crashing = tmp_path / "crashing.py"
     crashing.write_text("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     monkeypatch.setattr(_graph_child, "__file__", str(crashing))
@@ -194,9 +201,9 @@ def test_a_file_that_ends_the_engine_ends_no_more_than_that(
         read(unpacked("amplihack-kuzu-39", tmp_path / "old"))
 
 
-def test_rows_without_end_are_refused(tmp_path: Path) -> None:
-    """A row has a bound, before it is taken into memory."""
-    path = made(
+def test_attack_an_oversized_row_is_refused(tmp_path: Path) -> None:
+    """A row is limited before it is read into memory."""
+    path = make_graph(
         tmp_path / "graph",
         "CREATE NODE TABLE SemanticMemory(memory_id STRING PRIMARY KEY, content STRING)",
         f"CREATE (:SemanticMemory {{memory_id: 'a', content: '{'long ' * 50_000}'}})",
@@ -206,13 +213,13 @@ def test_rows_without_end_are_refused(tmp_path: Path) -> None:
     assert len(read(path)["semantic_nodes"]) == 1
 
 
-def test_a_file_that_is_no_such_graph_is_reported_by_its_kind(tmp_path: Path) -> None:
-    """Another file, another graph, a store of our own, and files of a newer engine."""
+def test_a_file_that_is_not_such_a_graph_is_reported_by_its_kind(tmp_path: Path) -> None:
+    """Another file, another graph, a Satchel store, and files of a newer engine."""
     letter = tmp_path / "letter"
     letter.write_bytes(b"Dear reader, this is no graph")
     with pytest.raises(MalformedError, match="not a LadybugDB or Kuzu graph"):
         read(letter)
-    other = made(tmp_path / "other", "CREATE NODE TABLE Person(name STRING PRIMARY KEY)")
+    other = make_graph(tmp_path / "other", "CREATE NODE TABLE Person(name STRING PRIMARY KEY)")
     with pytest.raises(MalformedError, match="no hierarchical memory") as error:
         read(other)
     assert ".wal" in (error.value.hint or "")
@@ -220,7 +227,7 @@ def test_a_file_that_is_no_such_graph_is_reported_by_its_kind(tmp_path: Path) ->
     store.close()
     with pytest.raises(MalformedError, match="a Satchel store"):
         read(tmp_path / "store" / "graph.lbug")
-    cognitive = made(
+    cognitive = make_graph(
         tmp_path / "cognitive", "CREATE NODE TABLE SemanticMemory(node_id STRING PRIMARY KEY)"
     )
     with pytest.raises(MalformedError, match="memory_id"):
@@ -231,7 +238,7 @@ def test_a_file_that_is_no_such_graph_is_reported_by_its_kind(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("name", "extra"), [("kuzu-39", "graph"), ("ladybug-41", "graph")])
-def test_an_engine_that_is_missing_is_named_with_how_to_install_it(
+def test_a_missing_engine_is_reported_with_its_installation(
     name: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is copied."""
@@ -242,9 +249,9 @@ def test_an_engine_that_is_missing_is_named_with_how_to_install_it(
     assert f"satchel[{extra}]" in (error.value.hint or "")
 
 
-def test_hostile_names_of_columns_and_tables_ask_for_nothing_else(tmp_path: Path) -> None:
-    """A name is quoted wherever it goes into a statement, or refused."""
-    path = made(
+def test_attack_hostile_column_and_table_names_are_quoted_or_refused(tmp_path: Path) -> None:
+    """No name becomes a part of a statement."""
+    path = make_graph(
         tmp_path / "graph",
         "CREATE NODE TABLE SemanticMemory(memory_id STRING PRIMARY KEY,"
         " `content, n.memory_id AS x` STRING)",
@@ -253,8 +260,8 @@ def test_hostile_names_of_columns_and_tables_ask_for_nothing_else(tmp_path: Path
     assert read(path)["semantic_nodes"] == [{"memory_id": "a", "content, n.memory_id AS x": "said"}]
 
 
-def test_nothing_is_left_running_when_a_reader_stops_early(tmp_path: Path) -> None:
-    """Neither the program nor the copy."""
+def test_stopping_a_reader_early_ends_its_process_and_removes_the_copy(tmp_path: Path) -> None:
+    """Neither is left behind."""
     path = unpacked("amplihack-kuzu-39", tmp_path / "old")
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     before = children.read_text()
@@ -265,9 +272,60 @@ def test_nothing_is_left_running_when_a_reader_stops_early(tmp_path: Path) -> No
     assert children.read_text() == before
 
 
-def test_both_engines_in_one_process_are_why_there_are_two() -> None:
-    """When this fails, they can be imported together, and a process of its own is not needed."""
+def test_both_engines_cannot_be_imported_in_one_process() -> None:
+    """When this fails, the child process is no longer needed."""
     assert importlib.util.find_spec("kuzu") is not None
     code = "import kuzu, ladybug; kuzu.Database(); ladybug.Database()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode != 0
+
+
+def unpacked_graph(name: str, folder: Path) -> Path:
+    """Return a sample as its program left it."""
+    path = folder / "graph_db"
+    path.write_bytes(gzip.decompress((DATA / f"amplihack-{name}.gz").read_bytes()))
+    return path
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_a_graph_yields_facts_episodes_and_links_of_each_kind(name: str, tmp_path: Path) -> None:
+    """With their agents; a fact has its episode as a parent."""
+    place = Place(unpacked_graph(name, tmp_path))
+    assert formats.recognize(place) == "amplihack_graph"
+    found = list(FORMAT.read(place, ReadContext()))
+    facts = [one for one in found if isinstance(one, Semantic)]
+    episodes = [one for one in found if isinstance(one, Episodic)]
+    kinds = Counter(one.kind for one in found if isinstance(one, Edge))
+    assert (len(facts), len(episodes)) == (4, 3)
+    assert kinds == {"similar_to": 2, "derives_from": 3, "supersedes": 2, "transitioned_to": 2}
+    assert sorted(one.scope.agent or "" for one in facts if one.scope) == [
+        "builder",
+        "builder",
+        "builder",
+        "reviewer",
+    ]
+    assert sum(len(one.parent_ids) for one in facts) == 3
+    assert {one.text for one in facts} == {f"the queue has {n} workers 🐝" for n in (4, 8, 12, 16)}
+
+
+def test_one_agent_of_several_is_imported_with_the_agent_option(tmp_path: Path) -> None:
+    """Rows of other agents are counted; an unknown agent is an error."""
+    place = Place(unpacked_graph("ladybug-41", tmp_path))
+    reading = ReadContext(agent="reviewer")
+    (fact,) = FORMAT.read(place, reading)
+    assert isinstance(fact, Semantic)
+    assert fact.origin is not None
+    assert fact.origin.id == "f3"
+    assert sum(loss.count for loss in reading.report.losses.values() if loss.name == "row") == 15
+    with pytest.raises(MalformedError, match="none of them"):
+        list(FORMAT.read(place, ReadContext(agent="nobody")))
+
+
+def test_a_truncated_graph_is_refused(tmp_path: Path) -> None:
+    """With its file name."""
+    path = unpacked_graph("ladybug-41", tmp_path)
+    path.write_bytes(path.read_bytes()[:100_000])
+    with pytest.raises(InputError) as error:
+        list(FORMAT.read(Place(path), ReadContext()))
+    assert error.value.file == str(path)
+    assert not isinstance(error.value, EmptyInputError)

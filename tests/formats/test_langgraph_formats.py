@@ -1,4 +1,4 @@
-"""LangGraph's stores and checkpoints: what the shared suite cannot know."""
+"""LangGraph's stores and checkpoints: cases outside of the shared suite."""
 
 import json
 import pickle
@@ -57,12 +57,12 @@ def _written(path: Path, *entries: Entry | Sealed) -> tuple[list[Any], Report]:
 
 
 @pytest.mark.shared
-def test_the_store_of_the_library_is_read_whole(shared_data: Path, tmp_path: Path) -> None:
-    """Four items, one of LangMem with a time to live, a profile, a text; nothing is lost."""
+def test_the_store_of_the_library_is_read_without_loss(shared_data: Path, tmp_path: Path) -> None:
+    """Four items: one of LangMem with a time to live, a profile, a text."""
     path = shared_data / "langgraph" / "store.db"
     found, report = _read("langgraph", path)
 
-    assert formats.recognise(Place(path)) == "langgraph"
+    assert formats.recognize(Place(path)) == "langgraph"
     assert report.total == 0
     assert [one.get("text") for one in found] == [
         "Ada prefers metric units \u2713",
@@ -91,21 +91,21 @@ def _table(path: Path, name: str) -> list[Any]:
 
 @pytest.mark.shared
 @pytest.mark.parametrize(("name", "count"), [("search_all.json", 4), ("get_item.json", 1)])
-def test_what_the_library_shows_is_read_and_written_again(
+def test_items_as_the_library_prints_them_round_trip(
     name: str, count: int, shared_data: Path, tmp_path: Path
 ) -> None:
-    """A list of items with their scores, and one item."""
+    """A list of items with scores, and one item."""
     path = shared_data / "langgraph" / name
     found, report = _read("langgraph_items", path)
 
-    assert formats.recognise(Place(path)) == "langgraph_items"
+    assert formats.recognize(Place(path)) == "langgraph_items"
     assert (len(found), report.total) == (count, 0)
     satchel.convert(path, tmp_path / "x.langgraph.json")
     assert json.loads((tmp_path / "x.langgraph.json").read_bytes()) == json.loads(path.read_bytes())
 
 
 def test_memories_of_other_products_get_a_namespace_and_langmems_shape(tmp_path: Path) -> None:
-    """Text, kind and members are kept; what has no place is counted; nobody's time is the first."""
+    """Text, kind and members are preserved; other members are counted."""
     rows, report = _written(
         tmp_path / "x.db",
         Semantic(text="Drinks tea.", scope=Scope(user="ro.sa"), metadata={"n": 1, "kind": "x"}),
@@ -124,8 +124,8 @@ def test_memories_of_other_products_get_a_namespace_and_langmems_shape(tmp_path:
     assert all("created_at" not in one for one in found)
 
 
-def test_two_memories_with_one_key_are_two_items(tmp_path: Path) -> None:
-    """Of two products that count alike, say."""
+def test_two_memories_with_one_key_become_two_items(tmp_path: Path) -> None:
+    """For example of two products with the same numbering."""
     one = Semantic(text="a", origin=Origin(provider="mem0", id="1"))
     other = Semantic(text="b", origin=Origin(provider="letta", id="1"))
     rows, report = _written(tmp_path / "x.db", one, other)
@@ -143,8 +143,8 @@ _SCOPES = st.builds(
 
 
 @given(one=_SCOPES, other=_SCOPES)
-def test_no_two_owners_ever_share_a_namespace(one: Scope, other: Scope) -> None:
-    """However they are called; and the library takes each of them."""
+def test_two_owners_never_share_a_namespace(one: Scope, other: Scope) -> None:
+    """With any names, all of which the library accepts."""
     first, second = labels_of(one), labels_of(other)
     assert (joined(first) == joined(second)) is (one == other)
     assert as_they_were(first)
@@ -155,13 +155,13 @@ def test_no_two_owners_ever_share_a_namespace(one: Scope, other: Scope) -> None:
 
 @pytest.mark.shared
 def test_checkpoints_of_the_library_are_sessions_points_and_forks(shared_data: Path) -> None:
-    """Two threads, one of them with a way that was not gone on with; two items of its store."""
+    """Two threads, one with an abandoned branch; two items of its store."""
     path = shared_data / "langgraph" / "checkpoints.sqlite"
     found, report = _read("langgraph_checkpoints", path)
     events = Counter(one.get("event") for one in found)
 
-    assert formats.recognise(Place(path)) == "langgraph_checkpoints"
-    # Changes of the state beside the messages are sessions with a parent.
+    assert formats.recognize(Place(path)) == "langgraph_checkpoints"
+    # Changes of the state other than messages are sessions with a parent.
     assert events == {None: 2, "session": 10, "message": 20, "checkpoint": 22, "fork": 1}
     assert sum(one.get("event") == "session" and "parent" not in one for one in found) == 2
     assert _losses(report) == {
@@ -179,7 +179,7 @@ def test_checkpoints_of_the_library_are_sessions_points_and_forks(shared_data: P
 
 
 def test_a_fork_has_the_earlier_messages_and_the_state_of_its_point() -> None:
-    """Imported, shown and gone on with as any other conversation."""
+    """It is imported, shown and continued like any session."""
     assert bring(_THREADS, accept_loss=_ENGINES).unaccepted == 0
     assert texts() == ["Drinks tea."]
     with Satchel.open() as here:
@@ -213,10 +213,10 @@ class _Trap:
         return Path.touch, (Path("was-run"),)
 
 
-def test_a_pickle_in_a_checkpoint_is_refused_and_never_run(
+def test_attack_a_pickle_in_a_checkpoint_is_refused_and_never_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The library itself loads it where it was told to; the other checkpoints are still read."""
+    """The library can be configured to load it; other checkpoints are read."""
     monkeypatch.chdir(tmp_path)
     change = "UPDATE checkpoints SET type = 'pickle', checkpoint = ? WHERE rowid = 5"
     path = _changed(tmp_path / "x.db", (change, (pickle.dumps(_Trap()),)))
@@ -233,16 +233,16 @@ def _packed(code: int, value: Any) -> bytes:
 
 
 @pytest.mark.parametrize("code", range(6))
-def test_a_class_that_a_checkpoint_names_is_never_called(code: int, tmp_path: Path) -> None:
-    """``os.system`` with arguments is a name and arguments."""
+def test_attack_a_class_in_a_checkpoint_is_never_called(code: int, tmp_path: Path) -> None:
+    """``os.system`` with arguments is only a name and arguments."""
     made = _packed(code, ["os", "system", f"touch {tmp_path}/was-run", "__call__"])
     found = unpacked("msgpack", made)
     assert found.cls == "os.system"
     assert not (tmp_path / "was-run").exists()
 
 
-def test_extensions_in_extensions_end_in_an_error() -> None:
-    """However deep, in the packing or in what is packed."""
+def test_attack_nested_extensions_are_a_typed_error() -> None:
+    """At any depth, in the packing or in what is packed."""
     inner = b"\xc0"
     for _ in range(40):
         inner = msgspec.msgpack.encode(msgspec.msgpack.Ext(7, inner))
@@ -255,7 +255,7 @@ def test_extensions_in_extensions_end_in_an_error() -> None:
 
 
 def test_rolled_back_messages_become_a_fork(tmp_path: Path) -> None:
-    """A checkpoint whose earlier messages are others goes on from where the two part."""
+    """A checkpoint with other earlier messages continues from the common part."""
 
     def state(number: int, *said: str) -> tuple[Any, ...]:
         messages = [{"role": "user", "content": text} for text in said]
@@ -289,7 +289,7 @@ def _library(*arguments: str | Path) -> None:
 @pytest.mark.prove
 @pytest.mark.timeout(900)
 def test_the_real_library_reads_our_output_and_continues_with_it(tmp_path: Path) -> None:
-    """500 items out of a bank and back: every item as the library shows it, times included."""
+    """500 items through a bank: every item as the library shows it, with its times."""
     _library("make", tmp_path / "a", "500")
     _library("read", tmp_path / "a" / "store.db", tmp_path / "a.json")
     bring(tmp_path / "a" / "store.db")
@@ -308,7 +308,7 @@ def test_the_real_library_reads_our_output_and_continues_with_it(tmp_path: Path)
 @pytest.mark.prove
 @pytest.mark.timeout(900)
 def test_every_state_of_the_real_library_is_a_point_with_its_messages(tmp_path: Path) -> None:
-    """Each checkpoint of each thread: its parent's messages, its own, and the summary of then."""
+    """Each checkpoint of each thread has the messages of its parent, its own, and its summary."""
     _library("make", tmp_path / "a", "3")
     _library("threads", tmp_path / "a" / "checkpoints.sqlite", tmp_path / "said.json")
     said = json.loads((tmp_path / "said.json").read_bytes())
@@ -329,7 +329,7 @@ def test_every_state_of_the_real_library_is_a_point_with_its_messages(tmp_path: 
     }
 
 
-def _message_of_javascript(cls: str, content: Any, **more: Any) -> dict[str, Any]:
+def _javascript_message(cls: str, content: Any, **more: Any) -> dict[str, Any]:
     kwargs = {"content": content, "additional_kwargs": {}, "response_metadata": {}, **more}
     return {
         "lc": 1,
@@ -340,13 +340,13 @@ def _message_of_javascript(cls: str, content: Any, **more: Any) -> dict[str, Any
 
 
 @pytest.mark.parametrize("kind", ["json", None])
-def test_messages_that_javascript_kept_are_messages(kind: str | None, tmp_path: Path) -> None:
-    """Their role is in the name of their class alone; a model that called a tool said nothing."""
+def test_messages_of_the_javascript_library_are_read(kind: str | None, tmp_path: Path) -> None:
+    """Their class name is their role; a model that called a tool has no text."""
     messages = [
-        _message_of_javascript("HumanMessage", "Which tea?"),
-        _message_of_javascript("AIMessage", None, tool_calls=[{"name": "teas"}]),
-        _message_of_javascript("ToolMessage", "sencha", name="teas"),
-        _message_of_javascript("AIMessageChunk", "Sencha."),
+        _javascript_message("HumanMessage", "Which tea?"),
+        _javascript_message("AIMessage", None, tool_calls=[{"name": "teas"}]),
+        _javascript_message("ToolMessage", "sencha", name="teas"),
+        _javascript_message("AIMessageChunk", "Sencha."),
         {"role": "assistant", "content": None, "tool_calls": []},
     ]
     state = {"v": 1, "ts": "2026-03-01T09:00:00.000Z", "channel_values": {"messages": messages}}
@@ -362,7 +362,7 @@ def test_messages_that_javascript_kept_are_messages(kind: str | None, tmp_path: 
         row = ("t", "", "1", None, kind, json.dumps(state).encode(), b"{}")
         made.execute("INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         made.commit()
-    assert formats.recognise(Place(path)) == "langgraph_checkpoints"
+    assert formats.recognize(Place(path)) == "langgraph_checkpoints"
     found = [
         one.value
         for one in read_records(formats["langgraph_checkpoints"], Place(path), ReadContext())
@@ -378,8 +378,8 @@ def test_messages_that_javascript_kept_are_messages(kind: str | None, tmp_path: 
     ]
 
 
-def test_items_that_javascript_shows_have_their_times(tmp_path: Path) -> None:
-    """In camel case; they are written back as they were."""
+def test_items_of_the_javascript_library_have_their_times(tmp_path: Path) -> None:
+    """In camel case; they are written back unchanged."""
     times = {"createdAt": "2026-03-01T09:00:00.000Z", "updatedAt": "2026-03-02T09:00:00.000Z"}
     row = {"namespace": ["memories"], "key": "k", "value": {"text": "Likes tea."}, **times}
     path, out = tmp_path / "items.json", tmp_path / "out.json"

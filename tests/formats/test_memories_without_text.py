@@ -1,4 +1,4 @@
-"""No receipt says that all of it arrived while a memory has no text."""
+"""Memories without a text: found, named, refused or counted, never silently empty."""
 
 import json
 import shutil
@@ -38,7 +38,7 @@ def _memories(bank: str = "b") -> list[Entry]:
 
 
 def test_the_text_of_mem0_in_chroma_is_found(tmp_path: Path) -> None:
-    """Mem0 stores the text of a Chroma record in its member `data`, without a document."""
+    """Mem0 stores the text of a Chroma record in its member ``data``, without a document."""
     path = _get(tmp_path / "c.json", [None], [{"data": "Bo likes tea", "user_id": "bo"}])
     done = bring(path)
     assert texts() == ["Bo likes tea"]
@@ -59,7 +59,7 @@ def test_the_text_of_mem0_in_a_chroma_database_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("named", ["text", "data", "body", "page_content", "fact"])
 def test_a_usual_text_member_is_found_and_written_back(tmp_path: Path, named: str) -> None:
-    """Convert and export give the row back as it was."""
+    """Convert and export write the row back unchanged."""
     path = _get(tmp_path / "c.json", [None, "doc"], [{named: "alpha beta", "n": 1}, {"n": 2}])
     satchel.convert(path, tmp_path / "d.json", from_="chroma_get", to="chroma_get", unsigned=True)
     assert json.loads((tmp_path / "d.json").read_bytes()) == json.loads(path.read_bytes())
@@ -69,7 +69,7 @@ def test_a_usual_text_member_is_found_and_written_back(tmp_path: Path, named: st
 
 
 def test_an_empty_document_does_not_hide_the_text(tmp_path: Path) -> None:
-    """A member that says something counts before one that is empty."""
+    """A member with a text has precedence over an empty one."""
     bring(_get(tmp_path / "c.json", [""], [{"data": "Bo likes tea"}]), "c")
     bring(_points(tmp_path / "q.json", {"text": " ", "memory": "Bo drinks tea"}), "q")
     assert (texts("c"), texts("q")) == (["Bo likes tea"], ["Bo drinks tea"])
@@ -77,7 +77,7 @@ def test_an_empty_document_does_not_hide_the_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["chroma", "qdrant"])
 def test_a_row_without_a_known_text_member_is_refused(tmp_path: Path, kind: str) -> None:
-    """The error names the members that could be meant, and the option that says which."""
+    """The error lists possible members, and the option that selects one."""
     row = {"inhalt": "Bo trinkt gerne Tee", "lang": "de"}
     path = tmp_path / "f.json"
     path = _get(path, [None], [row]) if kind == "chroma" else _points(path, row)
@@ -100,15 +100,15 @@ def test_rows_without_text_are_skipped_and_counted_when_asked(tmp_path: Path) ->
     assert "Complete: nothing was lost" not in json.dumps([one.notes for one in done.accounts])
 
 
-def test_a_named_text_member_counts_before_a_guess(tmp_path: Path) -> None:
-    """What was guessed is a member of the metadata again."""
+def test_the_text_member_option_has_precedence(tmp_path: Path) -> None:
+    """The member that would be detected stays in the metadata."""
     bring(_points(tmp_path / "q.json", {"text": "A title", "inhalt": "long"}), text_member="inhalt")
     (entry,) = _memories()
     assert (entry.text, entry.metadata) == ("long", {"text": "A title"})
 
 
-def test_vectors_stay_with_the_text_that_was_named(tmp_path: Path) -> None:
-    """They were made of that text."""
+def test_vectors_are_kept_with_a_selected_text_member(tmp_path: Path) -> None:
+    """They belong to that text."""
     path = tmp_path / "q.json"
     row = {"id": 1, "payload": {"inhalt": "Tee"}, "vector": [0.5, 0.25]}
     path.write_text(json.dumps({"points": [row]}))
@@ -123,7 +123,7 @@ def test_vectors_stay_with_the_text_that_was_named(tmp_path: Path) -> None:
 
 
 def test_a_mem0_export_read_as_points_is_refused(tmp_path: Path) -> None:
-    """The wrong format does not make empty memories."""
+    """A wrong format does not make empty memories."""
     path = tmp_path / "m.json"
     path.write_text(json.dumps([{"id": "1b4e28ba-2fa1-11d2-883f-0016d3cca427", "memory": "x"}]))
     with pytest.raises(MalformedError, match="no text"):
@@ -137,8 +137,8 @@ def _agent_file(path: Path, *vectors: dict[str, Any]) -> Path:
     return path
 
 
-def test_a_text_of_null_in_an_agent_file_is_no_text(tmp_path: Path) -> None:
-    """The member that is the text stands there, so no other member can be meant."""
+def test_a_null_text_in_an_agent_file_is_a_missing_text(tmp_path: Path) -> None:
+    """The text member is present, so no other member is suggested."""
     row = {"id": "1", "text": None, "metadata": {"lang": "de"}}
     done = bring(_agent_file(tmp_path / "a.agent.json", row), source_format="aletheia")
     assert [(one.text, one.metadata) for one in _memories()] == [(None, {"lang": "de"})]
@@ -146,7 +146,7 @@ def test_a_text_of_null_in_an_agent_file_is_no_text(tmp_path: Path) -> None:
 
 
 def test_a_row_of_an_agent_file_without_the_text_member_is_refused(tmp_path: Path) -> None:
-    """Another member may be the text; skipped, it is counted."""
+    """Another member may be the text; a skipped row is counted."""
     rows = {"id": "1", "metadata": {"inhalt": "Tee"}}, {"id": "2", "text": "tea", "metadata": {}}
     path = _agent_file(tmp_path / "a.agent.json", *rows)
     with pytest.raises(MalformedError, match="no text") as caught:
@@ -156,8 +156,8 @@ def test_a_row_of_an_agent_file_without_the_text_member_is_refused(tmp_path: Pat
     assert (texts(), done.unaccepted) == (["tea"], 1)
 
 
-def test_an_empty_text_is_named_in_the_receipt(tmp_path: Path) -> None:
-    """It arrives as it is at the source, and the receipt names it."""
+def test_an_empty_text_is_reported_in_the_receipt(tmp_path: Path) -> None:
+    """It is imported unchanged."""
     path = tmp_path / "m.json"
     path.write_text(json.dumps([{"id": "1", "memory": ""}, {"id": "2", "memory": "tea"}]))
     done = bring(path)
@@ -181,7 +181,7 @@ _INTO = ["o.pam.jsonl", "o.pam", "o.pam.cbor.gz"]
 def test_a_conversion_into_an_artifact_refuses_rows_without_text(
     tmp_path: Path, kind: str, name: str
 ) -> None:
-    """An import of the artifact would take them for memories, so the rule is the import's."""
+    """The rule is that of an import, since the artifact can be imported."""
     row = {"inhalt": "Bo trinkt gerne Tee", "lang": "de"}
     path, out = tmp_path / "f.json", tmp_path / name
     path = _get(path, [None], [row]) if kind == "chroma" else _points(path, row)
@@ -196,10 +196,10 @@ def test_a_conversion_into_an_artifact_refuses_rows_without_text(
     assert texts() == ["Bo trinkt gerne Tee"]
 
 
-def test_a_conversion_into_an_artifact_counts_what_was_skipped_and_what_is_empty(
+def test_a_conversion_into_an_artifact_counts_skipped_rows_and_empty_texts(
     tmp_path: Path,
 ) -> None:
-    """As an import does: a skipped row and an empty text of a row are losses."""
+    """As an import does: both are losses."""
     path = _points(tmp_path / "q.json", {"text": "kept"}, {"n": 1}, {"text": "", "inhalt": "Tee"})
     done = satchel.convert(
         path, tmp_path / "o.pam.jsonl", from_="qdrant_points", unsigned=True, skip_bad=True
@@ -209,8 +209,8 @@ def test_a_conversion_into_an_artifact_counts_what_was_skipped_and_what_is_empty
     assert done.unaccepted == 2
 
 
-def test_a_conversion_into_an_artifact_names_empty_texts(tmp_path: Path) -> None:
-    """It arrives as it is at the source, and a note counts it."""
+def test_a_conversion_into_an_artifact_reports_empty_texts(tmp_path: Path) -> None:
+    """They are converted unchanged, and a note counts them."""
     path = tmp_path / "m.json"
     path.write_text(json.dumps([{"id": "1", "memory": ""}, {"id": "2", "memory": "tea"}]))
     done = satchel.convert(path, tmp_path / "o.pam.jsonl", from_="mem0", unsigned=True)

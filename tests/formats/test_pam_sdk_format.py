@@ -1,4 +1,4 @@
-"""Files of the published SDK as a format: what comes in, what goes back, what is lost."""
+"""Files of the published SDK as a format: reading, writing and reported losses."""
 
 import gzip
 import json
@@ -50,7 +50,7 @@ ENVELOPE: dict[str, Any] = {
 
 @contextmanager
 def record_set(records: Sequence[Sealed]) -> Iterator[RecordSet]:
-    """Give records as a writer gets them."""
+    """Return the records as a writer receives them."""
     with ArtifactBuilder() as builder:
         for record in records:
             builder.add(record)
@@ -65,7 +65,7 @@ def read(path: Path, reading: ReadContext | None = None) -> list[Sealed]:
 
 
 def imported(path: Path) -> list[Sealed]:
-    """Read a file as a conversion does: with a source record that keeps the header."""
+    """Read a file like a conversion: with a source record that has the header."""
     reading = ReadContext()
     records = read(path, reading)
     source = Source(provider="pam_sdk", format="pam_sdk", container=reading.container)
@@ -83,7 +83,7 @@ def write(
 
 
 def written(drafts: Sequence[Model], path: Path) -> tuple[dict[str, Any], Report]:
-    """Seal drafts, write them, and return the file with what was lost."""
+    """Seal drafts, write them, and return the file and the report."""
     report = Report()
     data = write([seal(draft) for draft in drafts], path, report=report)
     return json.loads(data), report
@@ -95,7 +95,7 @@ def document_of(component: str, entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def origin(record: Sealed) -> Origin:
-    """Return where an entry came from."""
+    """Return the origin of an entry."""
     model = record.model
     assert isinstance(model, Entry)
     assert model.origin is not None
@@ -106,9 +106,9 @@ def origin(record: Sealed) -> Origin:
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("good-*")), ids=lambda path: path.name)
-def test_a_good_sample_is_recognised_and_read(path: Path) -> None:
-    """By this format alone, and every entry comes sealed with the id it had in its origin."""
-    assert formats.recognise(Place(path)) == "pam_sdk"
+def test_a_valid_sample_is_recognized_and_read(path: Path) -> None:
+    """By this format alone; every entry is sealed with its original id in its origin."""
+    assert formats.recognize(Place(path)) == "pam_sdk"
     records = read(path)
 
     assert records
@@ -117,7 +117,7 @@ def test_a_good_sample_is_recognised_and_read(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("bad-*")), ids=lambda path: path.name)
-def test_a_bad_sample_is_refused_with_its_place(path: Path) -> None:
+def test_an_invalid_sample_is_refused_with_its_position(path: Path) -> None:
     """The error names the file, the line or byte, and mostly the member."""
     with pytest.raises(MalformedError) as caught:
         read(path)
@@ -126,8 +126,8 @@ def test_a_bad_sample_is_refused_with_its_place(path: Path) -> None:
     assert caught.value.line is not None or caught.value.byte is not None
 
 
-def test_parents_come_first_and_links_lead_to_our_ids() -> None:
-    """In the sample a child stands before its parent."""
+def test_parents_come_first_and_links_are_record_ids() -> None:
+    """In the sample a child precedes its parent."""
     records = read(SAMPLES / "good-signed.pam")
     ours = {origin(record).id: record.id for record in records}
     file = json.loads((SAMPLES / "good-signed.pam").read_bytes())
@@ -148,8 +148,8 @@ def test_parents_come_first_and_links_lead_to_our_ids() -> None:
             assert list(model.source_event_ids) == [ours[e] for e in there["source_event_ids"]]
 
 
-def test_members_with_a_place_of_their_own_are_mapped() -> None:
-    """Times become canonical; what is reproduced exactly is not kept twice."""
+def test_known_members_are_mapped() -> None:
+    """Times become canonical; a member that can be reproduced exactly is not stored twice."""
     entry = next(record for record in read(SAMPLES / "good-signed.pam")).model
 
     assert isinstance(entry, Episodic)
@@ -162,8 +162,8 @@ def test_members_with_a_place_of_their_own_are_mapped() -> None:
     assert entry.origin.trust is TrustClass.IMPORTED
 
 
-def test_what_has_no_place_stays_as_written() -> None:
-    """Use counts, odd times, floats that are integral, integers beyond 2^53."""
+def test_other_members_are_stored_as_written() -> None:
+    """Use counts, odd times, integral floats, integers beyond 2^53."""
     kept = {record.type: origin(record).as_written for record in read(SAMPLES / "good-signed.pam")}
 
     assert kept["procedural"] == {
@@ -182,8 +182,8 @@ def test_what_has_no_place_stays_as_written() -> None:
     assert kept["identity"] == {"language": ""}
 
 
-def test_the_header_goes_to_the_container() -> None:
-    """As found, root and signature included."""
+def test_the_header_is_stored_in_the_container() -> None:
+    """Unchanged, with root and signature."""
     reading = ReadContext()
     read(SAMPLES / "good-signed.pam", reading)
     file = json.loads((SAMPLES / "good-signed.pam").read_bytes())
@@ -194,7 +194,7 @@ def test_the_header_goes_to_the_container() -> None:
 
 
 def test_d11_parents_that_are_not_in_the_file_are_counted_and_kept_as_text() -> None:
-    """They are no ids of ours, so they cannot be parents here."""
+    """They are not record ids, so they cannot be parents."""
     reading = ReadContext()
     (record,) = read(SAMPLES / "good-dangling-parent.pam", reading)
 
@@ -204,8 +204,8 @@ def test_d11_parents_that_are_not_in_the_file_are_counted_and_kept_as_text() -> 
     assert (loss.count, loss.examples[0]) == (2, origin(record).id)
 
 
-def test_e02_a_squatted_id_is_not_imported(tmp_path: Path) -> None:
-    """E03: taken over, it would keep the genuine entry out as a duplicate for ever."""
+def test_e02_an_entry_with_the_id_of_another_is_not_imported(tmp_path: Path) -> None:
+    """E03: it would exclude the genuine entry as a duplicate."""
     path = tmp_path / "squatted.pam"
     squatted = document_of("semantic", {"created_at": AT, "subject": "x"})
     squatted["semantic"][0]["subject"] = "y"
@@ -216,8 +216,8 @@ def test_e02_a_squatted_id_is_not_imported(tmp_path: Path) -> None:
     assert caught.value.field == "semantic/0/id"
 
 
-def test_d12_forged_circles_are_refused(tmp_path: Path) -> None:
-    """There is no order in which they could be sealed."""
+def test_d12_forged_cycles_are_refused(tmp_path: Path) -> None:
+    """They cannot be sealed in any order."""
     path = tmp_path / "circle.pam"
     forged = document_of("semantic", {"created_at": AT, "subject": "x"})
     forged["semantic"][0]["parent_ids"] = [forged["semantic"][0]["id"]]
@@ -227,8 +227,8 @@ def test_d12_forged_circles_are_refused(tmp_path: Path) -> None:
         read(path)
 
 
-def test_an_entry_beyond_our_limits_is_named(tmp_path: Path) -> None:
-    """The SDK knows no such limits; the error says which entry of the file it is."""
+def test_an_entry_over_the_limits_is_reported(tmp_path: Path) -> None:
+    """The SDK has no such limits; the error names the entry."""
     path = tmp_path / "large.pam"
     entry = {"created_at": AT, "tags": [str(number) for number in range(300)]}
     path.write_bytes(dump_json(document_of("identity", entry)))
@@ -241,8 +241,8 @@ def test_an_entry_beyond_our_limits_is_named(tmp_path: Path) -> None:
         read(path, ReadContext(limits=Limits(document_bytes=10)))
 
 
-def test_nesting_that_our_form_makes_too_deep_is_a_typed_error(tmp_path: Path) -> None:
-    """A carried number is one level deeper than the number was."""
+def test_nesting_that_exceeds_the_limit_when_encoded_is_a_typed_error(tmp_path: Path) -> None:
+    """An encoded number is one level deeper than the number."""
     deep: Any = 2**70
     for _ in range(62):
         deep = [deep]
@@ -256,12 +256,12 @@ def test_nesting_that_our_form_makes_too_deep_is_a_typed_error(tmp_path: Path) -
     assert caught.value.file == str(path)
 
 
-def test_compressed_files_are_recognised_and_read(tmp_path: Path) -> None:
-    """Gzip outside changes nothing."""
+def test_compressed_files_are_recognized_and_read(tmp_path: Path) -> None:
+    """Gzip changes nothing."""
     path = tmp_path / "file.pam.gz"
     path.write_bytes(gzip.compress((SAMPLES / "good-signed.pam").read_bytes()))
 
-    assert FORMAT.recognises(Place(path))
+    assert FORMAT.recognizes(Place(path))
     assert len(read(path)) == len(read(SAMPLES / "good-signed.pam"))
 
 
@@ -269,21 +269,19 @@ def test_compressed_files_are_recognised_and_read(tmp_path: Path) -> None:
     "head",
     [b"", b"{}", b"[]", b'{"statement": {"pam_version": 1}}', b"\x1f\x8b", b"\xa0", b"PAM\x01"],
 )
-def test_other_files_are_not_recognised(tmp_path: Path, head: bytes) -> None:
-    """A word inside another file does not make it one of these."""
+def test_other_files_are_not_recognized_as_sdk_files(tmp_path: Path, head: bytes) -> None:
+    """A word inside another file is not enough."""
     path = tmp_path / "file"
     path.write_bytes(head)
 
-    assert not FORMAT.recognises(Place(path))
+    assert not FORMAT.recognizes(Place(path))
 
 
-# -- there and back ------------------------------------------------------------------------
+# -- round trips ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["good-signed.pam", "good-compact.pam", "good-signed.pam.cbor"])
-def test_what_was_read_goes_back_under_the_same_ids(
-    tmp_path: Path, key: SigningKey, name: str
-) -> None:
+def test_a_file_round_trips_with_the_same_ids(tmp_path: Path, key: SigningKey, name: str) -> None:
     """Entries, root, header and, with the same key, the signature."""
     report = Report()
     data = write(imported(SAMPLES / name), tmp_path / "back.pam", key, report=report)
@@ -311,10 +309,10 @@ def test_what_was_read_goes_back_under_the_same_ids(
         "09_dangling_parent.pam",
     ],
 )
-def test_a_published_sample_goes_back_under_the_same_ids(
+def test_a_published_sample_round_trips_with_the_same_ids(
     shared_data: Path, tmp_path: Path, key: SigningKey, name: str
 ) -> None:
-    """What the real SDK signed verifies again after a trip through our model."""
+    """The signature of the real SDK is valid after a round trip."""
     path = shared_data / "pam-sdk" / name
     records = imported(path)
     data = write(records, tmp_path / "back.pam", key)
@@ -324,7 +322,7 @@ def test_a_published_sample_goes_back_under_the_same_ids(
 
     assert (after["root_hash"], after["signature"]) == (before["root_hash"], before["signature"])
     if name.startswith("01"):
-        # Equal but for the order of members inside data, which canonical bytes do not keep.
+        # Equal except for the order of members inside data, which canonical bytes do not preserve.
         assert after == before
         assert cbor2.loads(write(records, tmp_path / "back.pam.cbor", key)) == before
 
@@ -421,10 +419,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     )
 )
-def test_any_entry_of_the_sdk_goes_back_under_its_id(
+def test_any_entry_of_the_sdk_round_trips_with_its_id(
     folder: Path, entry: tuple[str, dict[str, Any]]
 ) -> None:
-    """Whatever the SDK can write, types and odd spellings included."""
+    """For all entries that the SDK can write, odd spellings included."""
     component, members = entry
     before = document_of(component, members)
     path = folder / "in.pam"
@@ -435,12 +433,12 @@ def test_any_entry_of_the_sdk_goes_back_under_its_id(
     assert after["root_hash"] == before["root_hash"]
 
 
-def test_an_entry_that_was_changed_is_not_written_as_it_was(tmp_path: Path) -> None:
-    """What the entry says now wins over what the SDK's file said once."""
+def test_a_changed_entry_is_not_written_as_before(tmp_path: Path) -> None:
+    """The current members override the original ones."""
     path = tmp_path / "in.pam"
     members = {
         "created_at": "yesterday",
-        "preferences": {"volume": 1.0, "colour": "red"},
+        "preferences": {"volume": 1.0, "color": "red"},
         "parent_ids": [root_hash(())],
     }
     path.write_bytes(dump_json(document_of("identity", members)))
@@ -466,10 +464,10 @@ def test_an_entry_that_was_changed_is_not_written_as_it_was(tmp_path: Path) -> N
         {"last_used": {"$bytes": "eA=="}},
     ],
 )
-def test_a_forged_as_written_never_makes_a_malformed_file(
+def test_attack_a_forged_as_written_never_makes_a_malformed_file(
     tmp_path: Path, as_written: dict[str, Any]
 ) -> None:
-    """It comes from whoever made the record; only what the SDK would write is used."""
+    """Only values that the SDK would write are used."""
     draft = Procedural(
         name="n",
         created_at=OUR_TIME,
@@ -485,8 +483,8 @@ def test_a_forged_as_written_never_makes_a_malformed_file(
 # -- writing -------------------------------------------------------------------------------
 
 
-def test_what_is_written_verifies_as_the_profile_does(tmp_path: Path, key: SigningKey) -> None:
-    """Signed: entries-only for who trusts the key. Unsigned: unsigned. JSON, CBOR and gzip."""
+def test_written_files_verify_under_the_profile(tmp_path: Path, key: SigningKey) -> None:
+    """Signed: entries-only with a trusted key. Otherwise unsigned. JSON, CBOR and gzip."""
     records = read(SAMPLES / "good-signed.pam.cbor")
     for name in ("a.pam", "a.pam.cbor", "a.pam.gz", "a.cbor.gz"):
         path = tmp_path / name
@@ -499,8 +497,8 @@ def test_what_is_written_verifies_as_the_profile_does(tmp_path: Path, key: Signi
     assert (tmp_path / "a.cbor.gz").read_bytes()[:2] == b"\x1f\x8b"
 
 
-def test_two_keys_sign_once(tmp_path: Path, key: SigningKey) -> None:
-    """There is room for one signature; the note says whose was left out."""
+def test_only_the_first_of_two_keys_signs(tmp_path: Path, key: SigningKey) -> None:
+    """The format has one signature; a note names the omitted key."""
     report = Report()
     other = SigningKey.from_seed(bytes(32))
     write(read(SAMPLES / "good-signed.pam"), tmp_path / "o.pam", key, other, report=report)
@@ -508,8 +506,8 @@ def test_two_keys_sign_once(tmp_path: Path, key: SigningKey) -> None:
     assert any("first key" in note for note in report.notes)
 
 
-def test_entries_of_another_source_find_their_members(tmp_path: Path) -> None:
-    """Plain text goes where the SDK keeps a component's words, and comes back as text."""
+def test_entries_of_another_source_are_mapped_to_sdk_members(tmp_path: Path) -> None:
+    """Plain text is stored in the text member of its type, and read back as text."""
     file, report = written(
         [
             Episodic(text="it rained", created_at=OUR_TIME),
@@ -528,7 +526,7 @@ def test_entries_of_another_source_find_their_members(tmp_path: Path) -> None:
     assert file["working"][0]["scratch"] == "note"
     assert file["working"][0]["subgoals"] == [{"goal": "a"}]
     assert file["working"][0]["pending_actions"] == [{"action": "b"}]
-    # Not custom_instructions: what was remembered must not become an order.
+    # Not custom_instructions: a memory must not become an instruction.
     assert file["identity"][0]["persona"] == "likes tea"
     assert file["identity"][0]["custom_instructions"] == ""
     fact = next(r.model for r in read(tmp_path / "out.pam") if r.type == "semantic")
@@ -537,7 +535,7 @@ def test_entries_of_another_source_find_their_members(tmp_path: Path) -> None:
 
 
 def test_an_unknown_time_is_not_invented(tmp_path: Path) -> None:
-    """The SDK would put the present for an empty text, and the id would break."""
+    """The SDK would replace an empty time with the current one, and the id would not match."""
     file, report = written([Semantic(text="a")], tmp_path / "out.pam")
 
     assert file["semantic"][0]["created_at"] == "unknown"
@@ -547,8 +545,8 @@ def test_an_unknown_time_is_not_invented(tmp_path: Path) -> None:
     assert again.created_at is None
 
 
-def test_what_the_sdk_cannot_hold_is_counted_and_named(tmp_path: Path) -> None:
-    """One line for each member, with the record as an example; tags survive."""
+def test_members_that_the_sdk_lacks_are_counted_and_reported(tmp_path: Path) -> None:
+    """One line per member, with a record as an example; tags are preserved."""
     draft = Episodic(
         observation="seen",
         text="something else",
@@ -577,8 +575,8 @@ def test_what_the_sdk_cannot_hold_is_counted_and_named(tmp_path: Path) -> None:
     assert all(loss.examples == [unknown.id] for loss in report.losses.values())
 
 
-def test_shapes_that_the_sdk_does_not_take_are_counted(tmp_path: Path) -> None:
-    """Objects where it takes text only, languages it does not know, numbers JSON has not."""
+def test_values_that_the_sdk_refuses_are_counted(tmp_path: Path) -> None:
+    """Objects where it takes only text, unknown languages, numbers outside JSON."""
     _, report = written(
         [
             Procedural(created_at=OUR_TIME, language="cobol", preconditions=({"a": 1}, "b")),
@@ -601,8 +599,8 @@ def test_shapes_that_the_sdk_does_not_take_are_counted(tmp_path: Path) -> None:
     assert verify_file(tmp_path / "out.pam", TrustPolicy()).outcomes == [Outcome.UNSIGNED]
 
 
-def test_other_records_are_lost_by_their_type(tmp_path: Path) -> None:
-    """Edges and states have no place; the record of the import itself is no loss."""
+def test_records_that_are_not_entries_are_reported_by_type(tmp_path: Path) -> None:
+    """Edges and states are lost; the source record of the import is not a loss."""
     entry = seal(Semantic(text="a", created_at=OUR_TIME))
     records = [
         entry,
@@ -616,8 +614,8 @@ def test_other_records_are_lost_by_their_type(tmp_path: Path) -> None:
     assert {loss.name: loss.count for loss in report.losses.values()} == {"edge": 1, "status": 1}
 
 
-def test_lists_stop_at_what_the_sdk_loads(tmp_path: Path) -> None:
-    """The 1,001st working entry would make the whole file unreadable to it."""
+def test_lists_end_at_the_length_limit_of_the_sdk(tmp_path: Path) -> None:
+    """With 1,001 working entries the SDK could not load the file."""
     drafts = [Working(scratch=str(number), created_at=OUR_TIME) for number in range(1_002)]
     file, report = written(drafts, tmp_path / "out.pam")
 
@@ -626,7 +624,7 @@ def test_lists_stop_at_what_the_sdk_loads(tmp_path: Path) -> None:
 
 
 def test_links_to_dropped_entries_are_counted(tmp_path: Path) -> None:
-    """A parent that is not written cannot be named: it has no id there."""
+    """A parent that is not written has no id in the file."""
     absent = seal(Semantic(text="not written", created_at=OUR_TIME))
     child = Semantic(
         text="child",
@@ -641,7 +639,7 @@ def test_links_to_dropped_entries_are_counted(tmp_path: Path) -> None:
 
 
 def test_two_records_with_one_content_become_one_entry(tmp_path: Path) -> None:
-    """Nonces tell them apart here; there the same content is the same id, which may stand once."""
+    """The SDK has no nonces, so equal content has one id, which may occur once."""
     twins = [seal(Semantic(text="same", created_at=OUR_TIME)) for _ in range(2)]
     child = seal(
         Semantic(text="child", created_at=OUR_TIME, parent_ids=tuple(twin.id for twin in twins))
@@ -656,7 +654,7 @@ def test_two_records_with_one_content_become_one_entry(tmp_path: Path) -> None:
 
 
 def test_headers_of_two_files_are_not_mixed(tmp_path: Path) -> None:
-    """One source gives its header back; of two, neither is right for the whole."""
+    """The header of a single source is written back; with two sources there is none."""
     first = imported(SAMPLES / "good-signed.pam")
     second = imported(SAMPLES / "good-dangling-parent.pam")
     report = Report()
@@ -666,8 +664,8 @@ def test_headers_of_two_files_are_not_mixed(tmp_path: Path) -> None:
     assert any("several SDK files" in note for note in report.notes)
 
 
-def test_a_forged_header_is_dropped(tmp_path: Path) -> None:
-    """A container comes from a file; what the SDK would not write is not written."""
+def test_attack_a_forged_header_is_dropped(tmp_path: Path) -> None:
+    """Only values that the SDK would write are written."""
     source = Source(
         provider="pam_sdk",
         format="pam_sdk",
@@ -681,7 +679,7 @@ def test_a_forged_header_is_dropped(tmp_path: Path) -> None:
     assert file["created_at"] == AT
 
 
-def test_no_records_make_an_empty_file_of_the_sdk(tmp_path: Path) -> None:
+def test_no_records_make_an_empty_sdk_file(tmp_path: Path) -> None:
     """Its root is the hash of an empty list."""
     file = json.loads(write([], tmp_path / "out.pam"))
 

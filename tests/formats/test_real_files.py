@@ -1,4 +1,4 @@
-"""What real files and live products showed: metrics of vectors, names, types, what is ignored."""
+"""Regressions found with real files and live products."""
 
 import json
 import zipfile
@@ -35,7 +35,7 @@ def _collection(folder: Path, config: dict[str, Any]) -> None:
 
 
 def test_each_named_vector_keeps_its_metric(tmp_path: Path) -> None:
-    """A collection that is made for vectors from Qdrant compares them as theirs did."""
+    """A new collection for vectors from Qdrant has their metric."""
     config = {
         "vectors": {
             "dense": {"size": 2, "distance": "Dot"},
@@ -62,8 +62,8 @@ def test_each_named_vector_keeps_its_metric(tmp_path: Path) -> None:
     folder.close()
 
 
-def test_a_collection_that_compares_otherwise_is_named(tmp_path: Path) -> None:
-    """Its metric is its owner's; that the vectors came from another one is a loss."""
+def test_an_existing_collection_with_another_metric_is_reported(tmp_path: Path) -> None:
+    """Its metric is not changed, and the difference is a loss."""
     config = {"vectors": {"dense": {"size": 2, "distance": "Dot"}}, "sparse_vectors": None}
     _collection(tmp_path / "a", config)
     bring(f"qdrant://{tmp_path}/a?collection=notes", embeddings=True)
@@ -78,7 +78,7 @@ def test_a_collection_that_compares_otherwise_is_named(tmp_path: Path) -> None:
 
 
 def test_an_agent_keeps_its_name(tmp_path: Path) -> None:
-    """A file of one agent that was imported into a bank of another name is that agent's again."""
+    """The file of an agent that was imported into a bank of another name."""
     node = {
         "memory_id": "m1",
         "concept": "c",
@@ -111,7 +111,7 @@ def test_an_agent_keeps_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", ["lines", "graph"])
-def test_two_entities_of_one_name_stay_two(tmp_path: Path, shape: str) -> None:
+def test_two_entities_with_one_name_stay_distinct(tmp_path: Path, shape: str) -> None:
     """By their types, with their own observations, in the file and in a bank."""
     rows: list[dict[str, Any]] = [
         {"type": "entity", "name": "Apollo", "entityType": "person", "observations": ["walks"]},
@@ -136,10 +136,10 @@ def test_two_entities_of_one_name_stay_two(tmp_path: Path, shape: str) -> None:
     assert not bring(path).changed
 
 
-def test_inspect_names_what_a_mixed_archive_has_besides(
+def test_inspect_lists_the_ignored_files_of_a_mixed_archive(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As an import of it would."""
+    """As an import would."""
     from satchel.cli.main import run
 
     talk = {
@@ -171,11 +171,11 @@ def test_inspect_names_what_a_mixed_archive_has_besides(
 
 
 def test_the_error_for_an_unknown_file_lists_only_the_nearest_formats(tmp_path: Path) -> None:
-    """And where all of them are listed."""
+    """And the command that lists all of them."""
     path = tmp_path / "x.jsonl"
     path.write_text('{"a": 1}\n')
     with pytest.raises(UnknownFormatError) as caught:
-        formats.recognise(Place(path))
+        formats.recognize(Place(path))
     hint = str(caught.value.hint)
     assert "satchel formats" in hint
     assert "ama" in hint
@@ -191,8 +191,8 @@ def test_the_error_for_an_unknown_file_lists_only_the_nearest_formats(tmp_path: 
     ],
     ids=["obsidian", "basic-memory", "openclaw"],
 )
-def test_folders_of_notes_are_recognised(tmp_path: Path, files: dict[str, str]) -> None:
-    """Without --from, by what their programs put beside the notes; attachments are named."""
+def test_folders_of_notes_are_recognized(tmp_path: Path, files: dict[str, str]) -> None:
+    """Without ``--from``, by files of their programs; attachments are reported."""
     for name, text in {**files, "picture.png": "x"}.items():
         path = tmp_path / "notes" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -221,8 +221,8 @@ def _workspace(folder: Path) -> Path:
     return folder
 
 
-def test_a_workspace_of_openclaw_has_types_days_and_a_memory_for_each_item(tmp_path: Path) -> None:
-    """Who the agent is, what happened on a day, and every item of a list by itself."""
+def test_an_openclaw_workspace_gives_typed_dated_and_separate_memories(tmp_path: Path) -> None:
+    """The identity, the events of a day, and each item of a list."""
     bring(_workspace(tmp_path / "claw"))
     with Satchel.open() as satchel:
         found = {one.text: one for one in satchel.bank("b").list()}
@@ -245,7 +245,7 @@ def test_a_workspace_of_openclaw_has_types_days_and_a_memory_for_each_item(tmp_p
 
 
 def test_an_openclaw_workspace_round_trips_byte_for_byte(tmp_path: Path) -> None:
-    """From a bank, and its days do not say twice what their names say."""
+    """Through a bank; days do not repeat what their names say."""
     bring(_workspace(tmp_path / "claw"))
     again = tmp_path / "again"
     _export("b", again, to="markdown_memory")

@@ -1,4 +1,4 @@
-"""The published JSON Schemas say what the writers write."""
+"""The published JSON Schemas agree with the writers."""
 
 import json
 import subprocess
@@ -39,7 +39,7 @@ def _problems(name: str, value: object) -> list[str]:
 
 
 def _document(name: str, target: Path) -> dict[str, Any]:
-    """Return what a PAM file holds, as the value of ``.pam``."""
+    """Return a PAM file as the value of ``.pam``."""
     data = target.read_bytes()
     if name == "pam_cbor":
         return cbor2.loads(data.removeprefix(MAGIC))  # type: ignore[no-any-return]
@@ -62,8 +62,8 @@ def _document(name: str, target: Path) -> dict[str, Any]:
     return document
 
 
-def test_the_published_files_are_what_the_model_says() -> None:
-    """A change of the model that is not published fails here; ``python schemas/make.py`` helps."""
+def test_the_published_schemas_match_the_model() -> None:
+    """After a change of the model run ``python schemas/make.py``."""
     made = subprocess.run(
         [sys.executable, _SCHEMAS / "make.py", "--check"], capture_output=True, check=False
     )
@@ -76,7 +76,7 @@ def test_the_published_files_are_what_the_model_says() -> None:
 
 @pytest.mark.parametrize("name", _NAMES)
 def test_each_schema_is_itself_valid(name: str) -> None:
-    """Every file is a JSON Schema of the 2020-12 dialect, and says so."""
+    """Every file is a JSON Schema of the 2020-12 dialect."""
     schema = _validator(name).schema
 
     Draft202012Validator.check_schema(schema)
@@ -93,8 +93,8 @@ def test_every_record_that_can_be_sealed_validates(record: Model) -> None:
 
 @pytest.mark.parametrize("name", ["pam", "pam_jsonl", "pam_cbor"])
 @given(memory=st.lists(records(), max_size=5))
-def test_what_each_writer_writes_validates(name: str, memory: list[Model]) -> None:
-    """The whole file against ``pam.json``, and its statement against ``statement.json``."""
+def test_written_files_validate(name: str, memory: list[Model]) -> None:
+    """The file against ``pam.json``, and its statement against ``statement.json``."""
     with sealed(memory) as found, TemporaryDirectory() as folder:
         target = Path(folder) / "out"
         formats[name].write(found, Target(target), WriteContext(keys=(KEY,)))
@@ -115,8 +115,8 @@ def test_what_each_writer_writes_validates(name: str, memory: list[Model]) -> No
         (lambda value: value.update(created_at="2026-01-01"), "2026-01-01"),
     ],
 )
-def test_a_record_that_is_wrong_does_not_validate(change: Any, word: str) -> None:
-    """A schema that takes everything would say nothing."""
+def test_an_invalid_record_does_not_validate(change: Any, word: str) -> None:
+    """A schema that accepts everything would be useless."""
     value = seal(simplest("semantic")).value
     change(value)
 
@@ -140,14 +140,14 @@ def test_a_record_that_is_wrong_does_not_validate(change: Any, word: str) -> Non
         "a component missing",
         "a sixth component",
         "an empty section",
-        "no name of a section",
+        "an unnamed section",
         "no body hash",
         "no id",
         "half a signature",
     ],
 )
-def test_a_document_that_is_wrong_does_not_validate(change: Any, tmp_path: Path) -> None:
-    """What verification refuses for its shape, the schema refuses too."""
+def test_an_invalid_document_does_not_validate(change: Any, tmp_path: Path) -> None:
+    """A shape that verification refuses is refused by the schema, too."""
     target = tmp_path / "out"
     with sealed([simplest("semantic")]) as found:
         formats["pam"].write(found, Target(target), WriteContext())
@@ -158,8 +158,8 @@ def test_a_document_that_is_wrong_does_not_validate(change: Any, tmp_path: Path)
     assert _problems("pam", document)
 
 
-def test_tokens_and_lists_of_revocations_fit_their_schemas() -> None:
-    """What an owner signs, and what a holder makes of it; a member of no schema is refused."""
+def test_tokens_and_revocation_lists_validate() -> None:
+    """Those of an owner and of a holder; unknown members are refused."""
     listed, _ = entries_clause([f"blake3:{number:064x}" for number in range(70)])
     chain = child_of(chain_of(SEMANTIC, listed), Tags(any_of=("a",), none_of=("b",)))
     tokens = [token["payload"] for token in chain.value()["tokens"]]
@@ -180,7 +180,7 @@ def test_tokens_and_lists_of_revocations_fit_their_schemas() -> None:
     ids=["text", "list", "deep", "key"],
 )
 def test_a_redacted_form_validates(change: dict[str, Any]) -> None:
-    """The product's own files have entries without a nonce, with a token wherever one can stand."""
+    """The product's own files have entries without a nonce, with tokens in any text."""
     value = {**seal(simplest("semantic")).value, **change}
     del value["nonce"]
     assert _problems("semantic", value) == []
@@ -188,16 +188,16 @@ def test_a_redacted_form_validates(change: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("kind", ["semantic", "status"])
 @pytest.mark.parametrize("metadata", [{}, {"a": ["[REDACTED]"]}, {"[REDACTED:x]": {}}])
-def test_no_other_record_without_a_nonce_validates(kind: str, metadata: Any) -> None:
-    """A whole entry without a nonce proves nothing, and records of other types are not redacted."""
+def test_only_redacted_forms_validate_without_a_nonce(kind: str, metadata: Any) -> None:
+    """An entry without a nonce cannot be verified, and other records are not redacted."""
     value = seal(simplest(kind)).value | {"metadata": metadata}
     assert _problems(kind, value) == []
     del value["nonce"]
     assert any("nonce" in problem or "any of" in problem for problem in _problems(kind, value))
 
 
-def test_what_the_product_redacts_validates() -> None:
-    """Each member that is replaced as a whole leaves a token that the schema knows."""
+def test_redacted_records_validate() -> None:
+    """Every member that redaction replaces has a token that the schema accepts."""
     metadata = {"phone": 491701234567, "deep": {"list": ["x", 5]}}
     value = seal(simplest("semantic")).value | {"text": "t", "metadata": metadata}
     for field in ("/text", "/metadata", "/metadata/phone", "/metadata/deep/list"):

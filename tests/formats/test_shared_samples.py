@@ -1,7 +1,7 @@
-"""Every sample of the shared folder: what is read of it, and what its receipt says is lost.
+"""Every shared sample: its records, and the losses in its receipt.
 
-The numbers were counted in the samples by hand: rows, nodes, edges, observations and relations,
-messages with one session for each conversation, blocks, tools with their agent.
+The numbers were counted by hand: rows, nodes, edges, observations and relations, messages with
+one session per conversation, blocks, tools with their agent.
 """
 
 from collections import Counter
@@ -138,7 +138,7 @@ REFUSED: dict[str, type[Refusal]] = {
     "mcp-memory/memory_bad_line.jsonl": MalformedError,
     "pam-sdk/04_tampered_text.pam": MalformedError,
 }
-"""Those that nobody may take in as they are."""
+"""Invalid samples, which every reader refuses."""
 
 PARTS = {
     *("chat-exports/chatgpt_export/user.json", "chat-exports/claude_export/users.json"),
@@ -147,26 +147,26 @@ PARTS = {
     *(f"cognee/zep_cogx/{name}" for name in ("entities.jsonl", "facts.jsonl")),
     "pam-sdk/signer.pub",
 }
-"""Parts of a folder that is read as a whole, or keys: no memory by themselves."""
+"""Parts of a folder that is read as a whole, and keys: not memories by themselves."""
 
 LIVE = ("mem0/history.db", "mem0/qdrant/", "qdrant/db/", "chroma/db/")
-"""Stores of live products, which are opened as such; tests/connectors reads them."""
+"""Stores of live products, which tests/connectors reads."""
 
 ELSEWHERE = ("beam/", "injection/", "locomo/", "qmsum/")
-"""No memory of any product: tests/evaluating and tests/rehydrate read them."""
+"""Not memories of a product: tests/evaluation and tests/rehydrate read them."""
 
 
 def _read(path: Path) -> tuple[str, Counter[str], ReadContext]:
     with input_to_read(load_settings(), path) as file:
         place, reading = Place(file.path, held=file), ReadContext()
-        name = formats.recognise(place)
+        name = formats.recognize(place)
         found = Counter(record.type for record in read_records(formats[name], place, reading))
     return name, found, reading
 
 
 @pytest.mark.parametrize("sample", READ)
-def test_a_sample_is_read_with_the_losses_that_it_has(sample: str, shared_data: Path) -> None:
-    """Its format is recognised, and each thing in it is a record or counted as lost."""
+def test_a_sample_is_read_with_the_expected_losses(sample: str, shared_data: Path) -> None:
+    """Its format is recognized, and each item is a record or counted as lost."""
     name, found, reading = _read(shared_data / sample)
     lost = {f"{one.name}: {one.reason}": one.count for one in reading.report.losses.values()}
 
@@ -175,8 +175,8 @@ def test_a_sample_is_read_with_the_losses_that_it_has(sample: str, shared_data: 
 
 
 @pytest.mark.parametrize("sample", REFUSED)
-def test_a_bad_sample_is_refused_and_says_where(sample: str, shared_data: Path) -> None:
-    """Nothing of it is taken in, and the error names the file."""
+def test_an_invalid_sample_is_refused_with_its_file(sample: str, shared_data: Path) -> None:
+    """No record is imported."""
     with pytest.raises(InputError) as refusal:
         _read(shared_data / sample)
 
@@ -185,14 +185,14 @@ def test_a_bad_sample_is_refused_and_says_where(sample: str, shared_data: Path) 
 
 
 @pytest.mark.parametrize("sample", sorted(PARTS))
-def test_a_part_alone_is_taken_for_nothing(sample: str, shared_data: Path) -> None:
-    """No format claims it, so nobody imports half an export without being told."""
+def test_a_part_of_an_export_alone_is_not_recognized(sample: str, shared_data: Path) -> None:
+    """So half an export is not imported unnoticed."""
     with pytest.raises(UnknownFormatError):
         _read(shared_data / sample)
 
 
 def test_no_sample_is_skipped(shared_data: Path) -> None:
-    """A sample that is added is in one of the tables, or this fails."""
+    """Every sample has to be in one of the tables."""
     known: list[Any] = [*READ, *REFUSED, *PARTS]
     names = [str(one.relative_to(shared_data)) for one in shared_data.rglob("*") if one.is_file()]
     left = [

@@ -16,7 +16,7 @@ import numpy as np
 
 _TABLE = "wordllama/weights/l2_supercat_256.safetensors"
 _VOCABULARY = "wordllama/tokenizers/l2_supercat_tokenizer_config.json"
-_LICENCE = "wordllama-0.4.0.post1.dist-info/licenses/LICENSE"
+_LICENSE = "wordllama-0.4.0.post1.dist-info/licenses/LICENSE"
 
 
 def main(wheel: str, folder: str) -> None:
@@ -24,7 +24,7 @@ def main(wheel: str, folder: str) -> None:
     with zipfile.ZipFile(wheel) as archive:
         raw = archive.read(_TABLE)
         vocabulary = json.loads(archive.read(_VOCABULARY))["model"]["vocab"]
-        licence = archive.read(_LICENCE)
+        license_text = archive.read(_LICENSE)
     start = 8 + struct.unpack("<Q", raw[:8])[0]
     table = np.frombuffer(raw, "<f2", offset=start).reshape(32_000, 256).astype(np.float64)
     factors = (np.abs(table).max(axis=1) / 127).astype("<f4")
@@ -33,7 +33,7 @@ def main(wheel: str, folder: str) -> None:
     target = Path(folder)
     (target / "table.int8").write_bytes(factors.tobytes() + numbers.tobytes())
     (target / "pieces.txt").write_text("\n".join(pieces), "utf-8")
-    (target / "LICENSE-wordllama.txt").write_bytes(licence)
+    (target / "LICENSE-wordllama.txt").write_bytes(license_text)
 
 
 if __name__ == "__main__":

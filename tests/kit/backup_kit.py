@@ -12,7 +12,7 @@ from ledger_kit import memories
 from msgspec.structs import replace
 from whole_store_kit import everything
 
-from satchel.backup.catalogue import Catalogue, StoredBackup
+from satchel.backup.catalog import Catalog, StoredBackup
 from satchel.backup.contents import verify_contents
 from satchel.backup.options import BackupOptions, RestoreOptions
 from satchel.backup.restore import restore_backup
@@ -102,11 +102,11 @@ def current(store: str, bank: str) -> list[str]:
         return [row.id for row in reader.scan(bank, wanted)]
 
 
-def catalogued(where: str, settings: Settings | None = None) -> list[StoredBackup]:
+def cataloged(where: str, settings: Settings | None = None) -> list[StoredBackup]:
     """Return the backups of a folder, with the identities of a machine if they are encrypted."""
     shelf = FolderStorage(Path(where))
     try:
-        return Catalogue(shelf, *([PackEncryption(settings.unlocking)] if settings else [])).all()
+        return Catalog(shelf, *([PackEncryption(settings.unlocking)] if settings else [])).all()
     finally:
         shelf.close()
 
@@ -124,11 +124,11 @@ def files_in(where: str | Path) -> dict[str, bytes]:
 def sound(where: str, settings: Settings | None = None) -> list[str]:
     """Return the verified backups, each of which is verified again."""
     shelf = FolderStorage(Path(where))
-    catalogue = Catalogue(shelf, *([PackEncryption(settings.unlocking)] if settings else []))
-    found = [one for one in catalogue.all() if one.verified]
+    catalog = Catalog(shelf, *([PackEncryption(settings.unlocking)] if settings else []))
+    found = [one for one in catalog.all() if one.verified]
     for one in found:
-        assert verify_contents(one.manifest, catalogue.packs(one)).unopened == 0
-    assert (catalogue.problems, catalogue.closed) == ([], [])
+        assert verify_contents(one.manifest, catalog.packs(one)).unopened == 0
+    assert (catalog.problems, catalog.closed) == ([], [])
     shelf.close()
     return [one.id for one in found]
 

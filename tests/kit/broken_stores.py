@@ -467,23 +467,23 @@ class CapitalDigits(View):
 class OneWay(View):
     """Follows links from their source only."""
 
-    def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
-        return iter(self.inner.neighbours(bank, end, incoming=False))
+    def neighbors(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
+        return iter(self.inner.neighbors(bank, end, incoming=False))
 
 
 class NoParents(View):
     """Follows edges but not parents of entries."""
 
-    def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
-        found = self.inner.neighbours(bank, end, incoming=incoming)
+    def neighbors(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
+        found = self.inner.neighbors(bank, end, incoming=incoming)
         return (row for row in found if row.type == "edge")
 
 
 class Unsorted(View):
     """Returns links in any order."""
 
-    def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
-        yield from list(self.inner.neighbours(bank, end, incoming=incoming))[::-1]
+    def neighbors(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
+        yield from list(self.inner.neighbors(bank, end, incoming=incoming))[::-1]
 
 
 class AnyKind(View):
@@ -514,7 +514,7 @@ class WalksAll(View):
         found = (
             LoggedLink(row.seq, link)
             for end in ends
-            for row in self.inner.neighbours(bank, end, incoming=asked["incoming"])
+            for row in self.inner.neighbors(bank, end, incoming=asked["incoming"])
             for link in row.links
         )
         return sorted(found)[: asked["limit"]]
@@ -1146,7 +1146,7 @@ class Orphaning(View):
     """Reports leftover rows."""
 
     def orphans(self) -> list[str]:
-        return ["there are files of no bank"]
+        return ["there are files that belong to no bank"]
 
 
 class WordsOfAllRows(View):

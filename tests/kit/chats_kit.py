@@ -23,13 +23,13 @@ def values_in(data: bytes) -> list[Any]:
 _QUESTION = re.compile(r"Prompted&nbsp;([^<&]+)<br>[^<]*:\d\d")
 
 
-_LABELLED = re.compile(r"</b>([^<>&]+)<br>")
+_LABELED = re.compile(r"</b>([^<>&]+)<br>")
 
 
 def activities_in(data: bytes) -> list[Any]:
     """Return the same for Gemini's activities; for an HTML page, the questions."""
     if data.startswith(b"<div"):
-        return [_LABELLED.findall(data.decode(errors="replace"))]
+        return [_LABELED.findall(data.decode(errors="replace"))]
     page = data.lstrip().startswith(b"<html")
     return [_QUESTION.findall(data.decode(errors="replace"))] if page else values_in(data)
 

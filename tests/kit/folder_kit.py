@@ -22,7 +22,7 @@ ACTS: dict[str, Act] = {
 }
 
 
-def neighbour(above: Path) -> Path:
+def neighbor(above: Path) -> Path:
     """Create a folder with a file."""
     path = above / "outside"
     path.mkdir()

@@ -133,7 +133,7 @@ def _bank(reader: Reader, bank: str) -> dict[str, Any]:
         "side": reader.side(bank),
         "words": sorted(place for place, _ in reader.candidates(bank, "memory tea", limit=999)),
         "links": {
-            one: sorted(row.id for row in reader.neighbours(bank, one, incoming=True))
+            one: sorted(row.id for row in reader.neighbors(bank, one, incoming=True))
             for one in ids[:200]
         },
         "vectors": {

@@ -136,14 +136,20 @@ def test_attack_words_of_a_record_are_replaced_by_as_many_others(
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("INSERT INTO words (rowid, terms) VALUES ((9 << 40) + 1, 'x')", "words of no bank"),
-        ("INSERT INTO vector SELECT (9 << 40) + 1, 4, x'00000000'", "vectors of no generation"),
-        ("UPDATE generation SET bank = 9", "vectors of no bank"),
-        ("INSERT INTO piece VALUES (9 << 24, x'00')", "pieces of files of no file"),
-        ("INSERT INTO blob VALUES (9, 9, x'00', 1)", "files of no bank"),
+        (
+            "INSERT INTO words (rowid, terms) VALUES ((9 << 40) + 1, 'x')",
+            "words that belong to no bank",
+        ),
+        (
+            "INSERT INTO vector SELECT (9 << 40) + 1, 4, x'00000000'",
+            "vectors that belong to no generation",
+        ),
+        ("UPDATE generation SET bank = 9", "vectors that belong to no bank"),
+        ("INSERT INTO piece VALUES (9 << 24, x'00')", "pieces of files that belong to no file"),
+        ("INSERT INTO blob VALUES (9, 9, x'00', 1)", "files that belong to no bank"),
         ("INSERT INTO blob VALUES (9, 1, NULL, 1)", "files without a digest"),
-        ("INSERT INTO node VALUES (9 << 41, x'00')", "nodes of trees of no bank"),
-        ("INSERT INTO link VALUES (9, 'a', 'b', 'c', 9)", "links of no bank"),
+        ("INSERT INTO node VALUES (9 << 41, x'00')", "nodes of trees that belong to no bank"),
+        ("INSERT INTO link VALUES (9, 'a', 'b', 'c', 9)", "links that belong to no bank"),
         ("UPDATE words_data SET block = x'0101' WHERE id = 1", "counts other words than it has"),
         ("INSERT INTO words_config VALUES ('rank', 'x()')", "settings that are not ours"),
     ],

@@ -197,7 +197,7 @@ def test_only_an_owner_ends_a_key(tmp_path: Path, action: str, by: SigningKey) -
 
 
 def test_a_replaced_key_can_be_revoked_later_by_its_heir(tmp_path: Path) -> None:
-    """It was replaced in honour, and then it turned out that it was stolen."""
+    """It was replaced in honor, and then it turned out that it was stolen."""
     one = machine(tmp_path)
     one.decider().hand_over([HEIR])
     with one.ledger().reading() as view:

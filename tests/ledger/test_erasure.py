@@ -85,8 +85,8 @@ def test_an_erased_record_leaves_its_leaf_and_nothing_else(store: Store) -> None
             assert view.get([record.id]) == {}
             assert view.current(slot) is None
             assert list(view.scan(Filter(user=f"{WORD}-user", retired=True, held=True))) == []
-            assert list(view.neighbours(child.id, incoming=True)) == []
-            assert [one.seq for one in view.neighbours(record.id, incoming=True)] == [place]
+            assert list(view.neighbors(child.id, incoming=True)) == []
+            assert [one.seq for one in view.neighbors(record.id, incoming=True)] == [place]
             assert view.candidates(WORD) == []
             assert list(view.scan(Filter(as_of=place + 1)))[-1].seq == place
             assert view.places([record.id]) == {record.id: 3}

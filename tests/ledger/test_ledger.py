@@ -190,8 +190,8 @@ def test_links_and_words_lead_to_verified_records(disk: Place) -> None:
     ledger = disk.ledger()
     ledger.append([one, two, edge])
     with ledger.reading() as view:
-        assert [logged.record for logged in view.neighbours(one.id)] == [edge]
-        assert [logged.record for logged in view.neighbours(two.id, incoming=True)] == [edge]
+        assert [logged.record for logged in view.neighbors(one.id)] == [edge]
+        assert [logged.record for logged in view.neighbors(two.id, incoming=True)] == [edge]
         assert view.candidates("memory 1")[0][0].record == two
 
 

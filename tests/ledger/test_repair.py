@@ -103,7 +103,7 @@ def test_what_is_derived_is_derived_again(bank: Bank, edit: str, flaw: Flaw) -> 
     assert bank.current() == current
     with bank.again().reading() as view:
         assert view.get([bank.records[18].id])
-        assert [one.seq for one in view.neighbours(bank.records[5].id)] == [605]
+        assert [one.seq for one in view.neighbors(bank.records[5].id)] == [605]
         assert 20 in {logged.seq for logged, _ in view.candidates("18")}
     bank.again().append(memories(1, start=700))
 

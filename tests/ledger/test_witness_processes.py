@@ -169,7 +169,7 @@ def test_a_reader_of_a_busy_file_never_goes_back(
 
 
 def kill_in_the_middle(witness: Witness, start: Start, rounds: int) -> None:
-    """Kill a writer after some acknowledgements; what it had acknowledged is there."""
+    """Kill a writer after some acknowledgments; what it had acknowledged is there."""
     chance = random.Random(11)  # noqa: S311 - the same moments each time
     size = 1
     for _ in range(rounds):
@@ -223,7 +223,7 @@ def test_killed_in_the_middle_of_a_line_leaves_one_that_is_ignored(
 
 
 @pytest.mark.parametrize("moment", ["ftruncate", "pwrite", "fdatasync"])
-def test_killed_before_the_acknowledgement_the_next_process_resumes(
+def test_killed_before_the_acknowledgment_the_next_process_resumes(
     witness: Witness, start: Start, moment: str
 ) -> None:
     """Fault: kill -9 before each step of an append, also of the very first."""

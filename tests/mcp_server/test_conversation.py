@@ -187,7 +187,7 @@ def test_forget_with_ambiguous_words_returns_the_matching_ids(own_home: Path) ->
                 assert refused.is_error
                 assert "2 current memories contain" in str(refused.content)
                 assert len(rows(await call_for_text(client, "list"))) == 2
-                await call_for_text(client, "forget", ids=["ada  LIKES green tea"])
+                await call_for_text(client, "forget", ids=['"ada  LIKES green tea"'])
                 assert list(rows(await call_for_text(client, "list")).values()) == [
                     "Ada likes black tea"
                 ]

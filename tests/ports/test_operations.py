@@ -122,7 +122,7 @@ def test_omitted_arguments_have_their_defaults() -> None:
     assert pack([]) == DEFAULTS
 
 
-def test_values_are_normalised_when_options_are_made() -> None:
+def test_values_are_normalized_when_options_are_made() -> None:
     """One text is a tuple of one; a path is text; a parser's result replaces what was given."""
     options = PackOptions("blue", items=Path("/a"), at="2026-01-31")
     assert (options.items, options.at) == (("/a",), "2026-01-31T00:00:00Z")
@@ -279,7 +279,7 @@ def test_a_body_has_the_same_options(client: TestClient) -> None:
     given = {"name": "blue", "items": ["a"], "count": 2, "extra": {"a": [1]}}
     answer = client.post("/pack", json=given).json()
     assert answer == {**DEFAULTS, **given}
-    for wrong in ({"count": 0}, {"size": "huge"}, {"secret": "x"}, {"internal": 1}, {"colour": 1}):
+    for wrong in ({"count": 0}, {"size": "huge"}, {"secret": "x"}, {"internal": 1}, {"color": 1}):
         assert client.post("/pack", json=wrong).status_code == 422
     schema = client.get("/openapi.json").json()["components"]["schemas"]["BoxPack"]
     assert set(schema["properties"]) == {field.name for field in pack.offered("http")}

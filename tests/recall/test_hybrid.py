@@ -175,7 +175,7 @@ def test_a_long_turn_shares_little(bank: Remembering) -> None:
     assert scores["thank you"] > scores["thanks"]
 
 
-def test_neighbours_in_the_log_of_other_conversations_count_nothing(bank: Remembering) -> None:
+def test_neighbors_in_the_log_of_other_conversations_count_nothing(bank: Remembering) -> None:
     """Facts that happen to stand beside each other say nothing of each other."""
     bank.add(Semantic(text="noodles"), Semantic(text="trains"), said("Ada", "planes"))
     assert texts(ask(bank, "noodles")) == ["noodles"]

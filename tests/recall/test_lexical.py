@@ -32,7 +32,7 @@ def test_a_rare_word_counts_more_than_a_usual_one(rare: str, usual: str) -> None
     assert with_rare > with_usual
 
 
-def test_words_that_are_neighbours_in_the_question_count_more_as_neighbours() -> None:
+def test_words_that_are_neighbors_in_the_question_count_more_as_neighbors() -> None:
     """Both texts have the same words within one passage."""
     close, apart = scores("harbour ferry", f"harbour ferry {FILLER}", f"harbour {FILLER} ferry")
 
@@ -40,7 +40,7 @@ def test_words_that_are_neighbours_in_the_question_count_more_as_neighbours() ->
 
 
 def test_words_in_one_passage_count_more_than_words_far_apart() -> None:
-    """Both texts have the same words, none as neighbours, and the same length."""
+    """Both texts have the same words, none as neighbors, and the same length."""
     passage, far = scores(
         "harbour ferry",
         f"harbour {FILLER} ferry {FILLER} {FILLER} {FILLER}",

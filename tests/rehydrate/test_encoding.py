@@ -81,7 +81,7 @@ def test_no_word_is_left_the_name_of_a_speaker(text: str) -> None:
     ],
 )
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
-    """What harms nobody is not touched: no folding, no normalising (D61)."""
+    """What harms nobody is not touched: no folding, no normalizing (D61)."""
     assert encoded(text) == text
 
 

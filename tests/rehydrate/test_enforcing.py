@@ -99,7 +99,7 @@ def test_fewer_than_two_in_a_hundred_ordinary_texts_are_withheld(
     shared_data: Path, name: str
 ) -> None:
     """The false positives that the docs state, taken as from outside."""
-    texts = labelled(shared_data, name, 0)
+    texts = labeled(shared_data, name, 0)
     held = [one for one in texts if reasons_against(one, "semantic", OUTSIDE, "outside")]
     assert len(held) < 0.02 * len(texts)
 
@@ -107,12 +107,12 @@ def test_fewer_than_two_in_a_hundred_ordinary_texts_are_withheld(
 @pytest.mark.shared
 def test_most_of_the_attacks_of_the_small_packs_are_withheld(shared_data: Path) -> None:
     """At least six in ten; the docs state how many."""
-    texts = labelled(shared_data, "small_packs", 1)
+    texts = labeled(shared_data, "small_packs", 1)
     held = [one for one in texts if reasons_against(one, "semantic", OUTSIDE, "outside")]
     assert len(held) >= 0.8 * len(texts)
 
 
-def labelled(shared_data: Path, name: str, label: int) -> list[str]:
+def labeled(shared_data: Path, name: str, label: int) -> list[str]:
     """Return the texts of a corpus with a label."""
     rows = (shared_data / "injection" / f"{name}.jsonl").read_text("utf-8").splitlines()
     return [row["text"] for row in map(json.loads, rows) if row["label"] == label]

@@ -1,4 +1,4 @@
-"""What the tests of files share."""
+"""Fixtures of the runtime tests."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
-from folder_kit import neighbour
+from folder_kit import neighbor
 
 from satchel.runtime.contained_folder import ContainedFolder
 
@@ -19,7 +19,7 @@ def small_disk(mount_small: Callable[[str], Path]) -> Path:
 
 @pytest.fixture
 def umask() -> Callable[[int], AbstractContextManager[None]]:
-    """Give a block another umask."""
+    """A context manager that changes the umask."""
 
     @contextmanager
     def changed(mask: int) -> Iterator[None]:
@@ -44,5 +44,5 @@ def folder(tmp_path: Path) -> Iterator[ContainedFolder]:
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """A neighbour with a file, which nothing may touch."""
-    return neighbour(tmp_path)
+    """A folder next to it with a file, which no test may change."""
+    return neighbor(tmp_path)

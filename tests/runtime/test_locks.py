@@ -1,4 +1,4 @@
-"""One process at a time, the others are told who, and a holder that dies holds nothing."""
+"""Process locks: one holder, an error that names it, and no lock left by a dead holder."""
 
 import errno
 import fcntl
@@ -40,8 +40,8 @@ sys.stdin.readline()
 """
 
 
-class Other:
-    """Another process that runs a program of ours and is spoken to by lines."""
+class OtherProcess:
+    """Another process that runs a program and is controlled by lines."""
 
     def __init__(self, program: str, *words: str) -> None:
         self.process = subprocess.Popen(
@@ -53,33 +53,33 @@ class Other:
         )
         self.pid = self.process.pid
 
-    def hear(self) -> str:
+    def read_line(self) -> str:
         """Return the next line it prints."""
         assert self.process.stdout
         return self.process.stdout.readline().strip()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Let it take its next step."""
         assert self.process.stdin
         self.process.stdin.write("\n")
         self.process.stdin.flush()
 
     def kill(self) -> None:
-        """End it as a crash would, and see it gone; its own children go on."""
+        """Kill it and wait for its end; its children continue."""
         self.process.kill()
         self.process.wait()
 
     def close(self) -> None:
-        """Make sure that nothing of it is left."""
+        """End it and its children."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self.process.communicate()
 
 
 @contextmanager
-def other(program: str, *words: str) -> Iterator[Other]:
-    """Run a program for the block."""
-    made = Other(program, *words)
+def other_process(program: str, *words: str) -> Iterator[OtherProcess]:
+    """Run a program during the block."""
+    made = OtherProcess(program, *words)
     try:
         yield made
     finally:
@@ -87,43 +87,43 @@ def other(program: str, *words: str) -> Iterator[Other]:
 
 
 @contextmanager
-def held_by_another(path: Path, how: str = "exclusive") -> Iterator[Other]:
-    """For the block, let another process hold the lock."""
-    with other(HOLD, str(path), how) as holder:
-        assert holder.hear() == "held"
+def held_by_other_process(path: Path, how: str = "exclusive") -> Iterator[OtherProcess]:
+    """In the block, another process holds the lock."""
+    with other_process(HOLD, str(path), how) as holder:
+        assert holder.read_line() == "held"
         yield holder
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A lock file that is not there yet."""
+    """A lock file that does not exist yet."""
     return tmp_path / "state" / "lock"
 
 
-def holds(lock: ProcessLock) -> bool:
-    """Ask a lock; a function, or the type checker thinks that the answer stays the same."""
+def is_held(lock: ProcessLock) -> bool:
+    """Return whether the lock is held; a function, since mypy narrows the property."""
     return lock.held
 
 
-def refused(path: Path, *, shared: bool = False) -> LockedError:
-    """Ask for a lock that is held, and return the answer."""
+def locked_error(path: Path, *, shared: bool = False) -> LockedError:
+    """Return the error of acquiring a lock that is held."""
     with pytest.raises(LockedError) as caught:
         ProcessLock(path).acquire(shared=shared)
     return caught.value
 
 
 def test_a_lock_is_acquired_and_released(path: Path) -> None:
-    """The file is private, names the holder meanwhile, and stays."""
+    """The file is private, names the holder in the meantime, and is not removed."""
     lock = ProcessLock(path, purpose="keeping")
-    assert not holds(lock)
+    assert not is_held(lock)
     with lock.exclusive():
-        assert holds(lock)
+        assert is_held(lock)
         found = json.loads(path.read_text())
         assert (found["pid"], found["host"], found["purpose"]) == (os.getpid(), HOST, "keeping")
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         assert lock.holder() == LockHolder(**found)
-    assert not holds(lock)
+    assert not is_held(lock)
     assert path.read_bytes() == b""
     assert lock.holder() is None
     lock.release()
@@ -131,10 +131,10 @@ def test_a_lock_is_acquired_and_released(path: Path) -> None:
         pass
 
 
-def test_the_time_in_it_is_when_the_program_started(path: Path) -> None:
-    """Not when it took the lock; so a person finds it in a list of processes."""
+def test_a_lock_contains_the_start_time_of_its_program(path: Path) -> None:
+    """Not the time of locking; so the holder is found in a list of processes."""
     before = time.time()
-    with held_by_another(path):
+    with held_by_other_process(path):
         holder = ProcessLock(path).holder()
     assert holder is not None
     started = datetime.fromisoformat(holder.started).timestamp()
@@ -146,9 +146,9 @@ def test_the_time_in_it_is_when_the_program_started(path: Path) -> None:
 def test_the_error_names_the_process_and_host_that_hold_the_lock(
     path: Path, *, shared: bool
 ) -> None:
-    """And what for, since when, and what to do."""
-    with held_by_another(path) as holder:
-        error = refused(path, shared=shared)
+    """With the purpose, the time and a hint."""
+    with held_by_other_process(path) as holder:
+        error = locked_error(path, shared=shared)
     assert f"process {holder.pid} on {HOST} (running since " in error.message
     assert "a test" in error.message
     assert f"kill {holder.pid}" in (error.hint or "")
@@ -157,8 +157,8 @@ def test_the_error_names_the_process_and_host_that_hold_the_lock(
 
 
 def test_a_holder_that_is_killed_leaves_no_lock(path: Path) -> None:
-    """What it wrote is still there, and is not believed."""
-    with held_by_another(path) as holder:
+    """Its text in the file is ignored."""
+    with held_by_other_process(path) as holder:
         holder.kill()
         assert json.loads(path.read_text())["pid"] == holder.pid
         assert ProcessLock(path).holder() is None
@@ -186,11 +186,11 @@ os.waitpid(-1, 0)
 
 
 @pytest.mark.parametrize("how", ["fork", "program"])
-def test_a_killed_holders_children_do_not_keep_the_lock(path: Path, how: str) -> None:
-    """A child lives on with what it inherited; the lock is not among that."""
-    with other(_FORKING, str(path), how) as holder:
-        assert holder.hear() == "held"
-        refused(path)
+def test_a_lock_is_not_inherited_by_children_of_a_killed_holder(path: Path, how: str) -> None:
+    """The lock is not inherited."""
+    with other_process(_FORKING, str(path), how) as holder:
+        assert holder.read_line() == "held"
+        locked_error(path)
         holder.kill()
         with ProcessLock(path).exclusive():
             os.killpg(holder.pid, 0)  # raises if the child is not there any more
@@ -239,11 +239,11 @@ print(os.waitpid(child, 0)[1], flush=True)
 """
 
 
-def test_a_child_neither_holds_nor_frees_what_its_parent_holds(path: Path) -> None:
-    """Not by asking, by releasing, nor by leaving the block it was born in."""
-    with other(_CHILD, str(path)) as parent:
-        assert parent.hear() == "kept"
-        assert parent.hear() == "0"
+def test_a_child_neither_holds_nor_releases_its_parents_lock(path: Path) -> None:
+    """Not by asking, by releasing, or by leaving the block of its parent."""
+    with other_process(_CHILD, str(path)) as parent:
+        assert parent.read_line() == "kept"
+        assert parent.read_line() == "0"
 
 
 _BUSY = """
@@ -279,10 +279,10 @@ with lock.exclusive():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_fork_in_the_middle_of_locking_neither_hangs_nor_leaks(path: Path) -> None:
-    """A thread that was just taking the lock does not exist in the child."""
-    with other(_BUSY, str(path)) as busy:
-        assert busy.hear() == "free"
+def test_a_fork_during_locking_neither_blocks_nor_leaks(path: Path) -> None:
+    """The thread that was acquiring the lock does not exist in the child."""
+    with other_process(_BUSY, str(path)) as busy:
+        assert busy.read_line() == "free"
 
 
 _COUNT = """
@@ -297,8 +297,8 @@ for _ in range(50):
 """
 
 
-def test_no_two_processes_hold_the_lock(path: Path, tmp_path: Path) -> None:
-    """Four count to two hundred together; no step is lost."""
+def test_a_lock_is_held_by_one_process_at_a_time(path: Path, tmp_path: Path) -> None:
+    """Four processes count to two hundred; no step is lost."""
     counter = tmp_path / "counter"
     counter.write_text("0")
     processes = [
@@ -308,12 +308,12 @@ def test_no_two_processes_hold_the_lock(path: Path, tmp_path: Path) -> None:
     assert counter.read_text() == "200"
 
 
-def test_many_may_share_and_none_is_exclusive_then(path: Path) -> None:
+def test_shared_holders_exclude_an_exclusive_one(path: Path) -> None:
     """Readers are not named: there may be many."""
-    with held_by_another(path, "shared"):
+    with held_by_other_process(path, "shared"):
         with ProcessLock(path).shared():
             assert path.read_bytes() == b""
-        error = refused(path)
+        error = locked_error(path)
         assert "may be reading" in error.message
         assert error.hint
     with ProcessLock(path).exclusive():
@@ -346,15 +346,15 @@ def _line(**changed: object) -> bytes:
     ],
     ids=range(15),
 )
-def test_what_the_file_says_is_not_believed(path: Path, text: bytes) -> None:
-    """Left by one that was killed, a pid used anew, or plain rubbish: nobody is accused."""
+def test_a_stale_or_malformed_holder_is_not_reported(path: Path, text: bytes) -> None:
+    """Left by a killed process, with a reused pid, or garbage."""
     with ProcessLock(path).exclusive():
         pass
     path.write_bytes(text)
     assert ProcessLock(path).holder() is None
-    with held_by_another(path, "shared"):
+    with held_by_other_process(path, "shared"):
         path.write_bytes(text)
-        assert "another process is using this" in refused(path).message
+        assert "another process is using this" in locked_error(path).message
     path.write_bytes(text)
     with ProcessLock(path).exclusive():
         assert json.loads(path.read_text())["pid"] == os.getpid()
@@ -363,49 +363,47 @@ def test_what_the_file_says_is_not_believed(path: Path, text: bytes) -> None:
         assert path.read_bytes() == b""
 
 
-def test_a_holder_on_another_host_is_named_with_it(path: Path) -> None:
-    """On a shared disk its pid says nothing here, so nobody is told to kill it."""
-    with held_by_another(path):
+def test_a_holder_on_another_host_is_reported_with_its_host(path: Path) -> None:
+    """On a shared disk its pid is meaningless here, so no hint says to kill it."""
+    with held_by_other_process(path):
         path.write_bytes(_line(pid=2**31 - 1, host="elsewhere", purpose="a\x1b[2Jb"))
-        error = refused(path)
+        error = locked_error(path)
     assert "on elsewhere" in error.message
     assert "a?[2Jb" in error.message
     assert "on elsewhere" in (error.hint or "")
     assert "kill" not in (error.hint or "")
 
 
-def test_a_holder_that_has_not_written_its_name_yet_gets_a_moment(
+def test_the_error_waits_briefly_for_the_name_of_the_holder(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between taking the lock and writing there is an instant."""
-    with held_by_another(path) as holder:
+    """Between locking and writing there is a moment."""
+    with held_by_other_process(path) as holder:
         text = path.read_bytes()
         path.write_bytes(b"")
         monkeypatch.setattr(time, "sleep", lambda _: path.write_bytes(text))
-        assert f"process {holder.pid} " in refused(path).message
+        assert f"process {holder.pid} " in locked_error(path).message
 
 
-def test_a_waiter_gets_the_lock_when_it_is_free(
+def test_a_waiter_acquires_the_lock_when_it_is_released(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The holder leaves while the other pauses."""
-    with held_by_another(path) as holder:
+    """The holder releases it while the other process waits."""
+    with held_by_other_process(path) as holder:
 
         def leave(_: float) -> None:
-            holder.go_on()
-            assert holder.hear() == "free"
+            holder.resume()
+            assert holder.read_line() == "free"
 
         monkeypatch.setattr(time, "sleep", leave)
         with ProcessLock(path).exclusive(wait=math.inf):
             assert json.loads(path.read_text())["pid"] == os.getpid()
 
 
-def test_a_waiter_pauses_longer_each_time_and_not_longer_than_asked(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From a millisecond to a tenth of a second; the end is kept to."""
+def test_a_waiter_backs_off_up_to_the_timeout(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a millisecond to a tenth of a second."""
     pauses: list[float] = []
-    with held_by_another(path):
+    with held_by_other_process(path):
         monkeypatch.setattr(time, "sleep", pauses.append)
         monkeypatch.setattr(time, "monotonic", lambda: sum(pauses))
         with pytest.raises(LockedError):
@@ -415,8 +413,8 @@ def test_a_waiter_pauses_longer_each_time_and_not_longer_than_asked(
     assert sum(pauses) == pytest.approx(1.0)
 
 
-def test_threads_share_what_their_process_holds(path: Path) -> None:
-    """Each takes and gives back; the last one frees it."""
+def test_threads_share_the_lock_of_their_process(path: Path) -> None:
+    """The last thread releases it."""
     lock = ProcessLock(path)
     inside, outside = threading.Event(), threading.Event()
 
@@ -429,25 +427,25 @@ def test_threads_share_what_their_process_holds(path: Path) -> None:
     with lock.exclusive():
         thread.start()
         assert inside.wait(60)
-    assert holds(lock)
-    assert "This process itself" in (refused(path).hint or "")
+    assert is_held(lock)
+    assert "This process itself" in (locked_error(path).hint or "")
     outside.set()
     thread.join()
-    assert not holds(lock)
+    assert not is_held(lock)
     with ProcessLock(path).exclusive():
         pass
 
 
-def test_what_is_shared_cannot_be_made_ones_own(path: Path) -> None:
-    """Two that share it and both want it alone would wait for ever."""
+def test_a_shared_lock_cannot_be_upgraded(path: Path) -> None:
+    """Two shared holders that both upgrade would wait for ever."""
     lock = ProcessLock(path)
     with lock.shared():
         with pytest.raises(UsageError, match="held shared"):
             lock.acquire(wait=math.inf)
         with lock.shared():
             pass
-        assert holds(lock)
-    assert not holds(lock)
+        assert is_held(lock)
+    assert not is_held(lock)
 
 
 def test_an_exception_in_the_block_releases_the_lock(path: Path) -> None:
@@ -460,7 +458,7 @@ def test_an_exception_in_the_block_releases_the_lock(path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         fail()
-    assert not holds(lock)
+    assert not is_held(lock)
     with ProcessLock(path).exclusive():
         pass
 
@@ -490,10 +488,10 @@ def _plant_folder(path: Path, victim: Path) -> None:
 @pytest.mark.parametrize(
     "plant", [_plant_link, _plant_dangling, _plant_hard_link, _plant_fifo, _plant_folder]
 )
-def test_what_was_planted_at_the_lock_is_refused(
+def test_attack_a_planted_lock_file_is_refused(
     path: Path, tmp_path: Path, plant: Callable[[Path, Path], None]
 ) -> None:
-    """Attack: a lock that empties another file, or makes one elsewhere."""
+    """The lock must not truncate another file, or create one elsewhere."""
     victim = tmp_path / "victim"
     victim.write_bytes(b"theirs")
     path.parent.mkdir()
@@ -503,14 +501,14 @@ def test_what_was_planted_at_the_lock_is_refused(
         lock = ProcessLock(path)
         with pytest.raises(PathRefusedError):
             lock.acquire(shared=shared, wait=math.inf)
-        assert not holds(lock)
+        assert not is_held(lock)
         assert lock.holder() is None
     assert victim.read_bytes() == b"theirs"
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_lock_file_that_others_could_open_is_closed_and_reported(path: Path) -> None:
-    """Who can open it can hold it for ever."""
+def test_a_lock_file_with_open_permissions_is_repaired_and_reported(path: Path) -> None:
+    """Other users who can open it can hold it for ever."""
     lock = ProcessLock(path)
     with lock.exclusive():
         pass
@@ -521,7 +519,7 @@ def test_a_lock_file_that_others_could_open_is_closed_and_reported(path: Path) -
 
 
 def test_a_deleted_lock_file_is_not_the_lock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is locked is the file that the next process will find at the path."""
+    """The lock is the file that the next process finds at the path."""
     real = locks._flock
     deleted: list[bool] = []
 
@@ -533,11 +531,11 @@ def test_a_deleted_lock_file_is_not_the_lock(path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(locks, "_flock", deleting)
     with ProcessLock(path).exclusive():
-        assert "This process itself" in (refused(path).hint or "")
+        assert "This process itself" in (locked_error(path).hint or "")
 
 
-def test_a_full_disk_does_not_keep_from_locking(small_disk: Path) -> None:
-    """Fault: there is no room for the holder's name; making room may need the lock."""
+def test_a_full_disk_does_not_prevent_locking(small_disk: Path) -> None:
+    """Without space for the holder's name; freeing space may need the lock."""
     path = small_disk / "state" / "lock"
     with ProcessLock(path).exclusive():
         pass
@@ -546,14 +544,14 @@ def test_a_full_disk_does_not_keep_from_locking(small_disk: Path) -> None:
             filler.write(b"x" * 4096)
     with ProcessLock(path).exclusive():
         assert path.read_bytes() == b""
-        assert "another process" in refused(path).message
+        assert "another process" in locked_error(path).message
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EIO])
-def test_a_file_system_without_locks_is_an_error(
+def test_a_file_system_without_locks_is_a_typed_error(
     path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """Fault: never taken for a free lock, nor for a held one; no descriptor stays open."""
+    """Never treated as a free or held lock; no descriptor stays open."""
 
     def refuse(*_: object) -> None:
         raise OSError(number, os.strerror(number))
@@ -564,5 +562,5 @@ def test_a_file_system_without_locks_is_an_error(
         lock = ProcessLock(path)
         with pytest.raises(TargetError):
             lock.acquire(wait=math.inf)
-        assert not holds(lock)
+        assert not is_held(lock)
     assert descriptors() <= before

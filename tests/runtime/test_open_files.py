@@ -1,13 +1,16 @@
-"""A file that is held open is read from one and the same file, however often."""
+"""Input files: streams of one held file, refused kinds of files, and outlets."""
 
+import errno
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from satchel.errors import PathRefusedError, TargetError, UnreadableError
+from satchel.errors import MalformedError, PathRefusedError, TargetError, UnreadableError
 from satchel.runtime.files import OpenFile, open_input, open_regular
 from satchel.runtime.output import Outlet
+from satchel.runtime.scratch import Spool
 
 DATA = bytes(range(256)) * 2000
 
@@ -20,8 +23,8 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
-def test_streams_of_one_file_do_not_move_each_other(path: Path) -> None:
-    """Each has a position of its own, as two that were opened by name have."""
+def test_streams_of_one_file_have_separate_positions(path: Path) -> None:
+    """As two files that were opened by name."""
     with OpenFile.named(path) as file, open_input(file) as one, open_regular(file) as other:
         assert one.read(10) == DATA[:10]
         assert other.seek(-5, os.SEEK_END) == len(DATA) - 5
@@ -36,8 +39,8 @@ def test_streams_of_one_file_do_not_move_each_other(path: Path) -> None:
         assert os.fstat(one.fileno()).st_size == len(DATA)
 
 
-def test_what_takes_its_name_is_not_read(path: Path) -> None:
-    """Attack: header and body of two files, each good by itself."""
+def test_attack_a_file_that_replaces_an_open_file_is_not_read(path: Path) -> None:
+    """Header and body would come from two files, each valid by itself."""
     with OpenFile.named(path) as file:
         with open_input(file) as stream:
             assert stream.read(4) == DATA[:4]
@@ -48,7 +51,7 @@ def test_what_takes_its_name_is_not_read(path: Path) -> None:
 
 
 def test_a_closed_file_is_not_read(path: Path) -> None:
-    """Not even where its descriptor is another file's by now."""
+    """Not even if its descriptor now belongs to another file."""
     file = OpenFile.named(path)
     stream = file.stream()
     file.close()
@@ -59,8 +62,8 @@ def test_a_closed_file_is_not_read(path: Path) -> None:
         again.read(1)
 
 
-def test_what_is_written_beside_goes_to_the_same_folder(tmp_path: Path) -> None:
-    """Attack: the folder is exchanged for a link before the receipt is written."""
+def test_attack_a_sibling_of_an_outlet_is_written_to_the_same_folder(tmp_path: Path) -> None:
+    """The folder is replaced with a link before the receipt is written."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "outside").mkdir()
     with Outlet.named(tmp_path / "folder" / "out.pam") as outlet:
@@ -78,8 +81,8 @@ def test_what_is_written_beside_goes_to_the_same_folder(tmp_path: Path) -> None:
     assert list((tmp_path / "outside").iterdir()) == []
 
 
-def test_a_person_may_go_through_links(tmp_path: Path) -> None:
-    """What is typed at this machine is taken as it is; a link at the end is replaced."""
+def test_an_operator_may_use_links_in_paths(tmp_path: Path) -> None:
+    """Paths that are typed on this machine are trusted; a link at the end is replaced."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     (tmp_path / "real" / "out").symlink_to("elsewhere")
@@ -91,8 +94,8 @@ def test_a_person_may_go_through_links(tmp_path: Path) -> None:
     assert not (tmp_path / "real" / "elsewhere").exists()
 
 
-def test_what_is_removed_is_the_name_in_the_folder(tmp_path: Path) -> None:
-    """And nothing when it is gone already."""
+def test_an_outlet_is_removed_by_its_name(tmp_path: Path) -> None:
+    """Removing a missing file does nothing."""
     with Outlet.named(tmp_path / "out") as outlet:
         (tmp_path / "out").write_bytes(b"x")
         outlet.remove()
@@ -101,9 +104,95 @@ def test_what_is_removed_is_the_name_in_the_folder(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_outlet_in_no_folder_is_refused(tmp_path: Path) -> None:
-    """With the advice to make it."""
+def test_an_outlet_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    """The hint says to create it."""
     with pytest.raises(TargetError, match="create it first"):
         Outlet.named(tmp_path / "none" / "out")
     with pytest.raises(TargetError, match="NUL"):
         Outlet.named(tmp_path / "a\0b")
+
+
+def test_a_regular_file_is_read(tmp_path: Path) -> None:
+    """Also through a link."""
+    path, link = tmp_path / "file", tmp_path / "link"
+    path.write_bytes(b"here")
+    link.symlink_to(path)
+    for name in (path, link):
+        with open_input(name) as stream:
+            assert stream.read() == b"here"
+
+
+@pytest.mark.parametrize("kind", ["folder", "fifo", "device", "missing", "loop", "long", "nul"])
+def test_attack_anything_but_a_regular_file_is_refused_without_waiting(
+    tmp_path: Path, kind: str
+) -> None:
+    """A pipe that never answers, an endless device, invalid names."""
+    path = tmp_path / {"long": "n" * 300, "nul": "a\0b"}.get(kind, "it")
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "loop":
+        path.symlink_to(path)
+    elif kind == "device":
+        path = Path("/dev/zero")
+    with pytest.raises(UnreadableError) as caught, open_input(path):
+        pytest.fail("the block must not run")
+    assert caught.value.exit_status == 4
+    assert path.name.split("\0")[0] in (caught.value.file or "")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_read_permission_is_a_typed_error(tmp_path: Path) -> None:
+    """With the reason of the system."""
+    path = tmp_path / "file"
+    path.touch(mode=0)
+    with pytest.raises(UnreadableError, match="Permission denied"):
+        open_regular(path)
+
+
+def test_errors_in_the_block_name_the_file(tmp_path: Path) -> None:
+    """An error raised while reading gets the file name, and keeps its line."""
+    path = tmp_path / "file"
+    path.write_bytes(b"x")
+    with pytest.raises(MalformedError) as caught, open_input(path):
+        raise MalformedError("odd", line=3)
+    assert (caught.value.file, caught.value.line) == (str(path), 3)
+    with pytest.raises(UnreadableError) as failed, open_input(path):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    assert failed.value.file == str(path)
+
+
+def test_a_spool_returns_what_was_written() -> None:
+    """In memory and on disk alike."""
+    for size in (10, 3_000_000):
+        spool = Spool(memory_bytes=1000)
+        spool.write(b"x" * size + b"\n")
+        spool.write(b"y")
+        assert spool.size == size + 2
+        assert b"".join(spool.chunks()) == b"x" * size + b"\ny"
+        assert [len(line) for line in spool.lines()] == [size + 1, 1]
+        spool.close()
+        spool.close()
+
+
+def test_a_full_temporary_folder_is_a_typed_error_with_a_hint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The error names the folder and how to choose another."""
+    spool = Spool(memory_bytes=0)
+
+    class Full:
+        """A file on a full disk."""
+
+        def write(self, data: bytes) -> None:
+            """Raise an error of a full disk."""
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(spool, "_file", Full())
+        with pytest.raises(TargetError) as caught:
+            spool.write(b"x" * 3_000_000)
+    assert caught.value.file == tempfile.gettempdir()
+    assert "TMPDIR" in (caught.value.hint or "")
+    spool.close()

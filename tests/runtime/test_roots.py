@@ -1,17 +1,20 @@
-"""Nothing said to roots, and nothing laid in them, is outside of them."""
+"""Roots: no path and no planted link gives access to files outside."""
 
 import os
 import socket
 import stat
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from descriptors_kit import descriptors
-from folder_kit import leftovers, neighbour, picture
+from folder_kit import leftovers, neighbor, picture
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,8 +31,8 @@ from satchel.runtime.roots import Roots
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A root with a file in a folder; ``outside`` is beside it."""
-    neighbour(tmp_path)
+    """A root with a file in a folder, next to ``outside``."""
+    neighbor(tmp_path)
     folder = tmp_path / "root" / "sub"
     folder.mkdir(parents=True)
     (folder / "file").write_bytes(b"ours")
@@ -37,13 +40,13 @@ def root(tmp_path: Path) -> Path:
 
 
 def read(path: str | Path, *roots: list[str | Path]) -> bytes:
-    """Read a file in roots."""
+    """Read a file in the roots."""
     with Roots(*roots).open_file(path) as file, file.stream() as stream:
         return stream.read()
 
 
 def write(path: str | Path, *roots: list[str | Path], overwrite: bool = True) -> None:
-    """Write a file in roots."""
+    """Write a file in the roots."""
     with Roots(*roots).open_outlet(path) as outlet, outlet.writing(overwrite=overwrite) as stream:
         stream.write(b"new")
 
@@ -52,8 +55,8 @@ Door = Callable[..., object]
 each_door = pytest.mark.parametrize("door", [read, write])
 
 
-def test_what_is_in_a_root_is_read_and_written(root: Path) -> None:
-    """With mode 0600 under every umask; whole, or refused when it is there already."""
+def test_files_in_a_root_are_read_and_written(root: Path) -> None:
+    """With mode 0600 under every umask; complete, or refused when the file exists."""
     assert read(root / "sub" / "file", [root]) == b"ours"
     was = os.umask(0)
     try:
@@ -68,10 +71,10 @@ def test_what_is_in_a_root_is_read_and_written(root: Path) -> None:
     assert leftovers(root) == []
 
 
-def test_a_relative_path_is_that_of_the_current_folder(
+def test_a_relative_path_is_resolved_from_the_current_folder(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``./backup.pam`` works, where the current folder is in a root."""
+    """``./backup.pam`` works if the current folder is in a root."""
     monkeypatch.chdir(root / "sub")
     assert read("./file", [root]) == b"ours"
     monkeypatch.chdir(root.parent)
@@ -79,10 +82,10 @@ def test_a_relative_path_is_that_of_the_current_folder(
         read("outside/file", [root])
 
 
-def test_a_change_of_the_current_folder_changes_nothing(
+def test_attack_changing_the_current_folder_has_no_effect(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attack: another thread changes the folder between the check and the use."""
+    """Another thread changes it between the check and the use."""
     monkeypatch.chdir(root / "sub")
     with Roots([root]).open_outlet("new") as outlet, Roots([root]).open_file("file") as file:
         monkeypatch.chdir(root.parent / "outside")
@@ -98,7 +101,7 @@ def test_a_change_of_the_current_folder_changes_nothing(
 def test_a_missing_current_folder_is_refused(
     root: Path, door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A relative path means nothing there."""
+    """Without it a relative path has no meaning."""
     gone = root / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
@@ -154,10 +157,10 @@ def test_a_missing_current_folder_is_refused(
         "//{outside}/file",
     ],
 )
-def test_a_path_that_leads_out_by_its_words_is_refused_before_anything_is_opened(
+def test_attack_a_path_that_leads_out_is_refused_before_any_file_is_opened(
     root: Path, door: Door, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attacks: ``..``, a tilde, control characters, bidirectional ones, the system's folders."""
+    """``..``, a tilde, control and bidirectional characters, system folders."""
     monkeypatch.chdir(root)
     outside = root.parent / "outside"
     (root.parent / "root-sibling").mkdir()
@@ -180,16 +183,14 @@ def test_a_path_that_leads_out_by_its_words_is_refused_before_anything_is_opened
 
 @each_door
 @pytest.mark.parametrize("said", ["/proc/self/root/etc/passwd", "/dev/fd/0", "/sys/x", "/proc/1"])
-def test_the_folders_of_the_system_are_refused_under_a_root_of_everything(
-    door: Door, said: str
-) -> None:
-    """Attack: names there lead to the open files of any process."""
+def test_attack_system_folders_are_refused_even_with_the_root_slash(door: Door, said: str) -> None:
+    """Their files lead to the open files of any process."""
     with pytest.raises(ContainmentError, match="system folder"):
         door(said, ["/"])
 
 
-def test_a_path_of_bytes_is_refused_as_an_error_of_ours(root: Path) -> None:
-    """What is not text was never compared with the roots."""
+def test_a_path_of_bytes_is_a_typed_error(root: Path) -> None:
+    """It cannot be compared with the roots."""
     with pytest.raises(ContainmentError, match="must be text"):
         Roots([root]).open_file(os.fsencode(root / "sub" / "file"))  # type: ignore[arg-type]
 
@@ -198,15 +199,15 @@ def test_a_path_of_bytes_is_refused_as_an_error_of_ours(root: Path) -> None:
     "said",
     ["", ".", "exports", "./exports", "~/exports", "/a/../b", "/srv/a\0", "/proc", "/dev"],
 )
-def test_a_root_that_could_be_more_than_one_folder_is_refused(said: str) -> None:
-    """Attack: a relative root moves with the current folder."""
+def test_attack_a_relative_root_is_refused(said: str) -> None:
+    """It would move with the current folder."""
     with pytest.raises(ContainmentError):
         Roots([said])
 
 
 @each_door
-def test_roots_intersect(root: Path, door: Door) -> None:
-    """A second list narrows the first and never widens it, whichever of them comes first."""
+def test_lists_of_roots_intersect(root: Path, door: Door) -> None:
+    """A second list narrows the first and never widens it, in any order."""
     path = root / "sub" / "file"
     everything, narrow, other = ["/"], [root / "sub"], [root.parent / "outside"]
     door(path, everything, narrow)
@@ -219,15 +220,15 @@ def test_roots_intersect(root: Path, door: Door) -> None:
 
 
 @each_door
-def test_an_empty_list_allows_nothing(root: Path, door: Door) -> None:
+def test_an_empty_list_of_roots_permits_no_path(root: Path, door: Door) -> None:
     """It is not the same as no list."""
     with pytest.raises(ContainmentError, match="empty"):
         door(root / "sub" / "file", [])
 
 
 @each_door
-def test_a_link_at_any_part_is_refused(root: Path, door: Door) -> None:
-    """Attack: a link to a folder outside, on the way or as the file; one that stays inside, too."""
+def test_attack_a_link_at_any_part_of_a_path_is_refused(root: Path, door: Door) -> None:
+    """A folder on the way or the file itself; also a link that stays inside."""
     outside = root.parent / "outside"
     before = picture(outside)
     (root / "out").symlink_to(outside)
@@ -241,8 +242,8 @@ def test_a_link_at_any_part_is_refused(root: Path, door: Door) -> None:
 
 
 @each_door
-def test_a_root_that_is_a_link_is_refused(root: Path, door: Door) -> None:
-    """Attack: who can exchange the root, or what it is in, for a link chooses where it leads."""
+def test_attack_a_root_that_is_a_link_is_refused(root: Path, door: Door) -> None:
+    """Otherwise its target could be exchanged."""
     (root.parent / "link").symlink_to(root)
     (root.parent / "above").symlink_to(root.parent)
     for said in (root.parent / "link", root.parent / "above" / "root"):
@@ -250,8 +251,8 @@ def test_a_root_that_is_a_link_is_refused(root: Path, door: Door) -> None:
             door(said / "sub" / "file", [said])
 
 
-def test_a_link_laid_after_the_opening_changes_nothing(root: Path) -> None:
-    """Attack: the folder, the root and the file are exchanged between the check and the use."""
+def test_attack_a_link_planted_after_opening_has_no_effect(root: Path) -> None:
+    """Folder, root and file are exchanged between the check and the use."""
     outside = root.parent / "outside"
     before = picture(outside)
     path = root / "sub" / "file"
@@ -274,8 +275,8 @@ def test_a_link_laid_after_the_opening_changes_nothing(root: Path) -> None:
     assert (root.parent / "moved" / "aside" / "file").read_bytes() == b"new"
 
 
-def test_a_link_laid_at_the_target_while_it_is_written_is_replaced(root: Path) -> None:
-    """Attack: it appears after the look at what is there, and is not written through."""
+def test_attack_a_link_planted_at_the_target_during_a_write_is_replaced(root: Path) -> None:
+    """It is planted after the check, and is not written through."""
     outside = root.parent / "outside"
     before = picture(outside)
     path = root / "sub" / "new"
@@ -289,8 +290,8 @@ def test_a_link_laid_at_the_target_while_it_is_written_is_replaced(root: Path) -
     assert picture(outside) == before
 
 
-def test_what_took_the_place_of_the_output_is_not_read_back(root: Path) -> None:
-    """Attack: another file, signed by anybody, is put where the export was written."""
+def test_attack_a_file_that_replaces_the_output_is_not_read_back(root: Path) -> None:
+    """Another file, signed by any key, replaces the export."""
     path = root / "sub" / "new"
     with Roots([root]).open_outlet(path) as outlet:
         with outlet.writing(overwrite=True) as stream:
@@ -301,8 +302,8 @@ def test_what_took_the_place_of_the_output_is_not_read_back(root: Path) -> None:
 
 
 @each_door
-def test_a_hard_link_out_of_the_root_is_refused(root: Path, door: Door) -> None:
-    """Attack: a second name of a file outside is read, or written over."""
+def test_attack_a_hard_link_to_a_file_outside_is_refused(root: Path, door: Door) -> None:
+    """It would be read, or overwritten."""
     outside = root.parent / "outside" / "file"
     os.link(outside, root / "sub" / "hard")
     with pytest.raises(PathRefusedError, match="2 names"):
@@ -311,8 +312,8 @@ def test_a_hard_link_out_of_the_root_is_refused(root: Path, door: Door) -> None:
 
 
 @each_door
-def test_a_pipe_socket_or_folder_is_refused_and_not_waited_for(root: Path, door: Door) -> None:
-    """Attack: opening a pipe that nobody writes to would hang for ever."""
+def test_attack_a_pipe_socket_or_folder_is_refused_without_waiting(root: Path, door: Door) -> None:
+    """Opening a pipe without a writer would block for ever."""
     os.mkfifo(root / "pipe")
     (root / "folder").mkdir()
     with socket.socket(socket.AF_UNIX) as listening:
@@ -328,8 +329,8 @@ def test_a_pipe_socket_or_folder_is_refused_and_not_waited_for(root: Path, door:
 
 
 @each_door
-def test_a_device_is_refused(root: Path, door: Door) -> None:
-    """Attack: /dev/zero under another name never ends. Where none can be made, its like is."""
+def test_attack_a_device_is_refused(root: Path, door: Door) -> None:
+    """/dev/zero under another name never ends. Without permission to create one, a fake is used."""
     with pytest.raises(PathRefusedError, match="not a regular file"):
         refuse_irregular(Path("/dev/zero").stat(), root / "device")
     with suppress(PermissionError):
@@ -340,10 +341,10 @@ def test_a_device_is_refused(root: Path, door: Door) -> None:
 
 @each_door
 @pytest.mark.parametrize("mode", [0o777, 0o707, 0o722])
-def test_a_folder_in_which_everyone_may_write_is_refused(root: Path, door: Door, mode: int) -> None:
-    """Attack: another user exchanges what was written there.
+def test_attack_a_world_writable_folder_is_refused(root: Path, door: Door, mode: int) -> None:
+    """Another user could exchange what was written there.
 
-    The folder for temporary files is good: nobody can exchange there what another made.
+    The temporary folder is accepted: its sticky bit prevents that.
     """
     door(root / "sub" / "file", [root])
     for folder in (root, root / "sub"):
@@ -357,15 +358,15 @@ def test_a_folder_in_which_everyone_may_write_is_refused(root: Path, door: Door,
 
 @each_door
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_another_users_folder_is_refused(root: Path, door: Door) -> None:
-    """Attack: its owner can lay anything there at any moment."""
+def test_attack_a_folder_of_another_user_is_refused(root: Path, door: Door) -> None:
+    """Its owner can place anything there at any moment."""
     os.chown(root / "sub", 12345, -1)
     with pytest.raises(PathRefusedError, match="uid 12345"):
         door(root / "sub" / "file", [root])
 
 
-def test_a_root_that_is_not_there_is_not_made(root: Path) -> None:
-    """Nothing is made on the way to a file."""
+def test_a_missing_root_is_not_created(root: Path) -> None:
+    """No folder is created on the way to a file."""
     missing = root.parent / "missing"
     with pytest.raises(SatchelError, match="No such file"):
         write(missing / "file", [missing])
@@ -374,8 +375,8 @@ def test_a_root_that_is_not_there_is_not_made(root: Path) -> None:
     assert not missing.exists()
 
 
-def test_a_refusal_names_the_roots_to_the_operator_and_nothing_to_others(root: Path) -> None:
-    """``public`` is for a caller elsewhere: it says what is wrong, and no name of this machine."""
+def test_a_refusal_names_the_roots_only_to_the_operator(root: Path) -> None:
+    """``public``, for remote callers, contains the reason and no name of this machine."""
     with pytest.raises(ContainmentError) as caught:
         read("/etc/passwd", [root])
     assert str(root) in str(caught.value)
@@ -386,7 +387,7 @@ def test_a_refusal_names_the_roots_to_the_operator_and_nothing_to_others(root: P
     assert "is outside" in said
 
 
-def test_descriptors_are_closed(root: Path) -> None:
+def test_roots_close_their_descriptors(root: Path) -> None:
     """After successes and refusals alike."""
     (root / "sub" / "link").symlink_to("file")
     before = descriptors()
@@ -412,11 +413,11 @@ _SAID = st.one_of(
 
 
 @given(said=st.lists(_SAID, min_size=5, max_size=20), absolute=st.booleans())
-def test_for_all_paths_nothing_outside_is_touched(said: list[str], absolute: bool) -> None:  # noqa: FBT001
-    """Whatever is said: it works inside, or ends in one of our errors."""
+def test_attack_no_path_changes_a_file_outside_the_roots(said: list[str], absolute: bool) -> None:  # noqa: FBT001
+    """For all paths: an operation works inside, or raises a typed error."""
     with tempfile.TemporaryDirectory() as temporary:
         above = Path(temporary)
-        outside = neighbour(above)
+        outside = neighbor(above)
         root = above / "root"
         (root / "sub").mkdir(parents=True)
         (root / "file").write_bytes(b"ours")
@@ -438,3 +439,78 @@ def test_for_all_paths_nothing_outside_is_touched(said: list[str], absolute: boo
         assert picture(outside) == before
         assert {found.name for found in above.iterdir()} == {"root", "outside"}
         assert leftovers(above) == []
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("what", ["folder", "file", "root"])
+def test_attack_a_thread_that_swaps_links_gets_no_access_outside(tmp_path: Path, what: str) -> None:
+    """A part of the path alternates with a link to the same names outside."""
+    outside = neighbor(tmp_path)
+    (outside / "sub").mkdir()
+    for path in ("sub/file", "secret"):
+        (outside / path).write_bytes(b"theirs")
+    root = tmp_path / "root"
+    (root / "sub").mkdir(parents=True)
+    (root / "sub" / "file").write_bytes(b"ours")
+    target = {"folder": root / "sub", "file": root / "sub" / "file", "root": root}[what]
+    lure = {"folder": outside / "sub", "file": outside / "secret", "root": outside}[what]
+    before = picture(outside)
+    ends = Counter[str]()
+    end = time.monotonic() + 1
+    with _swapping_link(target, lure):
+        while time.monotonic() < end:
+            for act in (_read_in_root, _write_in_root):
+                try:
+                    act(root, root / "sub" / "file")
+                    ends[act.__name__] += 1
+                except PathRefusedError:
+                    ends["refused"] += 1
+                except SatchelError:  # no such file, for a moment
+                    pass
+    assert picture(outside) == before
+    assert ends.keys() == {"_read", "_write", "refused"}
+
+
+def _read_in_root(root: Path, path: Path) -> None:
+    with Roots([root]).open_file(path) as file:
+        assert file.stream().read() in {b"ours", b"new"}
+
+
+def _write_in_root(root: Path, path: Path) -> None:
+    with Roots([root]).open_outlet(path) as outlet:
+        with outlet.writing(overwrite=True) as stream:
+            stream.write(b"new")
+        with outlet.written() as written:
+            assert written.stream().read() == b"new"
+
+
+@contextmanager
+def _swapping_link(target: Path, lure: Path) -> Iterator[None]:
+    """In the block, exchange a name and a link as fast as possible."""
+    stop = threading.Event()
+    aside, link = target.with_name("aside"), target.with_name("link")
+
+    def swap() -> None:
+        while not stop.is_set():
+            try:
+                target.rename(aside)
+                link.symlink_to(lure)
+                link.rename(target)
+                stop.wait(0.0002)  # so that the other side meets it, and gets through, now and then
+                target.unlink()
+                aside.rename(target)
+                stop.wait(0.0002)
+            except OSError:  # the other side made the name meanwhile
+                link.unlink(missing_ok=True)
+                if target.is_symlink():
+                    target.unlink()
+                if aside.exists():
+                    aside.rename(target)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

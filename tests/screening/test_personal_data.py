@@ -1,4 +1,4 @@
-"""Personal data: what is found, what is not, and that no text makes it slow."""
+"""Personal data: detected kinds, text that is not personal data, and linear time."""
 
 import pytest
 from hypothesis import given
@@ -46,8 +46,8 @@ NOT = [
 @pytest.mark.parametrize(
     ("kind", "text"), [(kind, text) for kind, texts in FOUND.items() for text in texts]
 )
-def test_identifying_details_are_found_within_a_sentence(kind: str, text: str) -> None:
-    """By its form, its check digits, or the words before it; and nothing of it is left."""
+def test_each_kind_of_personal_data_is_found_in_a_sentence(kind: str, text: str) -> None:
+    """By its form, its check digits, or the preceding words; the token replaces all of it."""
     value = {"text": f"Note: {text} - that was it."}
     form, replaced = Redactor([kind]).form(value)
     assert [one.kind for one in replaced] == [kind]
@@ -56,18 +56,18 @@ def test_identifying_details_are_found_within_a_sentence(kind: str, text: str) -
 
 
 def test_every_kind_has_an_example() -> None:
-    """A kind that nothing is found by would be a promise."""
+    """A kind without a detected example would be an empty promise."""
     assert FOUND.keys() == KINDS.keys()
 
 
 @pytest.mark.parametrize("text", NOT, ids=range(len(NOT)))
-def test_what_only_looks_like_it_is_left(text: str) -> None:
-    """Numbers of versions, times, digests, and tokens that stand there already."""
+def test_text_that_looks_like_personal_data_is_unchanged(text: str) -> None:
+    """Version numbers, times, digests, and existing tokens."""
     assert list(personal_data(text)) == []
 
 
 def test_the_same_value_has_the_same_number_in_all_members() -> None:
-    """Keys, numbers, lists and what the source had written; what identifies is told and kept."""
+    """Keys, numbers, lists and ``as_written``; identifying members are reported and stay."""
     value = {
         "id": "blake3:" + "0" * 64,
         "nonce": "0" * 32,
@@ -97,16 +97,16 @@ def test_the_same_value_has_the_same_number_in_all_members() -> None:
     assert not any("ada@" in one.field for one in replaced)
 
 
-def test_a_record_without_findings_is_returned_itself() -> None:
-    """Its nonce included: it stays whole."""
+def test_a_value_without_personal_data_is_returned_unchanged() -> None:
+    """With its nonce."""
     value = {"text": "nothing at all", "nonce": "0" * 32}
     assert Redactor().form(value) == (value, [])
     assert Redactor().form(value)[0] is value
 
 
 @given(st.text(max_size=300))
-def test_any_text_is_scrubbed_and_a_second_pass_finds_nothing(text: str) -> None:
-    """For all texts: what is left holds nothing more of what was looked for."""
+def test_redacting_twice_equals_redacting_once(text: str) -> None:
+    """For all texts."""
     form, _ = Redactor().form({"text": text})
     again, replaced = Redactor().form(form)
     assert (again, replaced) == (form, [])
@@ -130,23 +130,20 @@ def test_any_text_is_scrubbed_and_a_second_pass_finds_nothing(text: str) -> None
     ],
     ids=range(12),
 )
-def test_no_text_takes_more_than_its_length(text: str) -> None:
-    """Attack: a text made to have a pattern try every way through it.
-
-    A quadratic rule would not end in time.
-    """
+def test_attack_a_repeated_pattern_is_scanned_in_linear_time(text: str) -> None:
+    """A text that makes a pattern backtrack; a quadratic rule would time out."""
     list(personal_data(text))
 
 
-def test_a_name_or_place_that_cannot_be_is_refused() -> None:
-    """Before anything is looked at."""
+def test_an_invalid_kind_text_or_field_is_refused() -> None:
+    """Before any text is read."""
     for wrong in ({"kinds": ["face"]}, {"texts": [""]}, {"fields": ["x"]}, {"fields": ["/nonce"]}):
         with pytest.raises(UsageError):
             Redactor(**wrong)  # type: ignore[arg-type]
 
 
-def test_another_detector_stands_beside_our_own() -> None:
-    """What it finds is replaced like the rest; kinds that are not asked for stay."""
+def test_a_custom_detector_is_used_with_the_built_in_ones() -> None:
+    """Its findings are replaced, unless their kind is not selected."""
 
     def wallets(text: str) -> list[SensitiveSpan]:
         at = text.find("wallet-7")

@@ -77,7 +77,7 @@ def test_what_lasts_becomes_memories_that_name_their_messages(bank: OpenBank) ->
 
 
 def test_a_distillation_takes_what_came_since_the_last_one(bank: OpenBank) -> None:
-    """And is told what was summarised before; the same in a fork, which goes its own way."""
+    """And is told what was summarized before; the same in a fork, which goes its own way."""
     session = begun(bank, 3).session
     first, second = Told("three turns"), Told("five turns")
     distill(bank, session, distiller=first)

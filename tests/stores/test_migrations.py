@@ -36,7 +36,7 @@ def require_current(path: Path, bank: str, ids: list[str]) -> None:
         there = listed(ledger)
         assert there[2 : 2 + len(ids)] == ids
         with ledger.reading() as view:
-            (child,) = view.neighbours(ids[-2], incoming=True)
+            (child,) = view.neighbors(ids[-2], incoming=True)
         assert child.record.id == ids[-1]
         assert ledger.append(memories(1, len(there) + 1000)) == [len(there)]
         assert store._connection().pragma("integrity_check") == "ok"

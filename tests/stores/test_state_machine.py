@@ -192,7 +192,7 @@ class Machine(RuleBasedStateMachine):
         """
         able = [self.append, self.append, self.say, self.scan, self.as_of, self.get]
         able += [self.erase, self.scrub] if self._retired() else []
-        able += [self.current, self.neighbours, self.words, self.reopen, self.another]
+        able += [self.current, self.neighbors, self.words, self.reopen, self.another]
         able += [self.update, self.update, self.take_back, self.fail] if self._slotted() else []
         able.append(self.release if self.pinned else self.pin)
         work = data.draw(_of([each.__name__ for each in able]))
@@ -413,7 +413,7 @@ class Machine(RuleBasedStateMachine):
                 found = view.current(slot)
                 assert (found.record.id if found else None) == holder
 
-    def neighbours(self, data: st.DataObject) -> None:
+    def neighbors(self, data: st.DataObject) -> None:
         """Follow the links of a record."""
         end = data.draw(_of([*(told.id for told in self.model.log), _NOBODY]))
         incoming = data.draw(st.booleans())
@@ -424,7 +424,7 @@ class Machine(RuleBasedStateMachine):
         ]
         with self._views() as views:
             for view in views:
-                found = [logged.record.id for logged in view.neighbours(end, incoming=incoming)]
+                found = [logged.record.id for logged in view.neighbors(end, incoming=incoming)]
                 assert found == expected
 
     def words(self, data: st.DataObject) -> None:

@@ -27,7 +27,7 @@ def test_twice_the_text_is_twice_the_work(unit: str) -> None:
 
 
 def test_the_ends_of_runs_cost_less_than_every_character_would() -> None:
-    """The reason in the module's docstring: sizes of optimised indexes, which are exact."""
+    """The reason in the module's docstring: sizes of optimized indexes, which are exact."""
     texts = _sentences(1500)
     pairs = ["".join(text).split("。") for text in texts]
     only_pairs = [" ".join(a + b for run in runs for a, b in pairwise(run)) for runs in pairs]

@@ -144,7 +144,7 @@ def test_an_own_bank_round_trips(tmp_path: Path) -> None:
 
 
 def test_an_archive_of_a_bank_changes_nothing_in_that_bank(tmp_path: Path) -> None:
-    """Its memories are recognised by their ids, and not doubled."""
+    """Its memories are recognized by their ids, and not doubled."""
     _fill("a")
     _out(tmp_path / "a.ama.jsonl", "a")
     before = size("a")

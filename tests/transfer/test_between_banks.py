@@ -122,7 +122,7 @@ def test_what_is_current_is_carried_with_its_ids_and_found_there(store: Store) -
         found = view.current(view.get([slot.id])[slot.id].row.slot or "")
         assert found is not None
         assert found.record == slot
-        assert [one.record for one in view.neighbours(child.id, incoming=True)] == [edge]
+        assert [one.record for one in view.neighbors(child.id, incoming=True)] == [edge]
         assert len(view.candidates("harbour")) == int(store.traits.full_text)
         assert b"".join(view.blob(blob)) == b"content" * 9
         (source,) = (one.model for one in view.scan(Filter(types=frozenset({"source"}))))
@@ -412,8 +412,13 @@ def test_an_interrupted_one_is_invisible_and_resumed(
     now_ = standing(origin)
     origin.append([*memories(2, start=50), *said(mine[4], "deleted")])  # of a later moment
     if at:
-        with pytest.raises(UsageError, match="interrupted"):
+        with pytest.raises(UsageError, match="interrupted") as error:
             carry(store, origin, target, retired=not retired)
+        word = "with" if retired else "without"
+        assert error.value.hint == f"Run it again {word} --include-deleted."
+        with pytest.raises(UsageError) as error:
+            carry(store, origin, target, retired=retired, on_conflict=BankConflictPolicy.OVERWRITE)
+        assert error.value.hint == "Run it again with --on-conflict skip."
     carry(store, origin, target, retired=retired)
     found = standing(target)
     if at:

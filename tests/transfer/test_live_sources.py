@@ -57,7 +57,7 @@ def _everything(folder: Path) -> tuple[Any, Any]:
 
 
 def test_each_user_has_a_bank_with_his_memories_and_their_history(tmp_path: Path) -> None:
-    """Recognised by what is in the folder; the folder stays as it is."""
+    """Recognized by what is in the folder; the folder stays as it is."""
     folder = copy_of_sample(tmp_path / "a")
     before = digests(folder)
     done = bring(folder, None)

@@ -81,7 +81,7 @@ def test_the_plan_in_memory_takes_a_bounded_number_of_bytes_a_record() -> None:
     ],
     ids=["plain", "parent", "parent without origin", "names in data", "types in data", "edge"],
 )
-def test_a_record_is_recognised_alike_by_its_row_and_by_its_bytes(model: Model) -> None:
+def test_a_record_is_recognized_alike_by_its_row_and_by_its_bytes(model: Model) -> None:
     """What tells from the columns that nothing leads elsewhere gives the same fingerprint."""
     record = seal(model)
     row = unplaced_row(record.model, record.id, record.body)

@@ -169,7 +169,7 @@ def test_a_merge_from_an_unredacted_copy_brings_nothing_back() -> None:
 
 @pytest.mark.usefixtures("two")
 @pytest.mark.parametrize("place", ["other.db", "ladybug:///other"])
-def test_a_redaction_reaches_the_copies_that_are_synchronised(
+def test_a_redaction_reaches_the_copies_that_are_synchronized(
     place: str,
 ) -> None:
     """And a copy from before, pushed or pulled, makes nothing whole again."""

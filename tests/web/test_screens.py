@@ -1,6 +1,6 @@
 """What the main views look like, at two widths and in both themes, beside reference images.
 
-Fonts and browsers differ, so two things are compared that survive that: how light and which colour
+Fonts and browsers differ, so two things are compared that survive that: how light and which color
 each cell of a coarse grid is on average, and where the landmarks of a view are. The references are
 made with ``make screens``; look at them before they are committed.
 """

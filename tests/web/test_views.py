@@ -345,7 +345,7 @@ def test_a_graph_of_5000_memories_is_laid_out_and_drawn_in_frames(tab: Watched, 
     canvas = page.locator("canvas.graph[data-state=settled]")
     canvas.wait_for()
     data = page.locator("canvas.graph").evaluate("(one) => ({ ...one.dataset })")
-    assert int(data["pairs"]) < 150 * NODES, "neighbours only"
+    assert int(data["pairs"]) < 150 * NODES, "neighbors only"
     assert int(data["frames"]) >= 20, "not in one piece: what is seen moves while it settles"
     page.get_by_text("5,000 memories, 3,999 links shown.").wait_for()
     moves = 40

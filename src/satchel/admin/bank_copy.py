@@ -122,11 +122,12 @@ class SourceMapping:
     def _resume(self, name: str, mark: dict[str, Any], how: dict[str, Any]) -> None:
         """Resume at the log position of an interrupted copy."""
         if {key: mark.get(key) for key in how} != how:
-            options = f"--on-conflict {mark.get('on_conflict')}"
-            options += " --retired" if mark.get("retired") else ""
+            original = f"with --on-conflict {mark.get('on_conflict')}"
+            if mark.get("retired") != how["retired"]:
+                original = f"{'with' if mark.get('retired') else 'without'} --include-deleted"
             raise UsageError(
                 "an earlier run was interrupted, and was started with other options",
-                hint=f"Run it again with the original options: {options}.",
+                hint=f"Run it again {original}.",
             )
         self._batches[str(mark.get("import", _OWN))] = name
         self._moment = {key: mark[key] for key in self._moment}

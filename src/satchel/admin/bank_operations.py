@@ -31,7 +31,7 @@ from satchel.errors import UsageError
 from satchel.ledger.authority import EpochDecision
 from satchel.ports import absent_options
 from satchel.ports.operations import Absent, Option, Options, operation
-from satchel.setup.init import InitResult, initialise
+from satchel.setup.init import InitResult, initialize
 
 _ON_THIS_MACHINE = {**NOT_FOR_MODELS, "python": SECRETS, "http": SECRETS}
 _MOST_NAME = 500
@@ -92,7 +92,7 @@ def init(
     """
     named = options.signing_key
     key = owner or (lambda: signing_key(settings, named)[0])
-    started = initialise(settings, options.name, key)
+    started = initialize(settings, options.name, key)
     return replace(started, key=named or settings.options.keys.name)
 
 

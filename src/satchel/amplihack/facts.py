@@ -694,7 +694,7 @@ class Linker:
         if fact.order or fact.id in self._turns:
             return fact.order or self._turns[fact.id]
         if fact.position < view.head.size:
-            for logged in view.neighbours(fact.id):
+            for logged in view.neighbors(fact.id):
                 edge = logged.model
                 if isinstance(edge, Edge) and edge.kind == TRANSITIONED_TO and _is_current(logged):
                     turn = edge.properties.get("turn")
@@ -733,7 +733,7 @@ def _contradict(fact: ComparedFact, other: ComparedFact) -> bool:
 
 
 def _edges_to(view: View, identity: str) -> list[Edge]:
-    incoming = view.neighbours(identity, incoming=True)
+    incoming = view.neighbors(identity, incoming=True)
     return [
         logged.model
         for logged in incoming
@@ -745,7 +745,7 @@ def _retired(view: View, source: str, target: str) -> list[Status]:
     """Return statuses that remove the links from one fact to another from a chain."""
     return [
         Status(target=logged.record.id, state="superseded", reason=_REASON, at=now())
-        for logged in view.neighbours(target, incoming=True)
+        for logged in view.neighbors(target, incoming=True)
         if isinstance(logged.model, Edge)
         and logged.model.source == source
         and logged.model.kind in (SUPERSEDES, TRANSITIONED_TO)

@@ -256,9 +256,9 @@ def export_agent(
 ) -> ExportResult:
     """Export an agent's facts, episodes and the edges between them to a file of amplihack.
 
-    JSON is its format 1.1, as its strict reader takes it. The file is read again and compared; what
-    it cannot hold is counted and named, and makes the exit status 1, unless `--accept-loss` names
-    it. An agent that does not exist is an error: nothing is written, and nothing created.
+    JSON is amplihack's format 1.1, as its strict reader requires. The file is read back and
+    compared. What it cannot hold is counted and named; exit status 1, unless `--accept-loss` names
+    it. An agent that does not exist is an error, and no file is written.
 
     Raises:
         UnknownBankError: If the agent does not exist.
@@ -292,10 +292,10 @@ def import_agent(
 ) -> ImportResult:
     """Import an agent's facts, episodes and the edges between them from a file of amplihack.
 
-    Versions 1.0 and 1.1 of its JSON are read, agent-core's own, and its SQLite database. Whatever
-    agent the file names, it becomes this agent's. Merging the same file again changes nothing;
-    another version of a node or an edge is a conflict, and is reported. Edges that lead nowhere are
-    skipped and named.
+    Reads versions 1.0 and 1.1 of amplihack's JSON, agent-core's files, and amplihack's SQLite
+    database. The memory is imported into this agent, whatever agent the file names. Merging the
+    same file again changes nothing; another version of a node or an edge is a conflict, and is
+    reported. Edges that lead nowhere are skipped and named.
 
     Raises:
         UsageError: If a database is to be merged.
@@ -354,8 +354,8 @@ def stop_session(settings: Settings, options: HookStopOptions, *, owner: OwnerKe
     """Store findings and decisions of a session. Its transcript is read; secrets are replaced.
 
     They are stored in the bank that `satchel mcp` serves; known ones are not stored again.
-    The transcript has to be below the home directory, the session's own folder, or where
-    SATCHEL_PORTABILITY_ROOTS says.
+    The transcript must be below the home directory, the session's own folder, or a folder of
+    SATCHEL_PORTABILITY_ROOTS.
 
     Raises:
         ContainmentError: If the transcript is elsewhere.

@@ -101,7 +101,7 @@ def _provider_of(view: View, identity: str) -> str | None:
 def _linked_with(view: View, identity: str) -> set[str]:
     """Return the facts with a stated similarity to one."""
     view.require_columns(LINKS)
-    ways = (view.neighbours(identity), view.neighbours(identity, incoming=True))
+    ways = (view.neighbors(identity), view.neighbors(identity, incoming=True))
     edges = [logged.model for logged in chain(*ways) if isinstance(logged.model, Edge)]
     return {end for edge in edges if edge.kind == SIMILAR_TO for end in (edge.source, edge.target)}
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from satchel.backup.catalogue import Catalogue, StoredBackup, read_erasures
+from satchel.backup.catalog import Catalog, StoredBackup, read_erasures
 from satchel.backup.contents import PackedRow, head_of, rows_in, segments_of, side_in, vectors_in
 from satchel.backup.destinations import is_trusted_signer
 from satchel.backup.manifests import BankBackup, BankIndex, read_index
@@ -227,7 +227,7 @@ _REASON = "erased after the backup it was restored from"
 
 def make_bank(  # noqa: PLR0913 - what is made, of what, and where
     settings: Settings,
-    catalogue: Catalogue,
+    catalog: Catalog,
     backup: StoredBackup,
     part: BankBackup,
     at: str | None,
@@ -238,7 +238,7 @@ def make_bank(  # noqa: PLR0913 - what is made, of what, and where
 
     Args:
         settings: Settings of the machine.
-        catalogue: Catalogue of the destination.
+        catalog: Catalog of the destination.
         backup: The backup.
         part: The bank.
         at: The time; None for that of the backup.
@@ -249,7 +249,7 @@ def make_bank(  # noqa: PLR0913 - what is made, of what, and where
         VerificationError: If the backup is not what was signed.
         SigningKeyError: If no key here can sign a log that is cut between two heads.
     """
-    packs, cut = catalogue.packs(backup), None
+    packs, cut = catalog.packs(backup), None
     if at is not None and at < backup.manifest.at:
         size = size_at(part, packs, at)
         if not size:
@@ -259,23 +259,23 @@ def make_bank(  # noqa: PLR0913 - what is made, of what, and where
     return True
 
 
-def require_lists(catalogue: Catalogue, backup: StoredBackup) -> None:
+def require_lists(catalog: Catalog, backup: StoredBackup) -> None:
     """Require that the erasure lists of a backup's machine can be read.
 
     Raises:
         EncryptionError: If no identity here decrypts them.
     """
-    if backup.manifest.series in catalogue.lists.unopened():
+    if backup.manifest.series in catalog.lists.unopened():
         raise EncryptionError(
             "the list of later erasures is encrypted, and no identity here decrypts it",
-            file=catalogue.name,
+            file=catalog.name,
             hint="Pass an identity it was encrypted to: satchel --identity FILE.",
         )
 
 
 def erased_since(
     settings: Settings,
-    catalogue: Catalogue,
+    catalog: Catalog,
     bank: str,
     stores: Sequence[Store],
     signers: Sequence[str] = (),
@@ -286,13 +286,13 @@ def erased_since(
 
     Args:
         settings: Settings of the machine.
-        catalogue: Catalogue of the destination.
+        catalog: Catalog of the destination.
         bank: The bank.
         stores: Stores that may have a newer state: the one in use and the target.
         signers: Keys to trust for this call.
     """
     ids = dict[str, None]()
-    for erased, key in catalogue.lists.of(bank):
+    for erased, key in catalog.lists.of(bank):
         if is_trusted_signer(settings, key, signers):
             ids |= dict.fromkeys(erased.records)
     for store in stores:

@@ -13,7 +13,7 @@ import msgspec
 from blake3 import blake3
 
 from satchel.agents.agents import Agent, agent_called
-from satchel.backup.catalogue import Catalogue, StoredBackup
+from satchel.backup.catalog import Catalog, StoredBackup
 from satchel.backup.manifests import BEFORE_RESTORE, BankBackup
 from satchel.backup.storage import PackEncryption, open_storage
 from satchel.bank.checks import Check
@@ -102,13 +102,13 @@ def state_of(settings: Settings, destination: str) -> Path:
 
 
 @contextmanager
-def open_catalogue(
+def open_catalog(
     settings: Settings,
     destination: str,
     *,
     create: bool = False,
     recipients: Sequence[str] | None = None,
-) -> Iterator[Catalogue]:
+) -> Iterator[Catalog]:
     """Open a destination; it is closed at the end of the block.
 
     Args:
@@ -127,7 +127,7 @@ def open_catalogue(
     shelf = open_storage(destination, create=create)
     try:
         own = _own_recipient(settings) if to else None
-        yield Catalogue(shelf, PackEncryption(settings.unlocking, to, own))
+        yield Catalog(shelf, PackEncryption(settings.unlocking, to, own))
     finally:
         shelf.close()
 
@@ -166,7 +166,7 @@ def require_trusted(settings: Settings, backup: StoredBackup, signers: Sequence[
         return
     raise VerificationError(
         f"the backup {backup.id} is signed by {backup.key}, which is not trusted here",
-        hint=f"If you recognise the key: --trust-key {backup.key}",
+        hint=f"If you recognize the key: --trust-key {backup.key}",
     )
 
 
@@ -181,7 +181,7 @@ def is_trusted_signer(settings: Settings, key: str, signers: Sequence[str] = ())
 def chosen_backup(
     backups: Sequence[StoredBackup],
     requested: str | None,
-    catalogue: Catalogue,
+    catalog: Catalog,
     *,
     bank: str | None = None,
     agents: Sequence[str] = (),
@@ -193,7 +193,7 @@ def chosen_backup(
     Args:
         backups: The backups.
         requested: ID or prefix.
-        catalogue: Catalogue of the destination.
+        catalog: Catalog of the destination.
         bank: Name or ID of a bank that the newest must have.
         agents: IDs of agents that it must have, if any backup does.
 
@@ -202,8 +202,8 @@ def chosen_backup(
         EmptyInputError: If there are no backups.
         EncryptionError: If no identity here decrypts it.
     """
-    where = catalogue.name
-    _require_opened(backups, requested, catalogue)
+    where = catalog.name
+    _require_opened(backups, requested, catalog)
     if not backups:
         raise EmptyInputError(
             "there is no backup", file=where, hint="Create one: satchel backup run"
@@ -239,9 +239,9 @@ def chosen_backup(
 
 
 def _require_opened(
-    backups: Sequence[StoredBackup], requested: str | None, catalogue: Catalogue
+    backups: Sequence[StoredBackup], requested: str | None, catalog: Catalog
 ) -> None:
-    closed = catalogue.closed
+    closed = catalog.closed
     if requested is not None:
         closed = [
             backup
@@ -251,7 +251,7 @@ def _require_opened(
     if closed and (requested is not None or not backups):
         raise EncryptionError(
             f"the backup {closed[-1].id} is encrypted, and no identity here decrypts it",
-            file=catalogue.name,
+            file=catalog.name,
             hint="Pass an identity it was encrypted to: satchel --identity FILE.",
         )
 

@@ -17,13 +17,13 @@ from satchel.agents.agents import agent_of
 from satchel.agents.staged_files import Staging
 from satchel.backup.agents import changed
 from satchel.backup.assembly import erased_since, make_bank, reapply_erasures, require_lists
-from satchel.backup.catalogue import Catalogue, StoredBackup
+from satchel.backup.catalog import Catalog, StoredBackup
 from satchel.backup.contents import files_of, read_agent_contents
 from satchel.backup.destinations import (
     backup_end,
     chosen_backup,
     nonzero_counts,
-    open_catalogue,
+    open_catalog,
     receipt_body,
     require_trusted,
     source_destination,
@@ -158,12 +158,12 @@ def drill_backup(
     require_owner(settings, "backup")
     decide = owners or partial(signers_of, settings, options)
     destination = source_destination(settings, path_text(options.destination))
-    with open_catalogue(settings, destination) as catalogue:
-        backup = chosen_backup(catalogue.all(), options.backup, catalogue)
+    with open_catalog(settings, destination) as catalog:
+        backup = chosen_backup(catalog.all(), options.backup, catalog)
         require_trusted(settings, backup, texts(options.trusted_keys))
-        require_lists(catalogue, backup)
+        require_lists(catalog, backup)
         task = _DrillTask(
-            msgspec.structs.replace(settings, hooks=NO_HOOKS), catalogue, options, decide
+            msgspec.structs.replace(settings, hooks=NO_HOOKS), catalog, options, decide
         )
         began, accounts, banks = now(), list[ReceiptBody](), list[DrilledBank]()
         for part, bank in zip(backup.manifest.banks, task.banks(backup), strict=True):
@@ -175,7 +175,7 @@ def drill_backup(
             backup=backup.id,
             taken=backup.manifest.at,
             banks=banks,
-            agents=[_agent(settings, catalogue, backup, part) for part in backup.manifest.agents],
+            agents=[_agent(settings, catalog, backup, part) for part in backup.manifest.agents],
             missing=backup.manifest.missing,
             receipts=receipts,
             notes=notes,
@@ -183,11 +183,11 @@ def drill_backup(
 
 
 def _agent(
-    settings: Settings, catalogue: Catalogue, backup: StoredBackup, part: AgentBackup
+    settings: Settings, catalog: Catalog, backup: StoredBackup, part: AgentBackup
 ) -> DrilledAgent:
     """Restore the files of an agent to a temporary folder, and compare them."""
     result = DrilledAgent(agent=part.id, files=part.files, size=part.size)
-    packs, known = catalogue.packs(backup), settings.options.agents.get(part.id)
+    packs, known = catalog.packs(backup), settings.options.agents.get(part.id)
     folder = None if known is None else agent_of(part.id, known).folder
     try:
         contents = read_agent_contents(part, packs)
@@ -229,7 +229,7 @@ def _account(
 @dataclass(slots=True)
 class _DrillTask:
     settings: Settings
-    catalogue: Catalogue
+    catalog: Catalog
     options: DrillOptions
     owners: Callable[[], Owners]
     done: int = 0
@@ -250,13 +250,13 @@ class _DrillTask:
                 )
 
     def _bank(self, backup: StoredBackup, part: BankBackup) -> DrilledBank:
-        settings, catalogue = self.settings, self.catalogue
+        settings, catalog = self.settings, self.catalog
         with temporary_store() as restored, self._in_use() as store:
-            make_bank(settings, catalogue, backup, part, None, restored, self._tell)
+            make_bank(settings, catalog, backup, part, None, restored, self._tell)
             result = self._read(restored, part, store)
             stores = [] if store is None else [store]
             erased = erased_since(
-                settings, catalogue, part.bank, stores, texts(self.options.trusted_keys)
+                settings, catalog, part.bank, stores, texts(self.options.trusted_keys)
             )
             again = reapply_erasures(settings, restored, part.bank, erased, self.owners)
             result = msgspec.structs.replace(result, erased_again=again)

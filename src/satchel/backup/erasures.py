@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from satchel.backup.catalogue import ErasedRecord, read_erasures
-from satchel.backup.destinations import destinations, known_destinations, open_catalogue, series_of
+from satchel.backup.catalog import ErasedRecord, read_erasures
+from satchel.backup.destinations import destinations, known_destinations, open_catalog, series_of
 from satchel.backup.prune import count_erased
 from satchel.bank.connections import writer_key
 from satchel.bank.open_bank import OpenBank
@@ -45,12 +45,12 @@ class BackupErasureTarget:
         notes = list[str]()
         for destination in _all_destinations(self._bank):
             try:
-                with open_catalogue(self._bank.settings, destination) as catalogue:
+                with open_catalog(self._bank.settings, destination) as catalog:
                     known = dict[str, dict[str, ErasedRecord]]()
                     number = sum(
-                        1 for backup in catalogue.all() if count_erased(catalogue, backup, known)
+                        1 for backup in catalog.all() if count_erased(catalog, backup, known)
                     )
-                    closed = len(catalogue.closed)
+                    closed = len(catalog.closed)
             except UnreadableError:
                 if destination not in _configured(self._bank):
                     notes.append(_unreached(destination))
@@ -98,9 +98,9 @@ def _list_everywhere(bank: OpenBank, erased: dict[str, ErasedRecord]) -> tuple[i
     number, problems, configured = 0, list[str](), _configured(bank)
     for destination in _all_destinations(bank) if erased else ():
         try:
-            with open_catalogue(bank.settings, destination) as catalogue:
+            with open_catalog(bank.settings, destination) as catalog:
                 key, series = writer_key(bank.settings), series_of(bank.settings)
-                number += catalogue.lists.note(series, bank.id, erased, key)
+                number += catalog.lists.note(series, bank.id, erased, key)
         except UnreadableError:  # for a configured one: it has no backups yet
             if destination not in configured:
                 problems.append(_unreached(destination))

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from satchel.backup.catalogue import Catalogue, ErasedRecord, StoredBackup, UndecryptedBackup
+from satchel.backup.catalog import Catalog, ErasedRecord, StoredBackup, UndecryptedBackup
 from satchel.backup.contents import verify_contents
 from satchel.backup.destinations import (
     chosen_backup,
     destinations,
     is_trusted_signer,
-    open_catalogue,
+    open_catalog,
     series_of,
 )
 from satchel.backup.options import BackupListOptions, BackupVerifyOptions
@@ -116,11 +116,11 @@ def list_backups(settings: Settings, options: BackupListOptions) -> BackupList:
     require_owner(settings, "backup")
     lines, problems = list[BackupLine](), list[str]()
     for destination in destinations(settings, texts(options.destinations)):
-        with open_catalogue(settings, destination) as catalogue:
+        with open_catalog(settings, destination) as catalog:
             known = dict[str, dict[str, ErasedRecord]]()
-            lines += [_line(settings, catalogue, backup, known) for backup in catalogue.all()]
-            lines += [_closed_line(settings, catalogue, backup) for backup in catalogue.closed]
-            problems += catalogue.problems
+            lines += [_line(settings, catalog, backup, known) for backup in catalog.all()]
+            lines += [_closed_line(settings, catalog, backup) for backup in catalog.closed]
+            problems += catalog.problems
     lines.sort(key=lambda line: (line.at, line.id))
     return BackupList(backups=lines, problems=problems)
 
@@ -147,49 +147,49 @@ def verify_backups(settings: Settings, options: BackupVerifyOptions) -> list[Ver
     require_owner(settings, "backup")
     requested, result = texts(options.backups), list[VerifiedBackup]()
     for destination in destinations(settings, texts(options.destinations)):
-        with open_catalogue(settings, destination) as catalogue:
-            for backup in _chosen(catalogue, requested, every=options.all):
-                result.append(_verified(settings, catalogue, backup, options.progress))
+        with open_catalog(settings, destination) as catalog:
+            for backup in _chosen(catalog, requested, every=options.all):
+                result.append(_verified(settings, catalog, backup, options.progress))
             result += [
                 VerifiedBackup(id=problem, destination=shown_address(destination), error=problem)
-                for problem in catalogue.problems
+                for problem in catalog.problems
             ]
     return result
 
 
 def _chosen(
-    catalogue: Catalogue, requested: Sequence[str], *, every: bool
+    catalog: Catalog, requested: Sequence[str], *, every: bool
 ) -> list[StoredBackup | UndecryptedBackup]:
-    readable = catalogue.all()
-    backups: list[StoredBackup | UndecryptedBackup] = [*readable, *catalogue.closed]
+    readable = catalog.all()
+    backups: list[StoredBackup | UndecryptedBackup] = [*readable, *catalog.closed]
     backups.sort(key=lambda backup: backup.id)
     if every:
-        if not backups and not catalogue.problems:
-            raise EmptyInputError("there is no backup", file=catalogue.name)
+        if not backups and not catalog.problems:
+            raise EmptyInputError("there is no backup", file=catalog.name)
         return backups
     if requested:
         return [
-            next((closed for closed in catalogue.closed if closed.id.startswith(name)), None)
-            or chosen_backup(readable, name, catalogue)
+            next((closed for closed in catalog.closed if closed.id.startswith(name)), None)
+            or chosen_backup(readable, name, catalog)
             for name in requested
         ]
-    if not backups and not catalogue.problems:
-        chosen_backup(readable, None, catalogue)
+    if not backups and not catalog.problems:
+        chosen_backup(readable, None, catalog)
     return backups[-1:]
 
 
 def _verified(
     settings: Settings,
-    catalogue: Catalogue,
+    catalog: Catalog,
     backup: StoredBackup | UndecryptedBackup,
     progress: OnProgress,
 ) -> VerifiedBackup:
     notes = (
         [] if is_trusted_signer(settings, backup.key) else [f"signed by {backup.key}: unknown key"]
     )
-    result = VerifiedBackup(id=backup.id, destination=shown_address(catalogue.name), notes=notes)
+    result = VerifiedBackup(id=backup.id, destination=shown_address(catalog.name), notes=notes)
     if isinstance(backup, UndecryptedBackup):
-        return _verify_stored(catalogue, backup, result)
+        return _verify_stored(catalog, backup, result)
     mine = backup.manifest.series == series_of(settings) and backup.key == writer_key(settings).did
     result = msgspec.structs.replace(
         result,
@@ -197,24 +197,24 @@ def _verified(
         notes=[*notes, *backup.manifest.missing],
     )
     try:
-        counts = verify_contents(backup.manifest, catalogue.packs(backup), progress)
+        counts = verify_contents(backup.manifest, catalog.packs(backup), progress)
     except VerificationError as error:
         if mine:
-            catalogue.unmark(backup)
+            catalog.unmark(backup)
         return msgspec.structs.replace(result, error=str(error))
     if mine and not backup.manifest.missing:
-        catalogue.mark(backup, counts, writer_key(settings))
+        catalog.mark(backup, counts, writer_key(settings))
     if counts.unopened:
         result.notes.append(UNOPENED)
     return msgspec.structs.replace(result, packs=counts.packs, unopened=counts.unopened)
 
 
 def _verify_stored(
-    catalogue: Catalogue, backup: UndecryptedBackup, result: VerifiedBackup
+    catalog: Catalog, backup: UndecryptedBackup, result: VerifiedBackup
 ) -> VerifiedBackup:
     """Verify the packs of an undecryptable backup by its signed cover."""
     try:
-        number = sum(1 for _ in catalogue.verify_stored(backup))
+        number = sum(1 for _ in catalog.verify_stored(backup))
     except VerificationError as error:
         return msgspec.structs.replace(result, error=str(error))
     result.notes.append(UNOPENED)
@@ -223,7 +223,7 @@ def _verify_stored(
 
 def _line(
     settings: Settings,
-    catalogue: Catalogue,
+    catalog: Catalog,
     backup: StoredBackup,
     known: dict[str, dict[str, ErasedRecord]],
 ) -> BackupLine:
@@ -231,7 +231,7 @@ def _line(
     return BackupLine(
         id=backup.id,
         at=manifest.at,
-        destination=shown_address(catalogue.name),
+        destination=shown_address(catalog.name),
         store=manifest.store,
         banks=[part.name or part.bank for part in manifest.banks],
         records=sum(part.size for part in manifest.banks),
@@ -241,7 +241,7 @@ def _line(
         own=manifest.series == series_of(settings),
         believed=is_trusted_signer(settings, backup.key),
         key=backup.key,
-        holds_erased=count_erased(catalogue, backup, known),
+        holds_erased=count_erased(catalog, backup, known),
         missing=manifest.missing,
         reason=manifest.reason,
         encrypted=backup.cover is not None,
@@ -249,11 +249,11 @@ def _line(
     )
 
 
-def _closed_line(settings: Settings, catalogue: Catalogue, closed: UndecryptedBackup) -> BackupLine:
+def _closed_line(settings: Settings, catalog: Catalog, closed: UndecryptedBackup) -> BackupLine:
     return BackupLine(
         id=closed.id,
         at=closed.at,
-        destination=shown_address(catalogue.name),
+        destination=shown_address(catalog.name),
         store="",
         banks=[],
         records=0,

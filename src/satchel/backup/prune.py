@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from satchel.backup.catalogue import Catalogue, ErasedRecord, StoredBackup, held_records
+from satchel.backup.catalog import Catalog, ErasedRecord, StoredBackup, held_records
 from satchel.backup.destinations import (
     backup_lock,
     destinations,
-    open_catalogue,
+    open_catalog,
     selected_agents,
     series_of,
 )
@@ -185,22 +185,22 @@ def prune_backups(
     for destination in destinations(settings, texts(options.destinations)):
         with (
             backup_lock(settings, destination, "backup prune"),
-            open_catalogue(settings, destination) as catalogue,
+            open_catalog(settings, destination) as catalog,
         ):
-            work = _PruneTask(settings, catalogue, rules, options.dry_run)
+            work = _PruneTask(settings, catalog, rules, options.dry_run)
             if options.remove_erased is not None:
                 work.erased = options.remove_erased
             result.append(work.done(moment or datetime.now(UTC)))
     return result
 
 
-def drop_old(settings: Settings, catalogue: Catalogue, moment: datetime) -> BackupPruneResult:
+def drop_old(settings: Settings, catalog: Catalog, moment: datetime) -> BackupPruneResult:
     """Prune after a run; a failure does not fail the run."""
     try:
-        return _PruneTask(settings, catalogue, rules_of(settings), dry_run=False).done(moment)
+        return _PruneTask(settings, catalog, rules_of(settings), dry_run=False).done(moment)
     except SatchelError as error:
         return BackupPruneResult(
-            destination=shown_address(catalogue.name), notes=[f"nothing was removed: {error}"]
+            destination=shown_address(catalog.name), notes=[f"nothing was removed: {error}"]
         )
 
 
@@ -208,18 +208,18 @@ class _PruneTask:
     def __init__(
         self,
         settings: Settings,
-        catalogue: Catalogue,
+        catalog: Catalog,
         rules: RetentionPolicy,
         dry_run: bool,  # noqa: FBT001
     ) -> None:
-        self._settings, self._catalogue, self._rules = settings, catalogue, rules
+        self._settings, self._catalog, self._rules = settings, catalog, rules
         self._dry_run = dry_run
         self.erased = settings.options.backup.drop_erased
 
     def done(self, moment: datetime) -> BackupPruneResult:
         """Remove backups, then unused packs."""
-        catalogue, series = self._catalogue, series_of(self._settings)
-        backups = catalogue.all(series)
+        catalog, series = self._catalog, series_of(self._settings)
+        backups = catalog.all(series)
         needed = self._needed()
         expired = select_expired(
             [_candidate(backup) for backup in backups], self._rules, moment, needed
@@ -230,20 +230,20 @@ class _PruneTask:
             ]
         retained = [backup for backup in backups if backup.id not in expired]
         result = BackupPruneResult(
-            destination=shown_address(catalogue.name),
+            destination=shown_address(catalog.name),
             dropped=expired,
             kept=len(retained),
-            notes=_undecrypted_note(catalogue),
+            notes=_undecrypted_note(catalog),
             dry_run=self._dry_run,
         )
         if self._dry_run:
             return result
         if expired:
-            _require_intact(catalogue, retained)
+            _require_intact(catalog, retained)
         for backup in backups:
             if backup.id in expired:
-                catalogue.drop(backup)
-        packs, size = catalogue.sweep(series)
+                catalog.drop(backup)
+        packs, size = catalog.sweep(series)
         return msgspec.structs.replace(result, packs=packs, bytes=size)
 
     def _needed(self) -> list[str]:
@@ -267,12 +267,12 @@ class _PruneTask:
             return [part.bank for backup in self._all() for part in backup.manifest.banks]
 
     def _all(self) -> list[StoredBackup]:
-        return self._catalogue.all(series_of(self._settings))
+        return self._catalog.all(series_of(self._settings))
 
     def _holding_erased(self, backups: list[StoredBackup], needed: list[str]) -> list[str]:
         """Return backups that hold erased records, if a newer verified one does not."""
         records = dict[str, dict[str, ErasedRecord]]()
-        holding = [backup for backup in backups if count_erased(self._catalogue, backup, records)]
+        holding = [backup for backup in backups if count_erased(self._catalog, backup, records)]
         clean = [backup for backup in backups if backup.verified and backup not in holding]
         clean_contents = {name for backup in clean for name in _contents(backup)}
         contents = {name for backup in backups for name in _contents(backup)}
@@ -283,12 +283,12 @@ class _PruneTask:
 
 
 def count_erased(
-    catalogue: Catalogue, backup: StoredBackup, known: dict[str, dict[str, ErasedRecord]]
+    catalog: Catalog, backup: StoredBackup, known: dict[str, dict[str, ErasedRecord]]
 ) -> int:
     """Return the number of records of a backup that were erased since.
 
     Args:
-        catalogue: Catalogue of the destination.
+        catalog: Catalog of the destination.
         backup: The backup.
         known: Cache of erased records by bank.
     """
@@ -297,7 +297,7 @@ def count_erased(
         if part.bank not in known:
             known[part.bank] = {
                 name: record
-                for erased, key in catalogue.lists.of(part.bank)
+                for erased, key in catalog.lists.of(part.bank)
                 if key == backup.key
                 for name, record in erased.records.items()
             }
@@ -305,8 +305,8 @@ def count_erased(
     return number
 
 
-def _undecrypted_note(catalogue: Catalogue) -> list[str]:
-    number = len(catalogue.closed)
+def _undecrypted_note(catalog: Catalog) -> list[str]:
+    number = len(catalog.closed)
     note = (
         f"{number} encrypted backups were kept, since no identity here decrypts them: pass "
         "--identity"
@@ -329,7 +329,7 @@ def _contents(backup: StoredBackup) -> Iterator[str]:
     yield from (f"agent {part.id}" for part in backup.manifest.agents)
 
 
-def _require_intact(catalogue: Catalogue, retained: list[StoredBackup]) -> None:
+def _require_intact(catalog: Catalog, retained: list[StoredBackup]) -> None:
     """Require that the packs of the newest verified backup exist before older ones are removed.
 
     Raises:
@@ -338,12 +338,12 @@ def _require_intact(catalogue: Catalogue, retained: list[StoredBackup]) -> None:
     sound = [backup for backup in retained if backup.verified]
     if not sound:
         raise VerificationError("no backup could be verified, so none is removed")
-    packs = catalogue.packs(sound[-1])
+    packs = catalog.packs(sound[-1])
     try:
         for ref in set(refs_of(sound[-1].manifest, packs)):
             packs.require(ref)
     except VerificationError as error:
-        catalogue.unmark(sound[-1])
+        catalog.unmark(sound[-1])
         raise VerificationError(
             f"the backup {sound[-1].id} no longer verifies, so no older one is removed:"
             f" {error.message}",

@@ -20,14 +20,14 @@ from satchel.backup.assembly import (
     reapply_erasures,
     require_lists,
 )
-from satchel.backup.catalogue import Catalogue, StoredBackup
+from satchel.backup.catalog import Catalog, StoredBackup
 from satchel.backup.contents import put_files, require_free
 from satchel.backup.destinations import (
     backup_end,
     chosen_backup,
     is_trusted_signer,
     nonzero_counts,
-    open_catalogue,
+    open_catalog,
     receipt_body,
     require_trusted,
     source_destination,
@@ -109,12 +109,12 @@ def restore_backup(
     require_owner(settings, "backup")
     destination = source_destination(settings, path_text(options.destination))
     decide = owners or partial(signers_of, settings, options)
-    with open_catalogue(settings, destination) as catalogue:
+    with open_catalog(settings, destination) as catalog:
         try:
-            return RestoreTask(settings, catalogue, options, decide).done()
+            return RestoreTask(settings, catalog, options, decide).done()
         except VerificationError as error:
             if error.hint is None:
-                error.located(file=catalogue.name).hint = _ANOTHER
+                error.located(file=catalog.name).hint = _ANOTHER
             raise
 
 
@@ -134,7 +134,7 @@ class RestoreTask:
     def __init__(
         self,
         settings: Settings,
-        catalogue: Catalogue,
+        catalog: Catalog,
         options: RestoreOptions,
         owners: Callable[[], Owners],
     ) -> None:
@@ -143,7 +143,7 @@ class RestoreTask:
         self._owners, self._keys = owners, texts(options.trusted_keys)
         self._banks, self._agent_names = texts(options.banks), texts(options.agents)
         self._in_use, self._default = settings.store, default_bank(settings)
-        self._catalogue, self._options = catalogue, options
+        self._catalog, self._options = catalog, options
         self._target = self._settings.store
         # With accept_loss, the target store is the one to use from now on.
         self._beside = not options.accept_loss and not is_same(self._target, settings.store)
@@ -156,7 +156,7 @@ class RestoreTask:
         """Perform the restore."""
         backup, notes = self._chosen()
         require_trusted(self._settings, backup, self._keys)
-        require_lists(self._catalogue, backup)
+        require_lists(self._catalog, backup)
         self._recipients = tuple(backup.manifest.recipients)
         parts = self._parts(backup)
         self._total = 3 * sum(part.size for part in parts)
@@ -208,14 +208,14 @@ class RestoreTask:
             parts = agents_in(backup.manifest, self._agent_names)
         elif self._wants_files:
             parts = backup.manifest.agents
-        return AgentsRestore(self._settings, parts, self._catalogue.packs(backup), options)
+        return AgentsRestore(self._settings, parts, self._catalog.packs(backup), options)
 
     def _restored(
         self, backup: StoredBackup, notes: list[str], accounts: list[ReceiptBody], **done: Any
     ) -> RestoreResult:
         receipts, problems = store_receipts(self._settings, accounts)
         return RestoreResult(
-            source=shown_address(self._catalogue.name),
+            source=shown_address(self._catalog.name),
             backup=backup.id,
             taken=backup.manifest.at,
             at=self._options.at,
@@ -277,12 +277,12 @@ class RestoreTask:
 
         Its log includes that time; if there is none, the newest backup is used.
         """
-        every = self._catalogue.all()
+        every = self._catalog.all()
         bank = self._banks[0] if len(self._banks) == 1 else None
         at, requested = self._options.at, self._options.backup
         if at is None or requested is not None:
             agents = self._agent_names
-            chosen = chosen_backup(every, requested, self._catalogue, bank=bank, agents=agents)
+            chosen = chosen_backup(every, requested, self._catalog, bank=bank, agents=agents)
             return chosen, [] if chosen.verified else ["this backup has never been fully verified"]
         trusted = [
             backup for backup in every if is_trusted_signer(self._settings, backup.key, self._keys)
@@ -293,7 +293,7 @@ class RestoreTask:
         if later:
             return later[0], []
         earlier = [backup for backup in trusted if backup.manifest.at <= at]
-        chosen = chosen_backup(earlier or every, None, self._catalogue, bank=bank)
+        chosen = chosen_backup(earlier or every, None, self._catalog, bank=bank)
         return chosen, [f"no backup is newer than {at}; using the nearest"]
 
     def _parts(self, backup: StoredBackup) -> list[BankBackup]:
@@ -318,10 +318,10 @@ class RestoreTask:
     def _stage(self, store: Store, backup: StoredBackup, part: BankBackup) -> StagedBank | None:
         """Build a bank in a temporary store, without what was erased since."""
         at = self._options.at
-        if not make_bank(self._settings, self._catalogue, backup, part, at, store, self._tell):
+        if not make_bank(self._settings, self._catalog, backup, part, at, store, self._tell):
             return None
         with self._newer() as stores:
-            erased = erased_since(self._settings, self._catalogue, part.bank, stores, self._keys)
+            erased = erased_since(self._settings, self._catalog, part.bank, stores, self._keys)
         erased += erased_here(self._settings, store, part.bank)
         # Only the conversation is copied from the bank.
         is_put = self._options.session is None
@@ -394,11 +394,11 @@ class RestoreTask:
         """
         if self._safety is None:
             options = BackupOptions(
-                destinations=(self._catalogue.name,),
+                destinations=(self._catalog.name,),
                 files=False,
                 prune=False,
                 # Next to an encrypted backup, nothing is stored unencrypted.
-                encrypt_to=self._catalogue.locking.recipients or self._recipients,
+                encrypt_to=self._catalog.locking.recipients or self._recipients,
             )
             result = run_backup.run(self._settings, options, reason=BEFORE_RESTORE).made[0]
             self._safety = result.id if result.error is None else self._copy_file(result.error)
@@ -433,7 +433,7 @@ class RestoreTask:
 
     def _files(self, backup: StoredBackup) -> Iterator[RestoredFiles]:
         folder = folder_of(namespace_of(self._settings).path("x"))
-        packs = self._catalogue.packs(backup)
+        packs = self._catalog.packs(backup)
         if folder is None:
             return
         for part in backup.manifest.files:

@@ -14,7 +14,7 @@ import msgspec
 
 from satchel.agents.agents import agent_called
 from satchel.backup.agents import take_agents
-from satchel.backup.catalogue import Catalogue, StoredBackup, new_id, read_erasures
+from satchel.backup.catalog import Catalog, StoredBackup, new_id, read_erasures
 from satchel.backup.contents import (
     PreviousBackup,
     VerificationCounts,
@@ -27,7 +27,7 @@ from satchel.backup.destinations import (
     backup_lock,
     destinations,
     failed,
-    open_catalogue,
+    open_catalog,
     selected_agents,
     series_of,
     succeeded,
@@ -284,59 +284,59 @@ class _Run:
     def done(self) -> DestinationResult:
         """Write a backup, verify it, mark it, and prune older ones."""
         key, series = writer_key(self.settings), series_of(self.settings)
-        with self._opened() as catalogue:
-            catalogue.shelf.tidy()
-            self._require_encryption(catalogue, series)
-            before, known = ({}, set[Ref]()) if self.options.full else catalogue.before(series)
-            packs = self._packs(catalogue, series, known)
-            backup, notes = self._take_backup(catalogue, before, packs, key)
+        with self._opened() as catalog:
+            catalog.shelf.tidy()
+            self._require_encryption(catalog, series)
+            before, known = ({}, set[Ref]()) if self.options.full else catalog.before(series)
+            packs = self._packs(catalog, series, known)
+            backup, notes = self._take_backup(catalog, before, packs, key)
             try:
                 counts = verify_contents(
-                    backup.manifest, catalogue.packs(backup), self.options.progress
+                    backup.manifest, catalog.packs(backup), self.options.progress
                 )
             except VerificationError as error:
-                catalogue.drop(backup)
+                catalog.drop(backup)
                 if not known:
                     raise
                 notes.append(
                     f"earlier backups failed verification, so everything was written again: {error}"
                 )
-                packs = self._packs(catalogue, series, set())
-                backup, _ = self._take_backup(catalogue, {}, packs, key)
+                packs = self._packs(catalog, series, set())
+                backup, _ = self._take_backup(catalog, {}, packs, key)
                 counts = verify_contents(
-                    backup.manifest, catalogue.packs(backup), self.options.progress
+                    backup.manifest, catalog.packs(backup), self.options.progress
                 )
             missing, dropped = (
                 backup.manifest.missing,
                 BackupPruneResult(destination=self.destination),
             )
             if not missing:
-                backup = catalogue.mark(backup, counts, key)
+                backup = catalog.mark(backup, counts, key)
                 if self.options.prune:
                     moment = self.moment or datetime.now(UTC)
-                    dropped = drop_old(self.settings, catalogue, moment)
+                    dropped = drop_old(self.settings, catalog, moment)
             return self._result(backup, packs, counts, [*notes, *dropped.notes], dropped.dropped)
 
-    def _packs(self, catalogue: Catalogue, series: str, known: set[Ref]) -> Packs:
+    def _packs(self, catalog: Catalog, series: str, known: set[Ref]) -> Packs:
         how = compression_setting(self.settings)
-        return Packs(catalogue.shelf, series, how=how, known=known, locking=catalogue.locking)
+        return Packs(catalog.shelf, series, how=how, known=known, locking=catalog.locking)
 
-    def _opened(self) -> AbstractContextManager[Catalogue]:
+    def _opened(self) -> AbstractContextManager[Catalog]:
         options = self.options
         is_said = bool(options.encrypt_to) or options.unencrypted
         to = texts(options.encrypt_to) if is_said else None
-        return open_catalogue(self.settings, self.destination, create=True, recipients=to)
+        return open_catalog(self.settings, self.destination, create=True, recipients=to)
 
-    def _require_encryption(self, catalogue: Catalogue, series: str) -> None:
+    def _require_encryption(self, catalog: Catalog, series: str) -> None:
         """Require ``unencrypted`` to write unencrypted backups next to encrypted ones.
 
         Raises:
             ConfigError: If it is missing.
         """
-        if catalogue.locking.locks or self.options.unencrypted:
+        if catalog.locking.locks or self.options.unencrypted:
             return
-        backups = catalogue.all(series)
-        if catalogue.closed or (backups and backups[-1].cover is not None):
+        backups = catalog.all(series)
+        if catalog.closed or (backups and backups[-1].cover is not None):
             raise ConfigError(
                 "existing backups there are encrypted, but no recipient is given for this one",
                 field="backup.encrypt_to",
@@ -379,7 +379,7 @@ class _Run:
         )
 
     def _take_backup(
-        self, catalogue: Catalogue, before: dict[str, PreviousBackup], packs: Packs, key: SigningKey
+        self, catalog: Catalog, before: dict[str, PreviousBackup], packs: Packs, key: SigningKey
     ) -> tuple[StoredBackup, list[str]]:
         moment = self.moment
         at = now() if moment is None else format_time(moment)
@@ -392,7 +392,7 @@ class _Run:
                 for bank in self._banks(store, reader):
                     notes.extend(self._bank_notes(store, bank))
                     try:
-                        self._note_erased(catalogue, reader, bank, key)
+                        self._note_erased(catalog, reader, bank, key)
                         banks.append(take_bank(reader, bank, before.get(bank), packs))
                     except VerificationError as error:
                         missing.append(f"the bank {bank}: {error.message}")
@@ -419,9 +419,9 @@ class _Run:
             files=files,
             agents=agents,
             missing=missing,
-            recipients=list(catalogue.locking.recipients),
+            recipients=list(catalog.locking.recipients),
         )
-        return catalogue.add(manifest, key), notes
+        return catalog.add(manifest, key), notes
 
     def _named(self) -> tuple[Sequence[str], Sequence[str]]:
         """Return the named banks and agents; both are empty for all."""
@@ -448,12 +448,10 @@ class _Run:
         except SatchelError as error:
             return [f"{bank}: {error.message}"]
 
-    def _note_erased(
-        self, catalogue: Catalogue, reader: Reader, bank: str, key: SigningKey
-    ) -> None:
+    def _note_erased(self, catalog: Catalog, reader: Reader, bank: str, key: SigningKey) -> None:
         source = load_replica(reader, bank)
         if source is not None and source.trusted.head.counts.get("erasure"):
-            catalogue.lists.note(series_of(self.settings), bank, read_erasures(source), key)
+            catalog.lists.note(series_of(self.settings), bank, read_erasures(source), key)
 
     @property
     def _takes_files(self) -> bool:

@@ -514,7 +514,7 @@ def remember_messages(
     """
     for name in ("text", "type", "actor", "occurred_at", "origin", "parent_ids", "data"):
         if members.get(name) is not None:
-            raise UsageError("messages do not take this option", field=name)
+            raise UsageError("this option does not apply to messages", field=name)
     permitted, limits = bank.asked("remember"), bank.settings.options.limits
     with permitted.ledger.reading() as view:
         scrub = scrub_secrets or bool(permitted.settled(view).scrub_secrets)

@@ -66,7 +66,7 @@ def configured_store(
     """
     if settings.token is not None and not for_holder:
         raise PermissionRefusedError(
-            "only the owner may do this, with no token",
+            "only the owner can do this, without a token",
             hint="As the owner, drop --token and unset SATCHEL_TOKEN.",
         )
     makes = local_path(settings.store) is not None or not read_only

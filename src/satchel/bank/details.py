@@ -139,7 +139,7 @@ def show(bank: OpenBank, reference: str) -> MemoryDetails:
         view.require_columns(LINKS)
         children = [
             each.record.id
-            for each in view.neighbours(logged.record.id, incoming=True)
+            for each in view.neighbors(logged.record.id, incoming=True)
             if isinstance(each.model, Entry)
         ]
         memory = memory_of(view, logged, moment=moment)

@@ -87,7 +87,7 @@ class ReachedItem(LinkedItem, frozen=True, kw_only=True, omit_defaults=True):
     """The first link to it from one step nearer."""
 
 
-class Neighbourhood(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Neighborhood(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The records and placeholders around a record."""
 
     start: LinkedItem
@@ -124,7 +124,7 @@ def links(  # noqa: PLR0913 - as the operation declares them
     hops: int = 1,
     budget: int = BUDGET,
     everything: bool = False,
-) -> Neighbourhood:
+) -> Neighborhood:
     """Return what can be reached from a record along links, each record once.
 
     Args:
@@ -149,7 +149,7 @@ def links(  # noqa: PLR0913 - as the operation declares them
         result = walk(reader, start, hops=hops, budget=budget, direction=along)
         names = [start, *(each.name for each in result.reached)]
         things = _linked_items(view, names, everything=everything)
-        return Neighbourhood(
+        return Neighborhood(
             start=things[start],
             things=[
                 ReachedItem(

@@ -265,8 +265,8 @@ def read_secret(source: BinaryIO, *, path: Path | None) -> KeyFile:
     if len(data) > MAX_KEY_FILE:
         raise LimitError(f"not a key file: it has more than {MAX_KEY_FILE:,} bytes")
     if not data:
-        raise EmptyInputError("no key", hint="Give a file that satchel key export --secret wrote.")
-    _refuse_public(data)
+        raise EmptyInputError("the key file is empty", hint=_EXPORTED)
+    _refuse_other(data)
     if path is not None:
         refuse_exposed(path, os.fstat(source.fileno()))
     file = parse_key_file(data)
@@ -278,19 +278,31 @@ def read_secret(source: BinaryIO, *, path: Path | None) -> KeyFile:
     return file
 
 
-def _refuse_public(data: bytes) -> None:
-    """Refuse what others trust a key by, which has no secret."""
+def _refuse_other(data: bytes) -> None:
+    """Refuse content that is no key file, or has no secret, whatever the mode of the file.
+
+    Damaged JSON passes: it may hold a secret, so the mode is checked first.
+    """
     text = data.strip()
     is_public = text.startswith(b"did:")
+    is_secret = False
     if text.startswith(b"{"):
-        with suppress(msgspec.MsgspecError):
+        try:
             members = msgspec.json.decode(text)
-            is_public = "format" not in members and ("key" in members or "signed" in members)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return
+        is_public = "format" not in members and ("key" in members or "signed" in members)
+        is_secret = not members.keys().isdisjoint(("seed", "wrapped"))
     if is_public:
         raise MalformedError(
             "this is a public key or a statement, without a secret",
             hint="To trust it: satchel key trust FILE. To import a key, export it with --secret.",
         )
+    if not is_secret:
+        raise MalformedError("this is not a key file with a secret", hint=_EXPORTED)
+
+
+_EXPORTED = "Pass a file that `satchel key export --secret` wrote."
 
 
 def import_secret(
@@ -604,6 +616,6 @@ def require_owner(settings: Settings, action: str) -> None:
         raise ValueError(f"not an owner action: {action}")
     if settings.token is not None:
         raise PermissionRefusedError(
-            f"only the owner may do this, with no token: {action}",
+            f"only the owner can do this, without a token: {action}",
             hint="As the owner, drop --token and unset SATCHEL_TOKEN.",
         )

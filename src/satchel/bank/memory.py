@@ -514,6 +514,20 @@ _ID_SHOWN = len("blake3:") + 12
 _ENTRIES = Filter(types=frozenset(component.value for component in Component))
 _ALL_ENTRIES = replace(_ENTRIES, retired=True)
 _DIGITS = frozenset("0123456789abcdef")
+_QUOTATION_MARKS = frozenset(
+    {
+        '""',
+        "''",
+        "\u201c\u201d",
+        "\u201e\u201c",
+        "\u201e\u201d",
+        "\u2018\u2019",
+        "\u201a\u2018",
+        "\u00ab\u00bb",
+        "\u00bb\u00ab",
+    }
+)
+"""Opening and closing marks that a model or a person may put around a text."""
 
 
 def find_record(
@@ -524,7 +538,8 @@ def find_record(
     Args:
         view: A view of the bank.
         reference: Its ID, or at least the first six digits of it; or the text of a current memory,
-            or a part of the text that no other current memory has.
+            or a part of the text that no other current memory has. Quotation marks around it are
+            ignored, unless a memory contains them.
         field: Name of the argument in errors.
         forgotten: Whether a text names a forgotten memory instead of a current one.
 
@@ -545,7 +560,7 @@ def find_record(
     elif (quoted := _quoted(view, reference, field, forgotten=forgotten)) is not None:
         return quoted
     else:
-        digits = reference.removeprefix(_PREFIX).lower()
+        digits = (_between_marks(reference) or reference).removeprefix(_PREFIX).lower()
         if len(digits) < _LEAST_DIGITS or not _DIGITS.issuperset(digits):
             raise UsageError(
                 f"not a memory ID: {_shown(reference)!r}",
@@ -578,13 +593,18 @@ def _quoted(view: View, reference: str, field: str, *, forgotten: bool) -> Verif
         UsageError: If several do; the hint lists their IDs.
     """
     words = " ".join(reference.split()).casefold()
-    if len(words) < _LEAST_QUOTED or " " not in words:
+    if not _is_text(words):
         return None
+    between = _between_marks(words)
+    sought = between if between is not None and _is_text(between) else words
     containing = list[tuple[str, VerifiedRecord]]()
     for logged in view.newest(_ALL_ENTRIES if forgotten else _ENTRIES):
         text = " ".join((logged.row.text or "").split()).casefold()
-        if words in text and (not forgotten or _is_forgotten(view, logged)):
+        if sought in text and (not forgotten or _is_forgotten(view, logged)):
             containing.append((text, logged))
+    with_marks = [(text, logged) for text, logged in containing if words in text]
+    if with_marks:
+        containing, sought = with_marks, words
     state, command = ("forgotten", "list --all") if forgotten else ("current", "list")
     if not containing:
         raise UnknownMemoryError(
@@ -592,7 +612,7 @@ def _quoted(view: View, reference: str, field: str, *, forgotten: bool) -> Verif
             field=field,
             hint=f"See: satchel {command}.",
         )
-    exact = [logged for text, logged in containing if text == words]
+    exact = [logged for text, logged in containing if text == sought]
     matches = exact or [logged for _, logged in containing]
     if len(matches) > 1:
         ids = ", ".join(each.record.id[:_ID_SHOWN] for each in matches[:_MOST_SHOWN])
@@ -602,6 +622,16 @@ def _quoted(view: View, reference: str, field: str, *, forgotten: bool) -> Verif
             hint=f"Choose one: {ids}",
         )
     return matches[0]
+
+
+def _is_text(words: str) -> bool:
+    return len(words) >= _LEAST_QUOTED and " " in words
+
+
+def _between_marks(text: str) -> str | None:
+    """Return the text between a pair of quotation marks around all of it; None without one."""
+    is_quoted = len(text) > 1 and text[0] + text[-1] in _QUOTATION_MARKS
+    return text[1:-1].strip() if is_quoted else None
 
 
 def _is_forgotten(view: View, logged: VerifiedRecord) -> bool:
@@ -623,7 +653,7 @@ def find_memory(
     logged = find_record(view, reference, field, forgotten=forgotten)
     if not isinstance(logged.model, Entry):
         raise UnknownMemoryError(
-            f"this is the id of a {logged.record.type} record, not of a memory",
+            f"this is the ID of a {logged.record.type} record, not of a memory",
             field=field,
             hint=_TYPE_HINTS.get(logged.record.type, "See: satchel list."),
         )

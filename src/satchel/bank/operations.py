@@ -11,7 +11,7 @@ from satchel.bank import details as bank_details
 from satchel.bank import links as bank_links
 from satchel.bank.changes import MemoryChange, MemoryEdit, MemoryUpdate, RememberResult
 from satchel.bank.details import History, MemoryDetails
-from satchel.bank.links import MOST_NODES, LinkPaths, MemoryGraph, Neighbourhood
+from satchel.bank.links import MOST_NODES, LinkPaths, MemoryGraph, Neighborhood
 from satchel.bank.listings import Listing, ListRequest
 from satchel.bank.open_bank import OpenBank
 from satchel.config.options import (
@@ -50,7 +50,7 @@ Ids = Annotated[
 Text = Annotated[
     str | Entry | Mapping[str, Any] | None,
     Option(
-        "Text of the memory. Python also accepts an entry, or its members by name.",
+        "Text of the memory.",
         argument=True,
         max_length=_MOST_TEXT,
         mcp=True,
@@ -81,7 +81,7 @@ class MemberOptions(Options):
 
     type: Annotated[
         Type | UnsetType | None,
-        Option("Type of the memory. Default: semantic (a fact).", mcp=True),
+        Option("Type of the memory. A new one is semantic (a fact) by default.", mcp=True),
     ] = UNSET
     data: Annotated[Any, Option("The memory as JSON, if it is not text.", metavar="JSON")] = UNSET
     tags: Annotated[
@@ -308,7 +308,7 @@ class LinkPathOptions(Options):
 def remember(bank: OpenBank, options: RememberOptions) -> RememberResult:
     """Store a memory. It is durable when this returns.
 
-    With a key, what was stored under it before (for the same owner and kind) becomes an older
+    With a key, the memory stored under it before (for the same owner and kind) becomes an older
     version. On a new machine, a signing key, a store and a bank are created as well.
 
     Raises:
@@ -347,7 +347,7 @@ def remember(bank: OpenBank, options: RememberOptions) -> RememberResult:
     for_models=FEW_FOR_MODELS,
 )
 def update(bank: OpenBank, options: UpdateOptions) -> MemoryUpdate:
-    """Store a new version of a memory. What is not given stays as it is.
+    """Store a new version of a memory. Members that are not given do not change.
 
     Metadata and owners (user, agent, run, app) are merged, name by name. The old version stays in
     the history: it was right in its time. For a memory that never was right, use `correct`.
@@ -387,7 +387,7 @@ def correct(bank: OpenBank, options: UpdateOptions) -> MemoryUpdate:
     for_models=FEW_FOR_MODELS,
 )
 def forget(bank: OpenBank, options: ForgetOptions) -> list[MemoryChange]:
-    """Forget memories: they are no longer listed or recalled. All of the named ones, or none.
+    """Forget memories: they are no longer listed or recalled. Of several, all or none.
 
     Their text stays in the log for the history; `restore` reverses it, `erase` removes the text.
 
@@ -412,7 +412,7 @@ def forget(bank: OpenBank, options: ForgetOptions) -> list[MemoryChange]:
     absent=_OWNER_ONLY,
 )
 def restore(bank: OpenBank, options: ForgetOptions) -> list[MemoryChange]:
-    """Restore memories that were forgotten. All of the named ones, or none.
+    """Restore memories that were forgotten. Of several, all or none.
 
     A memory is named by its ID, an ID prefix, or words of its text that no other forgotten memory
     has.
@@ -505,7 +505,7 @@ def list_memories(bank: OpenBank, options: ListOptions) -> Listing:
     example="satchel links 0f3c12 --type similar_to --hops 2",
     absent={"mcp": _FOR_MODELS},
 )
-def links(bank: OpenBank, options: LinksOptions) -> Neighbourhood:
+def links(bank: OpenBank, options: LinksOptions) -> Neighborhood:
     """Show what a memory is linked to, nearest first, each record once.
 
     A record that a link names and the bank lacks is a placeholder. Records that are quarantined are

@@ -205,7 +205,7 @@ def _clock(seconds: float) -> str:
 _GIST, _SHORT, _LEAST_ROOM = 100, 12, 20
 
 
-_COLOURING = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+_COLORING = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
 
 
 class ReaderGoneError(Exception):
@@ -227,8 +227,8 @@ def _console(*, stderr: bool) -> "Console":
 
 
 def _is_plain(stream: TextIO) -> bool:
-    """Return whether a stream is written without colours."""
-    return not stream.isatty() and not any(os.environ.get(name) for name in _COLOURING)
+    """Return whether a stream is written without colors."""
+    return not stream.isatty() and not any(os.environ.get(name) for name in _COLORING)
 
 
 @dataclass(slots=True)
@@ -469,15 +469,15 @@ def print_error(error: SatchelError) -> None:
         problem = {"error": error.problem(), "exit_status": error.exit_status}
         sys.stderr.write(_json(problem, indent=None) + "\n")
         return
-    _labelled("error: ", "bold red", error.message)
+    _labeled("error: ", "bold red", error.message)
     if error.place:
-        _labelled("  where  ", "dim", error.place)
+        _labeled("  where  ", "dim", error.place)
     if error.hint:
-        _labelled("  try    ", "dim", error.command_hint or error.hint)
+        _labeled("  try    ", "dim", error.command_hint or error.hint)
 
 
-def _labelled(label: str, style: str, text: str) -> None:
-    """Print a line on stderr after a label; colours are imported for a terminal only."""
+def _labeled(label: str, style: str, text: str) -> None:
+    """Print a line on stderr after a label; colors are imported for a terminal only."""
     if _is_plain(sys.stderr):
         message(label, text)
         return

@@ -58,7 +58,7 @@ def _open_to_erase(
 ) -> Iterator[OpenBank]:
     """Open a bank, show what would be erased, and ask for confirmation."""
     is_asked = not confirmation.yes and not options.dry_run
-    if is_asked:
+    if is_asked and (options.ids or options.where):
         _require_terminal()
     with open_bank(state.settings, bank, writes=not options.dry_run) as opened:
         if is_asked:

@@ -129,7 +129,7 @@ class PageOptions(Options):
 
     page: Annotated[
         PathText | None,
-        Option("Write a page with plots to this file: HTML that loads nothing.", values="file"),
+        Option("Write a page with plots to this file: self-contained HTML.", values="file"),
     ] = None
     overwrite: Annotated[bool, Option("Replace the file if it exists.")] = False
 

@@ -131,7 +131,7 @@ def show_promoted(result: Sequence[PromotionDecision], _: object) -> None:
 
 
 def show_synced(result: FileSyncResult | FolderSyncResult, _: object) -> None:
-    """Print what was synchronised."""
+    """Print what was synchronized."""
     if isinstance(result, FileSyncResult):
         created, changed, deleted = map(len, (result.created, result.changed, result.deleted))
         line(f"{created:,} new, {changed:,} changed, {deleted:,} deleted")

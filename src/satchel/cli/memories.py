@@ -17,7 +17,7 @@ from satchel.bank import details as bank_details
 from satchel.bank import operations
 from satchel.bank.changes import MemoryChange, MemoryUpdate, RememberResult
 from satchel.bank.details import History, MemoryDetails, MemoryVersion
-from satchel.bank.links import PLACEHOLDER, LinkedItem, LinkPaths, LinkStep, Neighbourhood
+from satchel.bank.links import PLACEHOLDER, LinkedItem, LinkPaths, LinkStep, Neighborhood
 from satchel.bank.listings import Listing
 from satchel.bank.memory import CURRENT, Memory, gist_of
 from satchel.bank.open_bank import OpenBank, open_bank
@@ -60,7 +60,7 @@ class MemorySourceOptions(Options):
     ] = None
     record: Annotated[
         PathText | None,
-        Option("Read members as a JSON object from this file; - for standard input. Options win."),
+        Option("Members as a JSON object in this file; - for standard input. Options override it."),
     ] = None
 
 
@@ -260,7 +260,7 @@ def show_memories_restored(result: list[MemoryChange]) -> None:
     show_changes(result, "restored", "is current already")
 
 
-def show_links(result: Neighbourhood) -> None:
+def show_links(result: Neighborhood) -> None:
     """Print the links of a memory."""
     if result.things:
         rows = [
@@ -290,7 +290,7 @@ def show_paths(result: LinkPaths) -> None:
     _bounds(result)
 
 
-def _bounds(result: Neighbourhood | LinkPaths) -> None:
+def _bounds(result: Neighborhood | LinkPaths) -> None:
     if not result.complete:
         message("There may be more: raise --budget, --hops or --limit.", style="yellow")
     _notes(result.notes)

@@ -100,8 +100,8 @@ def _show_search_plan(plan: SearchPlan) -> None:
     if plan.reranker is not None:
         message(f"reranked by: {plan.reranker}")
     message(
-        f"nominated: {plan.by_words:,} by words, {plan.by_meaning:,} by meaning,"
-        f" {plan.by_edges:,} by edges; considered: {plan.looked_at:,}"
+        f"candidates: {plan.by_words:,} by words, {plan.by_meaning:,} by meaning,"
+        f" {plan.by_edges:,} by links; read: {plan.looked_at:,}"
     )
     if plan.excluded:
         message(f"excluded: {_excluded(plan)}")

@@ -130,7 +130,7 @@ class BankNamesOptions(Options):
 def _prepare_migration(values: dict[str, Any], listed: BankNamesOptions) -> None:
     if state.store is not None:
         raise UsageError(
-            "a migration has two stores", field="store", hint="Use: satchel migrate FROM TO"
+            "a migration needs two stores", field="store", hint="Use: satchel migrate FROM TO"
         )
     names = (listed.banks_listed or "").split(",")
     values["banks"] = (*values.get("banks", ()), *(name.strip() for name in names if name.strip()))
@@ -192,7 +192,7 @@ def _show_sinks(results: list[SinkResult]) -> None:
         line(f"{bank.name or bank.bank}: {count(bank.rows, 'row')}, up to position {bank.seq}")
         if bank.waiting:
             message(
-                f"{count(bank.waiting, 'record')} wait for an import to be complete: run it again,"
+                f"{count(bank.waiting, 'record')} wait until an import is complete: run it again,"
                 " or satchel undo"
             )
 

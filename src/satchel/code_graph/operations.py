@@ -186,7 +186,7 @@ def query_code(bank: OpenBank, options: CodeQueryOptions) -> CodeQueryResult:
     """Query the indexed code: symbols, callers, callees, methods, subtypes, imports.
 
     A symbol is named as in a program: load, Config.load, app.config.Config.load; or by its ID.
-    Certain relations come first; relations by name only are marked.
+    Resolved relations come first; those that match by name only are marked.
 
     Raises:
         UnknownCodeError: If the bank has no code, or no such symbol.

@@ -443,7 +443,7 @@ def _require_plain(event: Any, yaml: Any, file: str) -> None:
         )
     tag = getattr(event, "tag", None)
     if tag is not None and tag != "!":
-        raise MalformedError(f"the tag {tag} is not read", file=file, line=line)
+        raise MalformedError(f"YAML tags are not supported: {tag}", file=file, line=line)
 
 
 class _YamlReader:

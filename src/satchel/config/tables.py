@@ -89,7 +89,7 @@ class RehydrateSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     verbatim: Annotated[float, Meta(ge=0, le=1)] = 0.7
     """Relevance from which a memory is included verbatim."""
 
-    summarised: Annotated[float, Meta(ge=0, le=1)] = 0.3
+    summarized: Annotated[float, Meta(ge=0, le=1)] = 0.3
     """Relevance from which a memory is included at all."""
 
     max_age: Annotated[float, Meta(gt=0)] = 1825.0
@@ -140,7 +140,7 @@ class RehydrateSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     budget_plain: Annotated[int, Meta(ge=1)] = 4096
     """Maximum tokens of a text for any other model."""
 
-    summariser: str = "sentences"
+    summarizer: str = "sentences"
     """What shortens memories: ``sentences`` selects sentences; ``openai`` uses the model in
     ``inference.chat_model``.
     """

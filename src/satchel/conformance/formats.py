@@ -82,7 +82,7 @@ def comparable(value: Any) -> Any:
 
 
 def _number(value: float) -> tuple[str, int]:
-    """Return a value that is equal for 1 and 1.0, for two NaNs, not for neighbours beyond 2^53."""
+    """Return a value that is equal for 1 and 1.0, for two NaNs, not for neighbors beyond 2^53."""
     whole = float(value).is_integer()
     return ("", int(value)) if whole else (repr(value), 0)
 
@@ -166,11 +166,11 @@ def test_its_reference_is_complete(subject: Subject) -> None:
         assert info.lost_on_writing
 
 
-def test_it_recognises_its_own_samples(subject: Subject) -> None:
-    """Each good sample is recognised by its first bytes, and shows a sign, if any are declared."""
+def test_it_recognizes_its_own_samples(subject: Subject) -> None:
+    """Each good sample is recognized by its first bytes, and shows a sign, if any are declared."""
     signs = subject.adapter.info.signs
     for sample in subject.good():
-        assert subject.adapter.recognises(Place(sample)), sample.name
+        assert subject.adapter.recognizes(Place(sample)), sample.name
         assert signs is None or signs.fit(Place(sample)), sample.name
 
 
@@ -180,7 +180,7 @@ def test_no_other_format_claims_its_samples(subject: Subject) -> None:
         others = [
             name
             for name, other in formats.items()
-            if name != subject.name and other.recognises(Place(sample))
+            if name != subject.name and other.recognizes(Place(sample))
         ]
 
         assert others == [], sample.name
@@ -189,13 +189,13 @@ def test_no_other_format_claims_its_samples(subject: Subject) -> None:
 # No text and no product's magic bytes start with NUL; anything else may be recognized.
 @given(junk=st.one_of(st.sampled_from(_JUNK), st.binary(max_size=200).map(b"\0".__add__)))
 def test_it_claims_no_junk(subject: Subject, junk: bytes) -> None:
-    """Junk is not recognised."""
+    """Junk is not recognized."""
     with subject.folder() as folder:
         path = folder / "junk"
         path.write_bytes(junk)
 
-        with suppress(InputError):  # what it reports as damaged it does not recognise
-            assert not subject.adapter.recognises(Place(path))
+        with suppress(InputError):  # what it reports as damaged it does not recognize
+            assert not subject.adapter.recognizes(Place(path))
 
 
 def test_samples_read_as_expected(subject: Subject) -> None:

@@ -1,4 +1,4 @@
-"""What every ``MemoryStore`` promises: 36 behaviours, one test function each.
+"""What every ``MemoryStore`` promises: 36 behaviors, one test function each.
 
 Use it on your own: import everything from here in a test module of yours and define a fixture
 ``files`` that returns a ``FilesSubject``.

@@ -83,14 +83,14 @@ def _text(value: str) -> str:
 def _big(value: int) -> ValueRefusedError:
     return ValueRefusedError(
         f"an integer of {value.bit_length()} bits is beyond 2^53-1",
-        hint='Carry it as {"$int": "<digits>"}.',
+        hint='Write it as {"$int": "<digits>"}.',
     )
 
 
 def _number(value: float) -> float | int:
     if not math.isfinite(value):
         raise ValueRefusedError(
-            f"{value} is not a JSON number", hint='Carry it as {"$float": "NaN"} or the like.'
+            f"{value} is not a JSON number", hint='Write it as {"$float": "NaN"}.'
         )
     if not value.is_integer():
         return value

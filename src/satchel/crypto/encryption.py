@@ -445,7 +445,7 @@ def _no_identity_error() -> EncryptionError:
     return EncryptionError(
         "no identity here decrypts the file",
         hint="Name the identity it was encrypted to: satchel --identity FILE. See: satchel key"
-        " identity.",
+        " identity list.",
     )
 
 
@@ -453,7 +453,7 @@ def _decryption_error(error: Exception) -> EncryptionError:
     if "atching" in str(error):  # "No matching keys found"
         return _no_identity_error()
     return EncryptionError(
-        "the encrypted file was cut or altered, or the passphrase is wrong",
+        "the encrypted file was truncated or altered, or the passphrase is wrong",
         hint="Nothing in it was used. Find an intact copy.",
     )
 

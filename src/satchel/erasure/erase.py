@@ -590,8 +590,8 @@ def _end(bank: OpenBank, view: View) -> TransferEnd:
 def _result_notes(done: ErasureResult) -> Iterator[str]:
     """Yield notes for the report, without erased content."""
     yield (
-        f"{done.looked_for:,} pieces of 16 bytes were scanned for; {done.too_short:,} texts "
-        "were too short to scan for (10 bytes or fewer)"
+        f"{done.looked_for:,} fragments of 16 bytes were searched for; {done.too_short:,} texts "
+        "were too short to search for (10 bytes or fewer)"
     )
     if done.still_said:
         such = ", ".join(done.still_said_examples[:3])

@@ -95,7 +95,7 @@ def prune_memories(bank: OpenBank, options: PruneMemoryOptions) -> MemoryPruneRe
     """Erase memories that were superseded long ago. Their contents are deleted.
 
     The log still verifies, and records of each that it was erased, when and why. Current memories
-    are not touched. Copies of the store that were made before still have them.
+    are not touched. Earlier copies of the store still have the contents.
 
     Args:
         bank: The bank, open for writing; or for reading, for a dry run.

@@ -225,7 +225,7 @@ def _group(
     if not options.where:
         if not options.ids:
             raise UsageError(
-                "nothing to redact is given",
+                "no memories to redact were named",
                 field="ids",
                 hint="Pass IDs, or add --where user=NAME.",
             )

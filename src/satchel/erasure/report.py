@@ -153,7 +153,7 @@ class MarkdownReport:
         """Add an erased record."""
         if not self._tombstones:
             self._write(
-                "\n## Erased\n\nOf these records only the place in the log is left. Whether "
+                "\n## Erased\n\nOnly the log position of these records remains. Whether "
                 "they were about this person can no longer be determined.\n\n"
             )
         self._tombstones += 1

@@ -101,7 +101,7 @@ class EraseSelection:
     def __init__(self, view: View, ids: Sequence[str], where: Mapping[str, Sequence[str]]) -> None:
         if not ids and not where:
             raise UsageError(
-                "nothing to erase is given",
+                "no memories to erase were named",
                 field="id",
                 hint="Pass IDs, or add --where user=NAME.",
             )
@@ -173,7 +173,7 @@ def _named(view: View, name: str) -> str:
     (row,) = view.rows(list(positions.values()))
     if row.type not in ERASABLE:
         raise UsageError(
-            f"this is the id of a {row.type} record, not of a memory",
+            f"this is the ID of a {row.type} record, not of a memory",
             field="id",
             hint="The log could not be read without it.",
         )

@@ -162,7 +162,7 @@ class MemoryFramer:
     def everything(self, model: str, *, enforce: Enforce = "outside") -> RehydrateResult:
         """Return the whole memory, framed."""
         request = RehydrateRequest(
-            model=model, budget=_UNBOUNDED, verbatim=0.0, summarised=0.0, enforce=enforce
+            model=model, budget=_UNBOUNDED, verbatim=0.0, summarized=0.0, enforce=enforce
         )
         return rehydrate(
             self._view, request, RehydrateContext(now=lambda: NOW, nonce=lambda: _NONCE)

@@ -49,7 +49,7 @@ class TextUsage:
 
     tokens: list[int] = field(default_factory=list)
     verbatim: list[int] = field(default_factory=list)
-    summarised: list[int] = field(default_factory=list)
+    summarized: list[int] = field(default_factory=list)
     tokenizer: str = ""
 
 
@@ -105,7 +105,7 @@ def with_memory(
         if framed is not None:
             usage.tokens.append(framed.tokens)
             usage.verbatim.append(sum(entry.form == "verbatim" for entry in framed.entries))
-            usage.summarised.append(sum(entry.form == "summary" for entry in framed.entries))
+            usage.summarized.append(sum(entry.form == "summary" for entry in framed.entries))
             usage.tokenizer = framed.tokenizer
         responses.append(_answer(agent, item.probe, text, counter))
     return responses, usage
@@ -218,7 +218,7 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
     verbatim: float
     """Mean number of memories in full."""
 
-    summarised: float
+    summarized: float
     p_full: float
     """Probability of a difference as large from the largest budget by chance (sign flips)."""
 
@@ -286,7 +286,7 @@ def level(
         ),
         tokens=_mean(run.taken.tokens),
         verbatim=_mean(run.taken.verbatim),
-        summarised=_mean(run.taken.summarised),
+        summarized=_mean(run.taken.summarized),
         p_full=round(sign_flips(differences, seed), 6),
     )
 

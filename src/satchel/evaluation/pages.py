@@ -15,7 +15,7 @@ from satchel.evaluation.statistics import Cell, Interval, Share, Table, cell_tex
 
 _WIDTH, _HEIGHT, _LEFT, _FOOT = 640, 260, 48, 46
 _TOP = 16
-_COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#6b46c1", "#718096")
+_COLORS = ("#2b6cb0", "#c05621", "#2f855a", "#6b46c1", "#718096")
 
 
 class Bar(NamedTuple):
@@ -33,12 +33,12 @@ def bars(title: str, groups: Sequence[str], series: dict[str, Sequence[Bar | Non
     room = (_WIDTH - _LEFT - 10) / max(len(groups), 1)
     wide = room * 0.8 / max(len(series), 1)
     for number, (name, some) in enumerate(series.items()):
-        colour = _COLOURS[number % len(_COLOURS)]
+        color = _COLORS[number % len(_COLORS)]
         for at, bar in enumerate(some):
             if bar is not None:
                 left = _LEFT + at * room + room * 0.1 + number * wide
-                parts.append(_plot_bar(left, wide, bar, tallest, colour))
-        parts.append(_legend(number, name, colour))
+                parts.append(_plot_bar(left, wide, bar, tallest, color))
+        parts.append(_legend(number, name, color))
     parts += (
         _label(_LEFT + (at + 0.5) * room, _HEIGHT - _FOOT + 16, name)
         for at, name in enumerate(groups)
@@ -55,16 +55,14 @@ def lines(title: str, positions: Sequence[float], series: dict[str, Sequence[Bar
         return _LEFT + 10 + (_WIDTH - _LEFT - 30) * position / most
 
     for number, (name, some) in enumerate(series.items()):
-        colour = _COLOURS[number % len(_COLOURS)]
+        color = _COLORS[number % len(_COLORS)]
         points = [
             (across(position), bar) for position, bar in zip(positions, some, strict=True) if bar
         ]
         joined = " ".join(f"{x:.1f},{_y(bar.value, 1.0):.1f}" for x, bar in points)
-        parts.append(
-            f'<polyline points="{joined}" fill="none" stroke="{colour}" stroke-width="2"/>'
-        )
-        parts += (_whisker(x, bar, 1.0, colour) for x, bar in points)
-        parts.append(_legend(number, name, colour))
+        parts.append(f'<polyline points="{joined}" fill="none" stroke="{color}" stroke-width="2"/>')
+        parts += (_whisker(x, bar, 1.0, color) for x, bar in points)
+        parts.append(_legend(number, name, color))
     parts += (
         _label(across(position), _HEIGHT - _FOOT + 16, f"{position:,.0f}") for position in positions
     )
@@ -92,21 +90,21 @@ def _y(value: float, tallest: float) -> float:
     return _HEIGHT - _FOOT - (_HEIGHT - _FOOT - _TOP) * value / tallest
 
 
-def _plot_bar(left: float, wide: float, bar: Bar, tallest: float, colour: str) -> str:
+def _plot_bar(left: float, wide: float, bar: Bar, tallest: float, color: str) -> str:
     top = _y(bar.value, tallest)
     high = _HEIGHT - _FOOT - top
     return (
         f'<rect x="{left:.1f}" y="{top:.1f}" width="{wide * 0.9:.1f}" height="{high:.1f}"'
-        f' fill="{colour}"><title>{bar.value:.2f} ({bar.low:.2f}-{bar.high:.2f})</title></rect>'
+        f' fill="{color}"><title>{bar.value:.2f} ({bar.low:.2f}-{bar.high:.2f})</title></rect>'
         + _whisker(left + wide * 0.45, bar, tallest, "#222")
     )
 
 
-def _whisker(x: float, bar: Bar, tallest: float, colour: str) -> str:
+def _whisker(x: float, bar: Bar, tallest: float, color: str) -> str:
     low, high = _y(bar.low, tallest), _y(bar.high, tallest)
     return (
-        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}" stroke="{colour}"/>'
-        f'<circle cx="{x:.1f}" cy="{_y(bar.value, tallest):.1f}" r="3" fill="{colour}"/>'
+        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}" stroke="{color}"/>'
+        f'<circle cx="{x:.1f}" cy="{_y(bar.value, tallest):.1f}" r="3" fill="{color}"/>'
     )
 
 
@@ -114,10 +112,10 @@ def _label(x: float, y: float, text: str) -> str:
     return f'<text x="{x:.1f}" y="{y}" text-anchor="middle">{escape(text)}</text>'
 
 
-def _legend(number: int, name: str, colour: str) -> str:
+def _legend(number: int, name: str, color: str) -> str:
     x = _LEFT + number * 150
     return (
-        f'<rect x="{x}" y="{_HEIGHT - 18}" width="10" height="10" fill="{colour}"/>'
+        f'<rect x="{x}" y="{_HEIGHT - 18}" width="10" height="10" fill="{color}"/>'
         f'<text x="{x + 14}" y="{_HEIGHT - 9}">{escape(name)}</text>'
     )
 
@@ -160,7 +158,7 @@ def fidelity_rows(fidelity: Fidelity) -> Table:
             level.right.rate,
             level.near_but_otherwise,
             level.verbatim,
-            level.summarised,
+            level.summarized,
             f"{level.p_full:.2g}",
         ]
         for level in fidelity.levels
@@ -171,7 +169,7 @@ def fidelity_rows(fidelity: Fidelity) -> Table:
         title="By budget",
         columns=[
             *("budget", "tokens", "RHF", "95 % CI", *names, "correct", "similar, other verdict"),
-            *("verbatim", "summarised", "p, full"),
+            *("verbatim", "summarized", "p, full"),
         ],
         rows=rows,
         note="Budget: share of the tokens of the whole memory. Similar, other verdict: answers "

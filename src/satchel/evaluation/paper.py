@@ -140,7 +140,7 @@ def features_table(tables: dict[str, Table], escapes: int) -> Table:
             "portable",
             "verified",
             "scoped access",
-            "injection defence",
+            "injection defense",
             "metrics",
         ],
         rows=[*(list[Cell](row) for row in _THEIR_FEATURES), ours],
@@ -315,7 +315,7 @@ def fidelity_table(
             f"{level.rhf.low:.2f}-{level.rhf.high:.2f}" if level.rhf else "",
             level.right.rate,
             level.verbatim,
-            level.summarised,
+            level.summarized,
             _THEIR_RHF.get(level.share),
         ]
         for level in reversed(fidelity.levels)
@@ -330,7 +330,7 @@ def fidelity_table(
             "95 % CI",
             "correct",
             "verbatim",
-            "summarised",
+            "summarized",
             "paper",
         ],
         rows=rows,

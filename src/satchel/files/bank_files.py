@@ -104,7 +104,7 @@ def hold(store: MemoryStore, bank: OpenBank) -> None:
     def leave(name: str) -> None:
         if name not in READING | CHANGING:
             raise PermissionRefusedError(
-                f"only the owner may do this, with no token: {name}",
+                f"only the owner can do this, without a token: {name}",
                 hint="As the owner, drop --token and unset SATCHEL_TOKEN.",
             )
         bank.asked("read files" if name in READING else "change files")

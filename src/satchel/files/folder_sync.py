@@ -205,7 +205,7 @@ class _Pass:
                 if kind != "file":
                     raise PathRefusedError(f"this is a {kind}")
                 if check_public_path(self._prefix + path) != self._prefix + path:
-                    raise MemoryStoreError("its name is not a normalised path")
+                    raise MemoryStoreError("its name is not a normalized path")
                 data = self._folder.read(path, limit=LARGEST)
             except SatchelError as error:
                 self._leave_out(path, error.message)
@@ -233,9 +233,9 @@ class _Pass:
             ) from None
         if (store, prefix) != (self._store.id, self._prefix):
             raise RefusedError(
-                "this folder is synchronised with another store",
+                "this folder is synchronized with another store",
                 file=str(self._folder.path),
-                hint=f"Remove {MARKER} to synchronise it with this one.",
+                hint=f"Remove {MARKER} to synchronize it with this one.",
             )
         self._base = base
 

@@ -158,7 +158,7 @@ class CollectOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class FileSyncOptions(Options):
-    """What to synchronise."""
+    """What to synchronize."""
 
     folder: Annotated[
         PathText | None,
@@ -479,7 +479,7 @@ def collect_files(files: OpenFiles, options: CollectOptions) -> CollectResult:
 def sync_files(files: OpenFiles, options: FileSyncOptions) -> FileSyncResult | FolderSyncResult:
     """Import changes that other programs made in the store's folder. Exit status 1 if some remain.
 
-    With a FOLDER, synchronise it with the store in both directions. What changed on both sides is
+    With a FOLDER, synchronize it with the store in both directions. What changed on both sides is
     kept twice: the folder's text beside the other, as NAME.conflict-SHA.
 
     Raises:

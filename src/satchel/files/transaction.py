@@ -426,13 +426,13 @@ def _check_words(change: ChangeInfo, path: str) -> None:
         ("reason", change.reason, MOST_REASON),
     ):
         if not isinstance(text, str):
-            raise MemoryStoreError(f"{name} is text, not {type(text).__name__}", path=path)
+            raise MemoryStoreError(f"{name} must be text, not {type(text).__name__}", path=path)
         try:
             text.encode()
         except UnicodeEncodeError:
             raise MemoryStoreError(f"{name} is not Unicode", path=path) from None
         if len(text) > most:
-            raise MemoryStoreError(f"{name} has at most {most:,} characters", path=path)
+            raise MemoryStoreError(f"{name} can have at most {most:,} characters", path=path)
 
 
 @dataclass(kw_only=True)

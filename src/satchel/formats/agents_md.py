@@ -162,7 +162,7 @@ INSTRUCTIONS = "instructions"
 
 _NAMES = frozenset({"AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md"})
 _ALONE = frozenset({".cursorrules", ".windsurfrules", "copilot-instructions.md"})
-"""Names of such files of other coding agents, recognised as single files."""
+"""Names of such files of other coding agents, recognized as single files."""
 
 _RULES = ".claude/rules/"
 _SUPPORTED = frozenset({"kind", "custom_instructions", "sources"})
@@ -187,7 +187,7 @@ class AgentsMd:
         lost_on_writing="Everything but the text and type of memories.",
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         if not location.head.startswith(ZIP_MAGIC):
             is_known = location.path.name in _NAMES | _ALONE
             named = is_known and bool(location.head) and b"\0" not in location.head

@@ -1,6 +1,6 @@
 """Agent files: an agent's memory, conversations, workspace and settings in one file.
 
-The writer produces version 1 of the specification (seed 003); other data of the log are in
+The writer produces version 1 of the specification; other data of the log are in
 additional members (``record``, ``others``, ``exportMetadata``), which a reader of version 1
 ignores. The reader accepts that, the files of the TypeScript program (version 1, generator
 ``aletheia-export``) and those of the Rust program (versions 2 to 4), which become version 1.
@@ -41,7 +41,7 @@ class Aletheia:
         title="Agent file (Aletheia)",
         suffixes=(".agent.json",),
         signs=Signs(texts=((b"version", b"nous"),)),
-        spec="Agent Portability, version 1 (seed 003); aletheia-export/1.0; aletheia-rust 2 to 4",
+        spec="Agent Portability, version 1; aletheia-export/1.0; aletheia-rust 2 to 4",
         checked="2026-11-22",
         traits=Traits(components=frozenset(Component), exact=True),
         lost_on_writing=(
@@ -50,7 +50,7 @@ class Aletheia:
         ),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         starts = {
             path: start for path, start in json_members(location.unpacked_head) if len(path) == 1
         }

@@ -76,12 +76,12 @@ class Ama:
         ),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         first = location.unpacked_head.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
         paths = {path for path, _ in json_members(first)}
         if (VERSION.encode(),) in paths:
             return True
-        # A file of this name without a header is recognised, so that reading reports the problem.
+        # A file of this name without a header is recognized, so that reading reports the problem.
         return bool(_NAMED.search(location.name)) and {(b"id",), (b"text",)} <= paths
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:

@@ -52,7 +52,7 @@ class Amplihack:
         ),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         arrays = {path for path, start in json_members(location.unpacked_head) if start == _ARRAY}
         if arrays & _VERSIONED:
             return True

@@ -97,7 +97,7 @@ class AmplihackDb:
         ),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         head = location.head
         return head.startswith(MAGIC) and b"semantic_memories" in head
 

@@ -49,7 +49,7 @@ class AmplihackFlat:
         traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), writes=False),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         head = location.head
         return head.startswith(MAGIC) and b"memory_entries" in head
 

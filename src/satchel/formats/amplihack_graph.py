@@ -49,7 +49,7 @@ class AmplihackGraph:
         traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), writes=False),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         return graph_file(location) is not None and not is_graphiti(location)
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:

@@ -457,7 +457,7 @@ class ChatGPT:
         ),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         return any(_has_conversations(head) or _has_memories(head) for head in heads(location))
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:

@@ -49,7 +49,7 @@ class Chroma:
         beside=frozenset({VECTOR, URI}),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         return tables_of(_database(location)) >= _SIGNS
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:

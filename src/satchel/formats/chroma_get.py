@@ -70,7 +70,7 @@ class ChromaGet:
         beside=frozenset({VECTOR, URI}),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         starts = dict(json_members(location.head))
         if starts.get((b"ids",)) != b"[" or starts.get((b"ids", 0), b'"') != b'"':
             return False

@@ -251,7 +251,7 @@ class ClaudeRecords:
             )
             return
         if type(text) is not str:
-            raise MalformedError("`content` is no text", field="content")
+            raise MalformedError("`content` is not text", field="content")
         as_written = rest_of(row, known=("uuid", "content"), times=("created_at",))
         origin = origin_at(NAME, identity, project, as_written)
         created = moment_of(row.get("created_at"))
@@ -435,7 +435,7 @@ class Claude:
         ),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         return any(_kind(head) for head in heads(location))
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:

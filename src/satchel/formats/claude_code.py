@@ -179,7 +179,7 @@ class ClaudeCode:
         traits=Traits(components=frozenset(Component), writes=False),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         for head in heads(location, ".jsonl"):
             paths = {path for path, _ in json_members(head)}
             if any(sign <= paths for sign in _SIGNS):

@@ -79,7 +79,7 @@ class ClaudeText:
         ),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         lines = location.head.decode("utf-8", "replace").split("\n")
         return any(_ITEM.fullmatch(line.rstrip("\r")) for line in lines)
 

@@ -339,7 +339,7 @@ class Codex:
         traits=Traits(components=frozenset(), writes=False),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         return any(_is_rollout(head) for head in heads(location, ".jsonl"))
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:

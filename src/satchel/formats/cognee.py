@@ -449,7 +449,7 @@ class Cognee:
         ),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         return is_archive(location)
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:

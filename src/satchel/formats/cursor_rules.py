@@ -59,7 +59,7 @@ class CursorRules:
         lost_on_writing="Everything but the text and type of memories.",
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         if not location.head.startswith((b"---", b"\xef")):
             return False
         front = split(location.head.decode("utf-8", "replace"))

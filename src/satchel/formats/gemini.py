@@ -682,7 +682,7 @@ class Gemini:
         traits=Traits(components=frozenset({Component.IDENTITY}), writes=False, personal=True),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         if not (location.head.startswith(ZIP_MAGIC) or _may_be(location)):
             return False
         try:

@@ -514,7 +514,7 @@ class Graphiti:
         ),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         return is_graphiti(location) or is_graph(json_members(location.unpacked_head))
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:

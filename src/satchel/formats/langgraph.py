@@ -44,7 +44,7 @@ class LangGraph:
         beside=frozenset({VECTORS}),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         tables = tables_of(location)
         return {STORE, "store_migrations"} <= tables and _OTHER not in tables
 

@@ -449,7 +449,7 @@ class LangGraphCheckpoints:
         beside=frozenset({VECTORS}),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         return {_CHECKPOINTS, _WRITES} <= tables_of(location)
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
@@ -473,7 +473,7 @@ class LangGraphCheckpoints:
         raise UsageError(
             "LangGraph checkpoints are read-only",
             field="format",
-            hint="To write memories into a LangGraph store: --format langgraph.",
+            hint="To write memories into a LangGraph store: --to langgraph.",
         )
 
 

@@ -38,7 +38,7 @@ class LangGraphItems:
         beside=frozenset({VECTORS}),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         starts = dict(json_members(location.head))
         return any(
             starts.get((*start, b"namespace")) == b"[" and (*start, b"key") in starts

@@ -597,7 +597,7 @@ class Letta:
         ),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         head = location.head.lstrip()
         if head.startswith(b'"'):
             head = _ESCAPED.sub(rb"\1", head[1:])

@@ -179,7 +179,7 @@ class LettaPassages:
         ),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         return any(map(_has_passages, heads(location)))
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:

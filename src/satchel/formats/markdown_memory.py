@@ -86,7 +86,7 @@ class MarkdownMemory:
         ),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         if not location.head.startswith(ZIP_MAGIC):
             return _is_fact(location.head) or (
                 location.path.name == INDEX and _is_text(location.head)

@@ -399,7 +399,7 @@ class McpMemory:
         ),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         return _is_lines(location) or _is_returned(location)
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:

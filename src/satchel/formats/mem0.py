@@ -445,7 +445,7 @@ class Mem0:
         beside=OF_THE_STORE,
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         head = location.head
         if _EMPTY_RESULTS.match(head.removeprefix(BOM)):
             return True

@@ -67,7 +67,7 @@ class OpenMemory:
         traits=Traits(components=frozenset({Component.SEMANTIC}), writes=False),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         return any(_is_backup(head) for head in heads(location))
 
     def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:

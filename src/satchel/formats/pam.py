@@ -23,7 +23,7 @@ class Pam(PamFormat):
         traits=TRAITS,
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         return _ARTIFACT_START.match(location.unpacked_head) is not None
 
 

@@ -20,7 +20,7 @@ class PamCbor(PamFormat):
         traits=TRAITS,
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         return location.unpacked_head.startswith(MAGIC)
 
 

@@ -20,7 +20,7 @@ class PamJsonl(PamFormat):
         traits=TRAITS,
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         return location.unpacked_head.startswith(PREAMBLE)
 
 

@@ -76,7 +76,7 @@ class PamSdk:
         ),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         head = location.unpacked_head
         return bool(_JSON_START.match(head) or _CBOR_START.match(head))
 

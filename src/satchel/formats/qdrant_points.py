@@ -46,7 +46,7 @@ class QdrantPoints:
         beside=frozenset({VECTOR}),
     )
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         # Of lines, only the first: many formats have an ID in one line and a payload in another.
         line = dict(json_members(location.head.partition(b"\n")[0]))
         starts = dict(json_members(location.head))

@@ -236,7 +236,7 @@ class Admission:
             finally:
                 self._verifying -= 1
             if route.access is Access.OWNER:
-                raise PermissionRefusedError("only the owner may do this, with no token")
+                raise PermissionRefusedError("only the owner can do this, without a token")
             if not announces_body(scope):
                 holder.require_body(b"")
             self._connections.mark_identified(client)

@@ -309,7 +309,7 @@ _SUMMARY_ORDER = (
 )
 
 
-class ChatSummariser:
+class ChatSummarizer:
     """Shortens texts with a chat model.
 
     Args:
@@ -320,8 +320,8 @@ class ChatSummariser:
         self._chat = chat
         self.model = chat.name
 
-    def summarise(self, texts: Sequence[str], task: str, words: int) -> list[str]:
-        """Return a shorter text for each; see ``Summariser``."""
+    def summarize(self, texts: Sequence[str], task: str, words: int) -> list[str]:
+        """Return a shorter text for each; see ``Summarizer``."""
         summaries = list[str]()
         for start in range(0, len(texts), _TOGETHER):
             batch = [text[:_LONGEST] for text in texts[start : start + _TOGETHER]]
@@ -343,6 +343,6 @@ class ChatSummariser:
         if len(summaries) != len(texts):
             raise InferenceError(
                 f"{self.model} returned no list of {len(texts)} summaries",
-                hint="Drop the summariser; sentences are selected instead.",
+                hint="Drop the summarizer; sentences are selected instead.",
             )
         return summaries

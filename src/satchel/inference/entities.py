@@ -1,4 +1,4 @@
-"""Finding people, organisations, places, dates and products by rules.
+"""Finding people, organizations, places, dates and products by rules.
 
 Words with a capital are classified with their context: by lists of names, then by words that occur
 only in such names (University, Street), then by the words around them (works at, lives in). Others
@@ -17,7 +17,7 @@ from satchel.ports.inference import EntityMention, EntityType
 
 FILES: tuple[tuple[EntityType, str], ...] = (
     ("place", "places.txt"),
-    ("organisation", "organisations.txt"),
+    ("organisation", "organizations.txt"),
     ("product", "products.txt"),
 )
 """The lists of names; the first one that has a name decides."""
@@ -42,7 +42,7 @@ _LINKS = "of de la van von der den del da di bin al for & y"
 LINKS = frozenset(_LINKS.split())
 """Words inside a name, between words with capitals."""
 
-_ORGANISATIONS = (
+_ORGANIZATIONS = (
     "Inc Inc. Ltd Ltd. LLC LLP Corp Corp. Corporation Company Co Co. GmbH AG SE KG SA SARL "
     "Srl BV NV PLC plc Oy AB University College School Academy Institute Institution "
     "Hospital Clinic Bank Foundation Trust Association Society Union Federation Club Team "
@@ -54,8 +54,8 @@ _ORGANISATIONS = (
     "Klinikum Verein Stiftung Charity Shelter Energy Robotics Analytics Software Logistics "
     "Networks Electronics Industries Brewery Gym Pharmacy"
 )
-ORGANISATIONS = frozenset(_ORGANISATIONS.split())
-"""Words at the end of the name of an organisation, or before "of"."""
+ORGANIZATIONS = frozenset(_ORGANIZATIONS.split())
+"""Words at the end of the name of an organization, or before "of"."""
 
 _PLACES = (
     "Street St. Road Avenue Ave Lane Drive Boulevard Square Place Park Garden Gardens Lake "
@@ -84,7 +84,7 @@ _WORKS = (
     "lawsuit sued invoice payroll vendor position role"
 )
 WORKS = frozenset(_WORKS.split())
-"""Words of work, study or trade; the name after them is an organisation."""
+"""Words of work, study or trade; the name after them is an organization."""
 
 _MOVES = (
     "move moves moved moving go goes going went gone fly flies flew flying flight flights "
@@ -375,7 +375,7 @@ class _TextScan:
         return at, None
 
     def _extended(self, at: int, end: int, kind: EntityType) -> tuple[int, EntityType]:
-        """Extend a listed name by a model number, or an organisation by its product."""
+        """Extend a listed name by a model number, or an organization by its product."""
         after, name_end = end, end
         while after < len(self._tokens) and after - at < _MOST_WORDS and self._tokens[after].joined:
             token = self._tokens[after]
@@ -424,7 +424,7 @@ class _TextScan:
         if len(words) == 1 or self._lists_only:
             return None
         linked = any(word in LINKS for word in words)
-        if words[-1] in ORGANISATIONS or (linked and words[0] in ORGANISATIONS):
+        if words[-1] in ORGANIZATIONS or (linked and words[0] in ORGANIZATIONS):
             return "organisation"
         if words[-1] in PLACES or words[0] in PLACES_BEFORE:
             return "place"

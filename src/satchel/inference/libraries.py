@@ -120,11 +120,11 @@ class LibraryReranker:
                 for score in self._pairs(_readable(question), list(map(_readable, texts)))
             ]
         except Exception as error:  # whatever another library raises
-            raise InferenceError(f"the model {self.model} did not score: {error}") from error
+            raise InferenceError(f"the model {self.model} failed: {error}") from error
         if len(scores) != len(texts) or not all(map(isfinite, scores)):
             raise InferenceError(
-                f"the model {self.model} gave {len(scores)} scores for {len(texts)} texts, or a "
-                "value that is not a number",
+                f"the model {self.model} returned {len(scores)} scores for {len(texts)} texts, or "
+                "a value that is not a number",
                 hint="A cross-encoder returns one number for a query and a text.",
             )
         return scores

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from satchel.config.settings import Settings
 from satchel.config.tables import InferenceSettings
 from satchel.errors import ConfigError, UsageError
-from satchel.ports.inference import Distiller, Extractor, Summariser
+from satchel.ports.inference import Distiller, Extractor, Summarizer
 
 if TYPE_CHECKING:
     from satchel.inference.endpoint import Chat
@@ -66,7 +66,7 @@ def chat_of(settings: Settings, model: str | None = None, endpoint: str | None =
     return Chat(address, name, key=key, timeout=max(inference.timeout, _PATIENCE))
 
 
-def summariser_of(settings: Settings, name: str | None = None) -> Summariser | None:
+def summarizer_of(settings: Settings, name: str | None = None) -> Summarizer | None:
     """Return a summarizer; None to select sentences.
 
     Args:
@@ -77,18 +77,18 @@ def summariser_of(settings: Settings, name: str | None = None) -> Summariser | N
         ConfigError: If it is a server that is not configured.
         UsageError: If there is no summarizer of that name.
     """
-    chosen = name or settings.options.rehydrate.summariser
+    chosen = name or settings.options.rehydrate.summarizer
     if chosen == SENTENCES:
         return None
     if chosen == SERVER:
-        from satchel.inference.distillers import ChatSummariser
+        from satchel.inference.distillers import ChatSummarizer
 
-        return ChatSummariser(chat_of(settings))
+        return ChatSummarizer(chat_of(settings))
     hint = f"Known: {SENTENCES}, {SERVER}."
-    problem = f"unknown summariser {chosen!r}"
+    problem = f"unknown summarizer {chosen!r}"
     if name is None:
-        raise ConfigError(problem, field="rehydrate.summariser", hint=hint)
-    raise UsageError(problem, field="summariser", hint=hint)
+        raise ConfigError(problem, field="rehydrate.summarizer", hint=hint)
+    raise UsageError(problem, field="summarizer", hint=hint)
 
 
 def distiller_of(

@@ -368,7 +368,7 @@ class Network:
         candidates = [name for name, shape in shapes.items() if len(shape) == _AXES[name == _WHOLE]]
         if not candidates:
             raise InferenceError(
-                f"{self.model} gives {', '.join(shapes)[:200]}, not vectors of pieces or texts"
+                f"{self.model} gives {', '.join(shapes)[:200]}, not vectors of tokens or texts"
             )
         name = _WHOLE if _WHOLE in candidates else candidates[0]
         width = shapes[name][-1]
@@ -428,7 +428,7 @@ def _require_pieces(session: Any, model: str) -> None:
     names = [node.name for node in session.get_inputs()]
     if not {_FED[0]} <= set(names) <= set(_FED):
         raise InferenceError(
-            f"{model} takes {', '.join(names)[:200]}, not pieces of texts",
+            f"{model} takes {', '.join(names)[:200]}, not tokens of texts",
             hint=f"A BERT model takes {', '.join(_FED)}.",
         )
 

@@ -239,9 +239,9 @@ class WeightedTable(StaticTable):
 
     model = WEIGHTED
 
-    def __init__(self, learnt: bytes | None = None) -> None:
+    def __init__(self, learned: bytes | None = None) -> None:
         super().__init__()
-        self._counts, self._texts = None if learnt is None else _unpacked_counts(learnt), 0
+        self._counts, self._texts = None if learned is None else _unpacked_counts(learned), 0
         if self._counts is not None:
             self._texts = self._counts.pop(0)
 
@@ -255,9 +255,9 @@ class WeightedTable(StaticTable):
         ]
         return zlib.compress(_little(array(_COUNT, numbers)), 9)
 
-    def knowing(self, learnt: bytes) -> Embedder:
+    def knowing(self, learned: bytes) -> Embedder:
         """Return the embedder with learned weights; see ``TrainableEmbedder``."""
-        return _knowing(learnt)
+        return _knowing(learned)
 
     def _weight(self, piece: int) -> float:
         count = 0 if self._counts is None else self._counts[piece]
@@ -276,12 +276,12 @@ class WeightedTable(StaticTable):
         return factor
 
 
-def _unpacked_counts(learnt: bytes) -> "array[int]":
+def _unpacked_counts(learned: bytes) -> "array[int]":
     """Return the number of texts, followed by the number of texts that have each piece."""
     size = 4 * (PIECES + 1)
     opener = zlib.decompressobj()
     try:
-        counts = opener.decompress(learnt, size + 1)
+        counts = opener.decompress(learned, size + 1)
     except zlib.error as error:
         raise ValueError("the learned word weights of a bank are damaged") from error
     if len(counts) != size:
@@ -304,8 +304,8 @@ def _read(kind: str, raw: bytes | memoryview) -> "array[Any]":
 
 
 @lru_cache(8)  # queries may alternate between banks
-def _knowing(learnt: bytes) -> WeightedTable:
-    return WeightedTable(learnt)
+def _knowing(learned: bytes) -> WeightedTable:
+    return WeightedTable(learned)
 
 
 def _bounded(cut: Iterable[list[int]]) -> Iterator[list[list[int]]]:

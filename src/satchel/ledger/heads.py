@@ -486,7 +486,7 @@ def _read_facts(
         for row, logged in zip(some, require_logged(tree, bank, some), strict=True):
             if logged is None:
                 raise VerificationError(
-                    f"record {row.seq} is empty, but its type is never erased erased", hint=_DOCTOR
+                    f"record {row.seq} is empty, but its type is never erased", hint=_DOCTOR
                 )
             facts.append((row.seq, *logged))
     if hidden:

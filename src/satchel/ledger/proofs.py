@@ -197,13 +197,13 @@ class VerifiedRows:
             raise column_mismatch(found[0].row)
         return found[0] if found else None
 
-    def neighbours(self, end: str, *, incoming: bool = False) -> Iterator[VerifiedRecord]:
+    def neighbors(self, end: str, *, incoming: bool = False) -> Iterator[VerifiedRecord]:
         """Yield the records with a link from, or to, a record.
 
         That none is missing is verified only if ``require_columns`` was called for ``LINKS``
         before.
         """
-        rows = list(self._reader.neighbours(self._bank, end, incoming=incoming))
+        rows = list(self._reader.neighbors(self._bank, end, incoming=incoming))
         for logged in self._verify_rows(rows):
             ends = [link.target if incoming else link.source for link in logged.row.links]
             if end not in ends:
@@ -235,8 +235,8 @@ class VerifiedRows:
         return links
 
     def _has_links(self, ends: Sequence[str], incoming: bool) -> bool:  # noqa: FBT001 - as there
-        neighbours = partial(self._reader.neighbours, self._bank, incoming=incoming)
-        return any(True for end in ends for _ in neighbours(end))
+        neighbors = partial(self._reader.neighbors, self._bank, incoming=incoming)
+        return any(True for end in ends for _ in neighbors(end))
 
     def require_columns(self, *names: str) -> None:
         """Require that columns match the records, and the standing of rows the log.

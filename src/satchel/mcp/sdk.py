@@ -27,7 +27,7 @@ _HTTP_ONLY = (
     *("mcp.server._streamable_http_modern", "mcp.server.streamable_http"),
     *("mcp.server.streamable_http_manager", "mcp.server.transport_security"),
 )
-_COLOURS = "rich.console"
+_COLORS = "rich.console"
 """The SDK logs with it if it is installed. Nothing is logged here."""
 
 _PACKAGE = "mcp"
@@ -65,17 +65,17 @@ def _is_tested() -> bool:
 def _without_http() -> Iterator[None]:
     """Replace HTTP modules that are not imported yet by stubs during the block."""
     finder = _Finder()
-    is_coloured = _COLOURS in sys.modules
+    is_colored = _COLORS in sys.modules
     package = _unread(_PACKAGE)
     sys.meta_path.insert(0, finder)
-    if not is_coloured:
-        sys.modules[_COLOURS] = None  # type: ignore[assignment]  # as Python has what is not there
+    if not is_colored:
+        sys.modules[_COLORS] = None  # type: ignore[assignment]  # as Python has what is not there
     try:
         yield
     finally:
         sys.meta_path.remove(finder)
-        if not is_coloured:
-            del sys.modules[_COLOURS]
+        if not is_colored:
+            del sys.modules[_COLORS]
         for name in finder.made:
             del sys.modules[name]
             parent, _, own = name.rpartition(".")

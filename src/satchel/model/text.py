@@ -225,10 +225,10 @@ class _Part(NamedTuple):
 
 def entry_statements(entry: Entry) -> str:
     """Return the values of all members of a memory."""
-    return "\n".join(part.value for part in labelled_parts(entry) if part.value)
+    return "\n".join(part.value for part in labeled_parts(entry) if part.value)
 
 
-def labelled_parts(entry: Entry) -> Iterator[_Part]:
+def labeled_parts(entry: Entry) -> Iterator[_Part]:
     """Yield the members of a memory, each with its label; values may be empty."""
     if isinstance(entry, Episodic):
         yield _Part("", "From ", entry.actor or "")

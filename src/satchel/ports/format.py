@@ -194,10 +194,10 @@ class Traits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """Signs of a format: a file or folder without them is not passed to ``recognises``.
+    """Signs of a format: a file or folder without them is not passed to ``recognizes``.
 
     One sign is enough. They are a quick filter: a format must have at least one of its signs in
-    every file or folder that it recognises, and may have one in others.
+    every file or folder that it recognizes, and may have one in others.
     """
 
     starts: tuple[bytes, ...] = ()
@@ -241,7 +241,7 @@ class Info:
 
     traits: Traits
     signs: Signs | None = None
-    """Its signs; None to pass every file and folder to ``recognises``."""
+    """Its signs; None to pass every file and folder to ``recognizes``."""
 
     lost_on_writing: str = ""
     """What it cannot hold, in a sentence."""
@@ -367,7 +367,7 @@ class Format(Protocol):
 
     info: ClassVar[Info]
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         """Return whether a file or folder is in this format; reads its name and ``head`` only.
 
         Raises:
@@ -606,8 +606,8 @@ class Registry(Mapping[str, Format]):
         ]
         return max(owners)[1] if owners else None
 
-    def recognise(self, location: Place) -> str:
-        """Return the one format that recognises a place; those without a sign in it are not asked.
+    def recognize(self, location: Place) -> str:
+        """Return the one format that recognizes a place; those without a sign in it are not asked.
 
         Raises:
             UnknownFormatError: If none does, or several do.
@@ -617,7 +617,7 @@ class Registry(Mapping[str, Format]):
         claims, trouble = list[str](), None
         for name in self.candidates(location):
             try:
-                if self[name].recognises(location):
+                if self[name].recognizes(location):
                     claims.append(name)
             except InputError as error:
                 trouble = trouble or error
@@ -628,7 +628,7 @@ class Registry(Mapping[str, Format]):
                 raise trouble
             _require_readable(location)
             raise UnknownFormatError(
-                "unrecognised format",
+                "unrecognized format",
                 file=location.name,
                 hint=self._nearest(location),
             )

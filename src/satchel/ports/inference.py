@@ -62,7 +62,7 @@ class TrainableEmbedder(Embedder, Protocol):
         """Return what was learned from texts; vectors are comparable only with the same."""
         ...
 
-    def knowing(self, learnt: bytes) -> Embedder:
+    def knowing(self, learned: bytes) -> Embedder:
         """Return an embedder with what ``learn`` returned.
 
         Raises:
@@ -203,7 +203,7 @@ class Reranker(Protocol):
         ...
 
 
-class Summariser(Protocol):
+class Summarizer(Protocol):
     """Shortens texts."""
 
     @property
@@ -211,7 +211,7 @@ class Summariser(Protocol):
         """Its name."""
         ...
 
-    def summarise(self, texts: Sequence[str], task: str, words: int) -> list[str]:
+    def summarize(self, texts: Sequence[str], task: str, words: int) -> list[str]:
         """Return a shorter version of each text, with what helps in a task.
 
         Args:

@@ -221,7 +221,7 @@ class Field:
 
 
 class Options:
-    """Base of options classes: values are checked and normalised when one is made.
+    """Base of options classes: values are checked and normalized when one is made.
 
     An option whose default is ``UNSET`` tells "not given" apart from None.
 

@@ -383,7 +383,7 @@ class Reader(Protocol):
         """Return the current row of a slot."""
         ...
 
-    def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
+    def neighbors(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
         """Yield the rows with a link that starts (or, incoming, ends) at a record's ID.
 
         A link is an edge, or an entry's reference to a parent.
@@ -445,7 +445,8 @@ class Reader(Protocol):
     def orphans(self) -> list[str]:
         """Return sentences on rows that belong to no bank, generation or file.
 
-        One for each kind, such as "there are vectors of no generation". Nothing reads such rows.
+        One for each kind, such as "there are vectors that belong to no generation". Nothing reads
+        such rows.
         """
         ...
 

@@ -244,7 +244,7 @@ class Maker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     revision: str = ""
     """The revision of the model."""
 
-    learnt: str = ""
+    learned: str = msgspec.field(default="", name="learnt")
     """Digest of what it learned from the bank before the first vector; such vectors fit no other
     bank."""
 

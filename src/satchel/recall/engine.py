@@ -58,8 +58,8 @@ _HOPPED_FROM = 5
 
 _MOST_LINKS = 40
 
-_WITH_NEIGHBOURS = 30
-"""Minimum number of the best turns whose neighbours are added."""
+_WITH_NEIGHBORS = 30
+"""Minimum number of the best turns whose neighbors are added."""
 
 _SUPERSEDES = "supersedes"
 
@@ -112,11 +112,11 @@ class Pool:
         self.by_meaning = len(similar.keys() - rows.keys())
         rows |= similar
         self.scores = self._ranking.add(rows, words, self._meaning.cosines(list(rows.values())))
-        neighbours = self._neighbours(rows)
-        if neighbours:
-            rows |= neighbours
-            cosines = self._meaning.cosines(list(neighbours.values()))
-            self.scores = self._ranking.add(neighbours, {}, cosines)
+        neighbors = self._neighbors(rows)
+        if neighbors:
+            rows |= neighbors
+            cosines = self._meaning.cosines(list(neighbors.values()))
+            self.scores = self._ranking.add(neighbors, {}, cosines)
         self.scores = self._ranking.with_phrases(self.scores)
         self.is_of_time = self._ranking.is_of_time
         self._follow_edges(rows)
@@ -125,16 +125,16 @@ class Pool:
         """Return the signals of a memory."""
         return self._linked.get(position) or self._ranking.signals(position)
 
-    def _neighbours(self, rows: dict[int, Row]) -> dict[int, Row]:
+    def _neighbors(self, rows: dict[int, Row]) -> dict[int, Row]:
         """Return the turns around the best ones that were not nominated."""
         threads = dict[int, str]()
-        for position in islice(self.scores, max(_WITH_NEIGHBOURS, self._most)):
+        for position in islice(self.scores, max(_WITH_NEIGHBORS, self._most)):
             thread = rows[position].run
             if thread is not None:
                 threads |= {position - far: thread for far in AROUND if position - far not in rows}
-        neighbours = self._rows([position for position in threads if position > 0])
+        neighbors = self._rows([position for position in threads if position > 0])
         return {
-            position: row for position, row in neighbours.items() if row.run == threads[position]
+            position: row for position, row in neighbors.items() if row.run == threads[position]
         }
 
     def _rows(self, positions: Sequence[int], *, memories: bool = False) -> dict[int, Row]:

@@ -38,10 +38,10 @@ RERANKED = 1.0
 """The weight of the reranker, for the best memories only; the others score less already."""
 
 AROUND = {-2: 0.3, -1: 0.5, 1: 0.5, 2: 0.3}
-"""The part of its neighbours' scores that a turn gets, by their distance in the log."""
+"""The part of its neighbors' scores that a turn gets, by their distance in the log."""
 
 TOGETHER = {-2: 0.5, -1: 1.0, 1: 0.5}
-"""The part of its neighbours' words that count as its own, by their distance in the log."""
+"""The part of its neighbors' words that count as its own, by their distance in the log."""
 
 SHORT, BRIEF = 75, 30
 """Words up to which a turn fully shares its score (``SHORT``) and its words (``BRIEF``)."""
@@ -129,7 +129,7 @@ class Nominees:
         """Number of words of each, if any memory is a turn."""
 
         self.shares = list[float]()
-        """The part of each that its neighbours get: 1, or less the longer it is."""
+        """The part of each that its neighbors get: 1, or less the longer it is."""
 
         self.asking = list[int]()
         """Indices of the turns that are questions."""
@@ -197,9 +197,9 @@ def fuse_plain(nominees: Nominees, weights: SignalWeights, cosines: Sequence[flo
         weights: Weights of the signals.
         cosines: Cosine of each memory.
     """
-    near, shares = _neighbour_lists(nominees), nominees.shares
+    near, shares = _neighbor_lists(nominees), nominees.shares
     parts = [(at, AROUND[far] * min(shares[at], shares[by]), by) for at, far, by in near]
-    words = _add_neighbour_scores(_word_scores(nominees, near), parts)
+    words = _add_neighbor_scores(_word_scores(nominees, near), parts)
     for at in nominees.asking:
         words[at] *= 1 - QUESTIONS * min(1.0, BRIEF / max(nominees.lengths[at], 1))
     words, covered = normalized(words), nominees.covered()
@@ -210,7 +210,7 @@ def fuse_plain(nominees: Nominees, weights: SignalWeights, cosines: Sequence[flo
         if covered
         else [0.0] * len(words)
     )
-    meaning = normalized(_add_neighbour_scores(cosines, parts))
+    meaning = normalized(_add_neighbor_scores(cosines, parts))
     return fuse_signals(nominees, weights, words, meaning, thread)
 
 
@@ -234,7 +234,7 @@ def fuse_signals(
     return FusedScores(words, meaning, thread, scores, [at for _, _, at in keys])
 
 
-def _neighbour_lists(nominees: Nominees) -> list[tuple[int, int, int]]:
+def _neighbor_lists(nominees: Nominees) -> list[tuple[int, int, int]]:
     """Return the indices of turns and of the turns around them, with their distance between."""
     indices, runs = {position: at for at, position in enumerate(nominees.places)}, nominees.runs
     pairs = list[tuple[int, int, int]]()
@@ -242,9 +242,9 @@ def _neighbour_lists(nominees: Nominees) -> list[tuple[int, int, int]]:
         run = runs[at]
         if run is not None:
             for far in AROUND:
-                neighbour = indices.get(position + far)
-                if neighbour is not None and runs[neighbour] == run:
-                    pairs.append((at, far, neighbour))
+                neighbor = indices.get(position + far)
+                if neighbor is not None and runs[neighbor] == run:
+                    pairs.append((at, far, neighbor))
     return pairs
 
 
@@ -275,7 +275,7 @@ def _word_scores(nominees: Nominees, near: Iterable[tuple[int, int, int]]) -> li
     ]
 
 
-def _add_neighbour_scores(
+def _add_neighbor_scores(
     scores: Sequence[float], parts: Iterable[tuple[int, float, int]]
 ) -> list[float]:
     """Return scores with the parts that turns get of the turns around them."""
@@ -342,16 +342,16 @@ class Matrix:
         self._grow()
         columns, runs = self._columns, self._runs
         positions, lengths, shares = columns["places"], columns["lengths"], columns["shares"]
-        near = list(_neighbours(np, positions, runs))
+        near = list(_neighbors(np, positions, runs))
         parts = [(at, AROUND[far] * np.minimum(shares[at], shares[by]), by) for at, far, by in near]
-        words = _with_neighbours(self._word_scores(lengths, near), parts)
+        words = _with_neighbors(self._word_scores(lengths, near), parts)
         asking = np.array(self._nominees.asking, dtype=int)
         words[asking] *= 1 - QUESTIONS * np.minimum(1.0, BRIEF / np.maximum(lengths[asking], 1))
         words, covered = _normalized(np, words), self._covered()
         thread = np.zeros(len(words))
         if covered is not None:
             thread = np.where(runs < 0, words, covered[runs])
-        meaning = _normalized(np, _with_neighbours(np.array(cosines), parts))
+        meaning = _normalized(np, _with_neighbors(np.array(cosines), parts))
         own = (columns[name] for name in ("speaker", "dated", "time"))
         scores = _rounded(np, weighted_sum(weights, words, meaning, thread, *own))
         best = np.lexsort((positions, -scores))
@@ -414,7 +414,7 @@ class Matrix:
         return spoken / most if most > 0 else None
 
 
-def _neighbours(np: Any, positions: Any, runs: Any) -> Iterator[tuple[Any, int, Any]]:
+def _neighbors(np: Any, positions: Any, runs: Any) -> Iterator[tuple[Any, int, Any]]:
     """Yield for each distance the indices of turns and of the turns at that distance."""
     order = np.argsort(positions)
     ascending = positions[order]
@@ -426,7 +426,7 @@ def _neighbours(np: Any, positions: Any, runs: Any) -> Iterator[tuple[Any, int, 
         yield at, far, by[at]
 
 
-def _with_neighbours(scores: Any, parts: Sequence[tuple[Any, Any, Any]]) -> Any:
+def _with_neighbors(scores: Any, parts: Sequence[tuple[Any, Any, Any]]) -> Any:
     total = scores.copy()
     for at, part, by in parts:
         total[at] += part * scores[by]
@@ -543,7 +543,7 @@ class SignalRanking:
         Args:
             rows: Rows by log position.
             words: The store's word scores. They count only if no memory is part of a conversation;
-                turns are scored by their own words and their neighbours'.
+                turns are scored by their own words and their neighbors'.
             cosines: Cosines of the vectors.
         """
         self._rows |= rows
@@ -655,7 +655,7 @@ class SignalRanking:
 
 
 def _share(size: int, short: int) -> float:
-    """Return the part of a memory that its neighbours get: 1, or less the longer it is."""
+    """Return the part of a memory that its neighbors get: 1, or less the longer it is."""
     return 1.0 if size <= short else short / size
 
 

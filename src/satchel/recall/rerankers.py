@@ -7,7 +7,7 @@ built-in table.
 - **coverage**: BM25 of the text alone, as a part of its maximum; in longer texts, a word must occur
   more often for the same score.
 - **passage**: the words in the best passage of 30 words.
-- **phrases**: neighbouring words of the query that are neighbours in the text, too.
+- **phrases**: neighboring words of the query that are neighbors in the text, too.
 
 docs/decisions/0125 has its gain and its cost.
 """
@@ -120,7 +120,7 @@ def _passage(weights: Sequence[float], positions: Sequence[Sequence[int]]) -> fl
 def _phrases(
     terms: Sequence[Term], weights: Sequence[float], positions: Sequence[Sequence[int]]
 ) -> float:
-    """Return how many pairs of neighbouring terms are close together in the text, weighted."""
+    """Return how many pairs of neighboring terms are close together in the text, weighted."""
     pairs = [(a, b) for a, b in pairwise(range(len(terms))) if terms[a].tokens != terms[b].tokens]
     whole = sum(weights[a] + weights[b] for a, b in pairs)
     near = sum(weights[a] + weights[b] for a, b in pairs if is_near(positions[a], positions[b]))

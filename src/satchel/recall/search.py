@@ -437,7 +437,11 @@ class RecallOptions(ScopeOptions):
     ] = None
     budget: Annotated[
         int | None,
-        Option("Maximum number of tokens, estimated generously.", minimum=1, mcp="token_budget"),
+        Option(
+            "Maximum number of tokens. The estimate errs on the high side.",
+            minimum=1,
+            mcp="token_budget",
+        ),
     ] = None
     tags: Annotated[
         str | Sequence[str] | None,

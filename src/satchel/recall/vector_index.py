@@ -51,7 +51,7 @@ class GenerationInfo(msgspec.Struct, frozen=True, kw_only=True):
     revision: str = ""
     """Revision of the model."""
 
-    learnt: bytes | None = None
+    learned: bytes | None = msgspec.field(default=None, name="learnt")
     """What the model learned from the bank at the start, if it learns."""
 
     memories: int = 0
@@ -79,10 +79,10 @@ class GenerationInfo(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             StoreError: If that is damaged.
         """
-        if self.learnt is None or not isinstance(embedder, TrainableEmbedder):
+        if self.learned is None or not isinstance(embedder, TrainableEmbedder):
             return embedder
         try:
-            return embedder.knowing(self.learnt)
+            return embedder.knowing(self.learned)
         except ValueError as error:
             hint = "Compute the vectors again: satchel embed --rebuild"
             raise StoreError(str(error), hint=hint) from error
@@ -230,17 +230,17 @@ def begin_generation(
         numbers = [each.number for each in stored if (each.model, each.dimensions) == own]
         if used is not None and (used.model, used.dimensions) == own:
             numbers.append(used.number)
-        learnt, memories, entries = None, 0, entries_of(view.head)
+        learned, memories, entries = None, 0, entries_of(view.head)
         if isinstance(embedder, TrainableEmbedder):
             counted = _Counted(texts(view, most))
-            learnt = embedder.learn(counted)
+            learned = embedder.learn(counted)
             memories = counted.number
     info = GenerationInfo(
         model=embedder.model,
         dimensions=embedder.dimensions,
         number=max(numbers, default=-1) + 1,
         revision=embedder.revision,
-        learnt=learnt,
+        learned=learned,
         memories=memories,
         entries=entries,
         asked=most is None or (used is not None and used.asked),
@@ -494,7 +494,7 @@ def keep_up(store: Store, ledger: Ledger, choose: EmbedderChoice, most: int) -> 
 
 
 def _is_outgrown(info: GenerationInfo, entries: int) -> bool:
-    return info.learnt is not None and entries >= OUTGROWN * max(info.entries, info.memories, 1)
+    return info.learned is not None and entries >= OUTGROWN * max(info.entries, info.memories, 1)
 
 
 def _step(

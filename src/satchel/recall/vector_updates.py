@@ -114,7 +114,7 @@ def embed_bank(bank: OpenBank, options: EmbedOptions) -> EmbedResult:
         bank.store, bank.ledger, embedder, rebuild=options.rebuild, progress=options.progress
     )
     info, memories, notes = result.info, result.new + result.kept, list[str]()
-    if info.learnt is not None and memories > _OUTGROWN * max(info.entries, info.memories, 1):
+    if info.learned is not None and memories > _OUTGROWN * max(info.entries, info.memories, 1):
         counted = info.entries or info.memories
         notes.append(
             f"word weights come from {counted:,} memories, and the bank now has {memories:,}; to "
@@ -325,12 +325,12 @@ def _target_generation(
     store: Store, ledger: Ledger, maker: Maker, configured: Callable[[], Embedder]
 ) -> GenerationInfo | str:
     """Return the generation that may take the vectors, or the reason why none may."""
-    if maker.learnt:
+    if maker.learned:
         return "its word weights come from the memories of another bank"
     with ledger.reading() as view:
         used, making = current_generation(view), pending_generation(view)
     if used is not None:
-        if used.learnt is not None:
+        if used.learned is not None:
             return f"the bank uses {used.model}, which weighs words by its own memories"
         own = Maker(model=used.model, dimensions=used.dimensions, revision=used.revision)
         return used if own == maker else _difference("the bank uses", own, maker)

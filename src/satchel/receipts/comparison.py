@@ -616,7 +616,7 @@ class DeliveredRecords(Scratch):
         row = (product_id, None if origin is None else msgspec.json.encode(origin))
         self._db.execute("INSERT OR REPLACE INTO handed VALUES (?, ?)", row)
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         """Return False: no file is one."""
         del location
         return False

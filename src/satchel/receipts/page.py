@@ -83,9 +83,7 @@ def plan_page(plan: TransferPlan) -> str:
         facts.append(("duplicates", f"{plan.near_duplicates:,} nearly the same as another one"))
     for owner in plan.tenants[:_LINES]:
         where = f" -> {_visible(owner.bank)}" if owner.bank is not None else ""
-        description = (
-            "of nobody" if owner.sort == "nobody" else f"{owner.sort} {_visible(owner.name)}"
-        )
+        description = "none" if owner.sort == "nobody" else f"{owner.sort} {_visible(owner.name)}"
         facts.append(("owner", f"{description}: {owner.records:,}{where}"))
     more = len(plan.tenants[_LINES:]) + plan.tenants_left
     if more:

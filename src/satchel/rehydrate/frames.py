@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from satchel.errors import MalformedError, MissingExtraError
 from satchel.inference.tokenizers import Estimate, GptTokens, vocabulary_of
 from satchel.model.records import Entry, Identity, Procedural
-from satchel.model.text import DAY, labelled_parts
+from satchel.model.text import DAY, labeled_parts
 from satchel.ports.inference import Tokenizer
 from satchel.rehydrate.relevance import RankedMemory
 from satchel.rehydrate.request import Form, Style
@@ -117,7 +117,7 @@ class MemoryLine(NamedTuple):
 def formatted(ranked: RankedMemory, style: Style) -> MemoryLine:
     """Return a memory as a line."""
     entry = ranked.entry
-    parts = [part for part in labelled_parts(entry) if part.value]
+    parts = [part for part in labeled_parts(entry) if part.value]
     day = (ranked.logged.row.moment or "")[:DAY] if _is_dated(entry) else ""
     pieces = list[LinePiece]()
     for number, part in enumerate(parts):

@@ -24,7 +24,7 @@ from satchel.crypto.sealed_records import seeded_nonces
 from satchel.crypto.token_chain import Chain, TokenContext
 from satchel.crypto.tokens import Permission
 from satchel.errors import EmptyInputError, SatchelError, TokenError, VerificationError
-from satchel.inference.models import summariser_of
+from satchel.inference.models import summarizer_of
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.scope import ScopedView
 from satchel.ledger.transaction import closing_receipt
@@ -298,16 +298,16 @@ def rehydrate_file(
 def _rehydrated(
     settings: Settings, view: View, options: RehydrateOptions, context: RehydrateContext
 ) -> RehydrateResult:
-    choice = options.summariser
-    summariser = (
-        summariser_of(settings, choice) if choice is None or isinstance(choice, str) else choice
+    choice = options.summarizer
+    summarizer = (
+        summarizer_of(settings, choice) if choice is None or isinstance(choice, str) else choice
     )
     return rehydrate(
         view,
         request_of(options, settings.options.rehydrate),
         RehydrateContext(
             tokenizer=options.tokenizer,
-            summariser=summariser,
+            summarizer=summarizer,
             judge=options.judge,
             embedders=query_embedders(settings),
             reranker=reranker_of(settings),

@@ -7,7 +7,7 @@ from satchel.bank.operations import ChangeOptions, ForgetOptions, Ids
 from satchel.config.options import DryRun, OnProgress, ScopeOptions, Texts, TrustOptions
 from satchel.config.tables import RehydrateSettings
 from satchel.errors import UsageError
-from satchel.ports.inference import Summariser, Tokenizer
+from satchel.ports.inference import Summarizer, Tokenizer
 from satchel.ports.operations import Absent, Option, Options, texts
 from satchel.recall.query import COMPONENTS
 from satchel.recall.search import Trust, trust_from
@@ -22,17 +22,17 @@ from satchel.rehydrate.request import (
 )
 from satchel.screening.injection import Enforce
 
-SummariserName = Literal["sentences", "openai"]
+SummarizerName = Literal["sentences", "openai"]
 
-_SUMMARISERS = ("sentences", "openai")
+_SUMMARIZERS = ("sentences", "openai")
 _PROGRAM = Absent(why="It is an object of a program.")
 _MOST_LISTED = 10_000
 
 
-def _summariser(value: Any) -> Any:
-    if isinstance(value, str) and value not in _SUMMARISERS:
+def _summarizer(value: Any) -> Any:
+    if isinstance(value, str) and value not in _SUMMARIZERS:
         raise UsageError(
-            f"unknown value {value!r}", field="summariser", hint="Choose from: sentences, openai."
+            f"unknown value {value!r}", field="summarizer", hint="Choose from: sentences, openai."
         )
     return value
 
@@ -71,7 +71,7 @@ class RehydrateOptions(ScopeOptions):
         ),
     ] = None
     style: Annotated[
-        Style | None, Option("How memories are written: labelled members, or sentences.", mcp=True)
+        Style | None, Option("How memories are written: labeled members, or sentences.", mcp=True)
     ] = None
     framing: Annotated[
         Framing | None, Option("How memories are delimited: encoded, or as in the paper.")
@@ -88,12 +88,12 @@ class RehydrateOptions(ScopeOptions):
         float | None, Option("Skip memories of lower relevance.", minimum=0, maximum=1)
     ] = None
     any_time: Annotated[bool, Option("Ignore a time named in the task.")] = False
-    summariser: Annotated[
-        Summariser | SummariserName | None,
+    summarizer: Annotated[
+        Summarizer | SummarizerName | None,
         Option(
-            "Summariser that shortens memories. Default: as configured.",
+            "Summarizer that shortens memories. Default: as configured.",
             http=Absent(why="The operator configures it: a model elsewhere costs money."),
-            parse=_summariser,
+            parse=_summarizer,
         ),
     ] = None
     system: Annotated[
@@ -200,7 +200,7 @@ def request_of(options: RehydrateOptions, settings: RehydrateSettings) -> Rehydr
     """
     model = options.model if options.model is not None else settings.model
     usual: int = getattr(settings, f"budget_{profile_of(model).name}")
-    least = settings.summarised if options.relevance is None else options.relevance
+    least = settings.summarized if options.relevance is None else options.relevance
     return RehydrateRequest(
         task=options.task,
         budget=usual if options.budget is None else options.budget,
@@ -216,7 +216,7 @@ def request_of(options: RehydrateOptions, settings: RehydrateSettings) -> Rehydr
             depth=settings.weight_depth,
         ),
         verbatim=settings.verbatim if options.relevance is None else max(settings.verbatim, least),
-        summarised=least,
+        summarized=least,
         max_age=settings.max_age,
         salience={name: getattr(settings, f"salience_{name}") for name in COMPONENTS},
         untrusted_salience=settings.salience_outside,

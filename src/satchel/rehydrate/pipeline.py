@@ -10,7 +10,7 @@ from satchel.errors import UsageError
 from satchel.ledger.view import View
 from satchel.model.records import Source
 from satchel.model.values import TrustClass
-from satchel.ports.inference import Summariser, Tokenizer
+from satchel.ports.inference import Summarizer, Tokenizer
 from satchel.rehydrate.frames import (
     EncodedFrame,
     Frame,
@@ -101,7 +101,7 @@ class TextTools:
 
     frame: Frame
     tokenizer: Tokenizer
-    summariser: Summariser
+    summarizer: Summarizer
 
 
 def compress_memories(
@@ -147,7 +147,7 @@ class _Compression:
         self._days = set[tuple[str, str, str]]()
 
     def result(self, memories: Sequence[RankedMemory]) -> CompressionResult:
-        relevant = [memory for memory in memories if memory.score >= self._request.summarised]
+        relevant = [memory for memory in memories if memory.score >= self._request.summarized]
         self._result.irrelevant = len(memories) - len(relevant)
         written, tokens = list[_WrittenMemory](), 0
         for number, memory in enumerate(self._write_lines(relevant)):
@@ -184,15 +184,15 @@ class _Compression:
             line = formatted(memory, self._request.style)
             content = memory_text(line)
             most = CHARACTERS_A_TOKEN * self._budget
-            judgement = judge_memory(
+            judgment = judge_memory(
                 self._view,
                 memory.logged,
                 content[: max(_LONGEST, most)],
                 memory.trust,
                 self._request.enforce,
             )
-            if judgement:
-                self._hold_back(memory, judgement)
+            if judgment:
+                self._hold_back(memory, judgment)
                 yield None
             elif not content.strip():
                 yield None
@@ -202,16 +202,16 @@ class _Compression:
                 record = self._record(memory, line, "verbatim")
                 yield _WrittenMemory(memory, line, record, self._count(record))
 
-    def _hold_back(self, ranked: RankedMemory, judgement: InjectionVerdict) -> None:
+    def _hold_back(self, ranked: RankedMemory, judgment: InjectionVerdict) -> None:
         record = ranked.logged.record
-        if judgement.needs_promotion:
+        if judgment.needs_promotion:
             self._result.unpromoted.append(record.id)
             return
         held = WithheldMemory(
             id=record.id,
             type=record.type,
             trust=ranked.trust.value,
-            reasons=list(judgement.reasons),
+            reasons=list(judgment.reasons),
         )
         self._result.held_back.append(held)
 
@@ -237,7 +237,7 @@ class _Compression:
             lengths[number] = lengths.get(number, 0) + len(text)
         summaries = dict[tuple[int, int], str]()
         for words, group in _by_words(parts, lengths):
-            texts = self._tools.summariser.summarise(
+            texts = self._tools.summarizer.summarize(
                 [text for _, _, text in group], self._request.task, words
             )
             summaries |= {
@@ -327,8 +327,8 @@ class Extractive:
 
     model = "sentences of the text"
 
-    def summarise(self, texts: Sequence[str], task: str, words: int) -> list[str]:
-        """Return the sentences of each text that fit, in order; see ``Summariser``."""
+    def summarize(self, texts: Sequence[str], task: str, words: int) -> list[str]:
+        """Return the sentences of each text that fit, in order; see ``Summarizer``."""
         terms = terms_of(task)
         return [self._summary(text, [term.tokens for term in terms], words) for text in texts]
 
@@ -509,7 +509,7 @@ def rehydrate(
     Raises:
         UsageError: If the budget is too small for the frame.
         VerificationError: If a record does not verify.
-        InferenceError: If a summariser does not answer.
+        InferenceError: If a summarizer does not answer.
     """
     return _Pipeline(view, request or RehydrateRequest(), context or RehydrateContext()).result()
 
@@ -528,7 +528,7 @@ class _Pipeline:
         self._tools = TextTools(
             frame=frame,
             tokenizer=context.tokenizer or tokenizer_of(request.model),
-            summariser=context.summariser or Extractive(),
+            summarizer=context.summarizer or Extractive(),
         )
 
     def result(self) -> RehydrateResult:
@@ -622,11 +622,11 @@ class _Pipeline:
         tokenizer, count = self._tools.tokenizer, len(compression.chosen)
         counted = tokenizer.name if tokenizer.exact else "an overestimate"
         held = len(compression.held_back) + len(compression.unpromoted)
-        summariser = f" by {self._tools.summariser.model}" if forms["summary"] else ""
+        summarizer = f" by {self._tools.summarizer.model}" if forms["summary"] else ""
         details = {
             "rank": f"{ranking.looked_at:,} considered; compared by {ranking.compared}",
             "compress": f"{forms['verbatim']:,} word for word, {forms['summary']:,} shortened"
-            f"{summariser}; {compression.irrelevant:,} not relevant,"
+            f"{summarizer}; {compression.irrelevant:,} not relevant,"
             f" {compression.over_budget:,} over the token budget",
             "format": f"{self._request.style}, for {self._profile.name}",
             "frame": (

@@ -365,7 +365,7 @@ class TrustPromotion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     absent=NOT_FOR_MODELS,
 )
 def promote(bank: OpenBank, options: PromoteOptions) -> list[TrustPromotion]:
-    """Raise the trust of memories from outside, or of all that an import brought. All, or none.
+    """Raise the trust of memories from outside, or of all that an import added. All, or none.
 
     Procedures and identity from outside are provided as context only once they are promoted. The
     trust of no memory is lowered.
@@ -410,7 +410,7 @@ def _find_promotable(view: View, name: str) -> VerifiedRecord:
     logged = find_record(view, name)
     if not isinstance(logged.model, Entry | Source):
         raise UnknownMemoryError(
-            f"this is the id of a {logged.record.type} record",
+            f"this is the ID of a {logged.record.type} record",
             field="id",
             hint=(
                 "Only memories and source records of imports can be promoted. See: satchel receipt "

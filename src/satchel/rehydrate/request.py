@@ -11,7 +11,7 @@ from satchel.errors import UsageError
 from satchel.ledger.projection import VerifiedRecord
 from satchel.model.values import Component, TrustClass
 from satchel.model.values import now as present
-from satchel.ports.inference import Reranker, Summariser, Tokenizer
+from satchel.ports.inference import Reranker, Summarizer, Tokenizer
 from satchel.recall.vector_index import Embedders
 from satchel.screening.injection import Enforce
 
@@ -113,7 +113,7 @@ class RehydrateRequest:
     verbatim: float = 0.7
     """Lowest relevance at which a memory is provided verbatim."""
 
-    summarised: float = 0.3
+    summarized: float = 0.3
     """Lowest relevance at which it is provided at all, shortened if not everything fits."""
 
     max_age: float = MAX_AGE
@@ -151,7 +151,7 @@ class RehydrateRequest:
             raise UsageError(f"the framing must be one of {', '.join(FRAMINGS)}", field="framing")
         if self.enforce not in ENFORCED:
             raise UsageError(f"enforce must be one of {', '.join(ENFORCED)}", field="enforce")
-        if not 0 <= self.summarised <= self.verbatim <= 1:
+        if not 0 <= self.summarized <= self.verbatim <= 1:
             raise UsageError(
                 "thresholds must be from 0 to 1, verbatim the higher", field="verbatim"
             )
@@ -166,7 +166,7 @@ class RehydrateContext:
     tokenizer: Tokenizer | None = None
     """Counts tokens; None for the model's tokenizer, or an estimate."""
 
-    summariser: Summariser | None = None
+    summarizer: Summarizer | None = None
     """Shortens memories; None to select sentences."""
 
     embedders: Embedders | None = None

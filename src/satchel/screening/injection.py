@@ -345,7 +345,7 @@ def letters_for_digits(seen: str) -> str:
 
 
 def _without_runs(text: str) -> str:
-    if text.isascii():  # much faster than the pattern: neighbours that are equal give 0
+    if text.isascii():  # much faster than the pattern: neighbors that are equal give 0
         number = int.from_bytes(text.encode())
         differences = (number ^ (number >> 8)).to_bytes(len(text))
         if bytes(_LEAST_RUN - 1) not in differences:

@@ -17,7 +17,7 @@ KINDS: dict[str, str] = {
     "email": "Mail address",
     "card-number": "Payment card of a known issuer, with a valid check digit",
     "iban": "Bank account by its IBAN, with valid check digits",
-    "id-number": "Number of a passport, licence, insurance or tax, by its form or its name",
+    "id-number": "Number of a passport, license, insurance or tax, by its form or its name",
     "phone": "Telephone number, international or as its country writes it",
     "birth-date": "Date of birth, where the text says that it is one",
     "address": "Street with a number, or a postal code with its context",

@@ -97,7 +97,7 @@ class RecordOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class StateOptions(Options):
-    """What to change beside the messages of a conversation. What is not given stays as it is."""
+    """What to change beside the messages of a conversation. What is not given does not change."""
 
     session: Session
     _: KW_ONLY

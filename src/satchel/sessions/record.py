@@ -305,9 +305,9 @@ def _parsed(line: bytes) -> Any:
 def record_session(bank: OpenBank, options: RecordOptions) -> RecordResult:
     """Record a conversation, or more of one. All of the messages are stored, or none.
 
-    A message is `{"role": "user", "content": "..."}` with whatever else a program writes, or a
-    change of the state beside the messages: `{"working_state": ...}`, `{"thread_summary": "..."}`
-    or `{"note": {"content": "...", "category": "task"}}`. In a file, each is on a line of its own.
+    A message is `{"role": "user", "content": "..."}`, with any other members, or a change of the
+    state beside the messages: `{"working_state": ...}`, `{"thread_summary": "..."}` or
+    `{"note": {"content": "...", "category": "task"}}`. A file has one on each line.
 
     Raises:
         UnknownSessionError: If there is no such conversation.

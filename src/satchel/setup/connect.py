@@ -478,7 +478,7 @@ def _without_hooks(value: Mapping[str, Any], path: Path) -> dict[str, Any]:
     changed = deepcopy(dict(value))
     events = changed.get("hooks", {})
     if not isinstance(events, dict):
-        raise MalformedError("`hooks` is no object", file=str(path), field="hooks")
+        raise MalformedError("`hooks` is not an object", file=str(path), field="hooks")
     is_changed = False
     for event, groups in list(events.items()):
         if not isinstance(groups, list):
@@ -506,7 +506,7 @@ def _with_member(
     changed = deepcopy(dict(value))
     servers = changed.setdefault(table, {})
     if not isinstance(servers, dict):
-        raise MalformedError(f"`{table}` is no object", file=str(path), field=table)
+        raise MalformedError(f"`{table}` is not an object", file=str(path), field=table)
     if entry is not None:
         servers[SERVER] = entry
     else:

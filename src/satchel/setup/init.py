@@ -43,7 +43,7 @@ class InitResult(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the owner's signing key."""
 
 
-def initialise(settings: Settings, name: str | None, owner: OwnerKey) -> InitResult:
+def initialize(settings: Settings, name: str | None, owner: OwnerKey) -> InitResult:
     """Create the home, the key, the store and a first bank, as far as they are missing.
 
     Concurrent processes are serialized: one creates them, the others find them.
@@ -109,7 +109,7 @@ def open_or_create_bank(
     with store.reading() as reader:
         is_empty = not reader.banks(limit=1)
     if is_empty:
-        created = initialise(settings, bank, owner)
+        created = initialize(settings, bank, owner)
         if on_created is not None:
             on_created(created)
     return open_bank_in(settings, store, bank, writes=True)
@@ -124,7 +124,7 @@ def open_bank_for_writing(
 ) -> Iterator[OpenBank]:
     """Open the configured store and one of its banks for writing; see ``open_or_create_bank``."""
     if not has_store(settings):
-        created = initialise(settings, bank, owner)
+        created = initialize(settings, bank, owner)
         if on_created is not None:
             on_created(created)
     with configured_store(settings, for_holder=True) as store:

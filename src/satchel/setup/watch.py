@@ -267,7 +267,7 @@ class WatchOptions(SigningOptions):
     hosts: Annotated[
         str | Sequence[str],
         Option(
-            f"Agent hosts: {', '.join(Host)}. Default: all that are here.",
+            f"Agent hosts: {', '.join(Host)}. Default: all that are installed.",
             argument=True,
             metavar="HOST",
             parse=_known_hosts,
@@ -392,7 +392,7 @@ def watch(
 ) -> WatchResult:
     """Capture the conversations that agent hosts store, before they delete them.
 
-    Only what changed is read, only what is new is added, and what a host deletes stays here.
+    Only changed files are read and only new messages added; what a host deletes stays in the bank.
     Secrets are replaced. On the command line it runs until it is interrupted, unless `--once` or
     `--print` is given. A file that cannot be read is not an error: it is reported, and tried again.
 

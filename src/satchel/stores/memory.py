@@ -183,7 +183,7 @@ class _View:
         rows = self._rows(bank)
         return next((row for row in rows if (row.slot, row.retired) == (slot, None)), None)
 
-    def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
+    def neighbors(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
         for row in self._rows(bank):
             if any((link.target if incoming else link.source) == end for link in row.links):
                 yield row

@@ -381,7 +381,7 @@ class TableBlobs(StoreTables):
         for expected, (place, data) in enumerate(pieces, first):
             if place != expected:
                 raise VerificationError(
-                    "a piece of a blob is in another place",
+                    "a part of a blob is at the wrong position",
                     file=self._name,
                     hint="The store was changed by another program. Store it again from its "
                     "source.",

@@ -407,7 +407,7 @@ def _current(view: View, as_of: int | None) -> Iterator[Sealed]:
 
 def _file_side(settings: Settings, file: OpenFile) -> _Side:
     location = Place(file.path, held=file)
-    reader, notes = formats[formats.recognise(location)], list[str]()
+    reader, notes = formats[formats.recognize(location)], list[str]()
     if reader.info.traits.sealed:
         verdict = verify(file, settings, VerifyOptions(deep=True, remember=False))
         if verdict.outcome in NEVER:

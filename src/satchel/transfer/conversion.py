@@ -92,7 +92,7 @@ class ConvertOptions:
     """Options of a conversion."""
 
     source_format: str | None = None
-    """Recognised by default."""
+    """Recognized by default."""
 
     target_format: str | None = None
     """By the output's name by default."""
@@ -219,7 +219,7 @@ def _converted(
 ) -> Conversion:
     output = outlet.path
     location = Place(file.path, options.on_progress, file)
-    source_name = options.source_format or formats.recognise(location)
+    source_name = options.source_format or formats.recognize(location)
     target_name, writer = _target(output, options)
     outlet = output_for(encrypted_outlet(outlet, options.lock), writer, options.lock)
     _refuse_same(file, outlet)
@@ -429,7 +429,7 @@ class ConvertRequest(SigningOptions, EncryptionOptions, LossOptions, TrustOption
         ),
     ] = None
     profile: Annotated[
-        Literal["pam-sdk-1.0"] | None, Option("Write for another reader of the format.")
+        Literal["pam-sdk-1.0"] | None, Option("Write for the reader of this profile.")
     ] = None
     unsigned: Unsigned = False
     agent: AgentName = None
@@ -453,7 +453,7 @@ def convert_file(source: FileSource, options: ConvertRequest) -> Conversion:
     """Convert memories from one format to another.
 
     A new artifact (.pam.jsonl, .pam, .pam.cbor, each also as .gz) is sealed and signed; between
-    these three the seal is kept. What was written is read again and compared. What the target
+    these three the seal is kept. The output is read back and compared. What the target
     cannot hold is counted and named; exit status 1, unless `--accept-loss` names it.
 
     Raises:

@@ -390,5 +390,5 @@ def _is_earlier_export(output: Outlet, name: str | None) -> bool:
     with suppress(SatchelError):
         expected, _ = chosen_format(output.path, name)
         with output.open_previous() as file:
-            return formats.recognise(Place(output.path, held=file)) == expected
+            return formats.recognize(Place(output.path, held=file)) == expected
     return False

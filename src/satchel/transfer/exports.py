@@ -186,9 +186,9 @@ class BankVectors:
             model=generation.model,
             dimensions=generation.dimensions,
             revision=generation.revision,
-            learnt=""
-            if generation.learnt is None
-            else blake3(generation.learnt).hexdigest()[:_DIGITS],
+            learned=""
+            if generation.learned is None
+            else blake3(generation.learned).hexdigest()[:_DIGITS],
         )
         self.sent = VectorChecksum()
         """Checksum of the written vectors."""

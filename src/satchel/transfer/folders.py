@@ -541,7 +541,7 @@ class ListedSource:
         Skipping a record removes its ending.
         """
 
-    def recognises(self, location: Place) -> bool:
+    def recognizes(self, location: Place) -> bool:
         """Return False: no file is a listing."""
         del location
         return False

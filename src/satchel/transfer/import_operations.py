@@ -185,11 +185,11 @@ class ImportTarget:
 def import_(target: ImportTarget, options: ImportRequest) -> ImportSummary:
     """Import memories from a file into a bank, or into one for each user in the file.
 
-    Everything is read and checked first, and becomes visible at once; an import that was killed
-    is resumed when it is run again. `satchel undo` reverses it. Exit status 1 if a value was lost
-    that `--accept-loss` does not name. What the file's format has no place for is read from its
+    Everything is read and checked first, and becomes visible in one step; an import that was
+    killed is resumed when it is run again. `satchel undo` reverses it. Exit status 1 if a value was
+    lost that `--accept-loss` does not name. What the file's format cannot hold is read from its
     sidecar, FILE.satchel.jsonl, if `satchel export --sidecar` wrote one. With a provider set, the
-    memories are imported into that.
+    memories are imported into the provider.
 
     Without a bank named, each user or agent in the file has its own; a file that names none, or an
     export of your own chats, is imported into the default bank.
@@ -243,7 +243,7 @@ def import_bank(
 ) -> Iterator[tuple[ImportTarget, ImportRequest]]:
     """Import a file into a bank, by its name. The bank is created if there is none.
 
-    It need not be the bank in the file. With a provider set, the memories are imported into that.
+    It need not be the bank in the file. With a provider set, the provider gets the memories.
 
     Raises:
         ContainmentError: If the path is not where it may be, or nothing says where; a

@@ -162,7 +162,7 @@ class ImportOptions:
     """Options of an import."""
 
     source_format: str | None = None
-    """Recognised by default."""
+    """Recognized by default."""
 
     include_deleted: bool = False
     """Import memories deleted at a live source, as deleted memories."""

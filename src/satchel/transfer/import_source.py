@@ -106,14 +106,14 @@ class ImportSource:
         settings: Settings with the trusted keys and the limits.
         file: The file, or the listing of a live source.
         name: Display name.
-        format_: Name of its format; None to recognise it.
+        format_: Name of its format; None to recognize it.
         on_progress: Called with the number of bytes read and the total.
         scrub: Replace secrets with placeholders.
 
     Raises:
         UsageError: If secrets are to be replaced in a sealed file.
         InputError: If it cannot be read or is empty.
-        UnknownFormatError: If no format recognises it.
+        UnknownFormatError: If no format recognizes it.
     """
 
     without: frozenset[str] = frozenset()
@@ -167,7 +167,7 @@ class ImportSource:
         """Verification of a sealed input."""
 
         self._place = Place(file.path, on_progress, held)
-        self.format = format_ or formats.recognise(self._place)
+        self.format = format_ or formats.recognize(self._place)
         self._adapter: Format = formats[self.format] if self._listed is None else self._listed
         self.read_bytes = 0
         """Number of bytes that another process has read."""

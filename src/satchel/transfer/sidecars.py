@@ -472,9 +472,9 @@ class SidecarFormat:
         self._sidecar_only = Spool()
         self._missing = ScratchMap()
 
-    def recognises(self, location: Place) -> bool:
-        """Return whether the format recognises a place."""
-        return self._adapter.recognises(location)
+    def recognizes(self, location: Place) -> bool:
+        """Return whether the format recognizes a place."""
+        return self._adapter.recognizes(location)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:
         """Write as the format does."""

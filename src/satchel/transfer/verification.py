@@ -87,7 +87,7 @@ class VerifyOptions:
 
     threshold: int | None = None
     remember: bool = True
-    """Whether the witness records the head, to recognise an older copy later."""
+    """Whether the witness records the head, to recognize an older copy later."""
 
     on_progress: Progress | None = None
 
@@ -233,13 +233,13 @@ def inspect(
     Args:
         path: The file.
         settings: Settings with the trusted keys and the limits.
-        source_format: Name of its format; None to recognise it.
+        source_format: Name of its format; None to recognize it.
         on_progress: Called with the number of bytes read and the total.
 
     Raises:
         PathRefusedError: If roots are set, and the file is not in them.
         InputError: If it cannot be read or is malformed.
-        UnknownFormatError: If no format recognises it.
+        UnknownFormatError: If no format recognizes it.
     """
     with input_to_read(settings, path) as file:
         return _inspected(file, settings, source_format, on_progress)
@@ -249,7 +249,7 @@ def _inspected(
     file: OpenFile, settings: Settings, source_format: str | None, on_progress: Progress | None
 ) -> Overview:
     location = Place(file.path, on_progress, held=file)
-    name = source_format or formats.recognise(location)
+    name = source_format or formats.recognize(location)
     reader = formats[name]
     outcome = None
     if reader.info.traits.sealed:
@@ -347,7 +347,7 @@ def _count(counter: Counter[str], names: Any) -> None:
 From = Annotated[
     str | None,
     Option(
-        "Format of the input. Default: recognised.",
+        "Format of the input. Default: recognized.",
         metavar="FORMAT",
         values="format",
         max_length=64,
@@ -417,7 +417,7 @@ class VerifyRequest(Options):
     ] = False
     progress: OnBytes = None
     remember: bool = True
-    """Whether the witness records the head, to recognise an older copy later."""
+    """Whether the witness records the head, to recognize an older copy later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,7 +446,7 @@ def inspect_file(source: FileSource, options: InspectRequest) -> Overview:
 
     Raises:
         InputError: If it cannot be read or is malformed.
-        UnknownFormatError: If no format recognises it.
+        UnknownFormatError: If no format recognizes it.
     """
     return inspect(
         source.file or Path(options.path),

@@ -18,7 +18,7 @@ export function tokens(bank) {
   const past = el("input", { type: "checkbox", onchange: () => show() });
   const show = () => into(list, async () => {
     const { tokens: found } = await get(path("banks", bank, "tokens"), { all: past.checked ? "true" : "" });
-    if (!found.length) return empty("There are no active tokens.", "A token grants somebody else limited access to a part of this bank, for a limited time.");
+    if (!found.length) return empty("There are no active tokens.", "A token grants someone else limited access to a part of this bank, for a limited time.");
     return table(["audience", "permissions", "scope", "expires", "state", ""], found.map((one) => [
       one.audience ? mono(one.audience) : "bearer", one.permissions.join(", "), one.scope.join("; "), when(one.expires_at),
       [chip(one.state ?? "", one.state === "active" ? "good" : ""), el("div", { class: "mono soft" }, short(one.id))],

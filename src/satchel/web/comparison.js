@@ -39,7 +39,7 @@ export async function comparison(bank, query) {
     into(place, () => compared(bank, earlier ? { other: bank, other_as_of: said.get("at") } : { other: said.get("other") }, name, earlier));
   };
   if (query.get("other") !== null) show(query);
-  return [soft("Memories are the same when they say the same, whatever their IDs."), form, place];
+  return [soft("Memories are the same if all of their members except the ID are equal."), form, place];
 }
 
 async function compared(bank, query, name, earlier) {

@@ -6,7 +6,7 @@ import { gist } from "./memory.js";
 import { get, path } from "./requests.js";
 
 const MOST = 5000, LISTED = 50, LABELS = 60, NEAR = 14, LEAST = 0.02, LARGEST = 8;
-const COLOURS = ["--type-1", "--type-2", "--type-3", "--type-4", "--type-5", "--type-6"];
+const COLORS = ["--type-1", "--type-2", "--type-3", "--type-4", "--type-5", "--type-6"];
 const KEYS = { ArrowLeft: [40, 0], ArrowRight: [-40, 0], ArrowUp: [0, 40], ArrowDown: [0, -40] };
 
 const counted = (values) => {
@@ -63,7 +63,7 @@ export async function graph(bank, query) {
         quiet("+", () => drawing.zoom(1.4), { "aria-label": "Zoom in" }), quiet("\u2212", () => drawing.zoom(1 / 1.4), { "aria-label": "Zoom out" }),
         quiet("Fit", () => drawing.fit()))),
     el("div", { class: "graph-place" }, canvas, hint),
-    el("p", { class: "soft small legend" }, types.slice(0, COLOURS.length).map((name, at) =>
+    el("p", { class: "soft small legend" }, types.slice(0, COLORS.length).map((name, at) =>
       el("span", {}, el("span", { class: `dot t${at + 1}` }), ` ${name}`))),
     status,
     soft("Scroll or pinch to zoom, drag to pan, click a memory to open it."),
@@ -92,7 +92,7 @@ class Drawing {
     canvas.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.sized()).observe(canvas);
     const themes = matchMedia("(prefers-color-scheme: dark)");
-    const redraw = () => { this.colours = null; this.ask(); };
+    const redraw = () => { this.colors = null; this.ask(); };
     themes.addEventListener("change", redraw);
     const looks = new MutationObserver(redraw);
     looks.observe(document.documentElement, { attributes: true, attributeFilter: ["data-look"] });
@@ -240,26 +240,26 @@ class Drawing {
 
   palette() {
     const style = getComputedStyle(this.canvas);
-    const colour = (name) => {
+    const color = (name) => {
       this.canvas.style.color = `var(${name})`;
       const found = style.color;
       this.canvas.style.color = "";
       return found;
     };
-    return { edge: colour("--soft"), ink: colour("--ink"), accent: colour("--accent"), sheet: colour("--sheet"), types: COLOURS.map(colour) };
+    return { edge: color("--soft"), ink: color("--ink"), accent: color("--accent"), sheet: color("--sheet"), types: COLORS.map(color) };
   }
 
   draw() {
     const pen = this.canvas.getContext("2d"), { x: xs, y: ys } = this.layout;
     if (!this.width) return;
     this.drawn = true;
-    this.colours ??= this.palette();
-    const { scale, colours } = this;
+    this.colors ??= this.palette();
+    const { scale, colors } = this;
     pen.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     pen.clearRect(0, 0, this.width, this.height);
     const left = (at) => xs[at] * scale + this.x, top = (at) => ys[at] * scale + this.y;
     const inside = (at) => { const [a, b] = [left(at), top(at)]; return a > -60 && b > -60 && a < this.width + 60 && b < this.height + 60; };
-    pen.strokeStyle = colours.edge;
+    pen.strokeStyle = colors.edge;
     pen.globalAlpha = 0.35;
     pen.lineWidth = Math.max(0.4, Math.min(1.4, scale));
     pen.beginPath();
@@ -272,9 +272,9 @@ class Drawing {
     pen.globalAlpha = 1;
     const size = Math.max(1.2, Math.min(7, 4.5 * Math.sqrt(scale))), bonus = Math.min(1, scale);
     const seen = [];
-    // One path for each colour, which draws faster.
+    // One path for each color, which draws faster.
     this.types.forEach((type, place) => {
-      pen.fillStyle = colours.types[place % COLOURS.length];
+      pen.fillStyle = colors.types[place % COLORS.length];
       pen.beginPath();
       this.found.nodes.forEach((node, at) => {
         if (node.type !== type || !this.shown[at] || !inside(at)) return;
@@ -286,7 +286,7 @@ class Drawing {
       pen.fill();
     });
     if (this.over >= 0) {
-      pen.strokeStyle = colours.accent;
+      pen.strokeStyle = colors.accent;
       pen.lineWidth = 3;
       pen.beginPath();
       pen.arc(left(this.over), top(this.over), size + 6, 0, 7);
@@ -297,8 +297,8 @@ class Drawing {
     pen.textBaseline = "middle";
     pen.lineWidth = 4;
     pen.lineJoin = "round";
-    pen.strokeStyle = colours.sheet;
-    pen.fillStyle = colours.ink;
+    pen.strokeStyle = colors.sheet;
+    pen.fillStyle = colors.ink;
     for (const at of seen) {
       const node = this.found.nodes[at], text = clipped(gist(node), 28);
       const fits = left(at) + size + 8 + pen.measureText(text).width < this.width;

@@ -28,8 +28,8 @@ export function dropped(said, take) {
 
 const NAMES = {
   added: "new memories", conversations: "conversations", messages: "messages", known: "already in the bank", redacted: "redacted here",
-  twice: "duplicates in the file", skipped: "skipped", overwritten: "of these, in place of another version", renamed: "of these, beside another version",
-  restored: "restored", near: "near duplicates", merged: "of these, in place of others that say the same", vanished: "deleted at the source", past: "older versions", others: "other records",
+  twice: "duplicates in the file", skipped: "skipped", overwritten: "of these, superseding another version", renamed: "of these, added beside another version",
+  restored: "restored", near: "near duplicates", merged: "of these, superseding near duplicates", vanished: "deleted at the source", past: "older versions", others: "other records",
 };
 
 // Conversations and messages are counted as such, not as other records.

@@ -1,4 +1,4 @@
-// Layout of a graph: links pull, neighbours push, a few steps in each frame.
+// Layout of a graph: links pull, neighbors push, a few steps in each frame.
 //
 // Nodes push only nodes in the cells around them, so that the cost of a step is linear in the nodes;
 // a crowded cell is sampled.

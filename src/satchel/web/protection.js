@@ -130,7 +130,7 @@ export async function backups() {
     checks.length ? el("div", { class: "row" },
       button("Back up now", job("Backup created and verified", [], {}, each)),
       quiet("Verify the newest", job("Verified", ["verify"], {}, each)),
-      quiet("Test a restore", job("Restore test", ["drill"], {}, drilled), { title: "Into a temporary store; nothing in use is touched" })) : null,
+      quiet("Test a restore", job("Restore test", ["drill"], {}, drilled), { title: "Restores into a temporary store. Nothing in use is changed." })) : null,
     place, list, kept, checks.length ? setup : null,
   ];
 }

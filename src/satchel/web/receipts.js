@@ -42,7 +42,7 @@ export async function receipts(id, query) {
   return [
     el("h1", {}, "Receipts"),
     found.length ? soft("Signed records of imports, exports, backups and restore tests, with everything that was lost.")
-      : empty("No receipts yet.", "Imports, exports, backups and restore tests leave a receipt."),
+      : empty("No receipts yet.", "Imports, exports, backups and restore tests create a receipt."),
     kinds.length > 1 ? el("div", { class: "row" }, field("Kind", kind)) : null,
     shown.length ? table(["operation", "time", "from", "to", "records", "lost", ""], shown.map((one) => [
       one.kind, when(one.at), one.input, one.output, number(one.records),

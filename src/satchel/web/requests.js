@@ -78,7 +78,7 @@ const address = (path, query) => {
 const step = (part) => {
   const text = String(part ?? "");
   if (/^\.{0,2}$|[/\\\0]|[\ud800-\udfff]/u.test(text)) {
-    throw new Refused(404, { title: "Nothing has this name.", code: "http.404" });
+    throw new Refused(404, { title: "This name does not exist.", code: "http.404" });
   }
   return encodeURIComponent(text);
 };

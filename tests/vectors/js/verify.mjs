@@ -1,4 +1,4 @@
-// The judgement of an artifact: steps 1-4 and 6-8, always in depth. Freshness, successions, several
+// The judgment of an artifact: steps 1-4 and 6-8, always in depth. Freshness, successions, several
 // owners and adoptions are outside this checker.
 
 import { hashText } from "./blake3.mjs";

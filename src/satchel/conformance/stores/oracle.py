@@ -187,8 +187,8 @@ def _read_everything(reader: Reader, bank: str, size: int) -> Any:
         sorted(map(columns, reader.get(bank, [row.id for row in rows]))),
         sorted(map(columns, reader.at(bank, range(-1, size + 1)))),
         [reader.current(bank, row.slot) for row in rows if row.slot is not None],
-        [[*reader.neighbours(bank, row.id, incoming=True)] for row in rows],
-        [[*reader.neighbours(bank, row.id, incoming=False)] for row in rows],
+        [[*reader.neighbors(bank, row.id, incoming=True)] for row in rows],
+        [[*reader.neighbors(bank, row.id, incoming=False)] for row in rows],
         reader.side(bank),
     ]
 

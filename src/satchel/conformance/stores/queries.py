@@ -32,7 +32,7 @@ def _scan(reader: Reader, where: Filter, after: int) -> Iterator[Row]:
 
 
 def _linked(reader: Reader, end: str, *, incoming: bool) -> Iterator[Row]:
-    return reader.neighbours(BANK, end, incoming=incoming)
+    return reader.neighbors(BANK, end, incoming=incoming)
 
 
 @given(st.lists(st.integers(-3, 40), max_size=30), st.integers(-1, 30))
@@ -189,7 +189,7 @@ def test_links_are_followed_both_ways(store: StoreSubject) -> None:
         for end in (parent.id, child.id, "elsewhere", ""):
             for incoming in (True, False):
                 both.same(partial(_linked, end=end, incoming=incoming))
-        found = both.same(lambda reader: reader.neighbours(BANK, parent.id, incoming=True))
+        found = both.same(lambda reader: reader.neighbors(BANK, parent.id, incoming=True))
         assert found == [child.columns()]
         assert len(both.same(partial(_linked, end="elsewhere", incoming=True))) == 2  # noqa: PLR2004
 
@@ -283,7 +283,7 @@ def test_common_words_alone_still_find_rows(store: StoreSubject) -> None:
 
 
 def test_a_filter_excludes_rows_found_by_words(store: StoreSubject) -> None:
-    """Excluded rows do not count towards the limit."""
+    """Excluded rows do not count toward the limit."""
     with bench(store) as both:
         both.need("full_text")
         both.append(*_FIFTY, _HARBOUR, changes=[ColumnChange(2, None, hold=True)])

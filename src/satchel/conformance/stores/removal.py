@@ -112,7 +112,7 @@ def _found_by(reader: Reader, words: str) -> list[int]:
 
 
 def _leading_to(reader: Reader, end: str) -> Any:
-    return reader.neighbours(BANK, end, incoming=True)
+    return reader.neighbors(BANK, end, incoming=True)
 
 
 def _listing(wanted: Filter) -> Callable[[Reader], Any]:
@@ -137,7 +137,7 @@ def test_an_erased_row_is_not_found_by_links_words_or_vectors(store: StoreSubjec
 
 
 def _linked(end: str, *, incoming: bool) -> Callable[[Reader], Any]:
-    return lambda reader: list(reader.neighbours(BANK, end, incoming=incoming))
+    return lambda reader: list(reader.neighbors(BANK, end, incoming=incoming))
 
 
 def test_a_turn_is_not_found_by_the_words_of_an_erased_previous_turn(store: StoreSubject) -> None:

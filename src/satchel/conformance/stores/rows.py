@@ -87,7 +87,7 @@ def _examples(check: Callable[..., None]) -> Callable[..., None]:
 @_examples
 @given(text=_TEXTS)
 def test_hostile_texts_are_returned_unchanged(store: StoreSubject, text: str) -> None:
-    """NUL, quotes, SQL, marks, width and composition: nothing is normalised, cut or executed."""
+    """NUL, quotes, SQL, marks, width and composition: nothing is normalized, cut or executed."""
     with bench(store) as both:
         scope = Scope(user=text, agent=text, run=text, app=text)
         origin = Origin(provider=text, source=text, id=text)
@@ -101,7 +101,7 @@ def test_hostile_texts_are_returned_unchanged(store: StoreSubject, text: str) ->
         assert both.same(lambda reader: reader.current(BANK, slot)) == row
         assert both.same(lambda reader: reader.side(BANK, text)) == side
         both.same(lambda reader: reader.current(BANK, text))
-        both.same(lambda reader: list(reader.neighbours(BANK, text, incoming=True)))
+        both.same(lambda reader: list(reader.neighbors(BANK, text, incoming=True)))
         both.same_all()
         with both.store.reading() as reader:
             assert {place for place, _ in reader.candidates(BANK, text, limit=9)} <= {0, 1}
@@ -200,7 +200,7 @@ def _got(reader: Reader, bank: str, ids: list[str]) -> list[Row]:
 
 def _linked(bank: str, end: str) -> Callable[[Reader], Any]:
     return lambda reader: [
-        list(reader.neighbours(bank, end, incoming=incoming)) for incoming in (True, False)
+        list(reader.neighbors(bank, end, incoming=incoming)) for incoming in (True, False)
     ]
 
 
@@ -211,7 +211,7 @@ _QUESTIONS: tuple[Callable[[Reader], Any], ...] = (
     lambda reader: reader.at(OTHER, range(5)),
     lambda reader: reader.ids(OTHER, "", limit=5),
     lambda reader: reader.scan(OTHER, ALL),
-    lambda reader: reader.neighbours(OTHER, "a", incoming=False),
+    lambda reader: reader.neighbors(OTHER, "a", incoming=False),
     lambda reader: reader.candidates(OTHER, "memory", limit=9),
     lambda reader: reader.side(OTHER),
 )

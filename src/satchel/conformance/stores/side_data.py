@@ -150,8 +150,8 @@ def test_vectors_of_different_generations_never_mix(store: StoreSubject) -> None
             vectors = writing.vectors
             for index, key in enumerate(keys):
                 assert vectors.generations(BANK) == dict.fromkeys(sorted(keys[index:]), 1)
-                neighbours = vectors.near(BANK, key, [1.0] * key.dimensions, limit=9)
-                assert [name for name, _ in neighbours] == [ids[index]]
+                neighbors = vectors.near(BANK, key, [1.0] * key.dimensions, limit=9)
+                assert [name for name, _ in neighbors] == [ids[index]]
                 assert list(vectors.get(BANK, key, [*ids, other])) == [ids[index]]
                 vectors.drop(BANK, key)
                 vectors.drop(BANK, key)

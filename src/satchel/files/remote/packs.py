@@ -263,7 +263,7 @@ def _path(value: Any) -> str:
     if value == TRANSCRIPT:
         return TRANSCRIPT
     if check_public_path(value) != value:
-        raise ValueError("a path is not normalised")
+        raise ValueError("a path is not normalized")
     return str(value)
 
 

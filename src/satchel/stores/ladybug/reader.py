@@ -395,7 +395,7 @@ class LadybugView(LadybugStatements):
         rows = [] if rowid is None else self._at([rowid])
         return next((row for row in rows if row.slot == slot and row.retired is None), None)
 
-    def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
+    def neighbors(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
         number = self._number(bank)
         if not writable(end):
             return
@@ -563,10 +563,10 @@ class LadybugView(LadybugStatements):
             cypher = f"MATCH (n:{table}) RETURN DISTINCT n.place - n.place % $size"
             starts = self._numbers(cypher, size=1 << bits)
             if not {start >> bits for start in starts} <= known:
-                problems.append(f"there are {content} of no {owner}")
+                problems.append(f"there are {content} that belong to no {owner}")
         for table, content in _OF_BANKS:
             if not self._numbers(f"MATCH (n:{table}) RETURN DISTINCT n.bank") <= banks:
-                problems.append(f"there are {content} of no bank")
+                problems.append(f"there are {content} that belong to no bank")
         for table, content in (("Thing", "links"), ("Slot", "keys")):
             prefix = "concat(CAST(n.bank, 'STRING'), ':')"
             cypher = (

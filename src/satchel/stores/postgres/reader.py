@@ -212,7 +212,7 @@ class PostgresView(PostgresWords):
         rows = self._rows(self._all(sql, self._number(bank), raw_slot(slot)))
         return rows[0] if rows else None
 
-    def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
+    def neighbors(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
         raw = raw_text(end)
         column = same("target" if incoming else "source")
         sql = f"SELECT DISTINCT seq FROM link WHERE bank = %s AND {column} ORDER BY seq"  # noqa: S608 - one of two words
@@ -292,7 +292,7 @@ class PostgresView(PostgresWords):
 
     def orphans(self) -> list[str]:
         problems = [
-            f"there are {content} of no {owner}"
+            f"there are {content} that belong to no {owner}"
             for content, owner, sql in _ORPHANS
             if self._all(sql)
         ]
@@ -314,4 +314,4 @@ class PostgresView(PostgresWords):
 
 
 _FEW = 16
-"""Neighbours per query; each may have the maximum size of a record."""
+"""Neighbors per query; each may have the maximum size of a record."""

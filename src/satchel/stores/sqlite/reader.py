@@ -471,7 +471,7 @@ class SqliteView(SqliteBanks):
         rows = self._all(sql, self._number(bank), raw_slot(slot), kinds=_KINDS)
         return _row(rows[0]) if rows else None
 
-    def neighbours(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
+    def neighbors(self, bank: str, end: str, *, incoming: bool) -> Iterator[Row]:
         column = "target" if incoming else "source"
         sql = f"SELECT DISTINCT place FROM link WHERE bank = ? AND {column} = ? ORDER BY place"  # noqa: S608 - one of two words
         rowids = [rowid for (rowid,) in self._all(sql, self._number(bank), end, kinds=(int,))]
@@ -618,18 +618,18 @@ class SqliteView(SqliteBanks):
             ("piece", "pieces of files", "file", PIECE_BITS, blobs),
         )
         problems = [
-            f"there are {content} of no {owner}"
+            f"there are {content} that belong to no {owner}"
             for table, content, owner, bits, known in ranges
             if not self._stretches(table, bits) <= known
         ]
         for table, content in (("link", "links"), ("generation", "vectors"), ("blob", "files")):
             sql = f"SELECT DISTINCT bank FROM {table}"  # noqa: S608 - our own names
             if not {number for (number,) in self._all(sql, kinds=(int,))} <= banks:
-                problems.append(f"there are {content} of no bank")
+                problems.append(f"there are {content} that belong to no bank")
         if self._all("SELECT 1 FROM blob WHERE digest IS NULL LIMIT 1"):
             problems.append("there are files without a digest")
         if not banks.issuperset(self._word_index().banks()):
-            problems.append("there are words of no bank")
+            problems.append("there are words that belong to no bank")
         return problems
 
     def _stretches(self, table: str, bits: int) -> set[int]:
