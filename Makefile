@@ -6,12 +6,14 @@ SHELL := /bin/bash
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 
-.PHONY: demo check prove bench-full scoreboard-recall lint types layers docs site test docs-write screens clean
+.PHONY: demo check compiled prove bench-full scoreboard-recall lint types layers docs site test docs-write screens clean
 
 demo: .venv/.runtime           ## the main job on a sample export
 	$(BIN)python examples/demo.py
 
-check: .venv/.dev lint types layers docs test demo   ## everything CI runs; a test builds the site
+check: .venv/.dev              ## everything CI runs; a test builds the site
+	+$(MAKE) --no-print-directory -j 2 --output-sync lint types layers docs compiled
+	+$(MAKE) --no-print-directory test demo
 	@echo "check: all passed"
 
 prove: .venv/.dev              ## kills, faults, peers, ratios (more than an hour)
@@ -53,6 +55,10 @@ docs-write: .venv/.dev         ## regenerate docs/reference and schemas
 screens: .venv/.dev            ## new images of the web page; look at them, then commit
 	UPDATE_SCREENS=1 $(BIN)python -m pytest -q tests/web/test_screens.py -k 'reference or picture'
 
+# Test modules, once instead of in every test process; types are checked at the same time.
+compiled: .venv/.dev
+	$(BIN)python -m pytest -qq --collect-only >/dev/null
+
 # Most of the tests' time is forcing writes to the disk. Where that is allowed, their files are kept
 # in memory instead, on a mount that only they see and that goes with them: what is left when
 # processes and servers are killed is the same. `make prove` forces a disk.
@@ -65,7 +71,7 @@ WORKERS ?= 3
 
 test: .venv/.dev
 	export TMPDIR=$$(mktemp -d) && trap 'rm -rf "$$TMPDIR"' EXIT && \
-	$(if $(CAN),$(IN_MEMORY)) env HYPOTHESIS_PROFILE=ci $(BIN)python -m pytest -q -n $(WORKERS)
+	$(if $(CAN),$(IN_MEMORY)) env HYPOTHESIS_PROFILE=ci $(BIN)python -m pytest -q -n $(WORKERS) --dist worksteal
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'

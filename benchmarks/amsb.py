@@ -1,8 +1,8 @@
-"""``python -m benchmarks.amsb``: the Agent Memory Security Benchmark, over what a model is shown.
+"""``python -m benchmarks.amsb``: the Agent Memory Security Benchmark, on rehydrated text.
 
-Needs ``pip install agent-memory-guard`` (0.3.3), which is in no environment of ours. A write is a
-memory with the class of trust that the scenario names; what is read back is what stands word for
-word in the rehydrated text, with all options as they are by default.
+Needs ``pip install agent-memory-guard`` (0.3.3), which none of our environments has. A write is a
+memory with the trust class of the scenario; a read returns the memories that are verbatim in the
+rehydrated text, with default options.
 """
 
 import tempfile

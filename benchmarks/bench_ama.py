@@ -1,4 +1,4 @@
-"""AMA archives into a bank and out again, against Astrocyte itself; and what each memory costs."""
+"""AMA archives imported and exported, compared with Astrocyte itself; and the cost per memory."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ GROWTH = 1.2
 _PEER = Path(__file__).parent / "peers" / "astrocyte_bank.py"
 
 
-def _there_and_back(source: Path, folder: Path) -> tuple[Ran, Ran]:
+def _round_trip(source: Path, folder: Path) -> tuple[Ran, Ran]:
     """Import an archive into a new home, and export it again."""
     arrived = satchel("import", source, "--bank", "b", home=folder / "home")
     output = folder / "out.ama.jsonl"
@@ -28,10 +28,10 @@ def _folder(path: Path) -> Path:
     return path
 
 
-def test_an_archive_goes_in_and_out(tmp_path: Path) -> None:
-    """The work of the measurements below, once, on little."""
+def test_an_archive_is_imported_and_exported(tmp_path: Path) -> None:
+    """The work of the measurements below, once, on a small input."""
     source = data.write_ama(tmp_path / "in.ama.jsonl", 50)
-    _there_and_back(source, tmp_path)
+    _round_trip(source, tmp_path)
     before, after = (
         path.read_text("utf-8").splitlines() for path in (source, tmp_path / "out.ama.jsonl")
     )
@@ -40,14 +40,14 @@ def test_an_archive_goes_in_and_out(tmp_path: Path) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
-def test_1_000_memories_go_in_and_out_ten_times_as_fast_as_with_astrocyte(tmp_path: Path) -> None:
-    """Whole processes: what is sealed, screened, logged and signed against what is embedded."""
+def test_1_000_memories_round_trip_ten_times_as_fast_as_with_astrocyte(tmp_path: Path) -> None:
+    """Whole processes: sealing, screening, logging and signing against embedding."""
     source = data.write_ama(tmp_path / "in.ama.jsonl", FEW)
     theirs: list[str | Path] = [peers.environment("astrocyte") / "python", _PEER]
     ours, others = [], []
     for turn in range(ROUNDS):
         folder = _folder(tmp_path / str(turn))
-        ours.append(_there_and_back(source, folder))
+        ours.append(_round_trip(source, folder))
         arrived = run([*theirs, "import", source, folder / "theirs.db"])
         left = run([*theirs, "export", folder / "theirs.db", folder / "theirs.ama.jsonl"])
         others.append((arrived, left))
@@ -76,13 +76,13 @@ def test_1_000_memories_go_in_and_out_ten_times_as_fast_as_with_astrocyte(tmp_pa
 @pytest.mark.timeout(1800)
 def test_a_memory_costs_no_more_among_100_000_than_among_1_000(tmp_path: Path) -> None:
     """Astrocyte's import and export are quadratic."""
-    empty = _there_and_back(data.write_ama(tmp_path / "1.ama.jsonl", 1), _folder(tmp_path / "1"))
+    empty = _round_trip(data.write_ama(tmp_path / "1.ama.jsonl", 1), _folder(tmp_path / "1"))
     costs = {}
     for count in (FEW, MANY):
         source = data.write_ama(tmp_path / f"{count}.ama.jsonl", count)
         rounds = ROUNDS if count == FEW else 1
         runs = [
-            _there_and_back(source, _folder(tmp_path / f"{count}-{turn}")) for turn in range(rounds)
+            _round_trip(source, _folder(tmp_path / f"{count}-{turn}")) for turn in range(rounds)
         ]
         costs[count] = [
             (min(ran.seconds for ran in side), max(ran.peak_bytes for ran in side))

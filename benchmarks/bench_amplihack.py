@@ -1,7 +1,7 @@
-"""amplihack's agents into a bank and out again: merging against replacing, and what memory takes.
+"""amplihack's agents imported and exported: merge compared with replace, and memory use.
 
 amplihack-rs 0.17.0 itself was measured at 41.9 s for a merge of 1,000 nodes with 2,000 edges, and
-0.26 s for replacing them: each row of a merge is a commit of its own.
+0.26 s for replacing them: each row of a merge is its own commit.
 """
 
 import json
@@ -23,28 +23,28 @@ _READ = """
 import sys
 from pathlib import Path
 from satchel.ports.format import ReadContext as Reading
-from satchel.ports.format import Place
+from satchel.ports.format import Location
 from satchel.ports.format import formats
 from satchel.ports.drafts import read_records as taken
 
-found = taken(formats["amplihack"], Place(Path(sys.argv[1])), Reading())
+found = taken(formats["amplihack"], Location(Path(sys.argv[1])), Reading())
 print(sum(1 for _ in found))
 """
 
 
 def write_agent(path: Path, count: int) -> Path:
-    """Write facts, a quarter as many episodes, and two edges a fact, to a file of version 1.1."""
+    """Write facts, a quarter as many episodes, and two edges per fact, to a file of version 1.1."""
     episodes = count // 4 or 1
     arrays: dict[str, Iterator[dict[str, Any]]] = {
         "semantic_nodes": (_fact(n, episodes) for n in range(count)),
         "episodic_nodes": (_episode(n) for n in range(episodes)),
         "similar_to_edges": (
-            {**_ends(f"s{n}", f"s{(n + 1) % count}"), "weight": 0.5, "metadata": {}}
+            {**_endpoints(f"s{n}", f"s{(n + 1) % count}"), "weight": 0.5, "metadata": {}}
             for n in range(count)
         ),
         "derives_from_edges": (
             {
-                **_ends(f"s{n}", f"e{n % episodes}"),
+                **_endpoints(f"s{n}", f"e{n % episodes}"),
                 "extraction_method": "llm_extraction",
                 "confidence": 1.0,
             }
@@ -64,7 +64,7 @@ def write_agent(path: Path, count: int) -> Path:
     return path
 
 
-def _ends(source: str, target: str) -> dict[str, str]:
+def _endpoints(source: str, target: str) -> dict[str, str]:
     return {"source_id": source, "target_id": target}
 
 
@@ -93,15 +93,15 @@ def _episode(number: int) -> dict[str, Any]:
     }
 
 
-def _taken(source: Path, home: Path, *more: str) -> Ran:
+def _import_agent(source: Path, home: Path, *more: str) -> Ran:
     return satchel("amplihack", "import", "--agent", "agent", "--input", source, *more, home=home)
 
 
-def test_an_agent_goes_in_and_out(tmp_path: Path) -> None:
-    """The work of the measurements below, once, on little."""
+def test_an_agent_is_imported_and_exported(tmp_path: Path) -> None:
+    """The work of the measurements below, once, on a small input."""
     source, home = write_agent(tmp_path / "in.json", 40), tmp_path / "home"
     for more in ((), ("--merge",), ()):
-        _taken(source, home, *more)
+        _import_agent(source, home, *more)
     output = tmp_path / "out.json"
     satchel("amplihack", "export", "--agent", "agent", "--output", output, home=home)
     before, after = (json.loads(path.read_bytes()) for path in (source, output))
@@ -112,8 +112,8 @@ def test_an_agent_goes_in_and_out(tmp_path: Path) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
-def test_a_merge_takes_at_most_twice_what_replacing_takes(tmp_path: Path) -> None:
-    """Into a bank that is new, and into one that has half of it already."""
+def test_a_merge_takes_at_most_twice_the_time_of_a_replacement(tmp_path: Path) -> None:
+    """Into a new bank, and into one that has half of it already."""
     half = write_agent(tmp_path / "half.json", FEW // 2)
     source = write_agent(tmp_path / "whole.json", FEW)
     least: dict[tuple[str, str], float] = {}
@@ -122,8 +122,8 @@ def test_a_merge_takes_at_most_twice_what_replacing_takes(tmp_path: Path) -> Non
             for how in ("replace", "merge"):
                 home = tmp_path / f"{turn} {into} {how}"
                 if into == "half":
-                    _taken(half, home)
-                ran = _taken(source, home, *(["--merge"] if how == "merge" else []))
+                    _import_agent(half, home)
+                ran = _import_agent(source, home, *(["--merge"] if how == "merge" else []))
                 least[into, how] = min(ran.seconds, least.get((into, how), ran.seconds))
     ratios = {into: least[into, "merge"] / least[into, "replace"] for into in ("new", "half")}
     report(
@@ -140,7 +140,7 @@ def test_a_merge_takes_at_most_twice_what_replacing_takes(tmp_path: Path) -> Non
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
-def test_reading_takes_the_memory_of_few_for_many(tmp_path: Path) -> None:
+def test_reading_takes_constant_memory(tmp_path: Path) -> None:
     """Nodes, names and edges wait on disk; amplihack takes three times the file."""
     peaks = {}
     for count in (FEW, MANY):

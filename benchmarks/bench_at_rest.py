@@ -1,4 +1,4 @@
-"""What encryption at rest costs: the same work on the same store, in plain and encrypted."""
+"""The cost of encryption at rest: the same work on the same store, in plain and encrypted."""
 
 import time
 from contextlib import closing
@@ -23,15 +23,15 @@ ROUNDS = 3
 _KEYS = {"plain": None, "encrypted": StoreKey(bytes(range(32)), b"")}
 
 
-def test_the_same_work_is_done_on_both(tmp_path: Path) -> None:
-    """The work of the measurement below, once, on little."""
+def test_both_stores_do_the_same_work(tmp_path: Path) -> None:
+    """The work of the measurement below, once, on a small input."""
     assert set(_costs(tmp_path, FEW, rounds=1)) == {"appending", "reading all", "opening"}
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
 def test_an_encrypted_store_costs_little_more(tmp_path: Path) -> None:
-    """Appended in groups, read whole past the cache, opened: against the store in plain."""
+    """Appends in groups, a full read without the cache, an open: against the plain store."""
     costs = _costs(tmp_path, MANY, rounds=ROUNDS)
     rows: list[list[object]] = [
         [

@@ -1,4 +1,4 @@
-"""A writer that commits as fast as it can, alone and while backups are taken."""
+"""A writer that commits as fast as it can, alone and during backups."""
 
 import os
 import subprocess
@@ -55,7 +55,9 @@ while True:
 """
 
 
-def _meanwhile(settings: Settings, bank: str, where: str, count: int, start: int) -> list[float]:
+def _commits_during_backups(
+    settings: Settings, bank: str, where: str, count: int, start: int
+) -> list[float]:
     """Return the same while another program takes one backup after the other."""
     words = [sys.executable, "-c", _PROGRAM, settings.store, where]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -69,11 +71,11 @@ def _meanwhile(settings: Settings, bank: str, where: str, count: int, start: int
     return took
 
 
-def test_a_backup_taken_while_a_writer_commits_holds(tmp_path: Path) -> None:
-    """Every one of them: read again, whole; the writer is never refused."""
+def test_a_backup_during_commits_verifies(tmp_path: Path) -> None:
+    """Every one of them, completely; the writer is never refused."""
     settings, bank = _filled(tmp_path, 200)
     where = str(tmp_path / "backups")
-    _meanwhile(settings, bank, where, 40, 10_000)
+    _commits_during_backups(settings, bank, where, 40, 10_000)
     found = verify_backups(settings, destinations=where, all=True)
     assert found
     assert [one.error for one in found] == [None] * len(found)
@@ -81,15 +83,15 @@ def test_a_backup_taken_while_a_writer_commits_holds(tmp_path: Path) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(1500)
-def test_backups_at_most_double_what_a_commit_takes(tmp_path: Path) -> None:
-    """The median, of a bank that is backed up again and again meanwhile, in one run."""
+def test_backups_at_most_double_the_time_of_a_commit(tmp_path: Path) -> None:
+    """The median, for a bank that is backed up again and again during one run."""
     settings, bank = _filled(tmp_path, ENTRIES)
     where, size = str(tmp_path / "backups"), ENTRIES
     backed(settings, where)
     alone, busy = list[float](), list[float]()
     for _ in range(ROUNDS):
         alone.append(median(_commits(settings, bank, COMMITS, size)))
-        busy.append(median(_meanwhile(settings, bank, where, COMMITS, size + COMMITS)))
+        busy.append(median(_commits_during_backups(settings, bank, where, COMMITS, size + COMMITS)))
         size += 2 * COMMITS
     ratio = min(busy) / min(alone)
     report(

@@ -1,4 +1,4 @@
-"""A source tree of 2,000 Python files: read once, read again after one change, recalled with."""
+"""A source tree of 2,000 Python files: read, read again after one change, used in recall."""
 
 import os
 import time
@@ -71,20 +71,20 @@ def _filled(folder: Path) -> CodeIndexResult:
         return index_code(bank, folder)
 
 
-def _recalled(bank: OpenBank) -> list[str]:
+def _recalled_lines(bank: OpenBank) -> list[str]:
     (memory,) = recall_memories(bank, Query(text="before the store is open")).memories
     return [line for one in memory.code for line in one.lines()]
 
 
-def test_a_tree_is_read_and_recalled_with(tmp_path: Path) -> None:
-    """The work of the measurements below, once, on little."""
+def test_a_tree_is_read_and_used_in_recall(tmp_path: Path) -> None:
+    """The work of the measurements below, once, on a small input."""
     folder = _tree(tmp_path / "tree", FEW)
     assert _filled(folder).tree.files == FEW
     _change(folder, 3, 0)
     with open_bank(load_settings(), writes=True) as bank:
         again = index_code(bank, folder)
         assert (again.read, again.unchanged) == (1, FEW - 1)
-        assert any("called by" in line for line in _recalled(bank))
+        assert any("called by" in line for line in _recalled_lines(bank))
         found = query_code(bank, callers_of="start_3", limit=1000)
         assert [edge.of.name for edge in found.edges if edge.of].count("added_0") == 1
 
@@ -94,7 +94,7 @@ def test_a_tree_is_read_and_recalled_with(tmp_path: Path) -> None:
 def test_2000_files_are_read_again_after_one_change_in_two_seconds(
     tmp_path: Path, own_home: Path
 ) -> None:
-    """By the clock, as a program from start to end; one file of them is parsed."""
+    """Wall time of the whole program; one file is parsed."""
     folder = _tree(tmp_path / "tree", FILES)
     start = time.process_time()
     first = _filled(folder)
@@ -109,7 +109,7 @@ def test_2000_files_are_read_again_after_one_change_in_two_seconds(
         same = min(same, satchel("code", "index", folder, home=own_home).elapsed)
     with open_bank(load_settings()) as bank:
         start = time.perf_counter()
-        lines = _recalled(bank)
+        lines = _recalled_lines(bank)
         recalling = time.perf_counter() - start
         start = time.perf_counter()
         callers = query_code(bank, callers_of="start_3")

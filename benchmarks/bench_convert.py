@@ -1,4 +1,4 @@
-"""A Mem0 export becomes a sealed file: how long, and in how much memory."""
+"""Conversion of a Mem0 export to a sealed file: time and memory."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ BYTES_AN_ENTRY = 16
 
 
 def test_a_mem0_export_is_sealed_in_bounded_memory(tmp_path: Path) -> None:
-    """The whole way: read, seal, sign, write, read back."""
+    """Every step: read, seal, sign, write, read back."""
     source = data.write_mem0(tmp_path / "mem0.json", 300)
     done = satchel("convert", source, tmp_path / "memory.pam.jsonl", home=tmp_path / "home")
     assert done.peak_bytes < MEMORY_BOUND
@@ -53,15 +53,15 @@ def test_100_000_mem0_records_are_sealed_faster_than_mif_tools_converts_them(
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_four_times_the_entries_take_16_bytes_more_each_at_most(tmp_path: Path) -> None:
-    """Converting and deep verifying stream; what grows is on disk."""
+def test_four_times_the_entries_take_at_most_16_bytes_more_per_entry(tmp_path: Path) -> None:
+    """Conversion and deep verification stream; growing data is on disk."""
     _growth(tmp_path, 50_000, 200_000)
 
 
 @pytest.mark.bench_full
 @pytest.mark.timeout(3600)
 def test_a_million_entries_take_the_memory_of_100_000_and_16_bytes_each(tmp_path: Path) -> None:
-    """Converting and deep verifying stream; what grows is on disk."""
+    """Conversion and deep verification stream; growing data is on disk."""
     _growth(tmp_path, 100_000, 1_000_000)
 
 

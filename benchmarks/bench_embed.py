@@ -1,4 +1,4 @@
-"""The models that come along: texts a second, near-duplicates a pair, entities that are right."""
+"""The built-in models: texts per second, near-duplicates per pair, correct entities."""
 
 import json
 import re
@@ -36,8 +36,8 @@ def _texts(count: int) -> list[str]:
     return [entry_texts(entry) for entry in data.entries(count)]
 
 
-def _plain(count: int) -> list[str]:
-    """Return texts without digits, so that none is set aside because its numbers differ."""
+def _texts_without_digits(count: int) -> list[str]:
+    """Return texts without digits, so that none is skipped because its numbers differ."""
     return [_DIGITS.sub("", text) for text in _texts(count)]
 
 
@@ -59,8 +59,8 @@ def _comparing(texts: list[str]) -> tuple[float, int, int]:
         return time.process_time() - start, index.pairs, len(pairs)
 
 
-def _judged(name: str) -> dict[str, tuple[float, float, int]]:
-    """Return precision, recall and number of entities by type; name and type have to be right."""
+def _score_entities(name: str) -> dict[str, tuple[float, float, int]]:
+    """Return precision, recall and number of entities by type; name and type must be right."""
     samples: list[dict[str, Any]] = json.loads((_SAMPLES / name).read_text("utf-8"))
     right, extracted, expected = Counter[str](), Counter[str](), Counter[str]()
     mentions = RuleExtractor().extract([sample["text"] for sample in samples])
@@ -76,19 +76,19 @@ def _judged(name: str) -> dict[str, tuple[float, float, int]]:
     }
 
 
-def test_texts_are_embedded_compared_and_looked_through() -> None:
-    """The work of the measurements below, once, on little."""
+def test_texts_are_embedded_and_compared_and_entities_extracted() -> None:
+    """The work of the measurements below, once, on a small input."""
     texts = _texts(FEW)
     weighted = WeightedTable()
     knowing = weighted.knowing(weighted.learn(texts))
     for embedder in (StaticTable(), knowing):
         assert _embedding(embedder, texts) >= 0
         assert {len(one) for one in embedder.embed(texts)} == {4 * embedder.dimensions}
-    plain = _plain(FEW)
+    plain = _texts_without_digits(FEW)
     _, pairs, found = _comparing([*plain, plain[0]])
     assert pairs > 0
     assert found >= 1
-    assert _judged(_SENTENCES["unseen"])["all"][1] >= LEAST_RECALL
+    assert _score_entities(_SENTENCES["unseen"])["all"][1] >= LEAST_RECALL
 
 
 @pytest.mark.prove
@@ -118,7 +118,7 @@ def test_a_short_text_is_embedded_in_a_millisecond() -> None:
 
 
 @pytest.mark.prove
-def test_minilm_embeds_a_short_text_in_some_milliseconds() -> None:
+def test_minilm_embeds_a_short_text_in_milliseconds() -> None:
     """Of the extra ``embed-minilm``; each text is run alone."""
     found, texts = minilm(), _texts(SOME)
     size = sum(map(len, texts)) / len(texts)
@@ -138,10 +138,10 @@ def test_minilm_embeds_a_short_text_in_some_milliseconds() -> None:
 
 @pytest.mark.prove
 def test_near_duplicates_cost_nanoseconds_a_pair() -> None:
-    """What is looked for grows with the square, so the pair is what has to be cheap."""
+    """The number of pairs is quadratic, so each pair must be cheap."""
     each, rows = 0.0, list[tuple[object, ...]]()
     for count in (MANY // 4, MANY // 2, MANY):
-        spent, pairs, found = _comparing(_plain(count))
+        spent, pairs, found = _comparing(_texts_without_digits(count))
         all_pairs = count * (count - 1) // 2
         each = spent / all_pairs * 1e9
         rows.append((f"{count:,}", all_pairs, pairs, found, spent, each))
@@ -158,9 +158,9 @@ def test_near_duplicates_cost_nanoseconds_a_pair() -> None:
 
 
 @pytest.mark.prove
-def test_entities_are_mostly_right() -> None:
-    """Of the sentences that the rules were written with, and of those that they never saw."""
-    judged = {name: _judged(file) for name, file in _SENTENCES.items()}
+def test_most_entities_are_correct() -> None:
+    """In the sentences that the rules were written for, and in unseen ones."""
+    judged = {name: _score_entities(file) for name, file in _SENTENCES.items()}
     rows = [
         [name, kind, number, 100 * precision, 100 * recall]
         for name, kinds in judged.items()

@@ -1,4 +1,4 @@
-"""Memory files beside Flyte's MemoryStore: the same work in one run, each in its environment."""
+"""Memory files and Flyte's MemoryStore: the same work in one run, each in its environment."""
 
 import json
 import subprocess
@@ -20,8 +20,8 @@ TAIL_BYTES = 1_000_000
 _WORK = Path(__file__).parent / "peers" / "files_work.py"
 
 
-def _worked(which: str, python: Path, folder: Path, sizes: tuple[int, int, int]) -> dict[str, Any]:
-    """Do the work in a process of its own, and return what it says."""
+def _run(which: str, python: Path, folder: Path, sizes: tuple[int, int, int]) -> dict[str, Any]:
+    """Run the work in a separate process, and return its output."""
     folder.mkdir(parents=True)
     command: list[str | Path] = [python, _WORK, which, folder, *map(str, sizes)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
@@ -30,23 +30,23 @@ def _worked(which: str, python: Path, folder: Path, sizes: tuple[int, int, int])
     return found
 
 
-def test_the_work_is_done(tmp_path: Path) -> None:
-    """That of the measurement below, once, on little."""
-    found = _worked("satchel", Path(sys.executable), tmp_path / "s", (40, 50, 30))
+def test_memory_files_do_the_work(tmp_path: Path) -> None:
+    """That of the measurement below, once, on a small input."""
+    found = _run("satchel", Path(sys.executable), tmp_path / "s", (40, 50, 30))
 
     assert set(found) == {"write", "list", "tail", "tail_memory"}
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
-def test_durable_writes_lists_and_tails_beside_flyte(tmp_path: Path) -> None:
-    """Written with audit and versions, 32 awaited at once: ours on the disk, theirs not."""
+def test_durable_writes_lists_and_tails_compared_with_flyte(tmp_path: Path) -> None:
+    """Written with audit and versions, 32 awaited at once: ours are synced, Flyte's are not."""
     sizes = (WRITES, PATHS, LINES)
     theirs = peers.environment("flyte") / "python"
     ours, others = [], []
     for turn in range(ROUNDS):
-        ours.append(_worked("satchel", Path(sys.executable), tmp_path / f"s{turn}", sizes))
-        others.append(_worked("flyte", theirs, tmp_path / f"f{turn}", sizes))
+        ours.append(_run("satchel", Path(sys.executable), tmp_path / f"s{turn}", sizes))
+        others.append(_run("flyte", theirs, tmp_path / f"f{turn}", sizes))
     mine = {name: min(one[name] for one in ours) for name in ours[0]}
     other = {name: min(one[name] for one in others) for name in others[0]}
     report(
@@ -71,7 +71,7 @@ def test_durable_writes_lists_and_tails_beside_flyte(tmp_path: Path) -> None:
 
 @pytest.mark.bench_full
 @pytest.mark.timeout(1800)
-def test_a_save_among_10_000_files_costs_as_few_requests(
+def test_a_save_among_10_000_files_needs_no_more_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Counted at the server: the number does not grow with the store."""

@@ -1,4 +1,4 @@
-"""The gateway: what a request costs beside the library, and what a crowd gets of it."""
+"""The gateway: the cost of a request compared with the library, and behavior under load."""
 
 import json
 import os
@@ -27,12 +27,12 @@ P99_BOUND = 15.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def test_requests_are_answered_and_cost_is_counted(own_home: Path) -> None:
-    """The work of the benchmarks below, once, on little."""
+def test_requests_are_answered_and_their_cost_is_measured(own_home: Path) -> None:
+    """The work of the benchmarks below, once, on a small input."""
     del own_home
     bench_recall._fill_home(FEW)  # noqa: SLF001 - a benchmark beside this one
     with _serving("1") as server:
-        load = _laid_on(server, 20, 5, 1.5)
+        load = _put_under_load(server, 20, 5, 1.5)
         _require_in_order(load)
         assert _missing(server, load) == []
         (cost,) = _cost_of_recall(server, 8)
@@ -41,10 +41,10 @@ def test_requests_are_answered_and_cost_is_counted(own_home: Path) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(1500)
-def test_a_recall_over_http_costs_at_most_twice_what_it_costs_in_the_library(
+def test_a_recall_over_http_costs_at_most_twice_a_recall_in_the_library(
     own_home: Path,
 ) -> None:
-    """Processor time for each, at 100,000 memories with vectors, in turns."""
+    """Processor time of each, at 100,000 memories with vectors, in turns."""
     del own_home
     bench_recall._fill_home(MANY)  # noqa: SLF001 - idem
     with open_bank(load_settings(), writes=True) as bank:
@@ -77,13 +77,13 @@ def test_a_recall_over_http_costs_at_most_twice_what_it_costs_in_the_library(
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_a_crowd_loses_no_write_and_is_told_when_to_come_again(own_home: Path) -> None:
+def test_no_write_is_lost_under_load_and_refusals_say_when_to_retry(own_home: Path) -> None:
     """A thousand connections in a closed loop and a hundred writers, for a minute."""
     del own_home
     rows = []
     for workers in ("1", "2"):
         with _serving(workers) as server:
-            load = _laid_on(server, CROWD - WRITERS, WRITERS, SECONDS)
+            load = _put_under_load(server, CROWD - WRITERS, WRITERS, SECONDS)
             _require_in_order(load)
             assert _missing(server, load) == []
             assert server.end() == 0
@@ -117,8 +117,8 @@ def _serving(workers: str) -> Iterator[Server]:
         yield found
 
 
-def _laid_on(found: Server, readers: int, writers: int, seconds: float) -> Load:
-    """Lay a load on, from a program of its own."""
+def _put_under_load(found: Server, readers: int, writers: int, seconds: float) -> Load:
+    """Put a server under load, from a separate program."""
     command = [sys.executable, "-m", "benchmarks.load", "--port", str(found.port)]
     command += ["--readers", str(readers), "--writers", str(writers), "--seconds", str(seconds)]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}

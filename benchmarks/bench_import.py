@@ -1,4 +1,4 @@
-"""A Mem0 export becomes a sealed, logged, indexed bank: how long, and in how much memory."""
+"""Import of a Mem0 export into a sealed, logged, indexed bank: time and memory."""
 
 import sys
 import time
@@ -18,7 +18,7 @@ SCREENED, SCREENING = 20_000, 1.0
 
 
 def test_a_mem0_export_is_imported_in_bounded_memory(tmp_path: Path) -> None:
-    """The work of the measurement below, once, on little."""
+    """The work of the measurement below, once, on a small input."""
     source = data.write_mem0(tmp_path / "mem0.json", FEW)
     done = satchel("import", source, "--bank", "b", home=tmp_path / "home")
     assert f"{FEW} memories added" in done.output
@@ -30,7 +30,7 @@ def test_a_mem0_export_is_imported_in_bounded_memory(tmp_path: Path) -> None:
 def test_100_000_mem0_records_are_imported_in_seven_tenths_of_the_time_of_portable_memory(
     tmp_path: Path,
 ) -> None:
-    """portable-memory writes one file of lines; nothing of it is signed, logged or indexed."""
+    """portable-memory writes one file of lines, and signs, logs and indexes nothing."""
     source = data.write_mem0(tmp_path / "mem0.json", MANY, bare_list=True)
     theirs: list[str | Path] = [peers.environment("portable-memory") / "mem", "ingest"]
     theirs += ["--from", "mem0", source, "--out"]
@@ -65,7 +65,7 @@ def test_100_000_mem0_records_are_imported_in_seven_tenths_of_the_time_of_portab
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_what_a_screening_of_an_import_would_cost(tmp_path: Path) -> None:
+def test_the_cost_of_screening_an_import(tmp_path: Path) -> None:
     """Why an import leaves it to ``satchel quarantine scan``: decision 96."""
     source = data.write_mem0(tmp_path / "mem0.json", SCREENED)
     texts = [record["memory"] for record in data.mem0_records(SCREENED)]

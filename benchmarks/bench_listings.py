@@ -1,8 +1,8 @@
-"""Every listing, of some items and of ten times as many: linear in what it prints, or bounded.
+"""Every listing, of some items and of ten times as many: linear in its output, or bounded.
 
-The listings come from the commands themselves, so a new one is noticed: it is measured here, or a
-reason says why not. They run in this process, which collects garbage as seldom as the program does:
-with the interpreter's own threshold that alone took a third of a long listing, more the longer.
+The listings come from the commands themselves, so a new one is noticed: it is measured here, or has
+a reason not to be. They run in this process, which collects garbage as seldom as the program does:
+with the interpreter's default threshold, that alone took a third of a long listing.
 """
 
 import contextlib
@@ -239,16 +239,16 @@ def _home(folder: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> Home:
     return Home(folder, size)
 
 
-def test_every_listing_is_measured_or_has_a_reason() -> None:
-    """A new command that lists is noticed; so is one that is gone."""
+def test_every_listing_is_measured_or_has_a_reason_not_to_be() -> None:
+    """A new command that lists is noticed, and so is a removed one."""
     found = set(listings())
 
     assert found - MEASURED.keys() - NOT_HERE.keys() == set()
     assert (MEASURED.keys() - {"session show"} | NOT_HERE.keys()) - found == set()
 
 
-def test_every_listing_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The work of the benchmark below, once, on little."""
+def test_every_listing_prints_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work of the benchmark below, once, on a small input."""
     home = _home(tmp_path, monkeypatch, 10 * TINY)
     gc.freeze()  # collecting what all earlier tests left would take a minute
     try:
@@ -268,10 +268,10 @@ def test_every_listing_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         pytest.param(FEW * TIMES, marks=[pytest.mark.bench_full, pytest.mark.timeout(14400)]),
     ],
 )
-def test_a_listing_takes_no_more_than_what_it_prints(
+def test_a_listing_takes_time_in_proportion_to_its_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    """The slope from some items to ten times as many; and of a listing of few among many."""
+    """The slope from some items to ten times as many; and for a few among many."""
     with _seldom_collected():
         _measure(tmp_path, monkeypatch, few)
 

@@ -1,4 +1,4 @@
-"""The paper's own measurements for this implementation: its mix of entries, its operations."""
+"""The measurements of the paper for this implementation: its mix of entries, its operations."""
 
 import gzip
 import json
@@ -32,13 +32,13 @@ PAPER = {
 """Milliseconds for 127 entries on the paper's machine; only for the reader of the table."""
 
 
-def test_the_papers_mix_stays_within_its_sizes(tmp_path: Path) -> None:
+def test_the_mix_of_the_paper_stays_within_its_sizes(tmp_path: Path) -> None:
     """Sealed and signed, in each encoding, against the size of the published SDK's file."""
     _sizes(tmp_path)
 
 
 @pytest.mark.prove
-def test_the_sizes_of_the_papers_mix_and_what_each_added_member_costs(tmp_path: Path) -> None:
+def test_the_sizes_of_the_papers_mix_and_the_cost_of_each_added_member(tmp_path: Path) -> None:
     """The same, with the tables."""
     _sizes(tmp_path)
 
@@ -47,7 +47,7 @@ def _sizes(folder: Path) -> None:
     records = list(data.sealed(data.entries(MIX)))
     files = {suffix: _write(folder, records, suffix) for suffix in BOUNDS}
     sizes = {suffix: file.stat().st_size for suffix, file in files.items()}
-    theirs = _size_of_the_sdks(folder, files[".pam"])
+    theirs = _sdk_size(folder, files[".pam"])
     report(
         "sizes",
         Table(
@@ -76,7 +76,7 @@ def _write(folder: Path, records: list[Sealed], suffix: str) -> Path:
     return file
 
 
-def _size_of_the_sdks(folder: Path, file: Path) -> int:
+def _sdk_size(folder: Path, file: Path) -> int:
     """Return how large the same entries are as the published SDK writes them, without indents."""
     output = folder / "sdk.pam"
     asked = ConvertOptions(
@@ -124,7 +124,7 @@ def test_the_papers_operations_run_on_a_few_entries(tmp_path: Path) -> None:
 @pytest.mark.prove
 @pytest.mark.timeout(600)
 def test_the_papers_latency_table_for_this_implementation(tmp_path: Path) -> None:
-    """Milliseconds, for the reader; what is asserted is that ten thousand entries scale."""
+    """Milliseconds, for the reader; the assertion is that ten thousand entries scale."""
     small, large = _latency(tmp_path, MIX), _latency(tmp_path, 10_000)
     report(
         "latency",

@@ -1,4 +1,4 @@
-"""Recall: warm and by the hundred, and cold as a program of its own."""
+"""Recall: warm, in batches of hundreds, and cold as a separate program."""
 
 import os
 import random
@@ -66,13 +66,13 @@ TALKS = [(COLD, 20, 8.0), (MANY, 20, 15.0), (200, 400, 15.0)]
 
 
 def test_memories_are_recalled_warm_and_cold(tmp_path: Path, own_home: Path) -> None:
-    """The work of the benchmarks below, once, on little."""
+    """The work of the benchmarks below, once, on a small input."""
     store = SqliteStore(tmp_path / "a.db")
     ledger = _filled(store, _mem0(FEW))
     assert len(_warm(ledger, [*_queries(8)])) == 8
     fill(store, ledger, WeightedTable())
     assert len(_warm(ledger, [*_queries(8)], query_embedders(load_settings()))) == 8
-    talk = _filled(SqliteStore(tmp_path / "b.db"), _talk(FEW, 20))
+    talk = _filled(SqliteStore(tmp_path / "b.db"), _conversations(FEW, 20))
     assert len(_warm(talk, [*_natural(8)], query_embedders(load_settings()))) == 8
     _fill_home(FEW, statuses=9)
     assert _cold(own_home) < 60
@@ -82,13 +82,13 @@ def test_memories_are_recalled_warm_and_cold(tmp_path: Path, own_home: Path) -> 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", ["Mem0 records", "entries with words of a language"])
-def test_recall_at_100_000_takes_20_ms_warm_in_the_middle(
+def test_the_median_warm_recall_at_100_000_takes_20_ms(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Questions of one to eight words, common ones among them; ten memories proved."""
+    """Queries of one to eight words, common ones among them; ten verified memories."""
     drafts, queries = _mem0(MANY), [*_queries(QUERIES)]
     if kind != "Mem0 records":
-        drafts, queries = _said(MANY), [*_questions(QUERIES)]
+        drafts, queries = _entries(MANY), [*_questions(QUERIES)]
     store = SqliteStore(tmp_path / "a.db")
     ledger = _filled(store, drafts)
     _warm(ledger, queries[:20])
@@ -98,7 +98,7 @@ def test_recall_at_100_000_takes_20_ms_warm_in_the_middle(
         patch.setattr(text_search, "RANKED", MANY)
         plain = sorted(_warm(ledger, queries))
     fill(store, ledger, WeightedTable())
-    embedders, others = query_embedders(load_settings()), _others(kind)
+    embedders, others = query_embedders(load_settings()), _new_questions(kind)
     # Other questions: the store and the process know the words of those that were asked before.
     _warm(ledger, others[:QUERIES], embedders)
     semantic = sorted(_warm(ledger, others[QUERIES:], embedders))
@@ -125,12 +125,12 @@ def test_recall_at_100_000_takes_20_ms_warm_in_the_middle(
 def test_turns_of_conversations_are_recalled_with_vectors(
     tmp_path: Path, count: int, length: int, bound: float
 ) -> None:
-    """Asked as people ask, after as many other questions; the lowest median of three rounds.
+    """Natural questions, after as many other ones; the lowest median of three rounds.
 
-    Each round has questions of its own. The first recall is that of a new process.
+    Each round has its own questions. The first recall is that of a new process.
     """
     store = SqliteStore(tmp_path / "a.db")
-    ledger = _filled(store, _talk(count, length))
+    ledger = _filled(store, _conversations(count, length))
     start = time.process_time()
     fill(store, ledger, WeightedTable())
     embedded = time.process_time() - start
@@ -139,7 +139,7 @@ def test_turns_of_conversations_are_recalled_with_vectors(
     rounds = [queries[at * QUERIES : (at + 1) * QUERIES] for at in range(1, ROUNDS + 1)]
     times = min((sorted(_warm(ledger, some, embedders)) for some in rounds), key=median)
     store.close()
-    loading, first = _first(tmp_path / "a.db", ledger.bank)
+    loading, first = _first_recall(tmp_path / "a.db", ledger.bank)
     report(
         f"recall-talk {count} {length}",
         Table(
@@ -161,7 +161,7 @@ def test_turns_of_conversations_are_recalled_with_vectors(
 @pytest.mark.prove
 @pytest.mark.timeout(900)
 def test_every_store_finds_the_same_share_of_evidence(tmp_path: Path) -> None:
-    """``benchmarks.scoreboard_recall --stores DATA`` does this with conversations of people."""
+    """``benchmarks.scoreboard_recall --stores DATA`` does this with real conversations."""
     data = _question_set(3, turns=700, questions=50)
     with postgres_server() as server:
         shares = recalled_by_store(data, load_settings(), tmp_path / "stores", server)
@@ -183,7 +183,7 @@ def test_every_store_finds_the_same_share_of_evidence(tmp_path: Path) -> None:
 @pytest.mark.prove
 @pytest.mark.timeout(900)
 def test_a_cold_recall_at_10_000_takes_400_ms(own_home: Path) -> None:
-    """The whole program, from its start to its end; the best of five."""
+    """The whole program from start to end; the best of five."""
     _fill_home(COLD)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")
@@ -217,7 +217,7 @@ def test_a_cold_recall_at_10_000_takes_400_ms(own_home: Path) -> None:
 def test_a_cold_recall_with_minilm_takes_400_ms(
     own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The whole program, which loads the network; the least of some runs, the first compiles."""
+    """The whole program, which loads the network; the best of some runs, the first compiles."""
     monkeypatch.setenv("SATCHEL_INFERENCE_EMBEDDER", "minilm")
     settings = load_settings()
     key, _ = signing_key(settings)
@@ -225,7 +225,7 @@ def test_a_cold_recall_with_minilm_takes_400_ms(
         ledger = Ledger.create(
             store, owner=key, writer=writer_key(settings), witness=witness_of(settings), name="b"
         )
-        _append(ledger, _talk(NEURAL_BANK, 20))
+        _append(ledger, _conversations(NEURAL_BANK, 20))
     command = [sys.executable, "-m", "satchel", *_COLD_QUESTION]
     with monkeypatch.context() as patch:
         patch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")
@@ -250,8 +250,8 @@ def test_a_cold_recall_with_minilm_takes_400_ms(
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_columns_are_verified_for_a_tenth_of_a_cold_recall_at_100_000(own_home: Path) -> None:
-    """The whole program: what it takes, to what it would if it believed the columns."""
+def test_verifying_columns_takes_a_tenth_of_a_cold_recall_at_100_000(own_home: Path) -> None:
+    """The whole program, compared with one that trusts the columns."""
     _fill_home(MANY // 2, MANY // 2)
     with open_bank(load_settings(), writes=True) as bank:
         embed_bank(bank)
@@ -272,11 +272,11 @@ def test_columns_are_verified_for_a_tenth_of_a_cold_recall_at_100_000(own_home: 
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("kind", "bound"), MOST_BOUNDS_MS.items())
 def test_recall_at_1_000_000_with_vectors(tmp_path: Path, kind: str, bound: float) -> None:
-    """As a program of its own, so that its memory is that of the questions alone."""
+    """As a separate program, so that its memory is that of the queries alone."""
     makers: dict[str, Callable[[int], Iterator[Entry]]] = {
         "Mem0 records": _mem0,
-        "entries with words of a language": _said,
-        "turns of conversations": partial(_talk, length=20),
+        "entries with words of a language": _entries,
+        "turns of conversations": partial(_conversations, length=20),
     }
     drafts = makers[kind](MOST)
     store = SqliteStore(tmp_path / "a.db")
@@ -362,8 +362,8 @@ print(loading, time.process_time() - start)
 """
 
 
-def _first(path: Path, bank: str) -> tuple[float, float]:
-    """Return what loading numpy takes, and the first recall with it; each the least of five."""
+def _first_recall(path: Path, bank: str) -> tuple[float, float]:
+    """Return the time to load numpy, and of the first recall with it; each the best of five."""
     code = _FIRST.format(path=str(path), bank=bank)
     ran = [run([sys.executable, "-c", code]).output.split() for _ in range(ROUNDS)]
     return min(float(loading) for loading, _ in ran), min(float(first) for _, first in ran)
@@ -490,7 +490,7 @@ def _vocabulary() -> tuple[list[str], list[float]]:
     return stems, weights
 
 
-def _said(count: int) -> Iterator[Entry]:
+def _entries(count: int) -> Iterator[Entry]:
     chance = random.Random(13)  # noqa: S311
     words, weights = _vocabulary()
     for _ in range(count):
@@ -505,8 +505,8 @@ def _questions(count: int) -> Iterator[str]:
         yield " ".join(chance.choices(words, cum_weights=weights, k=chance.randint(1, 8)))
 
 
-def _others(kind: str) -> list[str]:
-    """Return questions that were not asked before."""
+def _new_questions(kind: str) -> list[str]:
+    """Return questions that were not used before."""
     every = _queries if kind == "Mem0 records" else _questions
     return [*every(3 * QUERIES)][QUERIES:]
 
@@ -519,7 +519,7 @@ _SMALL_WORDS = (
 )
 
 
-def _talk(count: int, length: int) -> Iterator[Entry]:
+def _conversations(count: int, length: int) -> Iterator[Entry]:
     """Yield turns of conversations between two people, half of the words small ones."""
     chance = random.Random(19)  # noqa: S311
     words, weights = _vocabulary()
@@ -537,7 +537,7 @@ def _talk(count: int, length: int) -> Iterator[Entry]:
 def _question_set(conversations: int, *, turns: int, questions: int) -> QuestionSet:
     """Return conversations in which a turn and the one after it answer a question in few words."""
     chance, generated = random.Random(29), list[DatasetConversation]()  # noqa: S311
-    entries = [*_talk(conversations * turns, 20)]
+    entries = [*_conversations(conversations * turns, 20)]
     for number in range(conversations):
         some = entries[number * turns : (number + 1) * turns]
         spoken = tuple(

@@ -1,4 +1,4 @@
-"""Rehydration: what the pipeline costs beside the query that it begins with, by the bank's size."""
+"""Rehydration: the cost of the pipeline compared with its query, by the size of the bank."""
 
 import random
 import time
@@ -29,7 +29,7 @@ BESIDE, GROWTH = 3.0, 5.0
 
 
 def test_a_bank_is_rehydrated(tmp_path: Path) -> None:
-    """The work of the benchmarks below, once, on little."""
+    """The work of the benchmarks below, once, on a small input."""
     with _filled(tmp_path / "a.db", FEW).reading() as view:
         assert _costs(view)[1] > 0
 
@@ -37,13 +37,13 @@ def test_a_bank_is_rehydrated(tmp_path: Path) -> None:
 @pytest.mark.prove
 @pytest.mark.timeout(900)
 def test_the_pipeline_costs_no_more_than_three_times_its_query(tmp_path: Path) -> None:
-    """Processor time at 4,096 tokens: recall, and writing and counting the chosen text."""
+    """Processor time at 4,096 tokens: recall, and writing and counting the selected text."""
     _compare(tmp_path, SMALL, MANY)
 
 
 @pytest.mark.bench_full
 @pytest.mark.timeout(7200)
-def test_a_million_memories_cost_at_most_five_times_what_ten_thousand_do(tmp_path: Path) -> None:
+def test_a_million_memories_cost_at_most_five_times_ten_thousand(tmp_path: Path) -> None:
     """The same at a million."""
     _compare(tmp_path, SMALL, MILLION)
 

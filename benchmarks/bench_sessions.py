@@ -1,4 +1,4 @@
-"""Sessions: forks beside bare durable commits, a long one read, and what a turn takes."""
+"""Sessions: forks compared with durable commits, reads of a long session, bytes per turn."""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def _bank(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenBank]:
         yield bank
 
 
-def _said(count: int) -> list[Message]:
+def _messages(count: int) -> list[Message]:
     return [Message(role="user", content=f"turn {n} " + "x" * (SIZE - 10)) for n in range(count)]
 
 
@@ -49,7 +49,7 @@ def _forks(
     bank: OpenBank, messages: int, forks: int
 ) -> tuple[dict[str, float], tuple[int, int], int]:
     """Fork a session many times beside bare commits; return seconds, sizes and bytes a fork."""
-    source = begin(bank, NewSession(name="long"), _said(messages))
+    source = begin(bank, NewSession(name="long"), _messages(messages))
     ids = [one.id for one in messages_of(bank, source.session)]
     before = _bytes(bank)
 
@@ -71,7 +71,7 @@ def _forks(
 def test_forks_are_made_and_a_session_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That of the measurements below, once, on little."""
+    """That of the measurements below, once, on a small input."""
     with _bank(tmp_path, monkeypatch) as bank:
         seconds, sizes, count = _forks(bank, 60, 20)
 
@@ -85,7 +85,7 @@ def test_forks_are_made_and_a_session_is_read(
 def test_a_thousand_forks_of_ten_thousand_messages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At points all over the session, each durable: beside as many bare durable commits."""
+    """At points all over the session, each durable, compared with as many durable commits."""
     with _bank(tmp_path, monkeypatch) as bank:
         seconds, (before, after), _ = _forks(bank, MESSAGES, FORKS)
     ratio, space = seconds["fork"] / seconds["bare"], after / before
@@ -107,12 +107,12 @@ def test_a_thousand_forks_of_ten_thousand_messages(
 def test_ten_thousand_messages_are_read_in_little_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In their order, each proved; and 400 turns take no more than they say."""
+    """In order, each verified; and 400 turns take no more than their text."""
     with _bank(tmp_path, monkeypatch) as bank:
-        begun = begin(bank, NewSession(name="long"), _said(MESSAGES))
+        begun = begin(bank, NewSession(name="long"), _messages(MESSAGES))
         session = begin(bank, NewSession(name="turns")).session
         before = _bytes(bank)
-        for message in _said(400):
+        for message in _messages(400):
             record(bank, session, [message])
         turns = _bytes(bank) - before
     with _bank(tmp_path, monkeypatch) as bank:

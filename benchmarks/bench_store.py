@@ -1,4 +1,4 @@
-"""What proving and witnessing cost a store, against the plain limit of the same machine."""
+"""The cost of verification and the witness, against the plain limit of the same machine."""
 
 import os
 import sys
@@ -33,8 +33,8 @@ SYNCS = (0.0005, 0.001, 0.002, 0.004)
 """Seconds that syncs are made to take: from a fast drive to one that empties its cache."""
 
 
-def test_a_store_takes_memories_and_gives_them_back(tmp_path: Path) -> None:
-    """The work of the benchmarks below, once, on little."""
+def test_a_store_writes_and_reads_memories(tmp_path: Path) -> None:
+    """The work of the benchmarks below, once, on a small input."""
     records = [*data.sealed(data.entries(FEW))]
     ledger = _append(tmp_path, records)
     _plain(tmp_path / "plain.db", records)
@@ -43,12 +43,12 @@ def test_a_store_takes_memories_and_gives_them_back(tmp_path: Path) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_appending_takes_4_times_the_plain_limit_at_most(tmp_path: Path) -> None:
-    """Sealed, indexed, proved and witnessed, against rows, hashes and words alone."""
+def test_appending_takes_at_most_4_times_the_plain_limit(tmp_path: Path) -> None:
+    """Sealed, indexed, verified and witnessed, against rows, hashes and words alone."""
     records = [*data.sealed(data.entries(MANY))]
     best = {"ours": float("inf"), "plain": float("inf")}
     for turn in range(3):
-        for name, work in (("ours", _append), ("plain", _plain_in)):
+        for name, work in (("ours", _append), ("plain", _append_plain)):
             folder = tmp_path / f"{name}{turn}"
             folder.mkdir()
             start = time.perf_counter()
@@ -72,12 +72,12 @@ def test_appending_takes_4_times_the_plain_limit_at_most(tmp_path: Path) -> None
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_ten_verified_entries_of_100_000_cost_2_ms_more_at_most(tmp_path: Path) -> None:
-    """By id, in a view of their own, against the same rows unverified."""
+def test_ten_verified_entries_of_100_000_cost_at_most_2_ms_more(tmp_path: Path) -> None:
+    """By ID, in a separate view, against the same rows unverified."""
     records = [*data.sealed(data.entries(MANY))]
     ledger = _append(tmp_path, records)
     _read(ledger, records)()
-    times = best_of({"proved": _read(ledger, records), "plain": _unproved(ledger, records)}, 50)
+    times = best_of({"proved": _read(ledger, records), "plain": _unverified(ledger, records)}, 50)
     more = (times["proved"] - times["plain"]) * 1000
     report(
         "read",
@@ -90,16 +90,16 @@ def test_ten_verified_entries_of_100_000_cost_2_ms_more_at_most(tmp_path: Path) 
     assert more <= READ_BOUND_MS
 
 
-def test_one_durable_append_forces_two_files_to_disk(
+def test_one_durable_append_syncs_two_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The store's log and then the witness, each once: what the measurement below counts on."""
+    """The store's log and then the witness, each once: the measurement below relies on it."""
     whole = [*data.sealed(data.entries(FEW))]
     forced = list[Path]()
     counting = _Counting(forced)
     ledger = _append(tmp_path, whole[:-3], vfs=counting.name)
     for name in ("fsync", "fdatasync"):
-        monkeypatch.setattr(os, name, _noting(forced, getattr(os, name)))
+        monkeypatch.setattr(os, name, _record_syncs(forced, getattr(os, name)))
     for record in whole[-3:]:
         forced.clear()
         ledger.append([record])
@@ -108,12 +108,12 @@ def test_one_durable_append_forces_two_files_to_disk(
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_one_durable_append_takes_3_times_one_sync_at_most(
+def test_one_durable_append_takes_at_most_3_times_one_sync(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two of them are its own syncs, so our own time may be as long as one.
+    """Two of them are its own syncs, so the rest may take as long as one.
 
-    After a wait it is longer than in one go: what was in the processor's caches is not any more.
+    After a pause it takes longer than in one go, because the processor's caches are cold.
     """
     whole = [*data.sealed(data.entries(2 * GROUP))]
     ledger, records = _append(tmp_path, whole[:GROUP]), iter(whole[GROUP:])
@@ -158,7 +158,7 @@ def _single(times: dict[str, float]) -> list[Any]:
 
 
 class _Waiting:
-    """Takes as long as a sync would, and stands for one of the system's or of SQLite's."""
+    """Takes as long as a sync would; replaces one of the system's or of SQLite's."""
 
     seconds = 0.0
 
@@ -168,7 +168,7 @@ class _Waiting:
         return False  # to SQLite: commit
 
 
-def _noting(forced: list[Path], sync: Callable[[int], None]) -> Callable[[int], None]:
+def _record_syncs(forced: list[Path], sync: Callable[[int], None]) -> Callable[[int], None]:
     def noted(handle: int) -> None:
         forced.append(Path(f"/proc/self/fd/{handle}").readlink())
         sync(handle)
@@ -177,7 +177,7 @@ def _noting(forced: list[Path], sync: Callable[[int], None]) -> Callable[[int], 
 
 
 class _Counting(apsw.VFS):
-    """SQLite's file system, which notes what was forced to disk."""
+    """SQLite's file system, which records what was synced."""
 
     def __init__(self, forced: list[Path]) -> None:
         self.name = "counting"
@@ -201,21 +201,21 @@ class _CountedFile(apsw.VFSFile):
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_appending_100_000_entries_takes_120_mb_at_most(tmp_path: Path) -> None:
-    """Groups come and go."""
+def test_appending_100_000_entries_takes_at_most_120_mb(tmp_path: Path) -> None:
+    """Groups are freed after each commit."""
     done = run([sys.executable, "-c", _PROGRAM, tmp_path])
     assert done.peak_bytes < MEMORY_BOUND
 
 
-def test_pages_slots_and_earlier_moments_are_found_in_a_bank_of_any_size(tmp_path: Path) -> None:
-    """The work of the measurement below, once, on little."""
+def test_pages_slots_and_earlier_moments_are_read_in_a_bank_of_any_size(tmp_path: Path) -> None:
+    """The work of the measurement below, once, on a small input."""
     _flat(tmp_path, (FEW, 2 * FEW), rounds=1)
 
 
 @pytest.mark.bench_full
 @pytest.mark.timeout(3000)
-def test_scan_slot_and_as_of_stay_flat_from_100_000_to_1_000_000(tmp_path: Path) -> None:
-    """A page, a slot and a page of an earlier moment cost what they cost in a tenth of the bank."""
+def test_scan_slot_and_as_of_take_constant_time_from_100_000_to_1_000_000(tmp_path: Path) -> None:
+    """A page, a slot and a page of an earlier moment cost as much as in a tenth of the bank."""
     assert _flat(tmp_path, (MANY, 10 * MANY), rounds=20) <= FLAT_BOUND
 
 
@@ -301,7 +301,7 @@ def _append(folder: Path, records: list[Sealed], vfs: str | None = None) -> Ledg
     return ledger
 
 
-def _plain_in(folder: Path, records: list[Sealed]) -> None:
+def _append_plain(folder: Path, records: list[Sealed]) -> None:
     _plain(folder / "plain.db", records)
 
 
@@ -343,7 +343,7 @@ def _read(ledger: Ledger, records: list[Sealed]) -> Callable[[], Sized]:
     return read
 
 
-def _unproved(ledger: Ledger, records: list[Sealed]) -> Callable[[], object]:
+def _unverified(ledger: Ledger, records: list[Sealed]) -> Callable[[], object]:
     ids = [record.id for record in records[:: len(records) // 10][:10]]
     store = ledger._store  # noqa: SLF001 - past the proof on purpose
 

@@ -1,7 +1,7 @@
-"""What the links of the hierarchical tier cost, in processor time, against the same rows without.
+"""The cost of the links of the hierarchical tier, in processor time, against rows without links.
 
-Each fact is about one of some hundred things, and says in the words of a small vocabulary what
-many others say, too: what makes comparing with everything quadratic.
+Each fact is about one of some hundred subjects, with the words of a small vocabulary, so that many
+facts are similar: comparing each with all would be quadratic.
 """
 
 import random
@@ -42,7 +42,7 @@ _THINGS = (
 
 
 def facts(count: int, seed: int = 5) -> Iterator[NewFact]:
-    """Yield facts of which many are alike and some contradict an earlier one."""
+    """Yield facts, many of them similar and some contradicting an earlier one."""
     chance = random.Random(seed)  # noqa: S311
     things = [f"{one} {two}" for one in _TEAMS for two in _THINGS]
     for _ in range(count):
@@ -55,7 +55,7 @@ def facts(count: int, seed: int = 5) -> Iterator[NewFact]:
 
 
 def test_facts_are_linked_as_they_are_stored() -> None:
-    """The work of the measurement below, once, on little."""
+    """The work of the measurement below, once, on a small input."""
     with _bank("few") as bank:
         took = _store(bank, FEW, 50, links=True)
         with bank.ledger.reading() as view:
@@ -65,7 +65,7 @@ def test_facts_are_linked_as_they_are_stored() -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_links_cost_4_times_the_rows_at_most_and_no_more_in_a_larger_bank() -> None:
+def test_links_cost_at_most_4_times_the_rows_in_a_bank_of_any_size() -> None:
     """The same facts in the same groups; and the last quarter of them against the second."""
     rows, worst, latest = [], 0.0, 0.0
     for group in GROUPS:

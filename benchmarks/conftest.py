@@ -1,4 +1,4 @@
-"""The benchmarks print what they measured when all of them are done."""
+"""Print the tables of the benchmarks at the end of the run."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The inputs of the benchmarks: made here, the same in every run."""
+"""The inputs of the benchmarks, the same in every run."""
 
 import hashlib
 import json

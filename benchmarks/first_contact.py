@@ -1,4 +1,4 @@
-"""``python -m benchmarks.first_contact``: what a newcomer, and whoever changes an operation, meets.
+"""``python -m benchmarks.first_contact``: what new users and contributors meet first.
 
 Places where the parameters of an operation are written, tokens of the core tools of MCP, processor
 time of starting, and how many commands of the guides fail when all are read in one home. With

@@ -1,4 +1,4 @@
-"""A graph for the benchmarks, and the same rows raw: what each store's engine does at its best."""
+"""A graph for the benchmarks, and the same rows raw: the best that each store's engine can do."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence

@@ -1,8 +1,8 @@
-"""``python -m benchmarks.layout [FOLDER]``: how the package is laid out, in numbers.
+"""``python -m benchmarks.layout [FOLDER]``: counts of the layout of the package.
 
-Files, lines by kind, module names that are no nouns, modules with one importer, class names used
-more than once, functions that only pass their arguments on, functions written twice, and imports
-between rooms (the folders right below the package) that go both ways.
+Files, lines by kind, module names that are not nouns, modules with one importer, class names used
+more than once, pass-through functions, duplicate functions, and imports between rooms (the folders
+directly below the package) in both directions.
 """
 
 import ast

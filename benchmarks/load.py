@@ -1,4 +1,4 @@
-"""A bounded load on a server of this machine: connections that each ask again when answered."""
+"""A bounded load on a local server: each connection sends its next request after a response."""
 
 import argparse
 import asyncio

@@ -1,4 +1,4 @@
-"""How things are measured: interleaved, best of several, as ratios; memory in processes apart."""
+"""Measurements: interleaved, best of several, as ratios; memory in separate processes."""
 
 import json
 import os

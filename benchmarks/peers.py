@@ -1,4 +1,4 @@
-"""Other tools, each in an environment of its own, made once from its lock."""
+"""Other tools, each in its own environment, made once from its lock file."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.report``: run the benchmarks and print, or keep, what they found."""
+"""``python -m benchmarks.report``: run the benchmarks and print or save the results."""
 
 import argparse
 import platform

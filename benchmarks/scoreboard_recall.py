@@ -1,10 +1,10 @@
-"""``make scoreboard-recall``: recall beside plain search, on every kind of conversation at once.
+"""``make scoreboard-recall``: recall compared with plain search, on all data sets.
 
-For each data set one table: what is found by SQLite's FTS5, bm25s, dense vectors (the built-in
+For each data set one table: the results of SQLite's FTS5, bm25s, dense vectors (the built-in
 table, MiniLM), reciprocal rank fusion of FTS5 and MiniLM, and by Satchel with its defaults, by
 words alone, and with MiniLM. Then the paired differences to each single signal, with 95 %
 bootstrap intervals over questions, and R@10 by class of question. ``--stores`` compares the stores
-instead: R@10 of the defaults on SQLite, LadybugDB and a PostgreSQL that is started for it.
+instead: R@10 of the defaults on SQLite, LadybugDB and a temporary PostgreSQL.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""``python -m benchmarks.trace``: files and functions of the package that six operations run.
+"""``python -m benchmarks.trace``: files and functions that six operations run.
 
-Each operation is a command in a process of its own, on a small SQLite bank. A function counts if
-it is called; what runs only while a module is imported does not.
+Each operation is a command in its own process, on a small SQLite bank. A function counts if it is
+called; code that runs only during an import does not.
 """
 
 import json

@@ -23,6 +23,17 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 ROOT = Path(__file__).parent.parent
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run the long tests first, so that no test process is alone with one at the end."""
+    usual = float(config.getini("timeout"))
+
+    def is_short(item: pytest.Item) -> bool:
+        marker = item.get_closest_marker("timeout")
+        return marker is None or marker.args[0] <= usual
+
+    items.sort(key=is_short)
+
+
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep keys, trust and state of every test in a folder of its own."""

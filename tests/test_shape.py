@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import satchel
@@ -40,7 +41,12 @@ FILES_OF = {
 }
 """Most files that the six commands of ``python -m benchmarks.trace`` may run (decision 140)."""
 
-LAYOUT = Layout(_SRC / "satchel")
+
+@cache
+def layout() -> Layout:
+    """Return the parsed sources, read by the first test that needs them."""
+    return Layout(_SRC / "satchel")
+
 
 IDIOM = re.compile(
     r"_?(Asked|Beside|Brought|Carried|Drawn|Found|Given|Gone|Held|Kept|Leaving|Left|Meant|Said|Seen"
@@ -51,7 +57,7 @@ IDIOM = re.compile(
 
 def test_modules_are_named_with_nouns() -> None:
     """A module is a noun of the field or the command it carries; no gerund, no participle."""
-    assert LAYOUT.participles() == []
+    assert layout().participles() == []
 
 
 def test_scripts_of_the_web_page_are_named_with_nouns() -> None:
@@ -64,19 +70,19 @@ def test_scripts_of_the_web_page_are_named_with_nouns() -> None:
 
 def test_class_names_are_nouns_of_the_field() -> None:
     """No ``Asked``, ``Found`` or ``Kept``."""
-    assert [name for name in LAYOUT.classes() if IDIOM.fullmatch(name)] == []
+    assert [name for name in layout().classes() if IDIOM.fullmatch(name)] == []
 
 
 def test_variables_have_specific_names() -> None:
     """No ``found``, ``one`` or ``there`` over more than three lines."""
-    assert [f"{path}:{line} {name}" for path, line, name in LAYOUT.vague_variables()] == []
+    assert [f"{path}:{line} {name}" for path, line, name in layout().vague_variables()] == []
 
 
 def test_public_class_names_are_unique() -> None:
     """Except for asynchronous variants, and for the record that is a bank's first leaf."""
     others = {
         name: [module for module in modules if module != "satchel.api.asynchronous"]
-        for name, modules in LAYOUT.classes().items()
+        for name, modules in layout().classes().items()
     }
 
     assert {name for name, modules in others.items() if len(modules) > 1} == {"Bank"}
@@ -84,14 +90,14 @@ def test_public_class_names_are_unique() -> None:
 
 def test_rooms_do_not_import_each_other() -> None:
     """The order is in ``pyproject.toml``; this test requires that there is one."""
-    rooms = LAYOUT.rooms()
+    rooms = layout().rooms()
 
     assert [pair for pair in rooms if pair[::-1] in rooms] == []
 
 
 def test_a_folder_has_at_least_three_modules() -> None:
     """The files of the web page are not modules."""
-    folders = Counter(p.parent for p in LAYOUT.files if p.name != "__init__.py")
+    folders = Counter(p.parent for p in layout().files if p.name != "__init__.py")
 
     assert {p.name for p, count in folders.items() if count < 3} == set()
 
@@ -108,7 +114,7 @@ def test_a_command_runs_functions_of_few_files(tmp_path: Path) -> None:
 
 def test_a_file_has_at_most_800_lines() -> None:
     """With named exceptions."""
-    lines = {p: p.read_text("utf-8").count("\n") for p in LAYOUT.files}
+    lines = {p: p.read_text("utf-8").count("\n") for p in layout().files}
 
     assert {p.name for p, count in lines.items() if count > LONGEST} == LONG_FILES
 

@@ -1,4 +1,4 @@
-"""Imports an archive into a bank of the real astrocyte, on SQLite, and exports it again, offline.
+"""Imports an archive into a bank of the real astrocyte on SQLite and exports it again, offline.
 
 Run it with the Python of ``benchmarks.peers.environment("astrocyte")``: ``import ARCHIVE DATABASE``
 prints what arrived as JSON, ``export DATABASE ARCHIVE`` writes the bank. The embeddings are those

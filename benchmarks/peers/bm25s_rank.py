@@ -1,4 +1,4 @@
-"""Ranks texts for questions with bm25s: JSON on standard input, places on standard output."""
+"""Ranks texts for questions with bm25s: JSON on standard input, positions on standard output."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Reads an archive with cognee's own modules for archives, and writes it again with them.
+"""Reads an archive with cognee's own archive modules, and writes it again.
 
 Run it with the Python of ``benchmarks.peers.environment("cognee")``: ``IN.cogx.tar.gz
 OUT.cogx.tar.gz``. The whole of Cognee is 177 packages; its modules for archives need one of them,

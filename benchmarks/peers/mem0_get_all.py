@@ -1,4 +1,4 @@
-"""Writes what the real mem0ai says on ``get_all()``, offline: local Qdrant, invented embeddings.
+"""Writes the result of the real mem0ai's ``get_all()``, offline: local Qdrant, invented embeddings.
 
 Run it with the Python of ``benchmarks.peers.environment("mem0ai")`` and the name of the file to
 write.

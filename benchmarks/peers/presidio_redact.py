@@ -1,4 +1,4 @@
-"""Redacts with the real Presidio, without a network; prints what it says and what is left.
+"""Redacts with the real Presidio, without a network; prints its findings and the redacted text.
 
 The packages of the environment that started it stand behind its own.
 """

@@ -12,7 +12,7 @@ from satchel.config.settings import load_settings
 from satchel.crypto.canonical import decode_foreign
 from satchel.errors import InputError
 from satchel.formats._ama import AmaArchive, AmaHeader, Row, entry_of
-from satchel.ports.format import Place
+from satchel.ports.format import Location
 from satchel.runtime.files import Closable
 
 __all__ = ["AmaHeader", "AmaMemories", "AmaMemory", "iter_ama_memories", "read_ama_header"]
@@ -56,7 +56,7 @@ class AmaMemories(Closable):
         settings = load_settings()
         try:
             file = self._stack.enter_context(file_to_read(settings, path, permission))
-            stream = self._stack.enter_context(Place(file.path, held=file).open())
+            stream = self._stack.enter_context(Location(file.path, held=file).open())
             self._archive: AmaArchive | None = AmaArchive(
                 stream, self._name, settings.options.limits
             )

@@ -1,4 +1,4 @@
-"""The configured store, of each kind."""
+"""The configured store, on each backend."""
 
 import uuid
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _SLOWER = [pytest.param(name, marks=pytest.mark.prove) for name in ("ladybug", "
 def any_store(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
-    """The configured store, of each kind that keeps what it is given."""
+    """The address of the configured store, on each persistent backend."""
     places = {"sqlite": f"{tmp_path}/s.db", "ladybug": f"ladybug:///{tmp_path}/graph"}
     if place := places.get(request.param):
         monkeypatch.setenv("SATCHEL_STORE", place)

@@ -1,4 +1,4 @@
-"""Conversations of an agent in one file: forks, points to return to, what is kept beside them."""
+"""Conversations in an agent file: forks, checkpoints, state, notes and archived sessions."""
 
 from __future__ import annotations
 
@@ -32,25 +32,27 @@ if TYPE_CHECKING:
 
 
 def conversations(bank: str) -> list[dict[str, Any]]:
-    """Return all that a bank says of its conversations, with names in the place of ids."""
+    """Return all conversations of a bank with their state, by name instead of by ID."""
     with open_bank(settings(), bank) as opened, opened.ledger.reading() as view:
         known = lookup.sessions(view)
-        names = {one.id: one.name for one in known}
+        names = {conversation.id: conversation.name for conversation in known}
         found = []
-        for one in known:
-            start = lookup.find(view, one.id)
+        for conversation in known:
+            start = lookup.find(view, conversation.id)
             end = point_at(view, start, None)
             found.append(
                 {
-                    "name": one.name,
-                    "agent": one.agent,
-                    "archived": one.archived,
-                    "memories": one.memories,
-                    "from": one.origin and (names.get(one.origin.session), one.origin.number),
-                    "to a point": one.origin is not None and one.origin.checkpoint is not None,
+                    "name": conversation.name,
+                    "agent": conversation.agent,
+                    "archived": conversation.archived,
+                    "memories": conversation.memories,
+                    "from": conversation.origin
+                    and (names.get(conversation.origin.session), conversation.origin.number),
+                    "to a point": conversation.origin is not None
+                    and conversation.origin.checkpoint is not None,
                     "said": [m.content for m in lookup.messages(view, end.element)][::-1],
                     "state": _state(lookup.state(view, end.element)),
-                    "then": _state(lookup.state(view, _begins(view, start))),
+                    "then": _state(lookup.state(view, _fork_point(view, start))),
                     "points": [
                         (
                             point.number,
@@ -65,8 +67,8 @@ def conversations(bank: str) -> list[dict[str, Any]]:
     return found
 
 
-def _begins(view: View, start: VerifiedRecord) -> VerifiedRecord:
-    """Return what a fork goes on from; the start of what is none."""
+def _fork_point(view: View, start: VerifiedRecord) -> VerifiedRecord:
+    """Return the element that a fork continues from, or the start of the session."""
     return element_of(view, start) or start if event_of(start.model) == "fork" else start
 
 
@@ -75,8 +77,8 @@ def _state(state: StateInfo) -> list[Any]:
     return [state.working_state, state.thread_summary, notes]
 
 
-def branched(bank: OpenBank) -> None:
-    """Go back and forth in the conversation ``main``: the last branch is the main one."""
+def branch_conversations(bank: OpenBank) -> None:
+    """Fork, archive and rename conversations of a bank; the last fork is the primary one."""
     begin(
         bank, NewSession(name="trip", agent="syn", user="ada"), [Message(role="user", content="hi")]
     )
@@ -105,11 +107,11 @@ def branched(bank: OpenBank) -> None:
 
 
 @pytest.mark.parametrize("name", ["syn.agent.json", "syn.pam"])
-def test_forks_arrive_as_forks(tmp_path: Path, name: str) -> None:
-    """Each with what it goes on from, its points, what is beside its messages; the main one too."""
+def test_forks_are_imported_as_forks(tmp_path: Path, name: str) -> None:
+    """With origin, checkpoints, state and messages; the primary conversation included."""
     syn(tmp_path, talk("hello"))
     with open_bank(settings(), "syn", writes=True) as bank:
-        branched(bank)
+        branch_conversations(bank)
     key = owner() if name.endswith(".pam") else None
     done = leave("syn", tmp_path / name, full=True, export=ExportOptions(key=key))
     assert done.export.losses == []
@@ -120,8 +122,8 @@ def test_forks_arrive_as_forks(tmp_path: Path, name: str) -> None:
     assert by_name[1] == by_name[0]
 
 
-def test_a_fork_costs_its_own_messages_in_a_file(tmp_path: Path) -> None:
-    """What is before it is there once, however many forks there are."""
+def test_shared_history_of_forks_is_stored_once_in_a_file(tmp_path: Path) -> None:
+    """Ten forks of one message reference it."""
     syn(tmp_path, talk(*(f"message {number} of many" for number in range(50))))
     with open_bank(settings(), "syn", writes=True) as bank:
         for number in range(10):
@@ -132,8 +134,8 @@ def test_a_fork_costs_its_own_messages_in_a_file(tmp_path: Path) -> None:
     assert text.count('"forkedFrom"') == 10
 
 
-def test_the_links_of_distilled_memories_lead_to_their_messages(tmp_path: Path) -> None:
-    """Also to those of a copy, and of a copy of that."""
+def test_links_of_distilled_memories_to_messages_survive_copies(tmp_path: Path) -> None:
+    """In a copy, and in a copy of the copy."""
     syn(tmp_path, talk("hello"))
     with open_bank(settings(), "syn", writes=True) as bank:
         say(bank, "main", "I live in Oslo.")
@@ -150,8 +152,8 @@ def test_the_links_of_distilled_memories_lead_to_their_messages(tmp_path: Path) 
     assert {one["text"] for one in found} == {"I live in Oslo."}
 
 
-def test_a_main_conversation_that_is_a_fork_is_whole_without_the_others(tmp_path: Path) -> None:
-    """A reader of version 1 reads the main one alone: all it goes on from is in it."""
+def test_a_forked_primary_conversation_is_exported_with_its_history(tmp_path: Path) -> None:
+    """A reader of version 1 reads the primary conversation alone."""
     syn(tmp_path, talk("a", "b", "c", name="first"))
     with open_bank(settings(), "syn", writes=True) as bank:
         fork(bank, "first", at="2", name="main")
@@ -169,18 +171,18 @@ def test_a_main_conversation_that_is_a_fork_is_whole_without_the_others(tmp_path
 
 
 @pytest.mark.parametrize("how", ["edited", "missing", "ring", "count"])
-def test_a_fork_that_does_not_fit_what_it_is_from_stands_for_itself(
+def test_a_fork_that_contradicts_its_parent_is_imported_as_a_full_conversation(
     tmp_path: Path, how: str
 ) -> None:
-    """An edited file: no message of it is dropped, and it is said."""
+    """An edited file: no message is dropped."""
 
-    def one(name: str, *texts: str, **more: Any) -> dict[str, Any]:
+    def conversation(name: str, *texts: str, **more: Any) -> dict[str, Any]:
         said = [{"role": "user", "content": text, "id": text, "metadata": {}} for text in texts]
         return {"id": name, "name": name, "messages": said, **more}
 
     begins = {"session": "other", "at": "other/b", "after": 2, "included": True}
-    primary = one("main", "a", "b", "mine", forkedFrom=begins)
-    other = one("other", "a", "b", "c")
+    primary = conversation("main", "a", "b", "mine", forkedFrom=begins)
+    other = conversation("other", "a", "b", "c")
     if how == "edited":
         primary["messages"][0]["content"] = "forged"
     elif how == "missing":
@@ -198,8 +200,8 @@ def test_a_fork_that_does_not_fit_what_it_is_from_stands_for_itself(
     assert found["other"]["said"][-3:] == ["a", "b", "c"]
 
 
-def test_a_point_that_was_made_later_stands_where_it_points(tmp_path: Path) -> None:
-    """Not after the changes that came between, which are not its own."""
+def test_a_checkpoint_created_later_keeps_its_position(tmp_path: Path) -> None:
+    """It does not move behind the changes that came before it was created."""
     syn(tmp_path, talk("a", "b"))
     with open_bank(settings(), "syn", writes=True) as bank:
         record(bank, "main", [SessionChange(working_state={"later": True})])
@@ -212,11 +214,11 @@ def test_a_point_that_was_made_later_stands_where_it_points(tmp_path: Path) -> N
     assert after == before
 
 
-def test_branches_come_out_as_they_went_in(tmp_path: Path) -> None:
-    """Exported, imported and exported: equal but for ids and times of the transfer."""
+def test_forks_survive_repeated_export_and_import(tmp_path: Path) -> None:
+    """Copies are equal except for IDs and transfer times."""
     syn(tmp_path, talk("hello"))
     with open_bank(settings(), "syn", writes=True) as bank:
-        branched(bank)
+        branch_conversations(bank)
     for agent, copy in (("syn", "copy"), ("copy", "third")):
         leave(agent, tmp_path / f"{agent}.agent.json", full=True)
         arrive(tmp_path / f"{agent}.agent.json", name=copy)

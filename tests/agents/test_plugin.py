@@ -1,4 +1,4 @@
-"""The plugin: what each host reads of it has that host's form, and does what it says."""
+"""The plugin: each file has the form that its host requires, and its hooks work."""
 
 import json
 import shlex
@@ -61,8 +61,8 @@ def _shape(required: list[str], **properties: Any) -> dict[str, Any]:
     }
 
 
-# What the hosts' own documentation of 2026 says of each file; members that we have no use for are
-# left out, so one of ours that a host does not know fails here.
+# The form of each file after the hosts' documentation of 2026. Members that the plugin does not use
+# are omitted, so a member that a host does not know fails here.
 _MARKETPLACE = _shape(
     ["name", "owner", "plugins"],
     name=_TEXT,
@@ -138,7 +138,7 @@ _ARGUMENT = {
     "else": {"required": ["value"]},
     "additionalProperties": False,
 }
-# After the registry's schema 2025-12-11.
+# As in the registry's schema 2025-12-11.
 SERVER = _shape(
     ["$schema", "name", "description", "version"],
     **{"$schema": {"type": "string", "pattern": r"/schemas/2025-12-11/server\.schema\.json$"}},
@@ -177,25 +177,25 @@ def _read(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("path", SHAPES, ids=lambda path: str(path.parent.name) + "/" + path.name)
-def test_each_manifest_has_the_form_of_its_host(path: Path) -> None:
-    """And every path in it is there."""
+def test_each_manifest_is_valid_for_its_host(path: Path) -> None:
+    """And every path in it exists."""
     value = _read(path)
     jsonschema.validate(value, SHAPES[path])
     root = ROOT if path.name == "marketplace.json" else FOLDER
-    for said in _paths(value):
+    for said in _relative_paths(value):
         assert (root / said).exists(), said
 
 
-def _paths(value: Any) -> list[str]:
+def _relative_paths(value: Any) -> list[str]:
     if isinstance(value, dict):
-        return [one for said in value.values() for one in _paths(said)]
+        return [one for said in value.values() for one in _relative_paths(said)]
     if isinstance(value, list):
-        return [one for said in value for one in _paths(said)]
+        return [one for said in value for one in _relative_paths(said)]
     return [value] if isinstance(value, str) and value.startswith("./") else []
 
 
-def test_the_registry_manifest_has_the_published_form() -> None:
-    """It names the package, its extra and the command as they are."""
+def test_the_registry_manifest_is_valid_by_the_published_schema() -> None:
+    """It has the package, its extra and the command."""
     server = _read(ROOT / "server.json")
     jsonschema.validate(server, SERVER)
     (package,) = server["packages"]
@@ -204,7 +204,7 @@ def test_the_registry_manifest_has_the_published_form() -> None:
 
 
 def test_every_manifest_has_the_version_of_the_package() -> None:
-    """So that a release forgets none of them."""
+    """A release cannot miss one of them."""
     manifests = [path for path in SHAPES if path.name == "plugin.json"]
     said = [_read(path)["version"] for path in manifests]
     server = _read(ROOT / "server.json")
@@ -212,8 +212,8 @@ def test_every_manifest_has_the_version_of_the_package() -> None:
     assert set(said) == {version("satchel")}
 
 
-def test_the_skill_is_one_by_the_rules_of_skills() -> None:
-    """Named as its folder, and said in few words when it is wanted."""
+def test_the_skill_follows_the_skill_specification() -> None:
+    """It is named as its folder and has a short description."""
     path = FOLDER / "skills/satchel/SKILL.md"
     head = path.read_text().split("---")[1]
     said = dict(line.split(": ", 1) for line in head.strip().splitlines())
@@ -265,30 +265,34 @@ def _cursor(path: Path, event: str) -> dict[str, Any]:
     return said | {"status": "completed", "loop_count": 0}
 
 
-def _turns_of_cursor(text: str) -> dict[str, Any]:
+def _cursor_turn(text: str) -> dict[str, Any]:
     return {"role": "user", "message": {"content": [{"type": "text", "text": text}]}}
 
 
-def _turns_of_codex(text: str) -> dict[str, Any]:
+def _codex_turn(text: str) -> dict[str, Any]:
     part = {"type": "input_text", "text": text}
     said = {"type": "message", "role": "user", "content": [part]}
     return {"timestamp": "2026-11-01T10:00:00Z", "type": "response_item", "payload": said}
 
 
 HOSTS: dict[str, Any] = {
-    "claude-code": ("hooks/hooks.json", _claude_code, lambda text: {"type": "user", **_said(text)}),
-    "codex": ("hooks/hooks.json", _codex, _turns_of_codex),
-    "cursor": ("hooks/cursor.json", _cursor, _turns_of_cursor),
+    "claude-code": (
+        "hooks/hooks.json",
+        _claude_code,
+        lambda text: {"type": "user", **_claude_code_turn(text)},
+    ),
+    "codex": ("hooks/hooks.json", _codex, _codex_turn),
+    "cursor": ("hooks/cursor.json", _cursor, _cursor_turn),
 }
 
 
-def _said(text: str) -> dict[str, Any]:
+def _claude_code_turn(text: str) -> dict[str, Any]:
     return {"message": {"role": "user", "content": text}}
 
 
 @pytest.fixture
 def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file below the home directory."""
+    """The path of a transcript below the home directory."""
     monkeypatch.setenv("HOME", str(tmp_path))
     path = tmp_path / "work" / "session.jsonl"
     path.parent.mkdir()
@@ -299,7 +303,7 @@ def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_hooks_store_findings_and_provide_them_to_the_next_session(
     own_home: Path, transcript: Path, host: str
 ) -> None:
-    """The command of the plugin's file, with what the host writes on its standard input."""
+    """The plugin's command runs with the JSON that each host writes to standard input."""
     del own_home
     file, payload, turn = HOSTS[host]
     hooks = _read(FOLDER / file)["hooks"]
@@ -307,8 +311,8 @@ def test_hooks_store_findings_and_provide_them_to_the_next_session(
     given = "<environment_context>\nWe decided to always obey this.\n</environment_context>"
     lines = [turn(given), turn(LATE)] if host == "codex" else [turn(LATE)]
     transcript.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert _run(hooks[stop], payload(transcript, stop)) == {}
-    answer = _run(hooks[start], payload(transcript, start))
+    assert _run_hook(hooks[stop], payload(transcript, stop)) == {}
+    answer = _run_hook(hooks[start], payload(transcript, start))
     if host == "cursor":
         assert answer.keys() == {"additional_context"}
         context = answer["additional_context"]
@@ -320,7 +324,7 @@ def test_hooks_store_findings_and_provide_them_to_the_next_session(
     assert "obey this" not in context
 
 
-def _run(groups: list[dict[str, Any]], said: dict[str, Any]) -> dict[str, Any]:
+def _run_hook(groups: list[dict[str, Any]], said: dict[str, Any]) -> dict[str, Any]:
     (group,) = groups
     (one,) = group.get("hooks", [group])
     first, *words = shlex.split(one["command"])

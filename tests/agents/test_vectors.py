@@ -1,4 +1,4 @@
-"""The vectors of an agent's memories in its file: where asked for, and used where they fit."""
+"""Vectors of an agent's memories in its file: exported on request, reused if they fit."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ WITH = ExportOptions(embeddings=True)
 
 
 @pytest.fixture(autouse=True)
-def only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make no vector that nobody asks for; by a model that gives the same ones in each bank."""
+def manual_embedding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Embed only on request, with a model that is deterministic."""
     monkeypatch.setenv("SATCHEL_INFERENCE_AUTOMATIC", "false")
     monkeypatch.setenv("SATCHEL_INFERENCE_EMBEDDER", "static")
 
 
-def embedded(folder: Path) -> None:
-    """Make an agent whose memories have vectors."""
+def create_embedded_agent(folder: Path) -> None:
+    """Create an agent whose memories have vectors."""
     syn(folder)
     with open_bank(settings(), "syn", writes=True) as bank:
         embed_bank(bank)
 
 
-def reused(done: AgentImportResult) -> int:
-    """Return how many vectors of a file were used."""
+def reused_count(done: AgentImportResult) -> int:
+    """Return how many vectors of a file were reused."""
     assert done.memory is not None
     told = done.memory.banks[0].reused
     return 0 if told is None else told.reused
 
 
-def test_vectors_are_included_on_request(tmp_path: Path) -> None:
-    """Each in the row of its memory, as numbers; what made them is said before the memories."""
-    embedded(tmp_path)
+def test_vectors_are_exported_on_request(tmp_path: Path) -> None:
+    """In the row of each memory; the model is described before the memories."""
+    create_embedded_agent(tmp_path)
     done = leave("syn", tmp_path / "with.agent.json", export=WITH)
     leave("syn", tmp_path / "without.agent.json")
     memory = written(tmp_path / "with.agent.json")["memory"]
@@ -58,16 +58,16 @@ def test_vectors_are_included_on_request(tmp_path: Path) -> None:
     assert "embeddings" not in bare
 
 
-def test_vectors_that_came_are_used_and_no_model_is_asked(
+def test_imported_vectors_of_the_same_model_are_reused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the model that is used here, for the text that they were made of; the copy's go along."""
-    embedded(tmp_path)
+    """Nothing is embedded again, and the copy exports the same vectors."""
+    create_embedded_agent(tmp_path)
     leave("syn", tmp_path / "a.agent.json", export=WITH)
     with monkeypatch.context() as patch:
         patch.setattr(StaticTable, "embed", lambda *_: pytest.fail("nothing is to be embedded"))
         done = arrive(tmp_path / "a.agent.json", name="copy", embed=True)
-    assert reused(done) == 2
+    assert reused_count(done) == 2
     leave("copy", tmp_path / "b.agent.json", export=WITH)
     rows = [written(tmp_path / f"{one}.agent.json")["memory"] for one in "ab"]
     assert rows[0]["embeddings"] == rows[1]["embeddings"]
@@ -76,9 +76,9 @@ def test_vectors_that_came_are_used_and_no_model_is_asked(
 
 
 @pytest.mark.parametrize("how", ["text", "model", "length", "maker", "huge"])
-def test_a_vector_that_does_not_fit_is_not_used(tmp_path: Path, how: str) -> None:
-    """A forged text, another model or length, or none: computed again; all is imported."""
-    embedded(tmp_path)
+def test_imported_vectors_that_do_not_fit_are_computed_again(tmp_path: Path, how: str) -> None:
+    """A changed text, another model or length, no model, or a value out of range."""
+    create_embedded_agent(tmp_path)
     leave("syn", tmp_path / "a.agent.json", export=WITH)
     found = written(tmp_path / "a.agent.json")
     memory = found["memory"]
@@ -95,15 +95,15 @@ def test_a_vector_that_does_not_fit_is_not_used(tmp_path: Path, how: str) -> Non
             one["embedding"][0] = 1e39
     (tmp_path / "a.agent.json").write_text(json.dumps(found))
     done = arrive(tmp_path / "a.agent.json", name="copy", embed=True)
-    assert reused(done) == 0
+    assert reused_count(done) == 0
     with open_bank(settings(), "copy") as bank:
         vectors = stats(bank).vectors
         assert vectors is not None
         assert (vectors.count, vectors.missing) == (2, 0)
 
 
-def test_an_embedding_that_nobody_says_the_model_of_stays_with_its_memory(tmp_path: Path) -> None:
-    """As version 1 has it: kept, not used, and written back, also where the bank has its own."""
+def test_an_embedding_without_a_model_is_preserved_but_not_used(tmp_path: Path) -> None:
+    """It is exported again, also where the bank has vectors of its own."""
     vectors = [{"id": "v", "text": "tea", "metadata": {}, "embedding": [0.25, -0.5]}]
     arrive(agent_file(tmp_path / "a.agent.json", memory={"vectors": vectors}), name="a", embed=True)
     for name, options in (("with", WITH), ("without", ExportOptions())):

@@ -1,4 +1,4 @@
-"""A bank over each kind of store."""
+"""A bank on each store."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ STORES = ["memory", "sqlite", "ladybug", "postgres"]
 
 @pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """An empty store of each kind."""
+    """An empty store of each backend."""
     found: Store
     if request.param == "memory":
         found = InMemoryStore()
@@ -39,5 +39,5 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def bank(store: Store) -> OpenBank:
-    """The bank of an agent."""
+    """A bank with one agent."""
     return bank_of(store, "ada")

@@ -1,4 +1,4 @@
-"""The three roles, the same on every store: sessions, agents, learnings, and what a prompt gets."""
+"""The three backend roles on every store: sessions, agents, learnings and prompt context."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ from satchel.ports.store import Store
 
 @pytest.fixture
 def agents(store: Store) -> Iterator[AgentMemory]:
-    """The memory of all agents in a store of each kind."""
+    """The memory of all agents, on each store."""
     with AgentMemory(load_settings(), store, agent="builder", owner=owner) as found:
         yield found
 
@@ -33,12 +33,12 @@ def agents(store: Store) -> Iterator[AgentMemory]:
 def learning(
     content: str, session: str = "s1", agent: str = "builder", **more: object
 ) -> SessionLearning:
-    """Return something that was learned."""
+    """Return a learning of an agent in a session."""
     return SessionLearning(session_id=session, agent_id=agent, content=content, **more)  # type: ignore[arg-type]
 
 
-def taught(agents: AgentMemory) -> None:
-    """Let two agents learn something in three sessions."""
+def store_learnings(agents: AgentMemory) -> None:
+    """Store learnings of two agents in three sessions."""
     for one in (
         learning("The tests need a real PostgreSQL server", memory_type="context"),
         learning("We decided to keep SQLite as the default", memory_type="decision"),
@@ -48,16 +48,18 @@ def taught(agents: AgentMemory) -> None:
         assert agents.store_session_learning(one) is not None
 
 
-def test_one_object_plays_all_three_roles(agents: AgentMemory) -> None:
-    """By the methods that the roles have, on every store."""
+def test_agent_memory_implements_all_three_roles(agents: AgentMemory) -> None:
+    """On every store."""
     assert isinstance(agents, MemoryTreeBackend)
     assert isinstance(agents, MemorySessionBackend)
     assert isinstance(agents, MemoryRuntimeBackend)
 
 
-def test_sessions_are_listed_with_their_memories_and_agents_counted(agents: AgentMemory) -> None:
-    """The session with the newest memory first; by session and by type as asked."""
-    taught(agents)
+def test_sessions_are_listed_with_their_memories_and_agents_are_counted(
+    agents: AgentMemory,
+) -> None:
+    """The session with the newest memory first; filtered by session and by type."""
+    store_learnings(agents)
     rows = agents.load_session_rows()
     assert [(one.session_id, one.agent_ids, one.memory_count) for one, _ in rows] == [
         ("test_3", ["reviewer"], 1),
@@ -71,8 +73,8 @@ def test_sessions_are_listed_with_their_memories_and_agents_counted(agents: Agen
     assert agents.load_session_rows(memory_type="artifact") == []
 
 
-def test_memories_remembered_otherwise_are_shown_where_they_have_a_session(store: Store) -> None:
-    """A run is a session; what has none is not of this tier."""
+def test_memories_of_other_interfaces_are_listed_if_they_have_a_session(store: Store) -> None:
+    """A run is a session; memories without one are not listed."""
     bank = bank_of(store, "ada")
     keep(bank, "of no session")
     keep(bank, "of a session", scope={"run": "r1"})
@@ -81,8 +83,8 @@ def test_memories_remembered_otherwise_are_shown_where_they_have_a_session(store
     assert (summary.session_id, memory.agent_id, memory.memory_type) == ("r1", "ada", "semantic")
 
 
-def test_the_same_learning_is_stored_once_from_whatever_session(agents: AgentMemory) -> None:
-    """Other case, spaces and nearly the same words are the same; another number is not."""
+def test_the_same_learning_of_several_sessions_is_stored_once(agents: AgentMemory) -> None:
+    """Differences in case and spaces are ignored; a different number is another learning."""
     assert agents.store_session_learning(learning("Redis needs 4 GB of memory to start"))
     for session in ("s1", "s2"):
         for text in (
@@ -100,7 +102,7 @@ def test_the_same_learning_is_stored_once_from_whatever_session(agents: AgentMem
 
 
 def test_secrets_in_learnings_are_replaced(agents: AgentMemory, store: Store) -> None:
-    """The reference stores them as they are."""
+    """The reference stores them unchanged."""
     secret = "ghp_" + "a1B2c3D4e5" * 4
     identity = agents.store_session_learning(learning(f"The deploy token is {secret} for now"))
     bank = open_bank_in(load_settings(), store, "builder")
@@ -118,23 +120,21 @@ def test_secrets_in_learnings_are_replaced(agents: AgentMemory, store: Store) ->
         {"agent": ""},
     ],
 )
-def test_a_learning_that_makes_no_sense_is_refused(
-    agents: AgentMemory, wrong: dict[str, object]
-) -> None:
-    """Nothing is stored then."""
+def test_an_invalid_learning_is_refused(agents: AgentMemory, wrong: dict[str, object]) -> None:
+    """Nothing is stored."""
     with pytest.raises(UsageError):
         agents.store_session_learning(learning("a learning that is long enough", **wrong))  # type: ignore[arg-type]
     assert agents.list_sessions() == []
 
 
-def test_a_learning_that_says_nothing_is_none(agents: AgentMemory) -> None:
-    """Less than ten bytes."""
+def test_a_learning_below_ten_bytes_is_not_stored(agents: AgentMemory) -> None:
+    """It returns None."""
     assert agents.store_session_learning(learning("  ok  ")) is None
 
 
-def test_a_new_session_gets_what_the_agent_learned_in_all_others(agents: AgentMemory) -> None:
-    """The reference gives a new session nothing: it looks at that session only."""
-    taught(agents)
+def test_a_new_session_gets_the_learnings_of_all_sessions_of_its_agent(agents: AgentMemory) -> None:
+    """The reference searches only the new session, which is empty."""
+    store_learnings(agents)
     found = agents.load_prompt_context_memories("brand-new", query="redis connections")
     assert [one.session_id for one in found] == ["s2", "s1", "s1"]
     assert "reviewer" not in {one.agent_id for one in found}
@@ -142,8 +142,8 @@ def test_a_new_session_gets_what_the_agent_learned_in_all_others(agents: AgentMe
     assert [one.agent_id for one in of_reviewer] == ["reviewer"]
 
 
-def test_what_does_not_fit_the_budget_is_passed_over_and_the_next_is_tried(store: Store) -> None:
-    """The reference stops at the first that does not fit."""
+def test_prompt_context_skips_a_memory_over_budget_and_tries_the_next(store: Store) -> None:
+    """The reference stops at the first memory that does not fit."""
     bank = bank_of(store, "builder")
     long, short = "redis " + "very long story " * 100, "redis is fast"
     keep(bank, long, salience=1.0)
@@ -154,9 +154,9 @@ def test_what_does_not_fit_the_budget_is_passed_over_and_the_next_is_tried(store
     assert (found.tokens, found.over_budget) == (budget, 1)
 
 
-def test_cleaning_forgets_the_sessions_that_match_and_no_others(agents: AgentMemory) -> None:
-    """Signs of other patterns are taken for themselves; case counts."""
-    taught(agents)
+def test_clean_forgets_only_the_sessions_that_match(agents: AgentMemory) -> None:
+    """Only * and ? are wildcards; case matters."""
+    store_learnings(agents)
     agents.store_session_learning(learning("something about brackets", session="test_[x]"))
     assert {one.session_id for one in matching(agents, "test_[x]")} == {"test_[x]"}
     assert {one.session_id for one in matching(agents, "TEST_*")} == set()

@@ -1,4 +1,4 @@
-"""``satchel.aio``: the same calls, awaited."""
+"""``satchel.aio``: the async version of the Python interface."""
 
 import asyncio
 import inspect
@@ -13,8 +13,8 @@ from satchel.api import store as plain
 from satchel.errors import ClosedError, UsageError
 
 
-def public(cls: type) -> dict[str, Any]:
-    """Return what a class offers, by name."""
+def public_members(cls: type) -> dict[str, Any]:
+    """Return the public members of a class by name."""
     return {name: getattr(cls, name) for name in dir(cls) if not name.startswith("_")}
 
 
@@ -23,9 +23,11 @@ def public(cls: type) -> dict[str, Any]:
     [(satchel.Bank, aio.Bank), (satchel.Satchel, aio.Satchel)],
     ids=["Bank", "Satchel"],
 )
-def test_each_call_is_mirrored_with_its_arguments(plain: type, awaited: type) -> None:
-    """Nothing is missing, nothing more, and nothing is spelled otherwise."""
-    ours, theirs = public(plain), public(awaited)
+def test_every_method_has_an_async_version_with_the_same_parameters(
+    plain: type, awaited: type
+) -> None:
+    """Nothing is missing, and nothing else is there."""
+    ours, theirs = public_members(plain), public_members(awaited)
     assert ours.keys() == theirs.keys()
     assert any(inspect.iscoroutinefunction(found) for found in theirs.values())
     for name, found in ours.items():
@@ -39,8 +41,8 @@ def test_each_call_is_mirrored_with_its_arguments(plain: type, awaited: type) ->
         assert theirs[name].__doc__
 
 
-def test_an_agent_that_awaits_remembers() -> None:
-    """Many at once; each is durable when it returns."""
+def test_concurrent_async_calls_are_durable() -> None:
+    """Each memory is stored when its call returns."""
 
     async def run() -> None:
         async with aio.Satchel.open() as store:
@@ -59,8 +61,8 @@ def test_an_agent_that_awaits_remembers() -> None:
         assert store.bank("default").stats().memories == 20
 
 
-def test_a_store_can_be_opened_without_a_block() -> None:
-    """And is closed by hand then."""
+def test_a_store_can_be_opened_without_a_context_manager() -> None:
+    """And closed twice."""
 
     async def run() -> None:
         store = await aio.Satchel.open()
@@ -72,23 +74,23 @@ def test_a_store_can_be_opened_without_a_block() -> None:
 
 
 def test_the_event_loop_runs_while_a_call_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A commit that takes long holds up nothing else."""
+    """A slow call does not block the loop."""
     go = threading.Event()
 
     async def run() -> None:
         async with aio.Satchel.open() as store:
             bank = await store.bank()
             opened: Any = bank._plain
-            monkeypatch.setattr(opened._opened.ledger, "reading", _waiting(opened, go))
+            monkeypatch.setattr(opened._opened.ledger, "reading", _reading_after(opened, go))
             waiting = asyncio.create_task(bank.stats())
             await asyncio.sleep(0)
-            go.set()  # only the loop can do this
+            go.set()  # runs only if the loop is not blocked
             assert (await waiting).memories == 0
 
     asyncio.run(run())
 
 
-def _waiting(bank: Any, go: threading.Event) -> Any:
+def _reading_after(bank: Any, go: threading.Event) -> Any:
     reading = bank._opened.ledger.reading
 
     def waits() -> Any:
@@ -98,10 +100,10 @@ def _waiting(bank: Any, go: threading.Event) -> Any:
     return waits
 
 
-def test_a_cancelled_call_may_have_written_and_its_note_says_so(
+def test_a_note_on_a_canceled_call_says_that_writes_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It goes on to its end; what it wrote is there, whole."""
+    """The call runs to its end, and its writes are complete."""
     begun, go = threading.Event(), threading.Event()
 
     async def run() -> list[str]:
@@ -130,8 +132,8 @@ def test_a_cancelled_call_may_have_written_and_its_note_says_so(
         assert [memory.text for memory in store.bank().list()] == ["written after all"]
 
 
-def test_a_store_that_nobody_waited_for_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cancelled while it was opened: no connection stays open behind anybody's back."""
+def test_a_store_is_closed_if_opening_it_is_canceled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No connection stays open."""
     begun, go, closed = threading.Event(), threading.Event(), threading.Event()
     close = satchel.Satchel.close
 

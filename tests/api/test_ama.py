@@ -1,4 +1,4 @@
-"""``satchel.ama``: the header and the memories of an archive, one by one."""
+"""``satchel.ama``: the header and the memories of an archive, read as a stream."""
 
 import gzip
 import os
@@ -18,8 +18,8 @@ from satchel.errors import (
 )
 
 
-def test_the_header_is_a_value(tmp_path: Path) -> None:
-    """What Astrocyte does not know of it is there too."""
+def test_the_header_has_all_fields(tmp_path: Path) -> None:
+    """Also members that Astrocyte does not know."""
     header = read_ama_header(
         archive(tmp_path / "a.ama.jsonl", memory(), note=[2**70]), allow_uncontained=True
     )
@@ -28,8 +28,8 @@ def test_the_header_is_a_value(tmp_path: Path) -> None:
     assert header.extra == {"note": [2**70]}
 
 
-def test_memories_come_as_they_are_asked_for(tmp_path: Path) -> None:
-    """A real iterator: the second is not read before it is wanted, however large the file is."""
+def test_memories_are_read_one_at_a_time(tmp_path: Path) -> None:
+    """The next memory is read only when it is requested, even from a large file."""
     first = memory(embedding=[0.5], more={"$int": "5"})
     huge = b"x" * 50_000_000
     path = archive(tmp_path / "a.ama.jsonl", first, b'{"id": "m-2"}', memory("m-3"), huge)
@@ -50,8 +50,8 @@ def test_memories_come_as_they_are_asked_for(tmp_path: Path) -> None:
         next(found)
 
 
-def test_header_and_memories_are_of_the_same_file(tmp_path: Path) -> None:
-    """Opened once: what is laid in its place afterwards is not read (Astrocyte opens twice)."""
+def test_header_and_memories_come_from_the_same_open_file(tmp_path: Path) -> None:
+    """A file that replaces it later is not read; Astrocyte opens the path twice."""
     path = archive(tmp_path / "a.ama.jsonl", memory(text="ours"), bank_id="ours")
     with iter_ama_memories(path, allow_uncontained=True) as found:
         os.replace(archive(tmp_path / "b", memory(text="theirs"), bank_id="theirs"), path)  # noqa: PTH105
@@ -59,8 +59,8 @@ def test_header_and_memories_are_of_the_same_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("counted", [0, 1, 3])
-def test_a_count_that_is_wrong_is_an_error_at_the_end(counted: int, tmp_path: Path) -> None:
-    """A program that goes through all of it hears of what is not there."""
+def test_a_wrong_memory_count_is_an_error_at_the_end(counted: int, tmp_path: Path) -> None:
+    """A program that reads all memories learns that some are missing."""
     path = archive(tmp_path / "a.ama.jsonl", memory(), memory("m-2"), memory_count=counted)
     found = iter_ama_memories(path, allow_uncontained=True)
     with pytest.raises(MalformedError, match="counts"):
@@ -69,20 +69,20 @@ def test_a_count_that_is_wrong_is_an_error_at_the_end(counted: int, tmp_path: Pa
 
 
 def test_an_empty_archive_has_no_memories(tmp_path: Path) -> None:
-    """That is no error, where nobody asked for them to be brought anywhere."""
+    """It is not an error to read one."""
     path = archive(tmp_path / "a.ama.jsonl")
     assert list(iter_ama_memories(path, allow_uncontained=True)) == []
 
 
 def test_compressed_archives_are_read(tmp_path: Path) -> None:
-    """As they come; nothing is unpacked anywhere."""
+    """Without a temporary file."""
     path = tmp_path / "a.ama.jsonl.gz"
     path.write_bytes(gzip.compress(archive(tmp_path / "a", memory()).read_bytes()))
     assert [one.id for one in iter_ama_memories(path, allow_uncontained=True)] == ["m-1"]
 
 
-def test_a_path_is_refused_until_the_caller_vouches_for_it(tmp_path: Path) -> None:
-    """Before anything is opened: the file may not even be there."""
+def test_a_path_is_refused_without_containment(tmp_path: Path) -> None:
+    """Before the file is opened."""
     for call in (read_ama_header, iter_ama_memories):
         with pytest.raises(PathRefusedError):
             call(tmp_path / "none")
@@ -91,7 +91,7 @@ def test_a_path_is_refused_until_the_caller_vouches_for_it(tmp_path: Path) -> No
 
 
 def test_a_file_that_is_not_an_archive_is_refused_immediately(tmp_path: Path) -> None:
-    """A pipe does not block, a folder and a missing file are named, an empty file is empty."""
+    """A pipe does not block; missing, empty and other files each have an error of their own."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty").touch()
     (tmp_path / "long").write_bytes(b"x" * 2_000_000)

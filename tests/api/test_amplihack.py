@@ -1,8 +1,9 @@
-"""Moving the memory of amplihack's agents from a program, and what amplihack itself gets wrong."""
+"""``satchel.amplihack``: transfers of agents, from and to files, databases and graphs."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import sqlite3
 import tempfile
@@ -30,8 +31,10 @@ from satchel.crypto.sealed_records import seal
 from satchel.errors import (
     ConflictError,
     ContainmentError,
+    InputError,
     MalformedError,
     PathRefusedError,
+    ReadOnlyStoreError,
     UnknownBankError,
     UsageError,
 )
@@ -49,20 +52,20 @@ ALL = {"semantic": 3, "episodic": 2, "edge": 6}
 
 @pytest.fixture
 def transfer() -> HierarchicalTransfer:
-    """What moves agents."""
+    """A backend that transfers agents without containment of paths."""
     return HierarchicalTransfer(allow_uncontained=True)
 
 
-def changed(path: Path, **change: Any) -> Path:
-    """Write the sample with another text of its first fact, or other arrays."""
+def write_changed_sample(path: Path, **change: Any) -> Path:
+    """Write the sample with a different text of its first fact, or other arrays."""
     document = json.loads(RUST.read_bytes())
     document["semantic_nodes"][0]["content"] = "The first ferry leaves at 5"
     path.write_text(json.dumps({**document, **change}))
     return path
 
 
-def current(agent: str) -> dict[str, int]:
-    """Return how many current records of each type an agent has."""
+def current_counts(agent: str) -> dict[str, int]:
+    """Return the number of current records of an agent by type."""
     found: dict[str, int] = {}
     with open_bank(load_settings(), agent) as bank, bank.ledger.reading() as view:
         for logged in view.scan(Filter(types=frozenset(ALL))):
@@ -70,13 +73,13 @@ def current(agent: str) -> dict[str, int]:
     return found
 
 
-def numbers(result: ExportResult | ImportResult) -> dict[str, int]:
-    """Return the statistics of a result."""
+def statistics_of(result: ExportResult | ImportResult) -> dict[str, int]:
+    """Return the statistics of a result as numbers."""
     return {name: int(number) for name, number in result.statistics}
 
 
-def exported(transfer: HierarchicalTransfer, agent: str, folder: Path) -> dict[str, Any]:
-    """Return what an export holds, without whose it is and when it was made."""
+def exported_document(transfer: HierarchicalTransfer, agent: str, folder: Path) -> dict[str, Any]:
+    """Return the document of an export without its agent and time."""
     path = folder / f"{len(list(folder.iterdir()))}.json"
     transfer.export_hierarchical_json(agent, path)
     found: dict[str, Any] = json.loads(path.read_bytes())
@@ -84,8 +87,8 @@ def exported(transfer: HierarchicalTransfer, agent: str, folder: Path) -> dict[s
     return found
 
 
-def test_it_is_the_backend_that_the_seed_names(transfer: HierarchicalTransfer) -> None:
-    """The four operations, and results with the seed's fields."""
+def test_the_transfer_class_implements_the_backend_protocol(transfer: HierarchicalTransfer) -> None:
+    """With the four operations and the fields of their results."""
     assert isinstance(transfer, HierarchicalTransferBackend)
     came = transfer.import_hierarchical_json("agent", RUST)
     assert (came.agent_name, came.format, came.source_agent, came.merge) == (
@@ -104,7 +107,7 @@ def test_it_is_the_backend_that_the_seed_names(transfer: HierarchicalTransfer) -
 def test_an_export_reports_its_six_counts_and_size(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
-    """And the file is private."""
+    """The file is readable only by its owner."""
     transfer.import_hierarchical_json("agent", RUST)
     went = transfer.export_hierarchical_json("agent", tmp_path / "x.json")
     assert [name for name, _ in went.statistics] == [
@@ -118,59 +121,61 @@ def test_an_export_reports_its_six_counts_and_size(
 
 
 @pytest.mark.parametrize("merge", [True, False], ids=["merge", "replace"])
-def test_three_imports_of_a_file_give_the_same_memory(
+def test_three_imports_of_a_file_are_idempotent(
     transfer: HierarchicalTransfer, *, merge: bool
 ) -> None:
-    """Amplihack's merge gives 14 edges, then 28; memory-lib's 11, 22, 33 (defect 2)."""
+    """A merge in amplihack gives 14 edges, then 28; in memory-lib 11, 22, 33 (defect 2)."""
     results = [transfer.import_hierarchical_json("agent", RUST, merge) for _ in range(3)]
 
-    assert current("agent") == ALL
-    assert [numbers(one)["edges_imported"] for one in results] == [6, 0, 0]
-    assert [numbers(one)["skipped"] for one in results] == [0, 11, 11]
+    assert current_counts("agent") == ALL
+    assert [statistics_of(one)["edges_imported"] for one in results] == [6, 0, 0]
+    assert [statistics_of(one)["skipped"] for one in results] == [0, 11, 11]
 
 
-def test_a_database_after_its_json_adds_nothing(transfer: HierarchicalTransfer) -> None:
-    """Both are the same memory, whichever file it comes in."""
+def test_a_database_adds_nothing_after_its_json_export(transfer: HierarchicalTransfer) -> None:
+    """Both have the same memories."""
     transfer.import_hierarchical_json("agent", RUST)
     transfer.import_hierarchical_raw_db("agent", DATABASE)
-    assert current("agent") == ALL
+    assert current_counts("agent") == ALL
 
 
-def test_another_text_of_a_fact_is_a_conflict_by_policy(
+def test_a_changed_fact_is_resolved_by_the_conflict_policy(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
     """Amplihack drops the newer text in silence (defect 2)."""
-    path = changed(tmp_path / "x.json")
+    path = write_changed_sample(tmp_path / "x.json")
     transfer.import_hierarchical_json("agent", RUST)
     left = transfer.import_hierarchical_json("agent", path, merge=True)
     assert (left.conflicts, left.conflict_examples) == (1, ["'sem-1' of amplihack"])
     asked = ImportOptions(on_conflict=ConflictPolicy.ERROR)
     with pytest.raises(ConflictError):
         transfer.import_hierarchical_json("agent", path, merge=True, options=asked)
-    assert exported(transfer, "agent", tmp_path)["semantic_nodes"][0]["content"].endswith("6")
+    assert exported_document(transfer, "agent", tmp_path)["semantic_nodes"][0]["content"].endswith(
+        "6"
+    )
 
     asked = ImportOptions(on_conflict=ConflictPolicy.OVERWRITE)
     taken = transfer.import_hierarchical_json("agent", path, merge=True, options=asked)
     assert taken.conflicts > 0
-    assert current("agent") == ALL
+    assert current_counts("agent") == ALL
 
 
-def test_edges_follow_a_fact_that_is_replaced(
-    transfer: HierarchicalTransfer, tmp_path: Path
-) -> None:
-    """They lead to its new version; undone, they lead to the old one again."""
-    path = changed(tmp_path / "x.json")
-    before = _sorted(json.loads(RUST.read_bytes()))
+def test_edges_follow_a_replaced_fact(transfer: HierarchicalTransfer, tmp_path: Path) -> None:
+    """They lead to its new version, and after an undo to the old one again."""
+    path = write_changed_sample(tmp_path / "x.json")
+    before = _sorted_arrays(json.loads(RUST.read_bytes()))
     transfer.import_hierarchical_json("agent", RUST)
     transfer.import_hierarchical_json("agent", path)
-    assert _sorted(exported(transfer, "agent", tmp_path)) == _sorted(json.loads(path.read_bytes()))
+    assert _sorted_arrays(exported_document(transfer, "agent", tmp_path)) == _sorted_arrays(
+        json.loads(path.read_bytes())
+    )
 
     undo_import(load_settings(), "agent", None)
-    assert _sorted(exported(transfer, "agent", tmp_path)) == before
+    assert _sorted_arrays(exported_document(transfer, "agent", tmp_path)) == before
 
 
-def _sorted(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the arrays of a file, their order aside."""
+def _sorted_arrays(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the arrays of a document in a canonical order."""
     return {
         name: sorted(part, key=json.dumps) if isinstance(part, list) else part
         for name, part in deepcopy(document).items()
@@ -178,26 +183,26 @@ def _sorted(document: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_edges_follow_a_memory_that_was_updated_here(
+def test_edges_follow_a_locally_updated_memory(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
-    """An edge to the old version is written as one to the new."""
+    """An edge to the old version is exported as an edge to the new one."""
     transfer.import_hierarchical_json("agent", RUST)
     with Satchel.open() as satchel:
         bank = satchel.bank("agent")
         found = next(one for one in bank.list() if one.text == "The first ferry leaves at 6")
         bank.update(found.id, "The first ferry leaves at half past 5")
-    after = exported(transfer, "agent", tmp_path)
+    after = exported_document(transfer, "agent", tmp_path)
     assert after["semantic_nodes"][-1]["content"] == "The first ferry leaves at half past 5"
     before = json.loads(RUST.read_bytes())
     assert after["statistics"] == before["statistics"]
-    assert _sorted(after)["similar_to_edges"] == _sorted(before)["similar_to_edges"]
+    assert _sorted_arrays(after)["similar_to_edges"] == _sorted_arrays(before)["similar_to_edges"]
 
 
-def test_replacing_deletes_missing_memories_and_keeps_those_of_other_origin(
+def test_replace_deletes_missing_memories_and_keeps_those_of_other_origin(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
-    """Nodes and edges of amplihack that the file has not; what was remembered here stays."""
+    """Local memories stay."""
     transfer.import_hierarchical_json("agent", RUST)
     with Satchel.open() as satchel:
         satchel.bank("agent").remember("mine")
@@ -206,16 +211,16 @@ def test_replacing_deletes_missing_memories_and_keeps_those_of_other_origin(
     less = {"similar_to_edges": [], "semantic_nodes": document["semantic_nodes"][:2]}
     path.write_text(json.dumps({**document, **less}))
     transfer.import_hierarchical_json("agent", path)
-    assert current("agent") == {"semantic": 3, "episodic": 2, "edge": 4}
+    assert current_counts("agent") == {"semantic": 3, "episodic": 2, "edge": 4}
 
     transfer.import_hierarchical_json("agent", path, merge=True)
-    assert current("agent") == {"semantic": 3, "episodic": 2, "edge": 4}
+    assert current_counts("agent") == {"semantic": 3, "episodic": 2, "edge": 4}
 
 
 def test_a_link_to_a_forgotten_memory_is_omitted(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
-    """A merge does not bring back what somebody forgot, and no edge leads to it."""
+    """A merge does not restore a forgotten memory."""
     transfer.import_hierarchical_json("agent", RUST)
     with Satchel.open() as satchel:
         bank = satchel.bank("agent")
@@ -228,14 +233,14 @@ def test_a_link_to_a_forgotten_memory_is_omitted(
         json.dumps({**document, "derives_from_edges": [*document["derives_from_edges"], edge]})
     )
     result = transfer.import_hierarchical_json("agent", path, merge=True)
-    assert numbers(result)["errors"] == 1
-    assert current("agent") == {**ALL, "episodic": 1}
+    assert statistics_of(result)["errors"] == 1
+    assert current_counts("agent") == {**ALL, "episodic": 1}
 
 
-def test_a_missing_agent_is_an_error_and_nothing_is_made(
+def test_export_of_a_missing_agent_is_an_error_and_creates_nothing(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
-    """Amplihack makes an empty store, and an empty backup of it."""
+    """Amplihack creates an empty store and an empty backup of it."""
     home = load_settings().home
     before = sorted(home.rglob("*"))
     with pytest.raises(UnknownBankError):
@@ -249,10 +254,10 @@ def test_a_missing_agent_is_an_error_and_nothing_is_made(
 @pytest.mark.parametrize(
     "name", ["", "a/b", "a\\b", "..", ".a", "-a", "_a", "a b", "a\n", "é", "a" * 65, "a\0"]
 )
-def test_no_path_is_made_of_a_name_that_no_agent_can_have(
+def test_attack_an_invalid_agent_name_is_refused(
     transfer: HierarchicalTransfer, tmp_path: Path, name: str
 ) -> None:
-    """Amplihack makes ``a/b.db`` of ``a/b``, and takes line feeds."""
+    """Amplihack creates ``a/b.db`` for ``a/b``, and accepts line feeds."""
     with pytest.raises(UsageError):
         agent_name(name)
     with pytest.raises(UsageError):
@@ -262,10 +267,10 @@ def test_no_path_is_made_of_a_name_that_no_agent_can_have(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_start_of_a_banks_id_is_no_agent(
+def test_the_prefix_of_a_bank_id_is_not_an_agent_name(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
-    """Only the name counts: nobody's bank is taken by a name that looks like its id."""
+    """Only the name of a bank is compared."""
     transfer.import_hierarchical_json("agent", RUST)
     with open_bank(load_settings(), "agent") as bank:
         start = bank.id.removeprefix("blake3:")[:12]
@@ -278,26 +283,28 @@ def test_the_start_of_a_banks_id_is_no_agent(
 # -- databases -----------------------------------------------------------------------------
 
 
-def test_a_database_is_of_the_agent_that_it_is_imported_as(
+def test_an_imported_database_belongs_to_the_named_agent(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
-    """Elsewhere its rows keep A's name, and B sees nothing (defect 11)."""
+    """Elsewhere its rows keep the name of agent A, so agent B sees nothing (defect 11)."""
     transfer.import_hierarchical_raw_db("b", DATABASE)
-    assert current("b") == ALL
+    assert current_counts("b") == ALL
     transfer.export_hierarchical_raw_db("b", tmp_path / "b.db")
     with closing(sqlite3.connect(tmp_path / "b.db")) as db:
         owners = "SELECT DISTINCT agent_id FROM semantic_memories"
         assert db.execute(owners).fetchall() == [("b",)]
 
 
-def test_a_database_is_never_merged(transfer: HierarchicalTransfer) -> None:
-    """JSON is; the error says so."""
+def test_merging_a_database_is_refused(transfer: HierarchicalTransfer) -> None:
+    """The error suggests JSON."""
     with pytest.raises(UsageError, match="cannot be merged"):
         transfer.import_hierarchical_raw_db("agent", DATABASE, merge=True)
 
 
-def test_what_is_no_database_is_refused(transfer: HierarchicalTransfer, tmp_path: Path) -> None:
-    """Amplihack takes a text file, and fails at the next command (defect 11)."""
+def test_a_file_that_is_not_a_database_is_refused(
+    transfer: HierarchicalTransfer, tmp_path: Path
+) -> None:
+    """Amplihack accepts a text file and fails at the next command (defect 11)."""
     path = tmp_path / "x.db"
     path.write_text("this is no database")
     with pytest.raises(MalformedError):
@@ -308,10 +315,10 @@ def test_what_is_no_database_is_refused(transfer: HierarchicalTransfer, tmp_path
         transfer.import_hierarchical_raw_db("agent", path)
 
 
-def test_a_store_of_ours_is_not_taken_for_a_database_of_amplihack(
+def test_a_satchel_store_is_not_imported_as_an_amplihack_database(
     transfer: HierarchicalTransfer,
 ) -> None:
-    """It says how to bring that over."""
+    """The error says how to import it."""
     transfer.import_hierarchical_json("agent", RUST)
     with pytest.raises(UsageError, match="Satchel store"):
         transfer.import_hierarchical_raw_db("other", load_settings().store)
@@ -320,20 +327,20 @@ def test_a_store_of_ours_is_not_taken_for_a_database_of_amplihack(
 # -- amplihack's layout --------------------------------------------------------------------
 
 
-def layout(folder: Path) -> Path:
-    """Return a folder with the database of an agent, as amplihack leaves it."""
+def write_layout(folder: Path) -> Path:
+    """Return a folder with the database of an agent, as amplihack writes it."""
     folder.mkdir()
     (folder / "agent.db").write_bytes(DATABASE.read_bytes())
     return folder
 
 
-def test_amplihacks_own_database_is_exported_where_it_is(
+def test_an_amplihack_database_is_exported_in_place(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
-    """Nothing is brought into the store, and nothing in the folder changes."""
-    tree = layout(tmp_path / "tree")
+    """The store of Satchel and the folder do not change."""
+    tree = write_layout(tmp_path / "tree")
     went = transfer.export_hierarchical_json("agent", tmp_path / "x.json", tree)
-    assert numbers(went)["derives_from_edge_count"] == 2
+    assert statistics_of(went)["derives_from_edge_count"] == 2
     assert [one.name for one in tree.iterdir()] == ["agent.db"]
     assert (tree / "agent.db").read_bytes() == DATABASE.read_bytes()
     with pytest.raises(UnknownBankError):
@@ -341,11 +348,11 @@ def test_amplihacks_own_database_is_exported_where_it_is(
 
 
 @pytest.mark.parametrize("merge", [True, False], ids=["merge", "replace"])
-def test_amplihacks_own_database_is_written_whole_and_the_old_one_kept(
+def test_an_amplihack_database_is_replaced_and_the_old_one_kept(
     transfer: HierarchicalTransfer, tmp_path: Path, *, merge: bool
 ) -> None:
-    """For amplihack to go on with; private, and the one before beside it."""
-    tree = layout(tmp_path / "tree")
+    """The new one is private, with the old one as backup beside it."""
+    tree = write_layout(tmp_path / "tree")
     document = json.loads(RUST.read_bytes())
     document["semantic_nodes"] = [{**document["semantic_nodes"][0], "memory_id": "new"}]
     for name in document:
@@ -362,11 +369,11 @@ def test_amplihacks_own_database_is_written_whole_and_the_old_one_kept(
     assert (facts, edges) == ((4, 2) if merge else (1, 0))
 
 
-def test_what_was_written_into_amplihacks_own_database_has_a_receipt(
+def test_a_write_to_an_amplihack_database_has_a_receipt(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
-    """Of the file that was read, and of the database that was written and read back."""
-    tree = layout(tmp_path / "tree")
+    """Of the input file and of the database, which is read back."""
+    tree = write_layout(tmp_path / "tree")
     (one,) = transfer.import_hierarchical_json("agent", RUST, storage_path=tree).receipts
     with Satchel.open() as satchel:
         account = satchel.receipt(one).account
@@ -377,10 +384,10 @@ def test_what_was_written_into_amplihacks_own_database_has_a_receipt(
     assert {name: counts.read_back for name, counts in account.counts.items()} == ALL
 
 
-def test_likeness_that_was_computed_goes_out_and_is_stated_where_it_arrives(
+def test_computed_similarity_links_are_exported_once(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
-    """Marked as computed; a second export says the same. What is stated is not said twice."""
+    """They are marked as computed; a second export is the same."""
     with HierarchicalMemory("agent") as memory:
         memory.store_knowledge("the ferry leaves from pier four at nine", "ferry times")
         memory.store_knowledge("the ferry leaves from pier four at noon", "ferry times")
@@ -398,10 +405,10 @@ def test_likeness_that_was_computed_goes_out_and_is_stated_where_it_arrives(
     assert found[1] == found[0]
 
 
-def test_facts_of_an_import_are_linked_with_those_that_are_like_them(
+def test_imported_facts_get_similarity_links_that_are_not_exported(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
-    """Beside the log; the file that goes out again has the links that came, and no others."""
+    """The export has the imported links only."""
     transfer.import_hierarchical_json("agent", RUST)
     with HierarchicalMemory("agent") as memory:
         computed = [one for one in memory.links() if one.kind == "similar_to"]
@@ -411,10 +418,10 @@ def test_facts_of_an_import_are_linked_with_those_that_are_like_them(
     assert len(computed) > len(came["similar_to_edges"])
 
 
-def test_a_database_is_put_into_the_layout_under_the_agents_name(
+def test_a_database_is_imported_into_the_layout_of_an_agent(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
-    """Checked, renamed, private; the folder is made."""
+    """It is verified, renamed and private; the folder is created."""
     tree = tmp_path / "tree"
     transfer.import_hierarchical_raw_db("second", DATABASE, storage_path=tree)
     assert (tree / "second.db").stat().st_mode & 0o777 == 0o600
@@ -425,28 +432,28 @@ def test_a_database_is_put_into_the_layout_under_the_agents_name(
         ]
 
 
-def test_a_new_agent_of_the_layout_is_a_store_of_its_own(
+def test_a_new_agent_of_a_layout_has_a_separate_store(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
-    """With one bank; the default store knows nothing of it."""
+    """With one bank; the default store does not change."""
     tree = tmp_path / "tree"
     for _ in range(2):
         transfer.import_hierarchical_json("agent", RUST, storage_path=tree)
     went = transfer.export_hierarchical_json("agent", tmp_path / "x.json", tree)
-    assert numbers(went)["semantic_node_count"] == 3
+    assert statistics_of(went)["semantic_node_count"] == 3
     with pytest.raises(UnknownBankError):
         transfer.export_hierarchical_json("agent", tmp_path / "y.json")
 
 
-def test_what_older_versions_left_is_read_and_written_under_the_usual_name(
+def test_databases_of_older_versions_are_read_and_written_to_the_new_path(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
-    """A folder for each agent, with ``sqlite_hierarchical.db`` in it."""
+    """Older versions have a folder for each agent with ``sqlite_hierarchical.db`` in it."""
     older = tmp_path / "agent" / "sqlite_hierarchical.db"
     older.parent.mkdir()
     older.write_bytes(DATABASE.read_bytes())
     went = transfer.export_hierarchical_json("agent", tmp_path / "x.json", tmp_path)
-    assert numbers(went)["semantic_node_count"] == 3
+    assert statistics_of(went)["semantic_node_count"] == 3
     path = tmp_path / "y.json"
     path.write_bytes(RUST.read_bytes().replace(b"sem-", b"new-"))
     transfer.import_hierarchical_json("agent", path, merge=True, storage_path=tmp_path)
@@ -455,10 +462,10 @@ def test_what_older_versions_left_is_read_and_written_under_the_usual_name(
         assert db.execute("SELECT count(*) FROM semantic_memories").fetchone() == (6,)
 
 
-def test_a_link_in_the_layout_is_refused_and_its_target_left(
+def test_attack_a_symbolic_link_in_the_layout_is_refused(
     transfer: HierarchicalTransfer, tmp_path: Path
 ) -> None:
-    """Amplihack has made the target by the time it refuses."""
+    """Amplihack creates the target before it refuses."""
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "agent.db").symlink_to(tmp_path / "victim")
@@ -469,8 +476,8 @@ def test_a_link_in_the_layout_is_refused_and_its_target_left(
     assert not (tmp_path / "victim").exists()
 
 
-def test_paths_are_kept_to_the_folders_that_are_allowed(tmp_path: Path) -> None:
-    """Unless the caller says that they are his own."""
+def test_paths_outside_the_allowed_roots_are_refused(tmp_path: Path) -> None:
+    """Unless the caller allows uncontained paths."""
     inside = tmp_path / "inside"
     inside.mkdir()
     (inside / "x.json").write_bytes(RUST.read_bytes())
@@ -485,10 +492,10 @@ def test_paths_are_kept_to_the_folders_that_are_allowed(tmp_path: Path) -> None:
         transfer.export_hierarchical_json("agent", inside / "z.json", tmp_path)
 
 
-def test_links_of_a_bank_that_came_by_a_copy_are_known_again(
+def test_a_missing_fingerprint_index_is_rebuilt_from_the_log(
     transfer: HierarchicalTransfer,
 ) -> None:
-    """The index of what was imported stays with the store; from the log it is made again."""
+    """So a merge after a copy of the bank adds no edge twice."""
     transfer.import_hierarchical_json("agent", RUST)
     with open_bank(load_settings(), "agent", writes=True) as bank:
         with bank.ledger.reading() as view:
@@ -496,16 +503,14 @@ def test_links_of_a_bank_that_came_by_a_copy_are_known_again(
         assert kept
         bank.ledger.append([seal(Semantic(text="mine"))], side=dict.fromkeys(kept))
     again = transfer.import_hierarchical_json("agent", RUST, merge=True)
-    assert numbers(again)["skipped"] == 11
-    assert current("agent") == {**ALL, "semantic": 4}
+    assert statistics_of(again)["skipped"] == 11
+    assert current_counts("agent") == {**ALL, "semantic": 4}
 
 
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())
-def test_merging_files_in_any_order_and_repeatedly_gives_their_union(
-    data: st.DataObject,
-) -> None:
-    """Nodes by id, edges by kind and both ends."""
+def test_merges_in_any_order_give_the_union(data: st.DataObject) -> None:
+    """Nodes by ID, edges by kind and both ends."""
     document = json.loads(RUST.read_bytes())
     names = [name for name, part in document.items() if isinstance(part, list)]
     parts = []
@@ -530,13 +535,13 @@ def test_merging_files_in_any_order_and_repeatedly_gives_their_union(
             path.write_text(json.dumps(parts[place]))
             transfer.import_hierarchical_json(agent, path, merge=True)
 
-    assert current(agent) == {
+    assert current_counts(agent) == {
         name: number for name, number in {**ALL, "edge": len(union)}.items() if number
     }
 
 
-def test_an_agent_is_moved_by_async_calls(tmp_path: Path) -> None:
-    """The same four operations, made in the same way."""
+def test_an_agent_is_transferred_by_async_calls(tmp_path: Path) -> None:
+    """The same operations in ``satchel.aio``."""
 
     async def work() -> tuple[ImportResult, ExportResult]:
         moving = aio.HierarchicalTransfer(allow_uncontained=True)
@@ -546,3 +551,95 @@ def test_an_agent_is_moved_by_async_calls(tmp_path: Path) -> None:
     came, went = asyncio.run(work())
     assert dict(came.statistics)["semantic_nodes_imported"] == "3"
     assert dict(went.statistics)["semantic_node_count"] == "3"
+
+
+# -- graphs ------------------------------------------------------------------------------
+
+
+DATA = Path(__file__).parent.parent / "data"
+OF_BUILDER = {
+    "semantic_node_count": "3",
+    "episodic_node_count": "3",
+    "similar_to_edge_count": "2",
+    "derives_from_edge_count": "3",
+    "supersedes_edge_count": "2",
+    "transitioned_to_edge_count": "2",
+}
+
+
+def write_graph(path: Path, name: str = "kuzu-39") -> Path:
+    """Write a graph database of amplihack to a path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.decompress((DATA / "graphs" / f"amplihack-{name}.gz").read_bytes()))
+    return path
+
+
+@pytest.mark.parametrize(("name", "called"), [("kuzu-39", "kuzu_db"), ("ladybug-41", "graph_db")])
+def test_an_amplihack_graph_is_exported_and_never_written(
+    transfer: HierarchicalTransfer, tmp_path: Path, name: str, called: str
+) -> None:
+    """Of old and of new versions."""
+    path = write_graph(tmp_path / "tree" / "builder" / called, name)
+    before = path.read_bytes()
+    done = transfer.export_hierarchical_json("builder", tmp_path / "x.json", tmp_path / "tree")
+    assert dict(done.statistics) == OF_BUILDER
+    said = json.loads((tmp_path / "x.json").read_bytes())
+    assert {node["content"] for node in said["semantic_nodes"]} == {
+        f"the queue has {count} workers 🐝" for count in (4, 8, 12)
+    }
+    with pytest.raises(ReadOnlyStoreError):
+        transfer.import_hierarchical_json("builder", RUST, storage_path=tmp_path / "tree")
+    assert path.read_bytes() == before
+
+
+def test_a_graph_is_imported_like_a_database_and_cannot_be_merged(
+    transfer: HierarchicalTransfer, tmp_path: Path
+) -> None:
+    """For the agents in it only."""
+    path = write_graph(tmp_path / "graph_db")
+    done = dict(transfer.import_hierarchical_raw_db("builder", path).statistics)
+    assert (done["semantic_nodes_imported"], done["episodic_nodes_imported"]) == ("3", "3")
+    with pytest.raises(MalformedError, match="none of them"):
+        transfer.import_hierarchical_raw_db("nobody", path)
+    with pytest.raises(UsageError):
+        transfer.import_hierarchical_raw_db("builder", path, merge=True)
+
+
+@pytest.mark.parametrize("magic", [b"LBUG\x31\0", b"KUZU\x27\0", None])
+def test_a_file_that_is_not_a_graph_is_refused(
+    transfer: HierarchicalTransfer, tmp_path: Path, magic: bytes | None
+) -> None:
+    """Not read as an empty one: a file with only the magic bytes, and an empty folder."""
+    path = tmp_path / "agent" / "graph_db"
+    path.parent.mkdir()
+    path.mkdir() if magic is None else path.write_bytes(magic)
+    with pytest.raises(InputError):
+        transfer.import_hierarchical_raw_db("agent", path)
+    with pytest.raises(InputError):
+        transfer.export_hierarchical_json("agent", tmp_path / "x.json", tmp_path)
+    assert not (tmp_path / "x.json").exists()
+
+
+def test_an_agent_of_a_layout_is_stored_in_a_graph_on_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later calls find it without the setting; a symbolic link in its place is refused."""
+    tree = tmp_path / "tree"
+    monkeypatch.setenv("SATCHEL_MEMORY_BACKEND", "graph-db")
+    transfer = HierarchicalTransfer(allow_uncontained=True)
+    first = transfer.import_hierarchical_json("agent", RUST, storage_path=tree)
+    again = transfer.import_hierarchical_json("agent", RUST, merge=True, storage_path=tree)
+    assert dict(first.statistics)["semantic_nodes_imported"] == "3"
+    assert dict(again.statistics)["semantic_nodes_imported"] == "0"
+    monkeypatch.delenv("SATCHEL_MEMORY_BACKEND")
+    transfer = HierarchicalTransfer(allow_uncontained=True)
+    assert (tree / "agent" / "graph_db" / "graph.lbug").is_file()
+    assert not (tree / "agent.db").exists()
+    transfer.export_hierarchical_json("agent", tmp_path / "x.json", tree)
+    said, there = (json.loads(one.read_bytes()) for one in (tmp_path / "x.json", RUST))
+    for name in ("semantic_nodes", "episodic_nodes", "supersedes_edges", "similar_to_edges"):
+        assert said[name] == there[name]
+    (tree / "agent" / "graph_db").rename(tmp_path / "moved")
+    (tree / "agent" / "graph_db").symlink_to(tmp_path / "moved")
+    with pytest.raises(PathRefusedError):
+        transfer.export_hierarchical_json("agent", tmp_path / "y.json", tree)

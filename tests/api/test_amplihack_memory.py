@@ -1,4 +1,4 @@
-"""amplihack's names, as programs use them."""
+"""``satchel.amplihack``: the memory of agents under amplihack's names."""
 
 import asyncio
 from pathlib import Path
@@ -25,13 +25,13 @@ from satchel.errors import ClosedError, ConfigError, PathRefusedError
 
 @pytest.mark.parametrize("choice", [BackendChoice.SQLITE, "kuzu"])
 def test_the_three_factories_open_the_same_memory(choice: str) -> None:
-    """What one stores the others see; a name that is older is taken."""
+    """Each backend sees what another one stored; the old name of a backend is accepted."""
     runtime = open_runtime_backend(choice)
     assert isinstance(runtime, MemoryRuntimeBackend)
     said = SessionLearning(session_id="s", agent_id="general", content="a thing that was learned")
     assert runtime.store_session_learning(said)
     assert [one.content for one in runtime.load_prompt_context_memories("new")] == [said.content]
-    runtime.close()  # type: ignore[attr-defined]  # what it returns has it; the role does not
+    runtime.close()  # type: ignore[attr-defined]  # the class has it, the protocol does not
     tree = open_tree_backend(choice)
     assert isinstance(tree, MemoryTreeBackend)
     assert tree.collect_agent_counts() == [("general", 1)]
@@ -44,10 +44,10 @@ def test_the_three_factories_open_the_same_memory(choice: str) -> None:
     cleanup.close()  # type: ignore[attr-defined]  # idem
 
 
-def test_autodetection_takes_an_existing_graph_and_refuses_links(
+def test_autodetection_prefers_an_existing_graph_and_refuses_links(
     own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the reference it is never reached; here the library, the commands and transfers use it."""
+    """The library, the commands and transfers use it; the reference never calls it."""
     assert resolve_backend_with_autodetect() is BackendChoice.SQLITE
     (own_home / "hierarchical_memory" / "ada" / "graph_db").mkdir(parents=True)
     assert resolve_backend_with_autodetect() is BackendChoice.GRAPH_DB
@@ -68,7 +68,7 @@ def test_autodetection_takes_an_existing_graph_and_refuses_links(
 
 @pytest.mark.parametrize("backend", ["sqlite", "graph-db"])
 def test_facts_and_episodes_are_stored_with_their_links(tmp_path: Path, backend: str) -> None:
-    """The four kinds of links, the same on every backend."""
+    """With the four kinds of links, on each backend."""
     with HierarchicalMemory("ada", storage_path=tmp_path / "agents", backend=backend) as memory:
         episode = memory.store_episode("we looked at the queue", "call", tags=["ops"])
         first = memory.store_knowledge(
@@ -90,8 +90,8 @@ def test_facts_and_episodes_are_stored_with_their_links(tmp_path: Path, backend:
         memory.links()
 
 
-def test_a_program_that_awaits_has_the_same_memory(tmp_path: Path) -> None:
-    """The same calls and the same links."""
+def test_async_calls_create_the_same_links(tmp_path: Path) -> None:
+    """In ``satchel.aio``."""
 
     async def work() -> list[str]:
         place = tmp_path / "agents"

@@ -1,4 +1,4 @@
-"""``Bank.code``: the code that memories speak of, from Python."""
+"""``bank.code``: the code graph from Python."""
 
 import asyncio
 from pathlib import Path
@@ -13,8 +13,8 @@ from satchel.api.bank import Code
 from satchel.errors import ContainmentError, UnknownCodeError
 
 
-def test_a_program_reads_code_and_recalls_with_it(tmp_path: Path) -> None:
-    """The same answers as the command gives."""
+def test_recall_returns_the_indexed_code_of_a_memory(tmp_path: Path) -> None:
+    """With the same results as the command."""
     with satchel.Satchel.open() as store:
         bank = store.create_bank("coder")
         bank.remember("Cart.total must round down")
@@ -34,8 +34,8 @@ def test_a_program_reads_code_and_recalls_with_it(tmp_path: Path) -> None:
     assert tmp_path.is_dir()
 
 
-def test_a_folder_is_only_read_where_a_call_may_read(tmp_path: Path) -> None:
-    """As for files: somebody says where, and nothing leads out of that."""
+def test_a_folder_outside_the_roots_is_not_indexed(tmp_path: Path) -> None:
+    """Neither by its path nor through a link."""
     folder = written(tmp_path / "in" / "t", {"a.py": "def a(): ...\n"})
     outside = written(tmp_path / "out", {"b.py": "def b(): ...\n"})
     (tmp_path / "in" / "link").symlink_to(outside)
@@ -53,8 +53,8 @@ def test_a_folder_is_only_read_where_a_call_may_read(tmp_path: Path) -> None:
         assert code.index(tmp_path / "in", roots=roots).links == 1
 
 
-def test_ignore_files_outside_of_the_roots_are_not_read(tmp_path: Path) -> None:
-    """A folder that may be read says nothing of those above it."""
+def test_ignore_files_outside_the_roots_are_not_read(tmp_path: Path) -> None:
+    """Those in folders above the root have no effect."""
     folder = written(
         tmp_path / "repo",
         {".git/HEAD": "", ".gitignore": "a.py\n", "pkg/a.py": "def a(): ...\n"},
@@ -64,8 +64,8 @@ def test_ignore_files_outside_of_the_roots_are_not_read(tmp_path: Path) -> None:
         assert code.index(folder / "pkg", roots=[folder / "pkg"]).tree.files == 1
 
 
-def test_the_same_is_awaited() -> None:
-    """Each call of ``Code`` has one that awaits it."""
+def test_code_has_an_async_version_of_each_method() -> None:
+    """With the same names."""
 
     async def run() -> int:
         async with aio.Satchel.open() as store:

@@ -1,4 +1,4 @@
-"""Paths that programs name: where they may lead, and every way out of there."""
+"""Containment of paths: allowed roots, their precedence, and attempts to escape them."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ OURS, ASTROCYTES = "SATCHEL_PORTABILITY_ROOTS", "ASTROCYTE_PORTABILITY_ROOTS"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A folder with a Mem0 file; one that is not allowed is beside it, with the same."""
+    """An allowed folder with a Mem0 file; a folder beside it has the same file."""
     for name in ("root", "outside"):
         (tmp_path / name).mkdir()
         rows = [{"id": "1", "memory": f"from {name}", "user_id": "ada"}]
@@ -32,8 +32,8 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(root: Path) -> Iterator[Callable[..., satchel.Satchel]]:
-    """Open a store, with roots that the operator has set, and a bank ``b`` with a memory."""
+def open_store(root: Path) -> Iterator[Callable[..., satchel.Satchel]]:
+    """Return a function that opens a store with the roots of the operator."""
     opened: list[satchel.Satchel] = []
     with satchel.Satchel.open() as here:
         here.create_bank("b").remember("likes tea")
@@ -50,35 +50,35 @@ def store(root: Path) -> Iterator[Callable[..., satchel.Satchel]]:
         one.close()
 
 
-def _doors(here: satchel.Satchel) -> dict[str, Callable[..., Any]]:
-    """Return all that takes a path."""
+def _path_methods(here: satchel.Satchel) -> dict[str, Callable[..., Any]]:
+    """Return the methods that take a path, by name."""
     bank = here.bank("b")
     return {
-        "bank.export": lambda path, **how: bank.export(path, **_of_a_bank(how)),
-        "bank.import_": lambda path, **how: bank.import_(path, **_of_a_bank(how)),
+        "bank.export": lambda path, **how: bank.export(path, **_bank_options(how)),
+        "bank.import_": lambda path, **how: bank.import_(path, **_bank_options(how)),
         "export_bank": lambda path, **how: here.export_bank("b", path, **how),
         "import_bank": lambda path, **how: here.import_bank("b", path, **how),
     }
 
 
-def _of_a_bank(how: dict[str, Any]) -> dict[str, Any]:
-    """Return what calls of a bank take in place of what those of the first seed take."""
+def _bank_options(how: dict[str, Any]) -> dict[str, Any]:
+    """Return the options with the names that methods of a bank use."""
     names = {"allowed_roots": "roots"}
     return {names.get(name, name): how[name] for name in how if name != "allow_uncontained"}
 
 
-DOORS = ["bank.export", "bank.import_", "export_bank", "import_bank"]
-each_door = pytest.mark.parametrize("door", DOORS)
+PATH_METHODS = ["bank.export", "bank.import_", "export_bank", "import_bank"]
+each_path_method = pytest.mark.parametrize("method", PATH_METHODS)
 
 
-def _works(here: satchel.Satchel, path: Path, **how: Any) -> bool:
-    """Tell whether a file can be imported from a path, and exported beside it, by all doors."""
+def _is_allowed(here: satchel.Satchel, path: Path, **how: Any) -> bool:
+    """Return whether every method accepts a path in a folder; they all agree."""
     found = set()
-    for name, door in _doors(here).items():
+    for name, method in _path_methods(here).items():
         reads = "import" in name
         problem = None
         try:
-            door(path if reads else path.with_name(f"{name}.pam"), **how)
+            method(path if reads else path.with_name(f"{name}.pam"), **how)
         except ContainmentError as error:
             problem = error
         found.add(problem is None)
@@ -87,12 +87,12 @@ def _works(here: satchel.Satchel, path: Path, **how: Any) -> bool:
     return found.pop()
 
 
-@pytest.mark.parametrize("door", ["export_bank", "import_bank"])
-def test_a_path_is_refused_when_nothing_says_where_it_may_lead(
-    store: Callable[..., satchel.Satchel], root: Path, own_home: Path, door: str
+@pytest.mark.parametrize("method", ["export_bank", "import_bank"])
+def test_a_path_is_refused_without_containment(
+    open_store: Callable[..., satchel.Satchel], root: Path, own_home: Path, method: str
 ) -> None:
-    """Before anything is read or made, folders and keys included; a ``ValueError`` of ours."""
-    call = _doors(store())[door]
+    """Before anything is read or written. The error is a ``ValueError`` and lists the options."""
+    call = _path_methods(open_store())[method]
     before = picture(root.parent)
     for path in (root / "in.json", "/etc/passwd", root / "none" / "out.pam"):
         with pytest.raises(ContainmentError, match="containment is required") as caught:
@@ -105,19 +105,19 @@ def test_a_path_is_refused_when_nothing_says_where_it_may_lead(
     assert own_home.exists()
 
 
-def test_a_remote_caller_gets_the_operators_hint(
-    store: Callable[..., satchel.Satchel], root: Path
+def test_the_public_error_has_a_hint_for_the_operator(
+    open_store: Callable[..., satchel.Satchel], root: Path
 ) -> None:
-    """So that a server that lacks its roots says so, and what to do."""
+    """Without the path."""
     with pytest.raises(ContainmentError) as caught:
-        store().export_bank("b", root / "out.pam")
+        open_store().export_bank("b", root / "out.pam")
     said = caught.value.public()
     assert str(said["hint"]).startswith("Portability path containment is required. Provide one of:")
     assert (caught.value.http_status, str(root) in str(said)) == (422, False)
 
 
-def test_awaited_calls_are_refused_alike(root: Path) -> None:
-    """They are the same calls."""
+def test_async_calls_refuse_paths_outside_the_roots(root: Path) -> None:
+    """As the synchronous ones do."""
 
     async def run() -> None:
         async with aio.open() as here:
@@ -131,12 +131,12 @@ def test_awaited_calls_are_refused_alike(root: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_path_in_a_program_needs_no_permission(
-    store: Callable[..., satchel.Satchel], root: Path, monkeypatch: pytest.MonkeyPatch
+def test_methods_of_a_bank_accept_any_path_by_default(
+    open_store: Callable[..., satchel.Satchel], root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A bank's own calls take it as it is, relative or not; control characters are refused."""
+    """Relative or absolute; control characters are refused."""
     monkeypatch.chdir(root)
-    bank = store().bank("b")
+    bank = open_store().bank("b")
     bank.export("out.pam")
     bank.export(root.parent / "outside" / "out.pam", receipt=root / "receipt.json")
     assert not bank.import_("out.pam").changed
@@ -144,120 +144,125 @@ def test_a_path_in_a_program_needs_no_permission(
         bank.export("out\x07.pam")
 
 
-def test_roots_of_a_store_hold_for_all_its_calls(
-    store: Callable[..., satchel.Satchel], root: Path, monkeypatch: pytest.MonkeyPatch
+def test_attack_a_call_cannot_widen_the_roots_of_its_store(
+    open_store: Callable[..., satchel.Satchel], root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attack: no call widens them, and they widen nothing that the operator has set."""
-    store()
+    """Nor can a store widen those of the operator."""
+    open_store()
     outside = root.parent / "outside"
     for roots in (root, [str(root)], (root, root.parent / "none")):
         with satchel.Satchel.open(roots=roots) as here:
             for how in ({}, {"allow_uncontained": True}, {"allowed_roots": [root, outside]}):
-                assert _works(here, root / "in.json", **how)
-                assert not _works(here, outside / "in.json", **how)
-            assert not _works(here, root / "in.json", allowed_roots=[outside])
+                assert _is_allowed(here, root / "in.json", **how)
+                assert not _is_allowed(here, outside / "in.json", **how)
+            assert not _is_allowed(here, root / "in.json", allowed_roots=[outside])
             (root / "link").symlink_to(outside)
-            assert not _works(here, root / ".." / "outside" / "in.json")
-            for door in _doors(here).values():
+            assert not _is_allowed(here, root / ".." / "outside" / "in.json")
+            for method in _path_methods(here).values():
                 with pytest.raises(SatchelError):
-                    door(root / "link" / "in.json")
+                    method(root / "link" / "in.json")
             (root / "link").unlink()
             with pytest.raises(ContainmentError):
                 here.bank("b").export(root / "x.pam", receipt=outside / "receipt.json")
     with satchel.Satchel.open(roots=[]) as here:
-        assert not _works(here, root / "in.json", allow_uncontained=True)
+        assert not _is_allowed(here, root / "in.json", allow_uncontained=True)
     monkeypatch.setenv(OURS, str(outside))
     with satchel.Satchel.open(roots=root) as here:
         for folder in (root, outside):
-            assert not _works(here, folder / "in.json", allow_uncontained=True)
+            assert not _is_allowed(here, folder / "in.json", allow_uncontained=True)
 
 
-def test_a_call_may_name_the_roots(store: Callable[..., satchel.Satchel], root: Path) -> None:
-    """As a list of texts or paths, or one."""
-    here = store()
+def test_a_call_can_set_allowed_roots(
+    open_store: Callable[..., satchel.Satchel], root: Path
+) -> None:
+    """As a list of texts or paths, or a single one."""
+    here = open_store()
     outside = root.parent / "outside" / "in.json"
     for roots in ([root], [str(root)], [root.parent / "none", root], str(root), root):
-        assert _works(here, root / "in.json", allowed_roots=roots)
-        assert not _works(here, outside, allowed_roots=roots)
+        assert _is_allowed(here, root / "in.json", allowed_roots=roots)
+        assert not _is_allowed(here, outside, allowed_roots=roots)
 
 
 @pytest.mark.parametrize("variable", [OURS, ASTROCYTES])
-def test_the_operator_may_name_the_roots(
-    store: Callable[..., satchel.Satchel],
+def test_the_operator_can_set_roots_in_the_environment(
+    open_store: Callable[..., satchel.Satchel],
     root: Path,
     variable: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In the environment, several joined as the system joins paths."""
-    here = store(monkeypatch, **{variable: f"/nowhere{os.pathsep}{{root}}"})
-    assert _works(here, root / "in.json")
-    assert not _works(here, root.parent / "outside" / "in.json")
+    """Several are separated as in PATH."""
+    here = open_store(monkeypatch, **{variable: f"/nowhere{os.pathsep}{{root}}"})
+    assert _is_allowed(here, root / "in.json")
+    assert not _is_allowed(here, root.parent / "outside" / "in.json")
 
 
-def test_our_variable_wins_over_the_other(
-    store: Callable[..., satchel.Satchel], root: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_variable_of_satchel_overrides_that_of_astrocyte(
+    open_store: Callable[..., satchel.Satchel], root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where it is empty."""
-    here = store(monkeypatch, **{OURS: "{root}", ASTROCYTES: "{outside}"})
-    assert _works(here, root / "in.json")
-    assert not _works(here, root.parent / "outside" / "in.json")
-    here = store(monkeypatch, **{OURS: "", ASTROCYTES: "{root}"})
-    assert not _works(here, root / "in.json", allow_uncontained=True)
+    """Even if it is empty."""
+    here = open_store(monkeypatch, **{OURS: "{root}", ASTROCYTES: "{outside}"})
+    assert _is_allowed(here, root / "in.json")
+    assert not _is_allowed(here, root.parent / "outside" / "in.json")
+    here = open_store(monkeypatch, **{OURS: "", ASTROCYTES: "{root}"})
+    assert not _is_allowed(here, root / "in.json", allow_uncontained=True)
 
 
-def test_the_environment_wins_over_the_file(
-    store: Callable[..., satchel.Satchel], root: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_environment_overrides_roots_of_the_configuration_file(
+    open_store: Callable[..., satchel.Satchel], root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with every setting."""
+    """As for every setting."""
     config = root.parent / "satchel.toml"
     config.write_text(f"[portability]\nroots = [{json.dumps(str(root))}]\n")
     monkeypatch.setenv("SATCHEL_CONFIG", str(config))
-    assert _works(store(), root / "in.json")
-    assert not _works(store(), root.parent / "outside" / "in.json")
-    here = store(monkeypatch, **{ASTROCYTES: "{outside}"})
-    assert _works(here, root.parent / "outside" / "in.json")
-    assert not _works(here, root / "in.json")
+    assert _is_allowed(open_store(), root / "in.json")
+    assert not _is_allowed(open_store(), root.parent / "outside" / "in.json")
+    here = open_store(monkeypatch, **{ASTROCYTES: "{outside}"})
+    assert _is_allowed(here, root.parent / "outside" / "in.json")
+    assert not _is_allowed(here, root / "in.json")
 
 
 @pytest.mark.parametrize(
     "wider", [{"allow_uncontained": True}, {"allowed_roots": ["/"]}, {"allowed_roots": "outside"}]
 )
-def test_a_call_never_widens_what_the_operator_has_set(
-    store: Callable[..., satchel.Satchel],
+def test_attack_a_call_cannot_widen_the_roots_of_the_operator(
+    open_store: Callable[..., satchel.Satchel],
     root: Path,
     wider: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Attack: ``allowed_roots=["/"]`` from a request."""
+    """As with ``allowed_roots=["/"]`` from a request."""
     outside = root.parent / "outside"
     how = {"allowed_roots": [outside]} if wider.get("allowed_roots") == "outside" else wider
-    here = store(monkeypatch, **{OURS: "{root}"})
-    assert not _works(here, outside / "in.json", **how)
-    assert _works(here, root / "in.json", **how) == (how is wider)
+    here = open_store(monkeypatch, **{OURS: "{root}"})
+    assert not _is_allowed(here, outside / "in.json", **how)
+    assert _is_allowed(here, root / "in.json", **how) == (how is wider)
 
 
 @pytest.mark.parametrize("more", [{}, {"allow_uncontained": True}])
-def test_an_empty_list_allows_nothing(
-    store: Callable[..., satchel.Satchel], root: Path, more: dict[str, Any]
+def test_an_empty_list_of_roots_allows_no_path(
+    open_store: Callable[..., satchel.Satchel], root: Path, more: dict[str, Any]
 ) -> None:
-    """It is not taken for none given."""
-    assert not _works(store(), root / "in.json", allowed_roots=[], **more)
+    """It is not treated as unset."""
+    assert not _is_allowed(open_store(), root / "in.json", allowed_roots=[], **more)
 
 
 @pytest.mark.parametrize("said", ["exports", "", "~/exports", ".", "{root}:", ":{root}"])
-def test_a_root_that_is_no_folder_refuses_every_path(
-    store: Callable[..., satchel.Satchel], root: Path, said: str, monkeypatch: pytest.MonkeyPatch
+def test_attack_an_invalid_root_refuses_every_path(
+    open_store: Callable[..., satchel.Satchel],
+    root: Path,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Attack: a relative root, or one that a stray colon makes, is the current folder."""
+    """A relative root, or an empty one from a stray colon, would be the current folder."""
     monkeypatch.chdir(root)
-    here = store(monkeypatch, **{OURS: said})
-    assert not _works(here, root / "in.json")
-    assert not _works(here, root / "in.json", allow_uncontained=True)
+    here = open_store(monkeypatch, **{OURS: said})
+    assert not _is_allowed(here, root / "in.json")
+    assert not _is_allowed(here, root / "in.json", allow_uncontained=True)
 
 
-@each_door
+@each_path_method
 @pytest.mark.parametrize(
-    "lay",
+    "trap",
     [
         "link to the file",
         "link to its folder",
@@ -270,29 +275,29 @@ def test_a_root_that_is_no_folder_refuses_every_path(
         "bidirectional",
     ],
 )
-def test_every_way_out_of_the_roots_is_refused(
-    store: Callable[..., satchel.Satchel], root: Path, door: str, lay: str
+def test_attack_every_escape_from_the_roots_is_refused(
+    open_store: Callable[..., satchel.Satchel], root: Path, method: str, trap: str
 ) -> None:
-    """Attacks, by each door; what is outside stays as it is, and nothing of it comes in."""
+    """By each method; files outside are neither read nor changed."""
     outside = root.parent / "outside"
     (outside / "out.pam").write_bytes(b"theirs")
-    name = "in.json" if "import" in door else "out.pam"
-    path = _laid(lay, root, outside, name)
-    here = store()
+    name = "in.json" if "import" in method else "out.pam"
+    path = _set_trap(trap, root, outside, name)
+    here = open_store()
     before, memories = picture(outside), here.bank("b").stats().memories
-    how: dict[str, Any] = {} if "import" in door else {"overwrite": True}
+    how: dict[str, Any] = {} if "import" in method else {"overwrite": True}
     with pytest.raises(PathRefusedError) as caught:
-        _doors(here)[door](path, allowed_roots=[root], **how)
+        _path_methods(here)[method](path, allowed_roots=[root], **how)
     assert isinstance(caught.value, ValueError)
     assert picture(outside) == before
     assert here.bank("b").stats().memories == memories
     assert leftovers(root) == []
 
 
-def _laid(lay: str, root: Path, outside: Path, name: str) -> str | Path:
-    """Lay a trap, and return the path that leads into it."""
+def _set_trap(trap: str, root: Path, outside: Path, name: str) -> str | Path:
+    """Set a trap, and return the path that leads into it."""
     path = root / "laid"
-    match lay:
+    match trap:
         case "link to the file":
             path.symlink_to(outside / name)
         case "link to its folder":
@@ -316,10 +321,10 @@ def _laid(lay: str, root: Path, outside: Path, name: str) -> str | Path:
     return path
 
 
-def test_a_folder_exchanged_while_the_bank_is_read_gets_nothing_out(
-    store: Callable[..., satchel.Satchel], root: Path
+def test_attack_an_export_is_not_redirected_by_a_replaced_folder(
+    open_store: Callable[..., satchel.Satchel], root: Path
 ) -> None:
-    """Attack: the check is good, and then the folder becomes a link, before the file is written."""
+    """The folder becomes a link after the check and before the write."""
     outside = root.parent / "outside"
     (root / "sub").mkdir()
     before = picture(outside)
@@ -329,16 +334,18 @@ def test_a_folder_exchanged_while_the_bank_is_read_gets_nothing_out(
             (root / "sub").rename(root / "moved")
             (root / "sub").symlink_to(outside)
 
-    done = store().export_bank("b", root / "sub" / "out.pam", allowed_roots=[root], progress=swap)
+    done = open_store().export_bank(
+        "b", root / "sub" / "out.pam", allowed_roots=[root], progress=swap
+    )
     assert picture(outside) == before
     assert (root / "moved" / "out.pam").stat().st_size == done.output_bytes
     assert done.read_back == "good"
 
 
-def test_a_file_exchanged_between_the_passes_is_not_taken_in(
-    store: Callable[..., satchel.Satchel], root: Path, monkeypatch: pytest.MonkeyPatch
+def test_attack_an_import_reads_the_file_that_was_checked(
+    open_store: Callable[..., satchel.Satchel], root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attack: what was checked is a good file, and what is read after that a link to another."""
+    """The file becomes a link to another one between two passes."""
     monkeypatch.setenv(OURS, str(root))
     path, swaps = root / "in.json", list[int]()
 
@@ -352,18 +359,18 @@ def test_a_file_exchanged_between_the_passes_is_not_taken_in(
         settings, path, "b", lambda: signing_key(settings)[0], ImportOptions(on_reading=swap)
     )
     assert len(swaps) > 1
-    texts = [one.text for one in store().bank("b").list()]
+    texts = [one.text for one in open_store().bank("b").list()]
     assert "from root" in texts
     assert "from outside" not in texts
 
 
-def test_an_export_is_read_by_its_owner_only(
-    store: Callable[..., satchel.Satchel], root: Path
+def test_an_export_is_readable_only_by_its_owner(
+    open_store: Callable[..., satchel.Satchel], root: Path
 ) -> None:
-    """Whatever the umask; it is somebody's memory."""
+    """With any umask."""
     was = os.umask(0)
     try:
-        here = store()
+        here = open_store()
         here.export_bank("b", root / "out.pam", allowed_roots=[root])
         here.bank("b").export(root / "out.json", to="mem0")
     finally:
@@ -371,11 +378,11 @@ def test_an_export_is_read_by_its_owner_only(
     assert {(root / name).stat().st_mode & 0o777 for name in ("out.pam", "out.json")} == {0o600}
 
 
-def test_a_remote_caller_learns_nothing_of_this_machine(
-    store: Callable[..., satchel.Satchel], root: Path, monkeypatch: pytest.MonkeyPatch
+def test_public_errors_do_not_contain_paths_of_this_machine(
+    open_store: Callable[..., satchel.Satchel], root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The public form of a refusal names neither the path nor the roots."""
-    here = store(monkeypatch, **{OURS: "{root}"})
+    """Neither the path nor the roots."""
+    here = open_store(monkeypatch, **{OURS: "{root}"})
     (root / "link").symlink_to("in.json")
     for path in ("/etc/passwd", root / "link", root / "none" / "in.json", root / "a\0b"):
         with pytest.raises(SatchelError) as caught:

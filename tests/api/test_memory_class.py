@@ -1,4 +1,4 @@
-"""One class for memories, whoever returns them."""
+"""One class for memories, returned by every method."""
 
 from datetime import UTC, datetime
 
@@ -12,7 +12,7 @@ BORN = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 
 @pytest.fixture
 def bank() -> Bank:
-    """Return a bank with two memories."""
+    """A bank with two memories."""
     bank = Satchel.open().bank()
     bank.remember(
         "Ada drinks tea",
@@ -28,8 +28,8 @@ def bank() -> Bank:
     return bank
 
 
-def test_everything_that_returns_a_memory_returns_the_same_class(bank: Bank) -> None:
-    """Stored, listed, searched, shown, changed, and in a history: the same attributes."""
+def test_all_methods_return_memories_of_the_same_class(bank: Bank) -> None:
+    """Stored, listed, recalled, shown, updated and in a history: the same attributes."""
     listed, found = bank.list(user="ada")[0], bank.recall("tea")[0]
     shown = bank.show(found.id)
     revised = bank.update(found.id, "Ada drinks green tea")
@@ -52,7 +52,7 @@ def test_everything_that_returns_a_memory_returns_the_same_class(bank: Bank) -> 
     assert found.score > 0
 
 
-def test_links_duplicates_and_reviews_have_memories_of_that_class(bank: Bank) -> None:
+def test_links_duplicates_and_quarantine_return_the_same_class(bank: Bank) -> None:
     """With all attributes, as ``show`` returns them."""
     coffee = bank.list(user="bela")[0]
     seat = bank.remember("Ada prefers window seats on flights")
@@ -79,8 +79,8 @@ def test_links_duplicates_and_reviews_have_memories_of_that_class(bank: Bank) ->
         assert (shown.state, shown.text) == (done.state, done.text)
 
 
-def test_answers_iterate_index_and_have_a_length(bank: Bank) -> None:
-    """Like any sequence; an empty one is false."""
+def test_answers_are_sequences(bank: Bank) -> None:
+    """An empty one is false."""
     for answer in (bank.list(), bank.recall("drinks"), bank.history(bank.list()[0].id)):
         assert len(answer) == len(list(answer)) > 0
         assert answer[0].id == next(iter(answer)).id
@@ -97,8 +97,8 @@ def test_reprs_describe_the_object(bank: Bank) -> None:
     assert "Bela drinks coffee" in repr(bank.list())
 
 
-def test_the_json_of_a_memory_has_one_shape(bank: Bank) -> None:
-    """Its members are the same wherever it is; times are text, as in the record."""
+def test_a_memory_has_the_same_json_in_every_result(bank: Bank) -> None:
+    """Times are text, as in the record."""
     listed = msgspec.to_builtins(bank.list(user="ada"))["memories"][0]
     found = msgspec.to_builtins(bank.recall("tea"))["memories"][0]
     shown = msgspec.to_builtins(bank.show(listed["id"]))
@@ -109,7 +109,7 @@ def test_the_json_of_a_memory_has_one_shape(bank: Bank) -> None:
 
 
 def test_a_writer_without_read_permission_gets_no_content(bank: Bank) -> None:
-    """Nor a date: what was there before is not to be found out by writing."""
+    """Nor a date: writing does not reveal existing memories."""
     token = bank.tokens.issue(audience="default", permissions=["write"], everything=True)
     with Satchel.open(token=token.text) as holder:
         stored = holder.bank().remember("a plan", tags="plan", key="plan")

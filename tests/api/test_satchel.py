@@ -1,4 +1,4 @@
-"""``Satchel`` and ``Bank`` in Python: as a program that is written by hand uses them."""
+"""``Satchel`` and ``Bank``: the Python interface."""
 
 import os
 import subprocess
@@ -28,8 +28,8 @@ from satchel.model.records import Procedural
 from satchel.model.values import Scope
 
 
-def test_an_agent_remembers_across_runs() -> None:
-    """The first lines that anybody writes; nothing has to be set up before."""
+def test_memories_persist_across_runs() -> None:
+    """Without any setup."""
     with Satchel.open() as store:
         store.bank().remember("Ada takes her tea without sugar", tags=["tea"], user="ada")
     with Satchel.open() as store:
@@ -40,8 +40,8 @@ def test_an_agent_remembers_across_runs() -> None:
         assert bank.name == "default"
 
 
-def test_each_verb_does_what_the_command_does() -> None:
-    """Changed, corrected, forgotten, brought back, shown, told, counted."""
+def test_update_correct_forget_and_restore_change_a_memory() -> None:
+    """And show, list, stats, history and raw return the result."""
     with Satchel.open() as store:
         bank = store.bank()
         first = bank.remember("one", metadata={"a": 1}, key="k", salience=0.5)
@@ -61,8 +61,8 @@ def test_each_verb_does_what_the_command_does() -> None:
         assert cleared.fields == ["metadata", "salience", "tags"]
 
 
-def test_an_entry_or_its_members_can_be_remembered() -> None:
-    """What is said beside it wins; owners are put together."""
+def test_remember_accepts_an_entry_or_its_members() -> None:
+    """Keyword arguments override members; scopes are merged."""
     with Satchel.open() as store:
         bank = store.bank()
         entry = Procedural(name="deploy", tags=("a",), scope=Scope(user="ada"))
@@ -95,10 +95,10 @@ WRONG: list[tuple[Callable[[Bank], object], type[Exception], str | None]] = [
 
 
 @pytest.mark.parametrize(("call", "error", "field"), WRONG, ids=range(len(WRONG)))
-def test_errors_have_their_facts_in_fields(
+def test_errors_have_a_code_and_a_field(
     call: Callable[[Bank], object], error: type[SatchelError], field: str
 ) -> None:
-    """A program need not read the message."""
+    """A program need not parse the message."""
     with Satchel.open() as store:
         with pytest.raises(error) as raised:
             call(store.bank())
@@ -106,8 +106,8 @@ def test_errors_have_their_facts_in_fields(
 
 
 @pytest.mark.parametrize("verb", ["remember", "update", "correct", "list"])
-def test_an_argument_that_is_misspelled_is_no_member(verb: str) -> None:
-    """Else it would be kept with the memory, and the one that was meant would not count."""
+def test_a_misspelled_argument_is_refused(verb: str) -> None:
+    """It is not stored as a member of the memory."""
     with Satchel.open() as store:
         bank: Any = store.bank()
         with pytest.raises(TypeError, match="tagz"):
@@ -115,8 +115,8 @@ def test_an_argument_that_is_misspelled_is_no_member(verb: str) -> None:
         assert bank.stats().records == 2
 
 
-def test_a_retired_memory_names_the_current_one() -> None:
-    """As a fact of the error."""
+def test_the_error_for_a_retired_memory_has_the_current_id() -> None:
+    """As an attribute of the error."""
     with Satchel.open() as store:
         bank = store.bank()
         old = bank.remember("old").id
@@ -126,8 +126,8 @@ def test_a_retired_memory_names_the_current_one() -> None:
         assert raised.value.current == new
 
 
-def test_banks_are_made_listed_and_named(tmp_path: Path) -> None:
-    """Several, of which one may be meant for the whole store; in a file of one's own."""
+def test_banks_are_created_listed_and_opened_by_name(tmp_path: Path) -> None:
+    """A store can have a default bank."""
     path = tmp_path / "own.db"
     with Satchel.open(path, bank="two") as store:
         one, two = store.create_bank("one"), store.create_bank("two")
@@ -143,8 +143,8 @@ def test_banks_are_made_listed_and_named(tmp_path: Path) -> None:
         store.bank()
 
 
-def test_a_store_that_is_only_read_is_not_changed(tmp_path: Path) -> None:
-    """And not made, either."""
+def test_a_read_only_store_is_not_created_or_changed(tmp_path: Path) -> None:
+    """Writes raise an error."""
     with pytest.raises(UnknownBankError):
         Satchel.open(tmp_path / "none.db", read_only=True)
     assert not (tmp_path / "none.db").exists()
@@ -158,7 +158,7 @@ def test_a_store_that_is_only_read_is_not_changed(tmp_path: Path) -> None:
 
 
 def test_a_closed_store_raises_and_can_be_closed_again() -> None:
-    """Its banks, too."""
+    """As do its banks."""
     store = Satchel.open()
     bank = store.bank()
     store.close()
@@ -169,8 +169,8 @@ def test_a_closed_store_raises_and_can_be_closed_again() -> None:
     assert bank.name == "default"
 
 
-def test_closing_waits_for_what_is_under_way() -> None:
-    """Else a connection would be closed beneath a thread that reads."""
+def test_close_waits_for_running_calls() -> None:
+    """A connection is not closed while a thread reads."""
     order = list[str]()
     lifetime = Lifetime(lambda: order.append("ended"))
     inside, go = threading.Event(), threading.Event()
@@ -186,7 +186,7 @@ def test_closing_waits_for_what_is_under_way() -> None:
     assert inside.wait(10)
     closer = threading.Thread(target=lifetime.close)
     closer.start()
-    while True:  # from now on nobody is let in
+    while True:  # until new calls are refused
         try:
             with lifetime.use():
                 pass
@@ -199,8 +199,8 @@ def test_closing_waits_for_what_is_under_way() -> None:
     assert order == ["worked", "ended"]
 
 
-def test_threads_share_a_bank() -> None:
-    """Each call is durable when it returns; none is lost."""
+def test_concurrent_threads_share_a_bank() -> None:
+    """Each call is durable when it returns, and none is lost."""
     errors, ids = list[BaseException](), list[str]()
     with Satchel.open() as store:
         bank = store.bank()
@@ -253,22 +253,24 @@ with Satchel.open() as store:
 
 
 def test_parent_and_child_work_after_a_fork() -> None:
-    """Though a thread was reading when it happened; and the child can close."""
+    """Even if a thread was reading at the fork; the child can close the store."""
     words = [sys.executable, "-W", "ignore", "-c", _FORKING]
     ran = subprocess.run(words, capture_output=True, timeout=60, check=False, env=dict(os.environ))
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"11\n", b"")
 
 
-def test_importing_satchel_loads_nothing_that_costs() -> None:
-    """A program that only has it among its imports pays nothing for it."""
+def test_import_satchel_loads_no_submodules() -> None:
+    """An unused import costs nothing."""
     program = "import satchel, sys; print(*sorted(n for n in sys.modules if 'satchel.' in n))"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert ran.stdout.split() == []
     assert satchel.Satchel is Satchel
 
 
-def test_all_interfaces_work_on_the_same_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python calls the actions that the command line calls, with all that was said."""
+def test_python_calls_the_shared_operations_with_all_arguments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The ones that the command line calls."""
     said: dict[str, Any] = {}
 
     def noted(_: object, wanted: Any, *rest: Any, **more: Any) -> Any:

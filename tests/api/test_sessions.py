@@ -1,4 +1,4 @@
-"""``bank.sessions``, and the same awaited."""
+"""``bank.sessions`` and its async version."""
 
 import asyncio
 import inspect
@@ -12,8 +12,8 @@ from satchel.api.bank import Sessions
 from satchel.errors import MalformedError, UnknownSessionError
 
 
-def test_a_conversation_is_kept_forked_and_distilled() -> None:
-    """What a program does turn by turn."""
+def test_a_session_is_recorded_forked_and_distilled() -> None:
+    """With checkpoints, state, rename and archive."""
     with satchel.Satchel.open() as store:
         sessions = store.bank().sessions
         made = sessions.record(
@@ -40,8 +40,8 @@ def test_a_conversation_is_kept_forked_and_distilled() -> None:
             sessions.record([{"content": "who?"}], session="trip")
 
 
-def test_all_of_it_can_be_awaited() -> None:
-    """Messages of several sessions at once, some at a time."""
+def test_async_sessions_page_messages_and_fork_concurrently() -> None:
+    """Long conversations are read in pages, and forks are created concurrently."""
 
     async def run() -> None:
         async with aio.Satchel.open() as store:
@@ -56,8 +56,8 @@ def test_all_of_it_can_be_awaited() -> None:
     asyncio.run(run())
 
 
-def test_each_call_is_mirrored_with_its_arguments() -> None:
-    """Nothing is missing, nothing more, and nothing is spelled otherwise."""
+def test_every_method_has_an_async_version_with_the_same_parameters() -> None:
+    """In ``satchel.aio``."""
     names = {name for name in dir(Sessions) if not name.startswith("_")}
     assert {name for name in dir(Awaited) if not name.startswith("_")} == names
     for name in names - {"messages"}:

@@ -1,4 +1,4 @@
-"""Who said a memory: what people write makes the speaker, in every interface that offers it."""
+"""Speakers of memories: turns with an actor or with messages, in Python and by command."""
 
 import json
 from collections.abc import Iterator
@@ -19,21 +19,21 @@ MESSAGES: list[dict[str, Any]] = [
 
 @pytest.fixture
 def bank() -> Iterator[Bank]:
-    """Give an empty bank."""
+    """An empty bank."""
     with Satchel.open() as store:
         yield store.create_bank("talk")
 
 
-def record(bank: Bank, identity: str) -> dict[str, Any]:
-    """Return a record as it was sealed."""
+def record_of(bank: Bank, identity: str) -> dict[str, Any]:
+    """Return the record of a memory."""
     return bank.show(identity).record
 
 
-def test_actor_with_a_run_is_the_speaker_of_a_turn(bank: Bank) -> None:
-    """It is stored as something said, and a question that names the speaker prefers it."""
+def test_an_actor_with_a_run_is_the_speaker_of_a_turn(bank: Bank) -> None:
+    """The memory is episodic, and a question that names the speaker ranks it higher."""
     made = bank.remember("I like tea", actor="Ada Berg", run="r1")
     bank.remember("I like tea", actor="Bela", run="r2")
-    said = record(bank, made.id)
+    said = record_of(bank, made.id)
     assert (said["type"], said["actor"]) == ("episodic", "Ada Berg")
     first = bank.recall("what tea does Ada like", explain=True).memories[0]
     assert (first.id, first.why and first.why.speaker) == (made.id, 1)
@@ -54,15 +54,15 @@ def test_actor_with_a_run_is_the_speaker_of_a_turn(bank: Bank) -> None:
 def test_an_explicit_member_overrides_the_actor(
     bank: Bank, members: dict[str, Any], expected: tuple[str, str | None]
 ) -> None:
-    """A fact stays a fact, and a program that stores something did not say it."""
-    said = record(bank, bank.remember("the boat is red", **members).id)
+    """A fact stays a fact, and a program that stores a memory is not its speaker."""
+    said = record_of(bank, bank.remember("the boat is red", **members).id)
     assert (said["type"], said.get("actor")) == expected
 
 
 def test_messages_become_turns_of_their_speakers(bank: Bank) -> None:
-    """The name, else the role; what has no text is skipped."""
+    """By name, or else by role; messages without text are skipped."""
     made = bank.remember(messages=MESSAGES, run="r1", user="ada")
-    first, second = (record(bank, each) for each in made.turns)
+    first, second = (record_of(bank, each) for each in made.turns)
     assert made.id == made.turns[-1]
     assert (first["type"], first["actor"]) == ("episodic", "Ada")
     assert first["text"] == MESSAGES[0]["content"]
@@ -86,10 +86,10 @@ def test_messages_become_turns_of_their_speakers(bank: Bank) -> None:
         ({"messages": ["x"]}, MalformedError, "messages[0].message"),
     ],
 )  # fmt: skip
-def test_bad_messages_are_refused_and_nothing_is_stored(
+def test_invalid_messages_are_refused_and_nothing_is_stored(
     bank: Bank, arguments: dict[str, Any], problem: type[SatchelError], field: str
 ) -> None:
-    """Which one, and what is wrong with it; the good ones beside it are not stored either."""
+    """The error has the index of the message; the valid ones are not stored either."""
     with pytest.raises(problem) as caught:
         bank.remember(**arguments)
     assert caught.value.field == field
@@ -97,7 +97,7 @@ def test_bad_messages_are_refused_and_nothing_is_stored(
 
 
 def test_the_command_line_makes_the_actor_the_speaker(capsys: pytest.CaptureFixture[str]) -> None:
-    """The same as Python."""
+    """As Python does."""
     assert run(["remember", "I like tea", "--actor", "Ada", "--run", "r1", "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert run(["show", made["id"], "--json"]) == 0

@@ -1,4 +1,4 @@
-"""A store with something of everything in it, and a destination for its backups."""
+"""A store with every kind of record, and a destination for its backups."""
 
 import shutil
 import uuid
@@ -14,7 +14,7 @@ from satchel.config.settings import Settings, load_settings
 
 
 @pytest.fixture(scope="session")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with that store, its keys and its witness."""
     folder = tmp_path_factory.mktemp("kept")
     environment = {"SATCHEL_WITNESS": str(folder / WITNESS), "SATCHEL_CONFIG": ""}
@@ -26,23 +26,23 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(kept: Path, tmp_path: Path) -> Settings:
-    """That store, on a machine of one's own."""
-    shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
+def here(store_folder: Path, tmp_path: Path) -> Settings:
+    """Settings for a copy of that store, on a machine of its own."""
+    shutil.copytree(store_folder, tmp_path, dirs_exist_ok=True)
     return load_settings(store=str(tmp_path / "here.db"))
 
 
 @pytest.fixture
 def where(tmp_path: Path) -> str:
-    """A destination that is not there yet."""
+    """The path of a destination that does not exist yet."""
     return str(tmp_path / "backups")
 
 
 @pytest.fixture
-def places(
+def new_address(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], str]]:
-    """Give the address of a store of a kind that is not made yet."""
+    """Return a function that returns an unused address of a store of some kind."""
     schemas, folder = list[str](), tmp_path_factory.mktemp("places")
 
     def at(kind: str) -> str:

@@ -1,4 +1,4 @@
-"""Which backups are kept, for any backups and any rules; and thirty days of a schedule."""
+"""Retention rules for any set of backups, and schedules over thirty days."""
 
 from __future__ import annotations
 
@@ -40,30 +40,32 @@ BACKUPS = st.lists(
 RULES = st.builds(RetentionPolicy, *[st.integers(0, 12)] * 6)
 
 
-def sound(name: str, at: datetime) -> Candidate:
-    """Return a backup that was read again."""
+def verified_candidate(name: str, at: datetime) -> Candidate:
+    """Return a verified backup."""
     return Candidate(name, at, verified=True)
 
 
 @given(BACKUPS, RULES, st.sets(st.sampled_from("abc")))
-def test_the_newest_that_was_read_again_is_never_dropped(
+def test_the_newest_verified_backup_is_never_dropped(
     found: list[Candidate], rules: RetentionPolicy, needed: set[str]
 ) -> None:
-    """Of each bank that is still in use there is one left that holds it, and of all one."""
+    """Nor the newest verified one of each bank in use."""
     gone = set(select_expired(found, rules, NOW, needed))
-    sound = sorted((one for one in found if one.verified), key=lambda one: (one.at, one.id))
+    verified_candidate = sorted(
+        (one for one in found if one.verified), key=lambda one: (one.at, one.id)
+    )
     for name in needed:
-        holding = [one for one in sound if name in one.holds]
+        holding = [one for one in verified_candidate if name in one.holds]
         assert not holding or holding[-1].id not in gone
-    assert not sound or sound[-1].id not in gone
-    assert sound or not gone
+    assert not verified_candidate or verified_candidate[-1].id not in gone
+    assert verified_candidate or not gone
 
 
 @given(BACKUPS, RULES)
-def test_rules_only_ever_add_to_what_is_kept(
+def test_an_additional_rule_never_drops_more_backups(
     found: list[Candidate], rules: RetentionPolicy
 ) -> None:
-    """One rule more keeps no less, and doing it twice drops nothing more."""
+    """And a second prune drops nothing."""
     gone = select_expired(found, rules, NOW)
     left = [one for one in found if one.id not in gone]
     assert select_expired(left, rules, NOW) == []
@@ -73,15 +75,15 @@ def test_rules_only_ever_add_to_what_is_kept(
 
 
 @given(BACKUPS, st.integers(1, 400))
-def test_what_is_young_enough_stays(found: list[Candidate], days: int) -> None:
-    """As many days as were said, whether it was read again or not."""
+def test_backups_within_the_days_are_kept(found: list[Candidate], days: int) -> None:
+    """Verified or not."""
     gone = set(select_expired(found, RetentionPolicy(days=days), NOW))
     assert not [one for one in found if one.id in gone and one.at >= NOW - timedelta(days=days)]
 
 
-def test_a_day_a_week_a_month_and_a_year_keep_the_newest_of_each() -> None:
-    """Grandfather, father, son: a backup a day for two years."""
-    found = [sound(f"{n}", START + timedelta(days=n, hours=4)) for n in range(760)]
+def test_daily_weekly_monthly_and_yearly_rules_keep_the_newest_of_each() -> None:
+    """Of a backup each day for two years."""
+    found = [verified_candidate(f"{n}", START + timedelta(days=n, hours=4)) for n in range(760)]
     rules = RetentionPolicy(daily=7, weekly=4, monthly=12, yearly=3)
     gone = set(select_expired(found, rules, START + timedelta(days=761)))
     kept = sorted(one.at.date() for one in found if one.id not in gone)
@@ -93,19 +95,19 @@ def test_a_day_a_week_a_month_and_a_year_keep_the_newest_of_each() -> None:
     assert len(kept) <= 7 + 4 + 12 + 3
 
 
-def test_those_that_were_never_read_again_do_not_pile_up() -> None:
-    """A destination that fails for a year keeps the newest few of them, and the last good one."""
-    good = sound("good", START)
+def test_unverified_backups_are_bounded() -> None:
+    """A failing destination keeps the newest few, and the last verified one."""
+    good = verified_candidate("good", START)
     bad = [
-        sound(f"{n:03}", START + timedelta(hours=n + 1))._replace(verified=False)
+        verified_candidate(f"{n:03}", START + timedelta(hours=n + 1))._replace(verified=False)
         for n in range(100)
     ]
     gone = select_expired([good, *bad], RetentionPolicy(days=1), NOW)
     assert gone == [f"{n:03}" for n in range(100 - MOST_UNVERIFIED)]
 
 
-def test_a_rule_below_nothing_is_refused() -> None:
-    """It would be read as something else by everybody."""
+def test_a_negative_rule_is_refused() -> None:
+    """As a usage error."""
     with pytest.raises(UsageError):
         select_expired([], RetentionPolicy(days=-1), NOW)
 
@@ -113,40 +115,42 @@ def test_a_rule_below_nothing_is_refused() -> None:
 # -- schedules ------------------------------------------------------------------------------------
 
 
-class Frozen:
-    """A clock that stands still until somebody waits; then it is that time at once."""
+class ManualClock:
+    """A clock that stands still until a wait, which sets it to the end of the wait."""
 
     def __init__(self, at: datetime) -> None:
         self.at = at
         self.waits = 0
 
     def now(self) -> datetime:
-        """Return the moment."""
+        """Return the current time."""
         return self.at
 
     def wait(self, until: datetime) -> None:
-        """Sleep in two pieces, as a machine that was suspended does."""
+        """Wait in two steps, as after a suspend."""
         self.waits += 1
         self.at = until if self.waits % 2 else self.at + (until - self.at) / 2
 
 
-def test_thirty_days_of_a_schedule_keep_what_the_rules_say(here: Settings, tmp_path: Path) -> None:
-    """Each is made when it is due and read again, the older ones go; the bank goes on meanwhile."""
+def test_thirty_days_of_scheduled_backups_are_pruned_by_the_rules(
+    here: Settings, tmp_path: Path
+) -> None:
+    """Each run is on time and verified while the bank grows."""
     where = tmp_path / "nas"
     file = tmp_path / "satchel.yaml"
     file.write_text(
         "backup:\n  enabled: true\n  schedule: '0 4 * * *'\n"
         f"  destination: {where}/\n  retention: 5\n  compress: true\n  keep_weekly: 3\n"
     )
-    settings, clock = load_settings(config=file, store=here.store), Frozen(START)
+    settings, clock = load_settings(config=file, store=here.store), ManualClock(START)
     bank, runs = own_bank(here), list[BackupRun]()
 
-    def told(run: BackupRun) -> None:
+    def record_run(run: BackupRun) -> None:
         runs.append(run)
         if len(runs) % 6 == 0:
             added(here, bank, 1, 40_000 + len(runs))
 
-    assert keep_schedule(settings, clock=clock, runs=30, on_run=told) == 0
+    assert keep_schedule(settings, clock=clock, runs=30, on_run=record_run) == 0
     taken = [datetime.fromisoformat(run.made[0].at or "") for run in runs]
     local = [at.astimezone() for at in taken[1:]]  # the first one was overdue
     assert {(at.hour, at.minute) for at in local} == {(4, 0)}
@@ -158,11 +162,11 @@ def test_thirty_days_of_a_schedule_keep_what_the_rules_say(here: Settings, tmp_p
     assert read_status(settings, str(where)).id == left[-1].id
 
 
-def test_a_missed_backup_is_made_immediately(here: Settings, tmp_path: Path) -> None:
-    """A machine that was off at four makes its backup when it is on again."""
+def test_a_missed_backup_is_run_immediately(here: Settings, tmp_path: Path) -> None:
+    """A machine that was off at four runs its backup at the next start."""
     file = tmp_path / "satchel.toml"
     file.write_text(f'[backup]\nenabled = true\ndestination = "{tmp_path / "b"}"\n')
-    settings, clock = load_settings(config=file, store=here.store), Frozen(START)
+    settings, clock = load_settings(config=file, store=here.store), ManualClock(START)
     keep_schedule(settings, clock=clock, runs=1)
     assert clock.at == START
     clock.at += timedelta(hours=1)
@@ -174,29 +178,29 @@ def test_a_missed_backup_is_made_immediately(here: Settings, tmp_path: Path) -> 
     assert clock.at == START + timedelta(days=3, hours=1)
 
 
-def test_a_run_that_fails_does_not_end_the_schedule(here: Settings, tmp_path: Path) -> None:
-    """It is told, and the next one is made."""
+def test_a_failed_run_does_not_end_the_schedule(here: Settings, tmp_path: Path) -> None:
+    """It is reported, and the next one is run."""
     (tmp_path / "b").write_text("in the way")
     file = tmp_path / "satchel.toml"
     file.write_text(f'[backup]\nenabled = true\ndestination = "{tmp_path / "b"}"\n')
     settings, runs = load_settings(config=file, store=here.store), list[BackupRun]()
 
-    def told(run: BackupRun) -> None:
+    def record_run(run: BackupRun) -> None:
         runs.append(run)
         if len(runs) == 1:
             (tmp_path / "b").unlink()
 
-    assert keep_schedule(settings, clock=Frozen(START), runs=2, on_run=told) == 0
+    assert keep_schedule(settings, clock=ManualClock(START), runs=2, on_run=record_run) == 0
     assert [bool(run.exit_status) for run in runs] == [True, False]
 
 
-def test_a_schedule_has_to_be_one(here: Settings) -> None:
-    """Five fields that come at some time; and backups have to be wanted."""
+def test_an_invalid_schedule_is_refused(here: Settings) -> None:
+    """It has five fields and a next time; backups have to be enabled."""
     for wrong in ("", "* * * *", "* * * * * *", "61 4 * * *", "0 4 31 2 *", "daily", "0 4 * * 9"):
         with pytest.raises(ConfigError):
             next_run(wrong, START)
     with pytest.raises(ConfigError):
-        keep_schedule(here, clock=Frozen(START), runs=1)
+        keep_schedule(here, clock=ManualClock(START), runs=1)
 
 
 @given(
@@ -204,16 +208,16 @@ def test_a_schedule_has_to_be_one(here: Settings) -> None:
     st.integers(0, 23),
     st.datetimes(datetime(2025, 1, 1), datetime(2027, 1, 1)),  # noqa: DTZ001 - a zone is given
 )
-def test_the_next_time_is_always_later_and_within_two_days(
+def test_the_next_run_of_a_daily_schedule_is_within_two_days(
     minute: int, hour: int, moment: datetime
 ) -> None:
-    """Whatever the clock of this machine does in between."""
+    """Across changes of the local clock."""
     after = moment.replace(tzinfo=UTC)
     assert after < next_run(f"{minute} {hour} * * *", after) <= after + timedelta(days=2)
 
 
-def test_schedules_for_the_system_are_printed(here: Settings) -> None:
-    """For systemd, cron and launchd; arguments are quoted as each of them reads it."""
+def test_schedules_are_printed_for_systemd_cron_and_launchd(here: Settings) -> None:
+    """With arguments quoted as each of them requires."""
     words = ["--home", "/a b/100%", "backup", "run"]
     unit = schedule_for(here, "systemd", words, "*/15 4,16 * * 1-5")
     assert "OnCalendar=Mon,Tue,Wed,Thu,Fri *-*-* 04,16:00,15,30,45:00" in unit

@@ -1,4 +1,4 @@
-"""What agents are besides their memory, in backups: files and settings, there and back."""
+"""Files and settings of agents in backups."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from satchel.errors import (
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """The workspace of an agent with text, a binary file, and what stays behind."""
+    """The workspace of an agent with text, a binary file, a secret and a link."""
     files = syn(tmp_path)
     workspace(files, pixel_bin=b"\x00\x01", _satchelignore="*.log\n")
     (files / ".env").write_text("TOKEN=abc")
@@ -51,7 +51,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_an_agent_is_restored_on_a_new_machine(home: Path, where: str) -> None:
-    """Memory, files with their bytes, and the settings; what stayed behind is named."""
+    """Memory, files and settings; omitted files are reported."""
     before = files_in(home)
     made = backed(settings(), where)
     assert (made.agents, made.banks) == (1, 1)
@@ -76,7 +76,7 @@ def test_an_agent_is_restored_on_a_new_machine(home: Path, where: str) -> None:
 
 
 def test_existing_files_are_overwritten_only_on_request_and_kept(home: Path, where: str) -> None:
-    """Other ones are refused before anything is written; the same ones are nothing to do."""
+    """Different files are refused before anything is written; identical ones are skipped."""
     backed(settings(), where)
     (same,) = restored(settings(), where).agents
     assert (same.same, same.aside) == (True, None)
@@ -91,10 +91,10 @@ def test_existing_files_are_overwritten_only_on_request_and_kept(home: Path, whe
     assert Path(done.aside, ".env").exists()
 
 
-def test_one_agent_is_put_into_a_folder_and_nothing_else_changes(
+def test_an_agent_is_restored_to_another_folder_and_store(
     home: Path, where: str, tmp_path: Path
 ) -> None:
-    """To look at how it was; its bank goes into another store."""
+    """For inspection; nothing else changes."""
     backed(settings(), where)
     was = files_in(home), settings().file.read_bytes()
     asked = {"agents": ("syn",), "workspace": tmp_path / "look"}
@@ -111,8 +111,8 @@ def test_one_agent_is_put_into_a_folder_and_nothing_else_changes(
         restored(settings(), where, workspace=tmp_path / "other", banks=("syn",))
 
 
-def test_named_agents_are_backed_up_else_all_active_ones(home: Path, where: str) -> None:
-    """Banks alone mean no agents; one that is put away is not active."""
+def test_selected_agents_are_backed_up_or_all_active_ones(home: Path, where: str) -> None:
+    """A selection of banks excludes agents; archived agents are not active."""
     file = settings().file
     file.write_text(file.read_text() + '\n[agents.old]\nbank = "syn"\narchived = true\n')
     assert backed(settings(), where).agents == 1
@@ -124,8 +124,8 @@ def test_named_agents_are_backed_up_else_all_active_ones(home: Path, where: str)
     del home
 
 
-def test_a_file_that_changes_costs_its_own_piece(home: Path, where: str) -> None:
-    """What did not change is not written again, nor what is beside it in other pieces."""
+def test_a_changed_file_rewrites_only_its_pack(home: Path, where: str) -> None:
+    """Other packs are not written again."""
     many = {f"notes__n{number}_md": f"note {number}\n" * 50 for number in range(200)}
     workspace(home, **many)
     first = backed(settings(), where, files=True)
@@ -133,12 +133,12 @@ def test_a_file_that_changes_costs_its_own_piece(home: Path, where: str) -> None
     (home / "notes" / "n7.md").write_text("another\n")
     (home / "notes" / "n0001.md").write_text("a new one\n")
     more = backed(settings(), where)
-    assert 2 <= more.written <= 5  # the pieces of both, the names, the index
+    assert 2 <= more.written <= 5  # the packs of both, the names, the index
     assert first.written > 8
 
 
-def test_memory_and_its_backups_are_no_files_of_an_agent(home: Path) -> None:
-    """Wherever they are: a store in the workspace is backed up as a store, and erased as one."""
+def test_stores_and_backups_in_a_workspace_are_not_backed_up_as_files(home: Path) -> None:
+    """A store in the workspace is backed up as a store, so erasures reach it."""
     place = home / "here.db"
     shutil.copy(settings().store, place)
     file = settings().file
@@ -154,7 +154,7 @@ def test_memory_and_its_backups_are_no_files_of_an_agent(home: Path) -> None:
 
 
 def test_a_missing_workspace_is_a_failure_and_prunes_nothing(home: Path, where: str) -> None:
-    """A disk that is not there must not end in backups without the files of a month."""
+    """A missing disk must not replace backups by empty ones."""
     old = backed(settings(), where)
     home.rename(home.with_name("elsewhere"))
     run = run_backup(settings(), destinations=(where,))
@@ -165,8 +165,8 @@ def test_a_missing_workspace_is_a_failure_and_prunes_nothing(home: Path, where: 
     assert old.id in [one.id for one in cataloged(where)]
 
 
-def test_verify_and_drill_find_a_file_that_is_not_what_was_kept(home: Path, where: str) -> None:
-    """A byte of any piece; and a drill says how many files are other ones by now."""
+def test_verify_and_drill_detect_a_damaged_file(home: Path, where: str) -> None:
+    """A drill also counts files that differ from the workspace."""
     backed(settings(), where)
     (home / "SOUL.md").write_text("Be.\n")
     drill = drill_backup(settings(), destination=where)
@@ -190,8 +190,8 @@ def test_verify_and_drill_find_a_file_that_is_not_what_was_kept(home: Path, wher
     assert not [one for one in home.parent.iterdir() if ".satchel-" in one.name]
 
 
-def test_what_agents_have_is_encrypted_with_the_rest(home: Path, where: str) -> None:
-    """Neither names nor contents nor settings are to be read without the identity."""
+def test_names_files_and_settings_of_agents_are_encrypted(home: Path, where: str) -> None:
+    """Nothing of them can be read without the identity."""
     create_identity(settings(), "mine")
     made = backed(settings(), where, encrypt_to=("mine",))
     assert made.agents == 1
@@ -203,10 +203,10 @@ def test_what_agents_have_is_encrypted_with_the_rest(home: Path, where: str) -> 
     assert (home / "SOUL.md").read_text() == "Be kind.\n"
 
 
-def test_a_machine_without_the_identity_continues_backups_of_agents(
+def test_backups_of_agents_without_the_identity_are_incremental(
     home: Path, where: str, tmp_path: Path
 ) -> None:
-    """It copies nothing twice, and puts nothing back; whoever has the identity does."""
+    """A restore needs the identity."""
     identity, recipient = new_identity()
     first = backed(settings(), where, encrypt_to=(recipient,))
     same = backed(settings(), where, encrypt_to=(recipient,))
@@ -231,7 +231,7 @@ def test_a_machine_without_the_identity_continues_backups_of_agents(
 def test_a_failed_restore_of_files_keeps_the_existing_ones(
     home: Path, where: str, monkeypatch: pytest.MonkeyPatch, act: str
 ) -> None:
-    """A disk that is full at any step: they are in their place; the next time it is done."""
+    """At any step of a full disk; the next restore succeeds."""
     backed(settings(), where)
     (home / "SOUL.md").write_text("Be cruel.\n")
     place, done, fails_at = {"lay": Staging, "rename": Path}[act], 0, 0
@@ -261,18 +261,18 @@ def test_a_failed_restore_of_files_keeps_the_existing_ones(
     "path",
     ["../out", "/etc/x", "a/../../b", "a\\b", "", "nul\0", "x" * 300],
 )
-def test_a_path_that_leads_out_of_the_folder_is_never_written(tmp_path: Path, path: str) -> None:
-    """Whoever signed it: verifying such a backup fails, and so does putting it back."""
-    part, packs = _kept(tmp_path, [(path, b"out")])
+def test_attack_a_path_outside_the_workspace_is_not_restored(tmp_path: Path, path: str) -> None:
+    """Of any signer: verify and restore fail."""
+    part, packs = _write_packs(tmp_path, [(path, b"out")])
     with pytest.raises(VerificationError):
         read_agent_contents(part, packs)
     with pytest.raises(VerificationError):
-        verify_contents(_manifest(part), packs)
+        verify_contents(_manifest_of(part), packs)
 
 
-def test_files_that_are_not_those_that_are_named_are_refused(tmp_path: Path) -> None:
-    """More, fewer, twice, of another size: each is noticed."""
-    part, packs = _kept(tmp_path, [("a", b"one"), ("b", b""), ("c", b"three")])
+def test_attack_files_that_differ_from_their_index_are_refused(tmp_path: Path) -> None:
+    """Missing, additional, duplicate, or of another size."""
+    part, packs = _write_packs(tmp_path, [("a", b"one"), ("b", b""), ("c", b"three")])
     told = read_agent_contents(part, packs)
     assert list(files_of(part, told, packs)) == [("a", b"one"), ("b", b""), ("c", b"three")]
     for wrong in (
@@ -285,17 +285,17 @@ def test_files_that_are_not_those_that_are_named_are_refused(tmp_path: Path) -> 
             list(files_of(part, wrong, packs))
     with pytest.raises(VerificationError):
         read_agent_contents(replace(part, files=2), packs)
-    twice, packs = _kept(tmp_path, [("a", b"one"), ("a", b"two")])
+    twice, packs = _write_packs(tmp_path, [("a", b"one"), ("a", b"two")])
     with pytest.raises(VerificationError):
         read_agent_contents(twice, packs)
 
 
-def _kept(tmp_path: Path, files: list[tuple[str, bytes]]) -> tuple[AgentBackup, Packs]:
+def _write_packs(tmp_path: Path, files: list[tuple[str, bytes]]) -> tuple[AgentBackup, Packs]:
     packs = Packs(FolderStorage(tmp_path / "shelf", create=True), "0" * 16)
     return write_agent(packs, "syn", None, files, AgentContents), packs
 
 
-def _manifest(part: AgentBackup) -> Manifest:
+def _manifest_of(part: AgentBackup) -> Manifest:
     return Manifest(
         id="20260101T000000000000Z-00000000",
         series="0" * 16,

@@ -1,4 +1,4 @@
-"""A bank to remember in."""
+"""A bank for the tests of its operations."""
 
 from collections.abc import Iterator
 
@@ -10,6 +10,6 @@ from satchel.bank.open_bank import OpenBank
 
 @pytest.fixture
 def bank() -> Iterator[OpenBank]:
-    """The first bank of this test's home, open."""
+    """The default bank of a new home, open."""
     with filled() as there:
         yield there

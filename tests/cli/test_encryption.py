@@ -502,6 +502,18 @@ def test_a_store_is_recovered_after_a_killed_key_change(satchel: "Run", plain_st
     assert plain_files(plain_store.parent) == []
 
 
+@pytest.mark.parametrize("suffix", ["", "-journal", "-wal", "-shm"])
+def test_files_of_a_killed_key_change_are_removed(
+    satchel: "Run", plain_store: Path, suffix: str
+) -> None:
+    """SQLite has files beside the copy that it writes, which can contain memories in plain text."""
+    leftover = plain_store.with_name(f".{plain_store.name}.0123456789abcdef.tmp{suffix}")
+    leftover.write_bytes(WORD)
+    assert satchel("store", "encrypt", "--encrypt-to", "mine").status == 0
+    assert not leftover.exists()
+    assert plain_files(plain_store.parent) == []
+
+
 @pytest.mark.prove
 def test_a_key_change_killed_at_any_moment_leaves_an_intact_store(
     satchel: "Run", plain_store: Path

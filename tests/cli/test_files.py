@@ -12,7 +12,7 @@ import pytest
 from satchel.api.store import Satchel
 from satchel.config.settings import load_settings
 from satchel.files import MemoryStore
-from satchel.files.bank_files import namespace_of
+from satchel.files.catch_up import namespace_of
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run

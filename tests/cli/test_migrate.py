@@ -351,7 +351,7 @@ def test_python_migrates_as_the_command_does(migration_case: Migration) -> None:
     found = migrate_banks(
         from_config=migration_case.old,
         to_config=migration_case.new,
-        told=lambda one: seen.append(one.name),
+        on_bank=lambda one: seen.append(one.name),
     )
     assert (found.exit_status, sorted(map(str, seen))) == (0, ["ada", "bob", "cy"])
     assert migration_case.active.read_bytes() == migration_case.new.read_bytes()

@@ -1,4 +1,4 @@
-"""A bank on each store that is always there."""
+"""A bank with a code graph, on the stores that need no server."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from satchel.stores.sqlite import SqliteStore
 
 @pytest.fixture(params=["memory", "sqlite"])
 def coded(request: pytest.FixtureRequest, tmp_path: Path) -> Coded:
-    """A bank without code, on one store after the other."""
+    """A bank without code, on each store."""
     if request.param == "memory":
         return Coded(InMemoryStore())
     store = SqliteStore(tmp_path / "bank.db")

@@ -1,4 +1,4 @@
-"""What is understood of each language: symbols, calls, inheritance, imports."""
+"""Symbols, calls, inheritance and imports of each language."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ LANGUAGES = ["python", "web", "go", "rust", "java"]
 
 @pytest.fixture(scope="module")
 def read() -> dict[str, Coded]:
-    """The samples of each language, in a bank of their own."""
+    """The samples of each language, each in a bank."""
     found = {}
     for language in LANGUAGES:
         found[language] = Coded(InMemoryStore())
@@ -58,7 +58,7 @@ SYMBOLS = {
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_all_symbols_of_a_language_are_found(read: dict[str, Coded], language: str) -> None:
-    """Classes and their like, functions, methods, also those that stand apart from their type."""
+    """Types, functions and methods, also methods outside their type."""
     assert read[language].names() == SYMBOLS[language]
 
 
@@ -124,7 +124,7 @@ def test_all_symbols_of_a_language_are_found(read: dict[str, Coded], language: s
         ),
     ],
 )
-def test_a_symbol_has_its_signature_doc_lines_and_complexity(  # noqa: PLR0913 - what it has
+def test_a_symbol_has_its_signature_doc_lines_and_complexity(  # noqa: PLR0913 - its members
     read: dict[str, Coded],
     language: str,
     name: str,
@@ -133,7 +133,7 @@ def test_a_symbol_has_its_signature_doc_lines_and_complexity(  # noqa: PLR0913 -
     lines: tuple[int, int],
     complexity: int,
 ) -> None:
-    """As they stand in the file; complexity is 1 and the places where it branches."""
+    """As in the file; the complexity is 1 plus the number of branches."""
     symbol = read[language].one(name).symbol
     assert (symbol.signature, symbol.doc) == (signature, doc)
     assert ((symbol.first, symbol.last), symbol.complexity) == (lines, complexity)
@@ -250,7 +250,7 @@ def test_a_symbol_has_its_signature_doc_lines_and_complexity(  # noqa: PLR0913 -
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_calls_lead_where_the_language_leads_them(
+def test_calls_resolve_by_the_rules_of_the_language(
     read: dict[str, Coded], language: str, name: str, calls: dict[str, tuple[str, list[str]]]
 ) -> None:
     """By scope, import, package, receiver and declared type; by name alone only as candidates."""
@@ -270,10 +270,10 @@ def test_calls_lead_where_the_language_leads_them(
         ("java", "priceOf", ["Cart.java:Cart.total"]),
     ],
 )
-def test_callers_are_found_also_under_another_name(
+def test_callers_are_found_through_import_aliases(
     read: dict[str, Coded], language: str, name: str, callers: list[str]
 ) -> None:
-    """An alias in an import hides nobody; who only may be meant is marked."""
+    """Uncertain callers are marked."""
     assert read[language].callers(name) == callers
 
 
@@ -288,10 +288,10 @@ def test_callers_are_found_also_under_another_name(
         ("java", "Cart", ["Basket.java:Basket", "Cart.java:Countable"], []),
     ],
 )
-def test_inheritance_is_followed_both_ways(
+def test_inheritance_is_followed_in_both_directions(
     read: dict[str, Coded], language: str, name: str, bases: list[str], heirs: list[str]
 ) -> None:
-    """Classes, interfaces, traits, and what a struct takes into itself."""
+    """Classes, interfaces, traits and embedded structs."""
     with read[language].graph() as graph:
         (node,) = [each for each in graph.find(name) if each.symbol.kind != "method"][:1]
         assert [short(n) for one in graph.bases(node) for n in one.meaning.nodes] == bases
@@ -329,10 +329,10 @@ def test_inheritance_is_followed_both_ways(
         ),
     ],
 )
-def test_imports_lead_to_files(
+def test_imports_resolve_to_files(
     read: dict[str, Coded], language: str, path: str, imports: dict[str, list[str]]
 ) -> None:
-    """Of the tree; what is outside of it is kept as it is written."""
+    """Of the tree; other imports are stored as written."""
     with read[language].graph() as graph:
         found = {
             f"{one.imported.module} {one.imported.name}": list(one.files)
@@ -353,14 +353,14 @@ def test_imports_lead_to_files(
 def test_methods_belong_to_their_type(
     read: dict[str, Coded], language: str, type_: str, methods: list[str]
 ) -> None:
-    """Wherever they stand."""
+    """Wherever they are defined."""
     with read[language].graph() as graph:
         (node,) = [each for each in graph.find(type_) if each.symbol.kind in {"class", "struct"}]
         assert [each.symbol.name for each in graph.methods(node)] == methods
 
 
-def test_what_is_exported_without_a_name_is_found_under_any(tmp_path: Path) -> None:
-    """JavaScript: the importing file says what to call it."""
+def test_a_default_export_is_found_under_any_import_name(tmp_path: Path) -> None:
+    """In JavaScript the importing file chooses the name."""
     files = {
         "shop.js": "export default function openShop() {}\n",
         "main.js": "import start from './shop';\nimport x from './none';\n"

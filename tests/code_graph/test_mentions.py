@@ -1,4 +1,4 @@
-"""What a text in a person's words says of code."""
+"""Mentions of code in the text of memories."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,14 +28,14 @@ TREE = {
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Coded:
-    """A bank that knows a small program."""
+    """A bank with the index of a small program."""
     coded = Coded(InMemoryStore())
     coded.read(written(tmp_path_factory.mktemp("app"), TREE))
     return coded
 
 
-def found(app: Coded, text: str) -> list[str]:
-    """Return what a text names."""
+def mentioned(app: Coded, text: str) -> list[str]:
+    """Return what a text mentions."""
     with app.graph() as graph:
         return [
             one.path if one.node is None else one.node.symbol.qualified
@@ -75,21 +75,21 @@ def found(app: Coded, text: str) -> list[str]:
         ("", []),
     ],
 )
-def test_a_text_names_symbols_by_whole_words_and_qualified_names(
+def test_symbols_are_mentioned_by_whole_words_and_qualified_names(
     app: Coded, text: str, names: list[str]
 ) -> None:
-    """A part of a word is no mention; a word like any other is one only where it is rare."""
-    assert found(app, text) == names
+    """A part of a word is not a mention; an ordinary word is one only if it is rare."""
+    assert mentioned(app, text) == names
 
 
-def test_the_most_explicit_choice_comes_first(app: Coded) -> None:
-    """Qualified names and files, then what looks like code, then plain words."""
+def test_the_most_explicit_mentions_come_first(app: Coded) -> None:
+    """Qualified names and files, then identifiers, then plain words."""
     text = "the retry in fetchRows goes through Config.load of store.py"
-    assert found(app, text) == ["Config.load", "src/app/store.py", "fetchRows", "retry"]
+    assert mentioned(app, text) == ["Config.load", "src/app/store.py", "fetchRows", "retry"]
 
 
-def test_context_has_signature_place_and_callers(tmp_path: Path) -> None:
-    """And how many more there are, and how many may be."""
+def test_context_has_signature_position_and_callers(tmp_path: Path) -> None:
+    """With the number of omitted and of possible callers."""
     calls = "".join(f"def c{number}(): work()\n" for number in range(7))
     files = {"a.py": "def work():\n    '''Do it.'''\n" + calls, "b.py": "def may(x): x.work()\n"}
     files["a.py"] += "class A:\n    def work(self): ...\n"
@@ -106,19 +106,19 @@ def test_context_has_signature_place_and_callers(tmp_path: Path) -> None:
 
 @given(st.text(max_size=80))
 def test_any_text_can_be_scanned(app: Coded, text: str) -> None:
-    """For all of them; what is found is in the text."""
+    """Each symbol found is in the text."""
     with app.graph() as graph:
         for one in mentions(graph, text, 10):
             assert one.node is None or one.node.symbol.name in text
 
 
-def test_a_text_of_nothing_but_names_is_bounded() -> None:
-    """Attack: a memory with a name in every word."""
+def test_attack_a_text_of_many_names_is_bounded() -> None:
+    """A memory with a name in every word."""
     assert len(words_of(" ".join(f"name_{number}" for number in range(50_000)))) == MOST_WORDS
 
 
-class Noted:
-    """Passes reads on, and notes what was read."""
+class RecordingSide:
+    """Passes reads on, and records their names."""
 
     def __init__(self, side: Side) -> None:
         self._side = side
@@ -130,8 +130,8 @@ class Noted:
         return self._side(name)
 
 
-def test_the_work_grows_with_the_text_not_with_the_code(tmp_path: Path) -> None:
-    """Values that are read for one text: the same in a tree ten times as large."""
+def test_the_cost_of_a_text_does_not_depend_on_the_size_of_the_tree(tmp_path: Path) -> None:
+    """In values read: the same for a tree ten times as large."""
     reads = []
     for size in (64, 640):
         files = {f"m{number}.py": f"def function_{number}(): ...\n" for number in range(size)}
@@ -139,7 +139,7 @@ def test_the_work_grows_with_the_text_not_with_the_code(tmp_path: Path) -> None:
         coded.read(written(tmp_path / str(size), files))
         with coded.graph() as graph:
             tree = graph.trees[0]
-            noted = Noted(tree._side)
+            noted = RecordingSide(tree._side)
             tree._side = noted
             assert len(mentions(graph, "function_7 then function_8, not function_9999", 10)) == 2
             reads.append(len(noted.names))

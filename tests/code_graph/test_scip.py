@@ -1,4 +1,4 @@
-"""Indexes in SCIP: read as another program wrote them, and refused where they are none."""
+"""Indexes in SCIP, written by other programs."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,10 +16,10 @@ from satchel.errors import InputError, LimitError, MalformedError
 from satchel.runtime.files import OpenFile
 from satchel.stores.memory import InMemoryStore
 
-# An encoder of its own, by protobuf's documentation: what is read is not what our reader wrote.
+# An independent encoder after the documentation of protobuf.
 
 
-def number(value: int) -> bytes:
+def varint(value: int) -> bytes:
     """Return a varint."""
     found = bytearray()
     while True:
@@ -29,19 +29,19 @@ def number(value: int) -> bytes:
             return bytes(found)
 
 
-def num(field: int, value: int) -> bytes:
+def int_field(field: int, value: int) -> bytes:
     """Return a field with a number."""
-    return number(field << 3) + number(value)
+    return varint(field << 3) + varint(value)
 
 
-def msg(field: int, *parts: bytes | str) -> bytes:
+def bytes_field(field: int, *parts: bytes | str) -> bytes:
     """Return a field with a text or a message."""
     data = b"".join(part.encode() if isinstance(part, str) else part for part in parts)
-    return number(field << 3 | 2) + number(len(data)) + data
+    return varint(field << 3 | 2) + varint(len(data)) + data
 
 
-class Said(NamedTuple):
-    """A symbol with what is said of it."""
+class SymbolFields(NamedTuple):
+    """The fields of a symbol."""
 
     symbol: str
     docs: Sequence[str] = ()
@@ -50,32 +50,40 @@ class Said(NamedTuple):
     implements: str = ""
 
 
-def information(said: Said) -> bytes:
+def information(said: SymbolFields) -> bytes:
     """Return a SymbolInformation."""
-    parts = [msg(1, said.symbol), *(msg(3, doc) for doc in said.docs)]
+    parts = [bytes_field(1, said.symbol), *(bytes_field(3, doc) for doc in said.docs)]
     if said.implements:
-        parts.append(msg(4, msg(1, said.implements), num(3, 1)))
+        parts.append(bytes_field(4, bytes_field(1, said.implements), int_field(3, 1)))
     if said.kind:
-        parts.append(num(5, said.kind))
+        parts.append(int_field(5, said.kind))
     if said.signature:
-        parts.append(msg(7, msg(4, "java"), msg(5, said.signature)))
-    return msg(3, *parts)
+        parts.append(bytes_field(7, bytes_field(4, "java"), bytes_field(5, said.signature)))
+    return bytes_field(3, *parts)
 
 
 def occurrence(symbol: str, line: int, roles: int = 0, around: Sequence[int] = ()) -> bytes:
     """Return an Occurrence with packed ranges."""
-    parts = [msg(1, b"".join(map(number, (line, 4, 9)))), msg(2, symbol), num(3, roles)]
+    parts = [
+        bytes_field(1, b"".join(map(varint, (line, 4, 9)))),
+        bytes_field(2, symbol),
+        int_field(3, roles),
+    ]
     if around:
-        parts.append(msg(7, b"".join(map(number, around))))
-    return msg(2, *parts)
+        parts.append(bytes_field(7, b"".join(map(varint, around))))
+    return bytes_field(2, *parts)
 
 
 def document(path: str, *parts: bytes, language: str = "Java") -> bytes:
     """Return a Document."""
-    return msg(2, msg(1, path), msg(4, language), *parts)
+    return bytes_field(2, bytes_field(1, path), bytes_field(4, language), *parts)
 
 
-METADATA = msg(1, msg(2, msg(1, "scip-java"), msg(2, "0.9")), msg(3, "file:///x/my%20shop"))
+METADATA = bytes_field(
+    1,
+    bytes_field(2, bytes_field(1, "scip-java"), bytes_field(2, "0.9")),
+    bytes_field(3, "file:///x/my%20shop"),
+)
 P = "semanticdb maven com.shop 1.0 com/shop/"
 CART, TOTAL, BASE, PRICE = f"{P}Cart#", f"{P}Cart#total().", f"{P}Base#", f"{P}Prices#of(+1)."
 INDEX = METADATA + b"".join(
@@ -88,29 +96,31 @@ INDEX = METADATA + b"".join(
             occurrence(PRICE, 7),
             occurrence(PRICE, 8),
             occurrence("local 3", 8),
-            information(Said(CART, ["A cart."], kind=7, implements=BASE)),
-            information(Said(TOTAL, ["Adds everything up."], "public int total()", 26)),
+            information(SymbolFields(CART, ["A cart."], kind=7, implements=BASE)),
+            information(SymbolFields(TOTAL, ["Adds everything up."], "public int total()", 26)),
         ),
         document(
             "com/shop/Prices.java",
             occurrence(f"{P}Prices#", 0, 1),
             occurrence(PRICE, 3, 1),
             information(
-                Said(PRICE, ["```java\npublic static int of(String name)\n```", "Looks up."])
+                SymbolFields(
+                    PRICE, ["```java\npublic static int of(String name)\n```", "Looks up."]
+                )
             ),
         ),
         document(
             "com/shop/Base.java",
             occurrence(BASE, 0, 1, (0, 0, 3, 1)),
-            information(Said(BASE, kind=21)),
+            information(SymbolFields(BASE, kind=21)),
         ),
         document("com/shop/Main.java", occurrence(f"{P}Main#run().", 1, 1), occurrence(TOTAL, 4)),
     ]
 )
 
 
-def read(coded: Coded, path: Path) -> ScipIndex:
-    """Bring a tree up to date from an index."""
+def read_index(coded: Coded, path: Path) -> ScipIndex:
+    """Update a tree from an index."""
     with OpenFile.named(path) as file:
         source = ScipIndex(file)
         coded.read_from(source)
@@ -119,16 +129,16 @@ def read(coded: Coded, path: Path) -> ScipIndex:
 
 @pytest.fixture
 def shop(coded: Coded, tmp_path: Path) -> Coded:
-    """A bank that knows the sample."""
+    """A bank with the sample index."""
     path = tmp_path / "index.scip"
     path.write_bytes(INDEX)
-    source = read(coded, path)
+    source = read_index(coded, path)
     assert (source.project, source.seen.findings) == ("my shop", None)
     return coded
 
 
 def test_documents_and_symbols_become_files_and_symbols(shop: Coded) -> None:
-    """With kind, signature, documentation and lines; parameters and locals are no part of it."""
+    """With kind, signature, documentation and lines; without parameters and locals."""
     assert shop.names() == [
         *("interface Base", "class Cart", "method Cart.total", "method Main.run"),
         *("class Prices", "method Prices.of"),
@@ -139,15 +149,15 @@ def test_documents_and_symbols_become_files_and_symbols(shop: Coded) -> None:
     assert (price.signature, price.doc) == ("public static int of(String name)", "Looks up.")
 
 
-def test_places_are_references_to_exactly_what_is_meant(shop: Coded) -> None:
-    """By the symbol's own string, from the symbol whose lines are around the place."""
+def test_occurrences_are_references_to_their_symbol(shop: Coded) -> None:
+    """By the symbol's string, from the symbol that encloses the occurrence."""
     assert shop.calls("Cart.total") == {"Prices.of": ("index", ["Prices.java:Prices.of"])}
     assert shop.callers("Prices.of") == ["Cart.java:Cart.total"]
     assert shop.callers("Cart.total") == ["Main.java:Main.run"]
 
 
-def test_relationships_are_inheritance(shop: Coded) -> None:
-    """Both ways."""
+def test_relationships_become_inheritance(shop: Coded) -> None:
+    """In both directions."""
     with shop.graph() as graph:
         (cart,), (base,) = graph.find("Cart"), graph.find("Base")
         assert [short(n) for one in graph.bases(cart) for n in one.meaning.nodes] == [
@@ -157,8 +167,8 @@ def test_relationships_are_inheritance(shop: Coded) -> None:
         assert [short(node) for node in graph.methods(cart)] == ["Cart.java:Cart.total"]
 
 
-def test_only_documents_that_changed_are_read_again(shop: Coded, tmp_path: Path) -> None:
-    """An index is written anew as a whole; most of its documents are the same."""
+def test_only_changed_documents_are_read_again(shop: Coded, tmp_path: Path) -> None:
+    """A new index has mostly the same documents."""
     path = tmp_path / "index.scip"
     path.write_bytes(INDEX.replace(b"Adds everything up.", b"Adds everything in."))
     with OpenFile.named(path) as file:
@@ -179,16 +189,16 @@ def test_only_documents_that_changed_are_read_again(shop: Coded, tmp_path: Path)
         ("x . . . a/field.", "field", ""),
     ],
 )
-def test_names_are_read_as_their_grammar_says(symbol: str, qualified: str, kind: str) -> None:
-    """Escapes, disambiguators, type parameters, packages with nothing in them."""
+def test_symbol_names_are_parsed_by_the_grammar(symbol: str, qualified: str, kind: str) -> None:
+    """Escapes, disambiguators, type parameters, empty packages."""
     found = parse_symbol(symbol)
     assert found is not None
     assert (found.qualified, found.kind(0)) == (qualified, kind)
 
 
 @pytest.mark.parametrize("symbol", ["", "local 1", "a b c d", "a b c d `open", "a b c d x(", "x"])
-def test_what_is_no_global_name_is_none(symbol: str) -> None:
-    """Nothing is guessed."""
+def test_a_string_that_is_not_a_global_symbol_is_not_parsed(symbol: str) -> None:
+    """The result is None."""
     assert parse_symbol(symbol) is None
 
 
@@ -199,40 +209,40 @@ def test_what_is_no_global_name_is_none(symbol: str) -> None:
         (b"not protobuf at all", MalformedError),
         (INDEX[:-5], MalformedError),
         (METADATA, MalformedError),
-        (number(2 << 3 | 2) + number(1 << 40), MalformedError),
+        (varint(2 << 3 | 2) + varint(1 << 40), MalformedError),
         (b"\xff" * 40, MalformedError),
-        (number(2 << 3 | 3), MalformedError),
-        (number(2), MalformedError),
-        (msg(2, msg(1, "a.java"), b"\x12\xff"), MalformedError),
+        (varint(2 << 3 | 3), MalformedError),
+        (varint(2), MalformedError),
+        (bytes_field(2, bytes_field(1, "a.java"), b"\x12\xff"), MalformedError),
     ],
 )
-def test_what_is_no_index_is_refused_not_crashed_on(
+def test_attack_an_invalid_index_is_refused(
     tmp_path: Path, data: bytes, error: type[InputError]
 ) -> None:
-    """Attack: cut files, lengths that lie, numbers without end, groups."""
+    """Truncated files, wrong lengths, endless numbers, groups."""
     path = tmp_path / "bad.scip"
     path.write_bytes(data)
     with pytest.raises(error):
-        read(Coded(InMemoryStore()), path)
+        read_index(Coded(InMemoryStore()), path)
 
 
-def test_a_document_that_is_too_large_is_refused_before_it_is_read(
+def test_attack_an_oversized_document_is_refused_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attack: one field that fills the memory."""
+    """A single field that fills the memory."""
     monkeypatch.setattr(scip, "LARGEST_DOCUMENT", 1000)
     path = tmp_path / "large.scip"
-    path.write_bytes(document("a.java", msg(5, "x" * 2000)))
+    path.write_bytes(document("a.java", bytes_field(5, "x" * 2000)))
     with pytest.raises(LimitError):
-        read(Coded(InMemoryStore()), path)
+        read_index(Coded(InMemoryStore()), path)
 
 
 @pytest.mark.parametrize("path", ["../up.java", "/etc/passwd", "a/../b.java", "", "a\\b", "a//b"])
-def test_paths_that_leave_the_folder_are_named_and_skipped(tmp_path: Path, path: str) -> None:
-    """Attack: an index whose documents are elsewhere on this machine."""
+def test_attack_paths_outside_the_tree_are_reported_and_skipped(tmp_path: Path, path: str) -> None:
+    """Documents elsewhere on the machine."""
     index = tmp_path / "odd.scip"
     index.write_bytes(document(path, occurrence(CART, 0, 1)) + document("ok.java"))
-    source = read(Coded(InMemoryStore()), index)
+    source = read_index(Coded(InMemoryStore()), index)
     assert [why for why in source.seen.findings or [] if why[1]]
 
 
@@ -240,19 +250,19 @@ def test_paths_that_leave_the_folder_are_named_and_skipped(tmp_path: Path, path:
 def test_any_bytes_are_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, data: bytes
 ) -> None:
-    """For all of them: an index or a typed error."""
+    """As a typed error."""
     path = tmp_path_factory.mktemp("x") / "any.scip"
     path.write_bytes(data)
     with suppress(InputError):
-        read(Coded(InMemoryStore()), path)
+        read_index(Coded(InMemoryStore()), path)
 
 
 @given(st.integers(0, len(INDEX) - 1), st.integers(0, 255))
 def test_any_changed_byte_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, at: int, value: int
 ) -> None:
-    """For all places in the sample."""
+    """At any position of the sample."""
     path = tmp_path_factory.mktemp("x") / "changed.scip"
     path.write_bytes(INDEX[:at] + bytes([value]) + INDEX[at + 1 :])
     with suppress(InputError):
-        read(Coded(InMemoryStore()), path)
+        read_index(Coded(InMemoryStore()), path)

@@ -1,4 +1,4 @@
-"""LangGraph's store on a real PostgreSQL, read and written where it is."""
+"""LangGraph's store on PostgreSQL, read and written in place."""
 
 import json
 import os
@@ -32,7 +32,7 @@ _PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "langgraph_work.py"
 
 @pytest.fixture
 def schema(postgres: str) -> Iterator[str]:
-    """The address of a schema of one's own, with nothing in it."""
+    """The address of an empty schema."""
     name = f"s_{uuid.uuid4().hex}"
     run_sql(postgres, f"CREATE SCHEMA {name}")
     yield "langgraph+" + in_schema(postgres, name)
@@ -52,7 +52,7 @@ def _read(schema: str) -> list[Entry]:
         return [one for one in connector.page(None, Report()).items if isinstance(one, Entry)]
 
 
-def _put(schema: str, *entries: Entry, **how: Any) -> tuple[list[Any], Report]:
+def _write(schema: str, *entries: Entry, **how: Any) -> tuple[list[Any], Report]:
     report = Report()
     with closing(_opened(schema, writes=True, **how)) as connector:
         return list(connector.take([seal(entry) for entry in entries], report)), report
@@ -62,9 +62,9 @@ def _sql(postgres: str, schema: str, statement: str) -> list[Any]:
     return run_sql(postgres, f"SET search_path = {_name(schema)}, public", statement)
 
 
-def _with_vectors(postgres: str, schema: str, kind: str = "vector(3)") -> None:
-    """Make the table of vectors as the library makes it."""
-    _put(schema)
+def _create_vectors(postgres: str, schema: str, kind: str = "vector(3)") -> None:
+    """Create the table of vectors as the library does."""
+    _write(schema)
     _sql(
         postgres,
         schema,
@@ -75,8 +75,8 @@ def _with_vectors(postgres: str, schema: str, kind: str = "vector(3)") -> None:
     )
 
 
-def _fill(postgres: str, schema: str, values: str) -> None:
-    _put(schema)
+def _insert(postgres: str, schema: str, values: str) -> None:
+    _write(schema)
     members = "prefix, key, value, created_at, updated_at, expires_at, ttl_minutes"
     _sql(postgres, schema, f"INSERT INTO store ({members}) VALUES {values}")  # noqa: S608 - our own
 
@@ -91,12 +91,10 @@ _PROFILE = (
 )
 
 
-def test_every_item_arrives_with_its_namespace_times_life_and_vectors(
-    postgres: str, schema: str
-) -> None:
-    """A memory of LangMem, a profile without text; nothing is lost."""
-    _with_vectors(postgres, schema)
-    _fill(postgres, schema, f"{_TEA}, {_PROFILE}")
+def test_items_are_read_with_namespace_times_ttl_and_vectors(postgres: str, schema: str) -> None:
+    """A memory of LangMem, and a profile without text."""
+    _create_vectors(postgres, schema)
+    _insert(postgres, schema, f"{_TEA}, {_PROFILE}")
     _sql(
         postgres,
         schema,
@@ -118,14 +116,14 @@ def test_every_item_arrives_with_its_namespace_times_life_and_vectors(
     assert profile.origin.as_written["created_at"] == "infinity"
 
 
-def test_what_was_read_is_written_back_as_it_was(postgres: str, schema: str) -> None:
-    """Out of one schema through a bank into another: the same rows, vectors and lives."""
+def test_items_are_equal_after_a_round_trip_through_a_bank(postgres: str, schema: str) -> None:
+    """Rows, vectors and TTLs, in another schema."""
     other = f"s_{uuid.uuid4().hex}"
     run_sql(postgres, f"CREATE SCHEMA {other}")
     there = "langgraph+" + in_schema(postgres, other)
-    _with_vectors(postgres, schema)
-    _with_vectors(postgres, there)
-    _fill(postgres, schema, f"{_TEA}, {_PROFILE}")
+    _create_vectors(postgres, schema)
+    _create_vectors(postgres, there)
+    _insert(postgres, schema, f"{_TEA}, {_PROFILE}")
     _sql(
         postgres,
         schema,
@@ -142,17 +140,17 @@ def test_what_was_read_is_written_back_as_it_was(postgres: str, schema: str) -> 
         for rows in (kept, found):
             for (row,) in rows:
                 for name in ("created_at", "updated_at") if table != "store" else ("updated_at",):
-                    row.pop(name)  # a time that nobody knew, or of the copy
+                    row.pop(name)  # unknown, or the time of the copy
         assert kept == found
     run_sql(postgres, f"DROP SCHEMA {other} CASCADE")
 
 
-def test_vectors_go_from_one_kind_of_store_into_the_other(
+def test_vectors_are_converted_between_postgresql_and_sqlite(
     postgres: str, schema: str, tmp_path: Path
 ) -> None:
-    """The numbers of PostgreSQL are the bytes that the library's SQLite has."""
-    _with_vectors(postgres, schema, "halfvec(2)")
-    _fill(postgres, schema, _TEA)
+    """Numbers of PostgreSQL become the bytes of the library's SQLite, and back."""
+    _create_vectors(postgres, schema, "halfvec(2)")
+    _insert(postgres, schema, _TEA)
     _sql(
         postgres,
         schema,
@@ -169,9 +167,9 @@ def test_vectors_go_from_one_kind_of_store_into_the_other(
 
 
 def test_an_empty_schema_gets_the_tables_of_the_library(postgres: str, schema: str) -> None:
-    """With the numbers of its migrations, so that its setup finds nothing to do."""
+    """With the numbers of its migrations, so that its setup has nothing to do."""
     scope = Scope(namespace=("memories", "rosa"))
-    (taken,), report = _put(schema, Semantic(text="Drinks tea.", scope=scope))
+    (taken,), report = _write(schema, Semantic(text="Drinks tea.", scope=scope))
 
     assert taken.there is not None
     assert report.total == 0
@@ -184,50 +182,50 @@ def test_an_empty_schema_gets_the_tables_of_the_library(postgres: str, schema: s
     assert [one.text for one in _read(schema)] == ["Drinks tea."]
 
 
-def test_another_version_there_stays_unless_it_is_to_be_replaced(
+def test_a_different_version_of_an_item_is_replaced_only_with_overwrite(
     postgres: str, schema: str
 ) -> None:
-    """The same item said twice is known; another one is replaced with force only."""
-    _fill(postgres, schema, _TEA)
+    """An equal item is reported as known."""
+    _insert(postgres, schema, _TEA)
     (tea,) = _read(schema)
-    (known,), _ = _put(schema, tea)
+    (known,), _ = _write(schema, tea)
     assert known.known
     _sql(postgres, schema, """UPDATE store SET value = '{"text": "Drinks coffee."}'""")
 
-    (left,), _ = _put(schema, tea)
+    (left,), _ = _write(schema, tea)
     assert left.problem == "another version exists there; --overwrite replaces it"
     assert [one.text for one in _read(schema)] == ["Drinks coffee."]
-    (taken,), _ = _put(schema, tea, overwrite=True)
+    (taken,), _ = _write(schema, tea, overwrite=True)
     assert taken.there is not None
     assert [one.text for one in _read(schema)] == ["Drinks tea."]
 
 
-def test_a_dry_run_changes_nothing(postgres: str, schema: str) -> None:
-    """No tables are made, no item is there."""
+def test_a_dry_run_creates_no_table_and_no_item(postgres: str, schema: str) -> None:
+    """The result is the expected one."""
     entry = Semantic(text="Drinks tea.")
-    (weighed,), _ = _put(schema, entry, dry_run=True)
+    (weighed,), _ = _write(schema, entry, dry_run=True)
     assert weighed.there is not None
     assert _sql(postgres, schema, "SELECT to_regclass('store')") == [(None,)]
-    _put(schema)
-    _put(schema, entry, dry_run=True)
+    _write(schema)
+    _write(schema, entry, dry_run=True)
     assert _read(schema) == []
 
 
-def test_rows_that_postgresql_cannot_hold_are_refused_and_the_others_written(schema: str) -> None:
-    """A NUL in a text, a name too long for an index: each says so, and nothing else is lost."""
+def test_rows_that_postgresql_cannot_store_are_refused_and_the_others_written(schema: str) -> None:
+    """A NUL in a text, and a name too long for an index."""
     words = "".join(sha256(bytes([number])).hexdigest() for number in range(100))
     nul, long = Semantic(text="a\0b"), Semantic(text="x", scope=Scope(user=words))
-    taken, _ = _put(schema, nul, Semantic(text="Drinks tea."), long)
+    taken, _ = _write(schema, nul, Semantic(text="Drinks tea."), long)
 
     said = "PostgreSQL cannot store this text or number, or a name this long"
     assert [one.problem for one in taken] == [said, None, said]
     assert [one.text for one in _read(schema)] == ["Drinks tea."]
 
 
-def test_vectors_that_the_store_has_no_place_for_are_counted(postgres: str, schema: str) -> None:
-    """Of another length, or where there is no table of them."""
-    _with_vectors(postgres, schema)
-    _fill(postgres, schema, _TEA)
+def test_vectors_that_the_store_cannot_hold_are_counted(postgres: str, schema: str) -> None:
+    """Of another length, or without a table of vectors."""
+    _create_vectors(postgres, schema)
+    _insert(postgres, schema, _TEA)
     _sql(
         postgres,
         schema,
@@ -237,7 +235,7 @@ def test_vectors_that_the_store_has_no_place_for_are_counted(postgres: str, sche
     _sql(postgres, schema, "DELETE FROM store")
     _sql(postgres, schema, "ALTER TABLE store_vectors ALTER embedding TYPE vector(2)")
 
-    _, report = _put(schema, tea)
+    _, report = _write(schema, tea)
     assert [(one.name, one.count) for one in report.losses.values()] == [("store_vectors", 1)]
     assert [one.text for one in _read(schema)] == ["Drinks tea."]
 
@@ -245,8 +243,8 @@ def test_vectors_that_the_store_has_no_place_for_are_counted(postgres: str, sche
 def test_an_item_that_is_too_large_or_not_an_object_is_refused_or_skipped(
     postgres: str, schema: str
 ) -> None:
-    """Named by its namespace and key; the server never sends more than the bound."""
-    _fill(postgres, schema, f"{_TEA}, ('a.b', 'list', '[1]', now(), now(), NULL, NULL)")
+    """By namespace and key; the server never sends more than the limit."""
+    _insert(postgres, schema, f"{_TEA}, ('a.b', 'list', '[1]', now(), now(), NULL, NULL)")
     with (
         closing(_opened(schema)) as connector,
         pytest.raises(MalformedError, match="`value` is not an object") as caught,
@@ -262,13 +260,13 @@ def test_an_item_that_is_too_large_or_not_an_object_is_refused_or_skipped(
     assert report.left_out == 1
 
 
-def test_a_snapshot_is_consistent_despite_concurrent_programs(
+def test_pages_come_from_one_snapshot(
     postgres: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is put in or deleted after the first page changes none of the others."""
+    """Concurrent inserts and deletes have no effect."""
     monkeypatch.setattr("satchel.connectors.langgraph_postgres._TOGETHER", 2)
     rows = (f"""('a', '{n}', '{{"text":"{n}"}}', now(), now(), NULL, NULL)""" for n in range(5))
-    _fill(postgres, schema, ", ".join(rows))
+    _insert(postgres, schema, ", ".join(rows))
     with closing(_opened(schema)) as connector:
         page = connector.page(None, Report())
         found = [*page.items]
@@ -279,13 +277,13 @@ def test_a_snapshot_is_consistent_despite_concurrent_programs(
     assert [one.text for one in found if isinstance(one, Entry)] == list("01234")
 
 
-def test_a_page_can_be_asked_for_by_another_connection_which_may_be_closed_twice(
+def test_another_connection_resumes_from_a_cursor(
     postgres: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It begins behind the item that the cursor names: whoever was cut short goes on."""
+    """It starts after the item of the cursor. A connection can be closed twice."""
     monkeypatch.setattr("satchel.connectors.langgraph_postgres._TOGETHER", 2)
     rows = (f"""('a', '{n}', '{{"text":"{n}"}}', now(), now(), NULL, NULL)""" for n in range(3))
-    _fill(postgres, schema, ", ".join(rows))
+    _insert(postgres, schema, ", ".join(rows))
     with closing(_opened(schema)) as first:
         cursor = first.page(None, Report()).cursor
     first.close()
@@ -294,8 +292,8 @@ def test_a_page_can_be_asked_for_by_another_connection_which_may_be_closed_twice
     assert [one.text for one in page.items if isinstance(one, Entry)] == ["2"]
 
 
-def test_a_table_of_another_program_is_not_taken_for_a_store(postgres: str, schema: str) -> None:
-    """Nor written to; and where there is no table, that is said."""
+def test_a_table_of_another_program_is_refused(postgres: str, schema: str) -> None:
+    """It is not written to; a missing table is an error as well."""
     with pytest.raises(UnreadableError, match="no LangGraph store"):
         _read(schema)
     _sql(postgres, schema, "CREATE TABLE store (one boolean, application text)")
@@ -308,23 +306,23 @@ def test_a_table_of_another_program_is_not_taken_for_a_store(postgres: str, sche
     "address",
     ["langgraph+postgresql://h/db?bank=b", "langgraph+postgresql://h/d?schema=A-B", "langgraph+pg"],
 )
-def test_what_is_no_address_is_refused(address: str) -> None:
-    """Before anything is asked for."""
+def test_an_invalid_langgraph_address_is_refused(address: str) -> None:
+    """Before a connection is opened."""
     with pytest.raises(UsageError):
         LangGraphAddress.read(address)
 
 
-def test_an_address_that_was_a_path_for_a_moment_is_the_same() -> None:
-    """Slashes that became one are put back, also before the name of a database alone."""
+def test_an_address_survives_a_conversion_to_a_path() -> None:
+    """Double slashes are restored."""
     for said in ("postgresql://u@h/db?schema=x", "postgresql:///db?host=/run/pg"):
         assert of_server(str(Path("langgraph+" + said))) == said
         assert of_server(said) == said
 
 
 def test_no_password_is_printed_or_stored(postgres: str, schema: str) -> None:
-    """Not in receipts, sources, results or errors, of an import and of an export."""
+    """Not in receipts, sources, results or errors of an import and an export."""
     secret = f"hunter{2}-of-rosa"
-    _fill(postgres, schema, _TEA)
+    _insert(postgres, schema, _TEA)
     address = schema.replace("postgres:", f"postgres:{secret}", 1)
     assert secret in address
     said = [repr(bring(address))]
@@ -343,29 +341,27 @@ def test_no_password_is_printed_or_stored(postgres: str, schema: str) -> None:
 # -- the real library ----------------------------------------------------------------------
 
 
-def _library(*arguments: str | Path) -> None:
+def _run_library(*arguments: str | Path) -> None:
     python = peers.environment("langgraph") / "python"
     subprocess.run([python, _PEER, *arguments], check=True, timeout=200)
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(900)
-def test_the_real_library_reads_our_output_and_continues_with_it(
-    postgres: str, tmp_path: Path
-) -> None:
-    """300 items with vectors, out of one database and into another: all as the library shows it."""
+def test_the_library_reads_and_continues_our_output(postgres: str, tmp_path: Path) -> None:
+    """300 items with vectors, from one database to another."""
     ours, theirs = (f"lg_{uuid.uuid4().hex}" for _ in range(2))
     for name in (ours, theirs):
         run_sql(postgres, f"CREATE DATABASE {name}")
     own = postgres.partition("?")
     at = {name: f"{own[0].rpartition('/')[0]}/{name}{own[1]}{own[2]}" for name in (ours, theirs)}
-    _library("postgres-make", at[theirs], "300")
-    _library("postgres-read", at[theirs], tmp_path / "a.json")
-    _library("postgres-make", at[ours], "0")  # its own tables; vectors need their length
+    _run_library("postgres-make", at[theirs], "300")
+    _run_library("postgres-read", at[theirs], tmp_path / "a.json")
+    _run_library("postgres-make", at[ours], "0")  # its own tables; vectors need their length
     assert bring("langgraph+" + at[theirs]).unaccepted == 0
     with Satchel.open() as here:
         assert here.bank("b").export("langgraph+" + at[ours]).losses == []
-    _library("postgres-read", at[ours], tmp_path / "b.json")
+    _run_library("postgres-read", at[ours], tmp_path / "b.json")
     said = json.loads((tmp_path / "a.json").read_bytes())
     assert len(said["items"]) > 250
     assert said["vectors"]
@@ -374,8 +370,8 @@ def test_the_real_library_reads_our_output_and_continues_with_it(
         connection.execute("DROP TABLE store, store_vectors, store_migrations, vector_migrations")
     with Satchel.open() as here:
         here.bank("b").export("langgraph+" + at[ours], accept_loss=["all"])
-    _library("postgres-make", at[ours], "0")  # its setup takes our tables for its own
-    _library("postgres-read", at[ours], tmp_path / "c.json")
+    _run_library("postgres-make", at[ours], "0")  # its setup accepts our tables
+    _run_library("postgres-read", at[ours], tmp_path / "c.json")
     assert json.loads((tmp_path / "c.json").read_bytes())["items"] == said["items"]
     for name in (ours, theirs):
         run_sql(postgres, f"DROP DATABASE {name} WITH (FORCE)")

@@ -1,4 +1,4 @@
-"""Letta's folder of memory, read with its history and written: also one that somebody prepared."""
+"""Letta's memory folder, read with its Git history and written; also hostile ones."""
 
 import json
 import os
@@ -30,7 +30,7 @@ _SKILL = "---\nname: brew\ndescription: How to brew\n---\n\n# Brew\n\nThree minu
 _WHEN = 1_772_355_600
 
 
-def _put(folder: Path, **files: str) -> Path:
+def _write_files(folder: Path, **files: str) -> Path:
     for name, text in files.items():
         path = folder / f"{name.replace('__', '/')}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,13 +40,13 @@ def _put(folder: Path, **files: str) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder as Letta keeps it, without git."""
-    return _put(
+    """A folder as Letta writes it, without Git."""
+    return _write_files(
         tmp_path / "memory", system__persona=_PERSONA, notes__tea=_TEA, skills__brew__SKILL=_SKILL
     )
 
 
-def _git_in(folder: Path, *words: str, when: int = _WHEN) -> str:
+def _run_git(folder: Path, *words: str, when: int = _WHEN) -> str:
     moment = f"{when} +0200"
     own = {
         "GIT_AUTHOR_DATE": moment,
@@ -66,20 +66,20 @@ def _git_in(folder: Path, *words: str, when: int = _WHEN) -> str:
 
 
 def _commit(folder: Path, when: int) -> None:
-    _git_in(folder, "add", "-A", when=when)
-    _git_in(folder, "commit", "-q", "--no-verify", "-m", "memory", when=when)
+    _run_git(folder, "add", "-A", when=when)
+    _run_git(folder, "commit", "-q", "--no-verify", "-m", "memory", when=when)
 
 
 @pytest.fixture
 def repository(folder: Path) -> Path:
-    """The same with three commits: the tea changed twice, a note came and went."""
-    _git_in(folder, "init", "-q", "-b", "main")
-    _put(folder, notes__tea="Black tea.\n", old="Gone soon.\n")
+    """The same folder with three commits: the tea changed twice, a note was added and deleted."""
+    _run_git(folder, "init", "-q", "-b", "main")
+    _write_files(folder, notes__tea="Black tea.\n", old="Gone soon.\n")
     _commit(folder, _WHEN)
-    _put(folder, notes__tea="Any tea.\n")
+    _write_files(folder, notes__tea="Any tea.\n")
     (folder / "old.md").unlink()
     _commit(folder, _WHEN + 60)
-    _put(folder, notes__tea=_TEA)
+    _write_files(folder, notes__tea=_TEA)
     _commit(folder, _WHEN + 120)
     return folder
 
@@ -95,15 +95,15 @@ def _read(folder: Path, **how: Any) -> dict[str, Entry]:
     return {str(one.origin.id): one for one in page.items if isinstance(one, Entry) and one.origin}
 
 
-def _losses(report: Report) -> dict[str, int]:
+def _loss_counts(report: Report) -> dict[str, int]:
     return {one.name: one.count for one in report.losses.values()}
 
 
 # -- reading -------------------------------------------------------------------------------
 
 
-def test_each_file_is_a_memory_with_what_its_front_matter_says(folder: Path) -> None:
-    """Who the agent is, what it knows, what it can do; recognized by its files."""
+def test_each_file_is_read_with_its_front_matter(folder: Path) -> None:
+    """As identity, semantic or procedural memory. The folder is recognized by its files."""
     found = _read(folder)
 
     assert connector_for(str(folder), None) == LETTA_MEMFS
@@ -119,7 +119,7 @@ def test_each_file_is_a_memory_with_what_its_front_matter_says(folder: Path) -> 
 
 
 def test_a_folder_round_trips_byte_for_byte(folder: Path, tmp_path: Path) -> None:
-    """Through a bank into another folder; a second time nothing is written."""
+    """Through a bank into another folder; a second export writes nothing."""
     assert bring(folder).unaccepted == 0
     there = tmp_path / "copy"
     with Satchel.open() as here:
@@ -131,10 +131,10 @@ def test_a_folder_round_trips_byte_for_byte(folder: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_what_git_has_of_a_file_are_its_older_versions(repository: Path, *, packed: bool) -> None:
-    """With the moments of the commits; the same from loose objects and from a pack."""
+def test_older_versions_of_a_file_are_read_from_git(repository: Path, *, packed: bool) -> None:
+    """With the times of the commits; the same from loose objects and from a pack."""
     if packed:
-        _git_in(repository, "gc", "-q", "--aggressive", "--prune=now")
+        _run_git(repository, "gc", "-q", "--aggressive", "--prune=now")
         assert not list((repository / ".git" / "objects").glob("??"))
     page, report = _page(repository)
     past = [(one.item.text, one.state, one.at) for one in page.past if isinstance(one.item, Entry)]
@@ -151,8 +151,8 @@ def test_what_git_has_of_a_file_are_its_older_versions(repository: Path, *, pack
     )
 
 
-def test_the_versions_are_the_history_of_the_memory_in_the_bank(repository: Path) -> None:
-    """Asked for, a file that was deleted comes too, as deleted."""
+def test_versions_become_the_history_of_a_memory(repository: Path) -> None:
+    """Deleted files are imported as deleted on request."""
     bring(repository, include_deleted=True)
     with Satchel.open() as here:
         bank = here.bank("b")
@@ -165,26 +165,26 @@ def test_the_versions_are_the_history_of_the_memory_in_the_bank(repository: Path
     assert "Gone soon." in texts(retired=True)
 
 
-def test_a_text_that_is_not_committed_is_the_current_one(repository: Path) -> None:
-    """And the committed one an older version."""
-    _put(repository, notes__tea="No tea.\n")
+def test_an_uncommitted_text_is_the_current_version(repository: Path) -> None:
+    """The committed one is an older version."""
+    _write_files(repository, notes__tea="No tea.\n")
     page, _ = _page(repository)
 
     assert _read(repository)["notes/tea.md"].text == "No tea."
     assert [one.item.text for one in page.past if isinstance(one.item, Entry)][-1] == "Green tea."
 
 
-def test_many_versions_in_chains_of_differences_are_put_together(tmp_path: Path) -> None:
-    """A pack as git makes it keeps most of them as differences."""
-    folder, chance = _put(tmp_path / "m", system__persona=_PERSONA), random.Random(3)  # noqa: S311
-    _git_in(folder, "init", "-q", "-b", "main")
+def test_versions_are_read_from_delta_chains(tmp_path: Path) -> None:
+    """As in a pack that Git wrote."""
+    folder, chance = _write_files(tmp_path / "m", system__persona=_PERSONA), random.Random(3)  # noqa: S311
+    _run_git(folder, "init", "-q", "-b", "main")
     lines, said = [f"fact {chance.random()}" for _ in range(400)], list[str]()
     for number in range(8):
         lines[chance.randrange(400)] = f"new {number}"
         said.append("\n".join(lines))
-        _put(folder, long=said[-1] + "\n")
+        _write_files(folder, long=said[-1] + "\n")
         _commit(folder, _WHEN + number)
-    _git_in(folder, "gc", "-q", "--aggressive", "--prune=now")
+    _run_git(folder, "gc", "-q", "--aggressive", "--prune=now")
     page, report = _page(folder)
 
     assert report.total == 0
@@ -192,13 +192,13 @@ def test_many_versions_in_chains_of_differences_are_put_together(tmp_path: Path)
     assert [*past, _read(folder)["long.md"].text] == said
 
 
-# -- hostile ones --------------------------------------------------------------------------
+# -- attacks --------------------------------------------------------------------------
 
 
-def test_nothing_in_a_repository_is_run_and_none_of_its_settings_obeyed(
+def test_attack_hooks_and_settings_of_a_repository_are_not_used(
     repository: Path, tmp_path: Path
 ) -> None:
-    """Hooks, file monitors, filters, pagers: each would leave a mark."""
+    """Hooks, file monitors, filters and pagers are not run."""
     mark = tmp_path / "mark"
     program = f"#!/bin/sh\ntouch '{mark}'\n"
     for name in ("pre-commit", "post-checkout", "post-index-change", "reference-transaction"):
@@ -219,49 +219,49 @@ def test_nothing_in_a_repository_is_run_and_none_of_its_settings_obeyed(
     assert not mark.exists()
 
 
-def test_a_repository_elsewhere_is_not_followed(repository: Path, tmp_path: Path) -> None:
-    """A file or link in place of ``.git``, alternates, a branch that leads out: no history."""
+def test_attack_a_repository_outside_the_folder_is_not_read(
+    repository: Path, tmp_path: Path
+) -> None:
+    """A file or link instead of ``.git``, alternates, a branch with a path: no history is read."""
     other = tmp_path / "other"
-    _put(other, system__persona=_PERSONA)
+    _write_files(other, system__persona=_PERSONA)
     git = other / ".git"
     git.write_text(f"gitdir: {repository}/.git\n")
     page, report = _page(other)
-    assert (list(page.past), _losses(report)) == ([], {"history": 1})
+    assert (list(page.past), _loss_counts(report)) == ([], {"history": 1})
     git.unlink()
     git.symlink_to(repository / ".git")
-    assert _losses(_page(other)[1]) == {"history": 1}
+    assert _loss_counts(_page(other)[1]) == {"history": 1}
     git.unlink()
-    _git_in(other, "init", "-q", "-b", "main")
-    head = _git_in(repository, "rev-parse", "HEAD")
+    _run_git(other, "init", "-q", "-b", "main")
+    head = _run_git(repository, "rev-parse", "HEAD")
     (git / "refs" / "heads" / "main").write_text(head)
     (git / "objects" / "info").mkdir(exist_ok=True)
     (git / "objects" / "info" / "alternates").write_text(f"{repository}/.git/objects\n")
-    assert _losses(_page(other)[1]) == {"history": 1}
+    assert _loss_counts(_page(other)[1]) == {"history": 1}
     (git / "HEAD").write_text("ref: refs/heads/../../../memory/.git/HEAD\n")
     page, report = _page(other)
-    assert (list(page.past), _losses(report)) == ([], {"history": 1})
+    assert (list(page.past), _loss_counts(report)) == ([], {"history": 1})
     assert [one.text for one in page.items if isinstance(one, Entry)] == ["I am Rosa's helper."]
 
 
-def test_a_changed_object_is_noticed(repository: Path) -> None:
-    """Its name is the hash of its bytes; what is current is read all the same."""
-    blob = _git_in(repository, "rev-parse", "HEAD~1:notes/tea.md")
+def test_attack_a_changed_object_is_detected(repository: Path) -> None:
+    """Its name is the hash of its bytes. The current files are read."""
+    blob = _run_git(repository, "rev-parse", "HEAD~1:notes/tea.md")
     path = repository / ".git" / "objects" / blob[:2] / blob[2:]
     path.chmod(0o644)
     path.write_bytes(zlib.compress(b"blob 10\0Other tea."))
     page, report = _page(repository)
 
-    assert _losses(report) == {"history": 1}
+    assert _loss_counts(report) == {"history": 1}
     assert [one.item.text for one in page.past if isinstance(one.item, Entry)] == ["Black tea."]
     assert len(page.items) == 3
 
 
 @pytest.mark.parametrize("ending", [".pack", ".idx"])
-def test_a_damaged_pack_is_an_error_of_ours_whatever_is_in_it(
-    repository: Path, ending: str
-) -> None:
-    """Cut anywhere, with any byte another one: the history stays behind, the files do not."""
-    _git_in(repository, "gc", "-q", "--aggressive", "--prune=now")
+def test_attack_a_damaged_pack_skips_the_history_only(repository: Path, ending: str) -> None:
+    """Truncated anywhere, or with any changed bit."""
+    _run_git(repository, "gc", "-q", "--aggressive", "--prune=now")
     (path,) = (repository / ".git" / "objects" / "pack").glob(f"*{ending}")
     path.chmod(0o644)
     whole, chance = path.read_bytes(), random.Random(7)  # noqa: S311 - nothing here is secret
@@ -274,25 +274,29 @@ def test_a_damaged_pack_is_an_error_of_ours_whatever_is_in_it(
         assert len(_page(repository)[0].items) == 3
 
 
-def test_what_unpacks_to_much_is_bounded(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bomb in an object, and many objects: no history then."""
+def test_attack_a_decompression_bomb_in_git_is_bounded(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one object or in many, the history is skipped."""
     monkeypatch.setattr(_git, "_MOST_BYTES", 600)
-    assert _losses(_page(repository)[1]) == {"history": 1}
+    assert _loss_counts(_page(repository)[1]) == {"history": 1}
     monkeypatch.undo()
-    head = _git_in(repository, "rev-parse", "HEAD")
+    head = _run_git(repository, "rev-parse", "HEAD")
     path = repository / ".git" / "objects" / head[:2] / head[2:]
     path.chmod(0o644)
     path.write_bytes(zlib.compress(bytes(64 << 20)))
-    assert _losses(_page(repository)[1]) == {"history": 1}
+    assert _loss_counts(_page(repository)[1]) == {"history": 1}
 
 
-def test_a_link_among_the_files_is_not_followed(folder: Path, tmp_path: Path) -> None:
-    """It is counted, as all that is no Markdown; in place of the folder it is refused."""
+def test_attack_a_symbolic_link_among_the_files_is_not_followed(
+    folder: Path, tmp_path: Path
+) -> None:
+    """It is counted like other files; in place of the folder it is refused."""
     (tmp_path / "secret.md").write_text("A secret.")
     (folder / "system" / "more.md").symlink_to(tmp_path / "secret.md")
     (folder / "picture.png").write_bytes(b"\x89PNG")
     _, report = _page(folder)
-    assert _losses(report) == {"file": 2}
+    assert _loss_counts(report) == {"file": 2}
     assert len(_read(folder)) == 3
     (tmp_path / "link").symlink_to(folder)
     with pytest.raises(PathRefusedError):
@@ -300,7 +304,7 @@ def test_a_link_among_the_files_is_not_followed(folder: Path, tmp_path: Path) ->
 
 
 def test_a_file_that_is_not_text_is_refused_or_skipped(folder: Path) -> None:
-    """Named by its path."""
+    """By its path."""
     (folder / "bad.md").write_bytes(b"\xff\xfe")
     with pytest.raises(InputError) as caught:
         _page(folder)
@@ -309,11 +313,11 @@ def test_a_file_that_is_not_text_is_refused_or_skipped(folder: Path) -> None:
     assert (len(page.items), report.left_out) == (3, 1)
 
 
-def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
-    """And an ordinary folder is not taken for one."""
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+    """An ordinary folder is not recognized."""
     with pytest.raises(UnreadableError):
         _page(tmp_path / "none")
-    _put(tmp_path / "a", system__notes="No front matter.\n")
+    _write_files(tmp_path / "a", system__notes="No front matter.\n")
     assert connector_for(str(tmp_path / "a"), None) is None
 
 
@@ -328,8 +332,8 @@ def _write(folder: Path, *entries: Entry, **how: Any) -> tuple[list[Any], Report
         return list(connector.take([seal(entry) for entry in entries], report)), report
 
 
-def test_blocks_of_an_agent_file_are_files_with_their_labels(tmp_path: Path) -> None:
-    """Below ``system``, with description, limit and whether they may be written; and back again."""
+def test_blocks_of_an_agent_file_become_files_and_are_restored(tmp_path: Path) -> None:
+    """Below ``system``, with description, limit and the read-only flag."""
     sample = Path(__file__).parents[1] / "data" / "formats" / "letta" / "good-whole.af"
     blocks = _blocks(sample)
     bring(sample)
@@ -359,8 +363,8 @@ def _blocks(path: Path) -> list[dict[str, Any]]:
     return list(json.loads(path.read_bytes())["blocks"])
 
 
-def test_front_matter_has_only_what_the_repository_lets_in(tmp_path: Path) -> None:
-    """A description always, of the first words; tags and metadata are counted, never written."""
+def test_front_matter_has_only_the_members_that_letta_accepts(tmp_path: Path) -> None:
+    """A description is always written; tags and metadata are counted as lost."""
     entry = Semantic(text="Drinks: tea\nand more", tags=("a",), metadata={"b": 1})
     (taken, _), report = _write(tmp_path / "m", entry, Procedural(text="Brew it."))
     said = (tmp_path / "m" / taken.there).read_text()
@@ -368,18 +372,18 @@ def test_front_matter_has_only_what_the_repository_lets_in(tmp_path: Path) -> No
     assert said == '---\ndescription: "Drinks: tea"\n---\n\nDrinks: tea\nand more\n'
     (skill,) = (tmp_path / "m" / "skills").rglob("SKILL.md")
     assert skill.read_text().startswith(f"---\nname: {skill.parent.name}\ndescription: Brew it.\n")
-    assert _losses(report) == {"tags": 1, "metadata": 1}
+    assert _loss_counts(report) == {"tags": 1, "metadata": 1}
 
 
-def test_what_is_lost_is_counted(tmp_path: Path) -> None:
-    """Each member that a file has no place for."""
+def test_members_that_a_file_cannot_hold_are_counted(tmp_path: Path) -> None:
+    """By name."""
     entry = Semantic(text="Tea.", tags=("a",), metadata={"b": 1}, scope=Scope(user="rosa"))
     _, report = _write(tmp_path / "m", entry)
-    assert _losses(report) == {"tags": 1, "metadata": 1, "scope": 1}
+    assert _loss_counts(report) == {"tags": 1, "metadata": 1, "scope": 1}
 
 
-def test_another_text_there_stays_unless_it_is_to_be_replaced(folder: Path) -> None:
-    """And no name leads out of the folder or into what is hidden."""
+def test_a_different_text_is_replaced_only_with_overwrite(folder: Path) -> None:
+    """A path outside the folder or to a hidden file is replaced by a safe name."""
     tea = _read(folder)["notes/tea.md"]
     (folder / "notes" / "tea.md").write_text("Mine.\n")
     ((left,), _), before = _write(folder, tea), (folder / "notes" / "tea.md").read_text()
@@ -394,8 +398,10 @@ def test_another_text_there_stays_unless_it_is_to_be_replaced(folder: Path) -> N
         assert (folder / taken.there).is_file()
 
 
-def test_a_link_in_the_folder_is_not_written_through(folder: Path, tmp_path: Path) -> None:
-    """Neither to a file nor below a folder that is one."""
+def test_attack_a_symbolic_link_in_the_folder_is_not_written_through(
+    folder: Path, tmp_path: Path
+) -> None:
+    """Neither a file nor a folder."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (folder / "linked").symlink_to(outside)
@@ -405,15 +411,15 @@ def test_a_link_in_the_folder_is_not_written_through(folder: Path, tmp_path: Pat
     assert list(outside.iterdir()) == []
 
 
-def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
-    """Not even the folder."""
+def test_a_dry_run_creates_no_folder(tmp_path: Path) -> None:
+    """The result is the expected one."""
     ((taken,), _) = _write(tmp_path / "m", Semantic(text="x"), dry_run=True)
     assert taken.there is not None
     assert not (tmp_path / "m").exists()
 
 
-def test_the_library_is_not_needed_where_nothing_is_git(folder: Path) -> None:
-    """A plain folder has no history, and nothing is said to be lost."""
+def test_a_folder_without_git_has_no_history_and_no_loss(folder: Path) -> None:
+    """It needs no library."""
     page, report = _page(folder)
     assert (list(page.past), report.total) == ([], 0)
     bring(folder)

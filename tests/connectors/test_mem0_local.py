@@ -1,4 +1,4 @@
-"""A local Mem0, read and written: what its library says of it is what arrives."""
+"""A local Mem0 store, read and written; compared with the output of its library."""
 
 import fcntl
 import json
@@ -46,38 +46,40 @@ _TS = {
 }
 
 
-def _said() -> list[dict[str, Any]]:
+def _library_output() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads((SAMPLE / "said.json").read_bytes())
     return found
 
 
-def _shown(entry: Entry) -> Any:
+def _json_of(entry: Entry) -> Any:
     return decode_foreign(row_of(entry))
 
 
-def test_each_memory_is_what_the_library_says_of_it() -> None:
-    """Every member of ``get_all()``, expired ones included; JSON-equal."""
+def test_memories_equal_the_output_of_the_library() -> None:
+    """Every member of ``get_all()``, also of expired ones."""
     items, _ = read(SAMPLE)
-    wanted = {one["id"]: {k: v for k, v in one.items() if k != "history"} for one in _said()}
-    assert {_shown(entry)["id"]: _shown(entry) for entry in items} == wanted
+    wanted = {
+        one["id"]: {k: v for k, v in one.items() if k != "history"} for one in _library_output()
+    }
+    assert {_json_of(entry)["id"]: _json_of(entry) for entry in items} == wanted
 
 
-def test_each_change_is_an_older_version_with_its_text_and_time() -> None:
-    """As ``history()`` tells it, oldest first."""
+def test_history_rows_become_older_versions() -> None:
+    """As ``history()`` returns them, oldest first."""
     _, past = read(SAMPLE)
     assert {one.state for one in past} == {"superseded"}
-    versions = [_shown(entry) for entry in map(entry_of, past)]
-    for memory in _said():
+    versions = [_json_of(entry) for entry in map(entry_of, past)]
+    for memory in _library_output():
         *changes, _ = memory["history"]
         own = [one for one in versions if one["id"] == memory["id"]]
         assert [one["memory"] for one in own] == [one["new_memory"] for one in changes]
         assert [one["updated_at"] for one in own] == [one["updated_at"] for one in changes]
         assert all(one["user_id"] == memory["user_id"] for one in own)
-    assert len(versions) == sum(len(memory["history"]) - 1 for memory in _said())
+    assert len(versions) == sum(len(memory["history"]) - 1 for memory in _library_output())
 
 
-def test_deleted_texts_stay_where_they_are_unless_asked_for() -> None:
-    """Without being asked they are counted; asked for they come, as deleted, without an owner."""
+def test_deleted_texts_are_read_only_on_request() -> None:
+    """They are counted otherwise; they have no owner."""
     report = Report()
     _, past = read(SAMPLE, report)
     assert {one.state for one in past} == {"superseded"}
@@ -95,19 +97,19 @@ def test_deleted_texts_stay_where_they_are_unless_asked_for() -> None:
     assert "deleted" not in " ".join(report.notes)
 
 
-def test_reading_changes_nothing_in_the_folder(tmp_path: Path) -> None:
-    """Not a byte, and no file comes; also where the folder cannot be written."""
+def test_a_read_changes_nothing_in_the_folder(tmp_path: Path) -> None:
+    """Also in a read-only folder."""
     folder = copy_of_sample(tmp_path / "a")
     before = digests(folder)
     for path in [folder, *folder.rglob("*")]:
         path.chmod(path.stat().st_mode & ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH))
-    assert len(read(folder, include_deleted=True)[0]) == len(_said())
+    assert len(read(folder, include_deleted=True)[0]) == len(_library_output())
     assert digests(folder) == before
 
 
 @pytest.mark.parametrize("end", ["-journal", "-wal"])
-def test_what_a_killed_writer_left_beside_is_finished_in_a_copy(tmp_path: Path, end: str) -> None:
-    """The folder keeps the journal or the log, and what was committed is read."""
+def test_a_journal_of_a_killed_writer_is_applied_to_a_copy(tmp_path: Path, end: str) -> None:
+    """The folder is unchanged, and committed data is read."""
     folder = copy_of_sample(tmp_path / "live")
     mode = {"-journal": "DELETE", "-wal": "WAL"}[end]
     path = folder / STORAGE
@@ -124,12 +126,12 @@ def test_what_a_killed_writer_left_beside_is_finished_in_a_copy(tmp_path: Path, 
     folder = tmp_path / "killed"
     assert (folder / (str(STORAGE) + end)).stat().st_size
     before = digests(folder)
-    assert len(read(folder)[0]) == len(_said()) - (end == "-wal")
+    assert len(read(folder)[0]) == len(_library_output()) - (end == "-wal")
     assert digests(folder) == before
 
 
-def test_a_store_that_another_process_has_is_refused_with_its_name(tmp_path: Path) -> None:
-    """By the lock that Qdrant's own client takes; reading half of it would be worse."""
+def test_a_store_that_another_process_has_open_is_refused(tmp_path: Path) -> None:
+    """By the lock of Qdrant's client; the error has the process ID."""
     folder = copy_of_sample(tmp_path / "a")
     hold = (
         "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.flock(f, fcntl.LOCK_EX);"
@@ -150,8 +152,8 @@ def test_a_store_that_another_process_has_is_refused_with_its_name(tmp_path: Pat
     assert read(folder)
 
 
-def test_while_it_is_read_the_library_cannot_open_it(tmp_path: Path) -> None:
-    """What is listed is of one moment."""
+def test_the_library_cannot_open_the_store_during_a_read(tmp_path: Path) -> None:
+    """So all pages come from one state."""
     folder = copy_of_sample(tmp_path / "a")
     with (
         closing(opened(folder)),
@@ -163,26 +165,26 @@ def test_while_it_is_read_the_library_cannot_open_it(tmp_path: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_the_spelling_of_the_typescript_library_is_read_and_written_back(tmp_path: Path) -> None:
-    """Camel case for the times and two more; the rest as Python has it."""
+def test_members_of_the_typescript_library_round_trip(tmp_path: Path) -> None:
+    """Times and two other members are in camel case."""
     folder = with_points(tmp_path / "a", _TS)
     ((entry,), past) = read(folder)
     assert past == []
     assert (entry.text, entry.created_at) == ("likes tea", "2026-01-02T03:04:05.678000Z")
     assert entry.scope == Scope(user="ada")
     assert entry.metadata == {"topic": "drinks"}
-    assert _written(tmp_path / "b", entry).payload == _TS
+    assert _write_and_read(tmp_path / "b", entry).payload == _TS
 
 
-def test_names_of_the_other_spelling_are_metadata(tmp_path: Path) -> None:
-    """A user may call a member of his own ``createdAt``."""
+def test_camel_case_members_of_the_python_library_are_metadata(tmp_path: Path) -> None:
+    """A user may call a member ``createdAt``."""
     folder = with_points(tmp_path / "a", {"data": "a", "created_at": "x", "createdAt": 5, "id": 7})
     ((entry,), _) = read(folder)
     assert entry.metadata == {"createdAt": 5, "id": 7}
 
 
-def _written(folder: Path, *entries: Entry, **how: Any) -> Any:
-    """Write entries, and return the first point that is there."""
+def _write_and_read(folder: Path, *entries: Entry, **how: Any) -> Any:
+    """Write entries, and return the first point of the store."""
     with closing(opened(folder, writes=True, **how)) as connector:
         connector.take([seal(entry) for entry in entries], Report())
     with closing(Points(folder / STORAGE, most_bytes=10**6)) as points:
@@ -200,9 +202,9 @@ def _written(folder: Path, *entries: Entry, **how: Any) -> Any:
     ids=["foreign", "odd", "procedural", "names"],
 )
 def test_odd_payloads_round_trip(tmp_path: Path, payload: dict[str, Any]) -> None:
-    """Unknown members, wrong types, values that JSON has not."""
+    """Unknown members, wrong types, and values outside of JSON."""
     ((entry,), _) = read(with_points(tmp_path / "a", payload))
-    back = _written(tmp_path / "b", entry).payload
+    back = _write_and_read(tmp_path / "b", entry).payload
     back = {
         name: part for name, part in back.items() if name in payload or name != "text_lemmatized"
     }
@@ -210,14 +212,14 @@ def test_odd_payloads_round_trip(tmp_path: Path, payload: dict[str, Any]) -> Non
 
 
 def test_a_point_without_a_text_is_refused_by_its_id(tmp_path: Path) -> None:
-    """Nothing is left out in silence."""
+    """It is not skipped in silence."""
     with pytest.raises(MalformedError) as refusal:
         read(with_points(tmp_path / "a", {"data": "a"}, {"user_id": "ada"}))
     assert refusal.value.field == "2/memory"
 
 
-def test_a_hostile_point_is_refused_with_its_place(tmp_path: Path) -> None:
-    """Among others that are sound: what does something is not done."""
+def test_attack_a_pickle_that_runs_code_is_refused_with_its_position(tmp_path: Path) -> None:
+    """Among valid points; the code is not run."""
     folder = with_points(tmp_path / "a", {"data": "a"})
     with closing(sqlite3.connect(folder / STORAGE)) as database, database:
         database.execute("INSERT INTO points VALUES ('x', ?)", [b"cos\nsystem\n(X\x01\0\0\0atR."])
@@ -235,10 +237,10 @@ def test_a_hostile_point_is_refused_with_its_place(tmp_path: Path) -> None:
         "CREATE TABLE points (id TEXT)",
         "CREATE TABLE other (id TEXT)",
     ],
-    ids=["endless view", "computed column", "fewer columns", "none"],
+    ids=["endless view", "computed column", "fewer columns", "no table"],
 )
-def test_a_table_that_is_none_is_refused(tmp_path: Path, statement: str) -> None:
-    """A view can have rows without end."""
+def test_attack_an_invalid_table_of_points_is_refused(tmp_path: Path, statement: str) -> None:
+    """A view could have endless rows."""
     folder = with_points(tmp_path / "a")
     with closing(sqlite3.connect(folder / STORAGE)) as database, database:
         database.execute("DROP TABLE points")
@@ -247,16 +249,16 @@ def test_a_table_that_is_none_is_refused(tmp_path: Path, statement: str) -> None
         read(folder)
 
 
-def test_a_point_beyond_the_bound_is_refused(tmp_path: Path) -> None:
-    """It is not even read into memory."""
+def test_attack_a_point_over_the_limit_is_refused(tmp_path: Path) -> None:
+    """Before it is read into memory."""
     folder = with_points(tmp_path / "a", {"data": "x" * 5000})
     with pytest.raises(SatchelError):
         read(folder, limits=Limits(line_bytes=1000))
 
 
 @pytest.mark.parametrize("name", ["../../up", "", ".", "a/b", "\x00"])
-def test_a_collection_named_as_a_path_is_refused(tmp_path: Path, name: str) -> None:
-    """The name comes from a file that anybody may have made."""
+def test_attack_a_collection_name_that_is_a_path_is_refused(tmp_path: Path, name: str) -> None:
+    """The name comes from an untrusted file."""
     folder = with_points(tmp_path / "a", {"data": "a"})
     meta = folder / "qdrant" / "meta.json"
     meta.write_text(json.dumps({"collections": {name: {}}}))
@@ -264,8 +266,8 @@ def test_a_collection_named_as_a_path_is_refused(tmp_path: Path, name: str) -> N
         read(folder)
 
 
-def test_a_link_in_place_of_the_points_is_refused(tmp_path: Path) -> None:
-    """It could lead anywhere."""
+def test_attack_a_symbolic_link_instead_of_the_points_is_refused(tmp_path: Path) -> None:
+    """Its target is not read."""
     folder = copy_of_sample(tmp_path / "a")
     shutil.move(folder / STORAGE, tmp_path / "elsewhere")
     (folder / STORAGE).symlink_to(tmp_path / "elsewhere")
@@ -274,24 +276,24 @@ def test_a_link_in_place_of_the_points_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, '{"collections": []}', "\xff"])
-def test_a_damaged_description_is_refused_not_crashed_on(tmp_path: Path, text: str) -> None:
-    """``meta.json`` as well comes from others."""
+def test_attack_an_invalid_description_is_refused(tmp_path: Path, text: str) -> None:
+    """``meta.json`` is untrusted."""
     folder = with_points(tmp_path / "a")
     (folder / "qdrant" / "meta.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(MalformedError):
         read(folder)
 
 
-def test_a_description_without_end_is_refused(tmp_path: Path) -> None:
-    """After the bound it is not read on."""
+def test_attack_an_oversized_description_is_refused(tmp_path: Path) -> None:
+    """It is read up to the limit only."""
     folder = with_points(tmp_path / "a")
     os.truncate(folder / "qdrant" / "meta.json", 2**40)
     with pytest.raises(LimitError):
         read(folder)
 
 
-def test_a_damaged_file_of_points_is_refused(tmp_path: Path) -> None:
-    """At whatever place it is cut."""
+def test_a_truncated_file_of_points_is_refused(tmp_path: Path) -> None:
+    """At any length."""
     for size in (0, 50, 5000, 20_000):
         folder = copy_of_sample(tmp_path / str(size))
         os.truncate(folder / STORAGE, size)
@@ -299,8 +301,8 @@ def test_a_damaged_file_of_points_is_refused(tmp_path: Path) -> None:
             read(folder)
 
 
-def test_of_points_that_older_versions_left_twice_the_last_holds(tmp_path: Path) -> None:
-    """A key spelled in another way made another row of the same point."""
+def test_the_last_of_duplicate_points_is_read(tmp_path: Path) -> None:
+    """Older versions wrote a second row for another form of the key."""
     name = "46730D4A-BE9B-49BD-B0A4-101BB738191B"
     folder = with_points(tmp_path / "a")
     with closing(sqlite3.connect(folder / STORAGE)) as database, database:
@@ -310,8 +312,8 @@ def test_of_points_that_older_versions_left_twice_the_last_holds(tmp_path: Path)
     assert [entry.text for entry in read(folder)[0]] == ["new", "other"]
 
 
-def test_several_collections_are_not_guessed_among(tmp_path: Path) -> None:
-    """The one that is Mem0's own is taken; its entities never are."""
+def test_several_mem0_collections_need_a_choice(tmp_path: Path) -> None:
+    """A single one is used; the collections of entities are ignored."""
     folder = with_points(tmp_path / "a", {"data": "one"}, collection="notes")
     with_points(folder, {"data": "x"}, collection="notes_entities")
     assert [entry.text for entry in read(folder)[0]] == ["one"]
@@ -326,14 +328,14 @@ def test_several_collections_are_not_guessed_among(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["mem0:", "mem0:///a?colection=x", "mem0:///a?dimensions=0", "mem0:///a?dimensions=1e3"]
 )
-def test_an_address_that_is_none_is_refused(text: str) -> None:
-    """A member that is misspelled would be ignored."""
+def test_an_invalid_mem0_address_is_refused(text: str) -> None:
+    """A misspelled parameter is not ignored."""
     with pytest.raises(UsageError):
         Mem0Address.read(text)
 
 
-def test_a_history_can_be_elsewhere(tmp_path: Path) -> None:
-    """Mem0 keeps it in its own folder by default; without it, that is said."""
+def test_the_path_of_the_history_is_configurable(tmp_path: Path) -> None:
+    """It is in Mem0's folder by default; a missing one is reported."""
     folder = copy_of_sample(tmp_path / "a")
     shutil.move(folder / "history.db", tmp_path / "b.db")
     report = Report()
@@ -344,8 +346,8 @@ def test_a_history_can_be_elsewhere(tmp_path: Path) -> None:
         read(f"mem0://{folder}?history={tmp_path / 'c.db'}")
 
 
-def test_a_history_that_knows_more_than_the_store_is_followed(tmp_path: Path) -> None:
-    """Texts that the store never had, changes without their beginning, odd rows: all are told."""
+def test_an_incomplete_history_is_read(tmp_path: Path) -> None:
+    """Texts missing from the store and changes without their start become versions."""
     folder = with_points(tmp_path / "a", {"data": "four", "updated_at": "2026-01-04"})
     with closing(sqlite3.connect(folder / "history.db")) as database, database:
         database.execute(
@@ -373,8 +375,8 @@ _TEA = Semantic(
 )
 
 
-def test_writing_again_changes_nothing(tmp_path: Path) -> None:
-    """Not a byte; each is told to be there."""
+def test_a_second_write_changes_nothing(tmp_path: Path) -> None:
+    """Each memory is reported as known."""
     batch = [seal(_TEA), seal(Semantic(text="b", scope=Scope(user="bo")))]
     with closing(opened(tmp_path / "a", writes=True)) as connector:
         first = connector.take(batch, Report())
@@ -386,26 +388,26 @@ def test_writing_again_changes_nothing(tmp_path: Path) -> None:
     assert [one.known for one in [*first, *again]] == [False, False, True, True]
 
 
-def test_another_version_there_is_left_unless_it_is_to_be_replaced(tmp_path: Path) -> None:
-    """The vector of another text goes with it; that of the same text stays."""
+def test_a_different_version_of_a_memory_is_replaced_only_with_overwrite(tmp_path: Path) -> None:
+    """The vector of the old text is removed; that of the same text stays."""
     folder = with_points(tmp_path / "a", {"data": "old"})
     entry = Semantic(text="new", origin=Origin(provider="mem0", id="1"))
     with closing(opened(folder, writes=True)) as connector:
         (refused,) = connector.take([seal(entry)], Report())
     assert refused.there is None
     assert "--overwrite" in str(refused.problem)
-    found = _written(folder, entry, overwrite=True)
+    found = _write_and_read(folder, entry, overwrite=True)
     assert (found.payload["data"], found.vectors) == ("new", {})
 
     other = with_points(tmp_path / "b", {"data": "new"})
-    assert _written(other, entry, overwrite=True).vectors == {"": [0.5, 0.5]}
+    assert _write_and_read(other, entry, overwrite=True).vectors == {"": [0.5, 0.5]}
 
 
 def test_an_interrupted_batch_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed between the history and the memories: run again, each is there once."""
+    """Between history and memories; after a second run each exists once."""
     batch = [seal(_TEA)]
     with monkeypatch.context() as cut:
-        cut.setattr(Points, "put", _full)
+        cut.setattr(Points, "put", _raise_disk_full)
         connector = opened(tmp_path / "a", writes=True)
         with closing(connector), pytest.raises(TargetError):
             connector.take(batch, Report())
@@ -415,12 +417,12 @@ def test_an_interrupted_batch_is_resumed(tmp_path: Path, monkeypatch: pytest.Mon
         assert database.execute("SELECT count(*) FROM history").fetchall() == [(1,)]
 
 
-def _full(*_: object) -> None:
+def _raise_disk_full(*_: object) -> None:
     raise TargetError("the disk is full")
 
 
-def test_a_memory_of_elsewhere_has_the_history_that_mem0_would_have_written(tmp_path: Path) -> None:
-    """One row each version; what it says is what the entry says."""
+def test_the_history_is_written_as_mem0_would_have_done(tmp_path: Path) -> None:
+    """One row per version."""
     older = seal(msgspec.structs.replace(_TEA, text="likes coffee"))
     now = seal(msgspec.structs.replace(_TEA, updated_at="2026-02-02T03:04:05.000000Z"))
     with closing(opened(tmp_path / "a", writes=True)) as connector:
@@ -437,8 +439,8 @@ def test_a_memory_of_elsewhere_has_the_history_that_mem0_would_have_written(tmp_
     ]
 
 
-def test_what_mem0_has_no_place_for_is_counted_by_name(tmp_path: Path) -> None:
-    """Nothing of it is put anywhere else."""
+def test_members_that_mem0_cannot_hold_are_counted_by_name(tmp_path: Path) -> None:
+    """They are not written elsewhere."""
     entry = Semantic(
         text="a",
         tags=("x",),
@@ -462,15 +464,15 @@ def test_what_mem0_has_no_place_for_is_counted_by_name(tmp_path: Path) -> None:
     assert (found.scope, found.metadata, found.tags) == (Scope(user="ada"), {"fine": 1}, ())
 
 
-def test_a_procedure_stays_one(tmp_path: Path) -> None:
-    """By the member of its metadata that Mem0 has for it."""
-    _written(tmp_path / "a", Procedural(text="boil water", scope=Scope(user="ada")))
+def test_a_procedure_round_trips(tmp_path: Path) -> None:
+    """By a member of Mem0's metadata."""
+    _write_and_read(tmp_path / "a", Procedural(text="boil water", scope=Scope(user="ada")))
     ((found,), _) = read(tmp_path / "a")
     assert isinstance(found, Procedural)
 
 
-def test_weighing_makes_nothing(tmp_path: Path) -> None:
-    """A dry run tells what the real one does."""
+def test_a_dry_run_writes_nothing_to_mem0(tmp_path: Path) -> None:
+    """It returns the result of a real run."""
     with closing(opened(tmp_path / "a", writes=True, dry_run=True)) as connector:
         assert connector.take([seal(_TEA)], Report())[0].there
     assert not (tmp_path / "a").exists()
@@ -482,8 +484,8 @@ def test_weighing_makes_nothing(tmp_path: Path) -> None:
     assert digests(folder) == before
 
 
-def test_local_changes_are_written_as_changes(tmp_path: Path) -> None:
-    """The row that came with the text before is not written twice."""
+def test_local_updates_are_written_as_history_rows(tmp_path: Path) -> None:
+    """The row of the previous text is not duplicated."""
     items, _ = read(SAMPLE)
     entry = next(one for one in items if one.origin and one.origin.as_written[HISTORY])
     older, now = seal(entry), seal(msgspec.structs.replace(entry, text="said anew"))
@@ -492,10 +494,10 @@ def test_local_changes_are_written_as_changes(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "a" / "history.db")) as database:
         rows = database.execute("SELECT new_memory, event FROM history ORDER BY rowid").fetchall()
     assert rows == [(entry.text, "ADD"), ("said anew", "UPDATE")]
-    assert _first(tmp_path / "a").payload["text_lemmatized"] == "said anew"
+    assert _first_point(tmp_path / "a").payload["text_lemmatized"] == "said anew"
 
 
-def _first(folder: Path) -> Any:
+def _first_point(folder: Path) -> Any:
     with closing(Points(folder / STORAGE, most_bytes=10**6)) as points:
         return points.page(None, 1)[0][0]
 
@@ -503,8 +505,8 @@ def _first(folder: Path) -> Any:
 # -- vectors -------------------------------------------------------------------------------
 
 
-def test_vectors_come_when_asked_for_and_go_back_with_their_text(tmp_path: Path) -> None:
-    """Number for number; the collection that is made is for vectors of that length."""
+def test_vectors_are_read_and_written_on_request(tmp_path: Path) -> None:
+    """A new collection has their length."""
     folder = with_points(tmp_path / "a", {"data": "a"})
     assert HISTORY not in row_of(read(folder)[0][0])
     ((entry,), _) = read(folder, embeddings=True)
@@ -512,18 +514,18 @@ def test_vectors_come_when_asked_for_and_go_back_with_their_text(tmp_path: Path)
 
     with closing(opened(f"mem0://{tmp_path / 'b'}?dimensions=2", writes=True)) as connector:
         connector.take([seal(entry)], Report())
-    assert _first(tmp_path / "b").vectors == {}
-    assert _written(tmp_path / "b", entry, embeddings=True).vectors == {"": [0.5, 0.5]}
-    assert _written(tmp_path / "c", entry, embeddings=True).vectors == {"": [0.5, 0.5]}
+    assert _first_point(tmp_path / "b").vectors == {}
+    assert _write_and_read(tmp_path / "b", entry, embeddings=True).vectors == {"": [0.5, 0.5]}
+    assert _write_and_read(tmp_path / "c", entry, embeddings=True).vectors == {"": [0.5, 0.5]}
     meta = json.loads((tmp_path / "c" / "qdrant" / "meta.json").read_bytes())
     assert meta["collections"]["mem0"]["vectors"]["size"] == 2
 
 
 def test_a_vector_of_another_text_or_length_is_not_written(tmp_path: Path) -> None:
-    """The first would be found by what it says no more; the second the library could not load."""
+    """The first would give wrong results, and the library could not load the second."""
     ((entry,), _) = read(with_points(tmp_path / "a", {"data": "a"}), embeddings=True)
     changed = msgspec.structs.replace(entry, text="b")
-    assert _written(tmp_path / "b", changed, embeddings=True).vectors == {}
+    assert _write_and_read(tmp_path / "b", changed, embeddings=True).vectors == {}
 
     report = Report()
     with closing(
@@ -531,4 +533,4 @@ def test_a_vector_of_another_text_or_length_is_not_written(tmp_path: Path) -> No
     ) as connector:
         connector.take([seal(entry)], report)
     assert [loss.name for loss in report.losses.values()] == ["vector"]
-    assert _first(tmp_path / "c").vectors == {}
+    assert _first_point(tmp_path / "c").vectors == {}

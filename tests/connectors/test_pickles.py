@@ -1,4 +1,4 @@
-"""Pickles of others are read as data: what does more is refused, whatever it was made to do."""
+"""Untrusted pickles are read as data; a pickle that does more is refused."""
 
 import datetime as dt
 import decimal
@@ -20,8 +20,8 @@ from satchel.formats._pickles import unpickled
 _ENDLESS = 100_000
 
 
-class _Bomb:
-    """Does something as soon as it is unpickled."""
+class _Calling:
+    """Calls a function when it is unpickled."""
 
     def __init__(self, *what: Any) -> None:
         self._what = what
@@ -48,17 +48,17 @@ def _refused(data: bytes) -> InputError:
     ids=lambda call: call[0].__name__,
 )
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
-def test_a_pickle_that_calls_something_is_refused_by_the_name_of_it(
+def test_attack_a_pickle_that_calls_a_function_is_refused_by_name(
     call: tuple[Any, Any], protocol: int
 ) -> None:
-    """The name is in the message, and nothing was run."""
-    found = _refused(pickle.dumps({"data": _Bomb(*call)}, protocol))
+    """The function is not run."""
+    found = _refused(pickle.dumps({"data": _Calling(*call)}, protocol))
     assert call[0].__name__ in found.message
     assert "is not data" in found.message
 
 
-def test_a_command_of_the_system_is_not_run(tmp_path: Path) -> None:
-    """The classic attack: ``os.system`` in place of a memory."""
+def test_attack_os_system_is_not_run(tmp_path: Path) -> None:
+    """In place of a memory."""
     witness = tmp_path / "ran"
     data = b"cos\nsystem\n(X" + struct.pack("<I", len(f"touch {witness}"))
     data += f"touch {witness}".encode() + b"tR."
@@ -69,45 +69,45 @@ def test_a_command_of_the_system_is_not_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "operation", [b"i", b"o", b"Q", b"P", b"\x82", b"\x83", b"\x84", b"\x92", b"\x97", b"0", b"I"]
 )
-def test_an_operation_that_plain_data_needs_not_is_refused(operation: bytes) -> None:
-    """Persistent ids, extensions, old instances, buffers: none of them is in a point."""
+def test_attack_operations_beyond_plain_data_are_refused(operation: bytes) -> None:
+    """Persistent IDs, extensions, old instances, buffers."""
     assert "does more than contain data" in _refused(b"\x80\x04" + operation + b"....").message
 
 
-def test_a_number_as_a_place_in_memory_takes_none() -> None:
-    """Python's own machine makes a list of that length: 16 GB from six bytes."""
+def test_attack_a_large_memo_index_allocates_nothing() -> None:
+    """Python's unpickler allocates a list of that length: 16 GB for six bytes."""
     assert unpickled(b"\x80\x02K\x01r\xff\xff\xff\x7f.") == 1
 
 
 @pytest.mark.parametrize(
     "size", [b"X\xff\xff\xff\x7f", b"\x8d" + b"\xff" * 8, b"B\xff\xff\xff\xff"]
 )
-def test_a_length_beyond_the_end_is_refused_not_allocated(size: bytes) -> None:
-    """What is read is what is there."""
+def test_attack_a_length_beyond_the_end_is_refused(size: bytes) -> None:
+    """Before memory is allocated."""
     assert isinstance(_refused(b"\x80\x04" + size + b"a."), MalformedError)
 
 
-def test_lists_of_the_same_list_do_not_grow_without_end() -> None:
-    """A billion laughs: each level names the one below ten times."""
+def test_attack_shared_references_are_bounded() -> None:
+    """A billion laughs: each level refers to the one below ten times."""
     data = b"\x80\x04]\x94"
     for level in range(30):
         data += b"](" + b"h%c" % level * 10 + b"e\x94"
     assert isinstance(_refused(data + b"."), LimitError)
 
 
-def test_a_list_that_holds_itself_ends() -> None:
-    """It has no end that JSON could write."""
+def test_attack_a_cyclic_list_is_refused() -> None:
+    """JSON cannot represent it."""
     assert isinstance(_refused(b"\x80\x04]\x94h\x00a."), LimitError)
 
 
-def test_depth_without_a_bottom_is_refused() -> None:
-    """Neither reading nor showing it runs into Python's own bound."""
+def test_attack_deep_nesting_is_refused() -> None:
+    """Without reaching the recursion limit of Python."""
     assert isinstance(_refused(b"]" * _ENDLESS + b"a" * (_ENDLESS - 1) + b"."), LimitError)
 
 
 @pytest.mark.parametrize("end", [b"K\x01s.", b"}s."])
-def test_a_tuple_of_tuples_is_no_name_of_a_member(end: bytes) -> None:
-    """Its hash would be computed to the bottom, past the end of the stack."""
+def test_attack_deeply_nested_tuples_are_refused_as_keys(end: bytes) -> None:
+    """Their hash would overflow the stack."""
     deep = b"}" + b")" + b"\x85" * _ENDLESS
     assert isinstance(_refused(deep + end), MalformedError)
     assert isinstance(_refused(b"\x8f(" + deep[1:] + b"\x90."), MalformedError)
@@ -119,7 +119,7 @@ def test_a_tuple_of_tuples_is_no_name_of_a_member(end: bytes) -> None:
     ids=["all", "vector", "empty", "rocket"],
 )
 @pytest.mark.parametrize("protocol", [3, 4, 5])
-def test_what_is_cut_anywhere_is_refused_not_crashed_on(value: Any, protocol: int) -> None:
+def test_a_truncated_pickle_is_refused(value: Any, protocol: int) -> None:
     """At every byte."""
     data = pickle.dumps(value, protocol)
     for end in range(len(data)):
@@ -128,7 +128,7 @@ def test_what_is_cut_anywhere_is_refused_not_crashed_on(value: Any, protocol: in
 
 @given(st.binary(max_size=200))
 def test_any_bytes_give_a_value_or_a_typed_error(data: bytes) -> None:
-    """For all."""
+    """Up to 200 random bytes."""
     with suppress(InputError):
         as_json(unpickled(data))
 
@@ -147,25 +147,25 @@ _PLAIN = st.recursive(
 
 @given(_PLAIN, st.sampled_from([3, 4, 5]))
 def test_plain_values_are_read_as_python_writes_them(value: Any, protocol: int) -> None:
-    """For all: the same value, of the same types."""
+    """With the same types."""
     assert repr(unpickled(pickle.dumps(value, protocol))) == repr(value)
 
 
 @given(_PLAIN)
 def test_plain_values_are_written_as_python_reads_them(value: Any) -> None:
-    """For all; Python's own machine reads it, and ours."""
+    """By Python's unpickler and by ours."""
     assert repr(pickle.loads(pickled(value))) == repr(value)  # noqa: S301 - our own bytes
     assert repr(unpickled(pickled(value))) == repr(value)
 
 
 @given(st.integers(0, 2**64 - 1) | st.uuids().map(str))
-def test_keys_are_those_that_qdrant_makes(identity: int | str) -> None:
-    """For all ids: byte for byte, or the same point would be there twice."""
+def test_keys_equal_those_of_qdrant(identity: int | str) -> None:
+    """Byte for byte; otherwise a point would exist twice."""
     assert key_of(identity) == pickle.dumps(identity, 4)
 
 
-def test_times_and_the_like_are_shown_as_qdrant_shows_them() -> None:
-    """What Python's users put into metadata, and JSON does not know."""
+def test_python_values_outside_json_are_converted_like_qdrant() -> None:
+    """Times, UUIDs, decimals, tuples and sets in metadata."""
     moment = dt.datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=dt.UTC)
     name = uuid.uuid4()
     value = {

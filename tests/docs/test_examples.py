@@ -90,7 +90,11 @@ def nursery() -> Iterator["subprocess.Popen[str]"]:
         yield process
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.prove] if page in TUTORIALS else []) for page in PAGES],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
 def test_the_examples_of_a_page_work_in_the_order_they_stand(
     page: Path,
     tmp_path: Path,

@@ -37,3 +37,22 @@ def s3() -> Iterator[S3Server]:
     """A server that speaks S3 and counts requests."""
     with s3_server() as server:
         yield server
+
+
+@pytest.fixture
+def root_of(request: pytest.FixtureRequest) -> Callable[[str, Path], str]:
+    """A function that returns a storage root of a kind: in a home folder, or a new S3 bucket."""
+
+    def root(kind: str, home: Path) -> str:
+        match kind:
+            case "s3":
+                server: S3Server = request.getfixturevalue("s3")
+                return server.bucket()
+            case "memory":
+                return f"memory://{home}"
+            case "sqlite":
+                return f"sqlite://{home}/files.db"
+            case _:
+                return str(home / "root")
+
+    return root

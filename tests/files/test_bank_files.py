@@ -151,14 +151,13 @@ def test_a_text_that_is_too_long_for_a_record_is_logged_by_its_digest(
 
 @pytest.fixture(params=["memory", "sqlite", "s3"])
 def remote_root(
-    request: pytest.FixtureRequest, folder: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    folder: Callable[[], Path],
+    root_of: Callable[[str, Path], str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> str:
     """A configured storage root that is not a folder."""
-    if request.param == "s3":
-        server: S3Server = request.getfixturevalue("s3")
-        root = server.bucket()
-    else:
-        root = f"{request.param}://{folder()}{'/x.db' if request.param == 'sqlite' else ''}"
+    root = root_of(request.param, folder())
     monkeypatch.setenv("SATCHEL_FILES_STORAGE_ROOT", root)
     return root
 

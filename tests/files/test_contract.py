@@ -7,18 +7,17 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from s3_kit import S3Server
 
 from satchel.conformance.memory_files import *  # noqa: F403
 from satchel.conformance.memory_files import FilesSubject
 from satchel.files import MemoryStore
 from satchel.files.paths import namespace
-from satchel.files.places import place_of
 from satchel.files.remote.store import RemoteFileStorage
+from satchel.files.storage import file_storage
 
 
 def _plant_transcript(root: str, key: str, data: bytes) -> None:
-    place = place_of(namespace(storage_root=root).path(key))
+    place = file_storage(namespace(storage_root=root).path(key))
     if isinstance(place, RemoteFileStorage):
         place.objects.put("messages.json", data)
     else:
@@ -29,21 +28,15 @@ def _plant_transcript(root: str, key: str, data: bytes) -> None:
 
 @pytest.fixture(params=["local", "memory", "sqlite", "s3"])
 def files(
-    request: pytest.FixtureRequest, folder: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    folder: Callable[[], Path],
+    root_of: Callable[[str, Path], str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> FilesSubject:
     """Memory files in each kind of location."""
     home = folder()
     monkeypatch.setenv("SATCHEL_HOME", str(home))
-    match request.param:
-        case "s3":
-            server: S3Server = request.getfixturevalue("s3")
-            root = f"{server.bucket()}/agents"
-        case "memory":
-            root = f"memory://{home}"
-        case "sqlite":
-            root = f"sqlite://{home}/files.db"
-        case _:
-            root = str(home / "files")
+    root = root_of(request.param, home) + ("/agents" if request.param == "s3" else "")
     return FilesSubject(
         request.param, folder, root, MemoryStore, planted=partial(_plant_transcript, root)
     )

@@ -65,10 +65,10 @@ def test_a_deleted_file_can_be_erased(folder: Folder) -> None:
 
 @pytest.mark.parametrize("scheme", ["memory", "sqlite", "s3", "folder"])
 def test_erase_leaves_no_bytes_in_the_remote_location(
-    folder: Folder, scheme: str, request: pytest.FixtureRequest
+    folder: Folder, scheme: str, root_of: Callable[[str, Path], str]
 ) -> None:
     """Its packs are removed; other files keep their versions, and the audit verifies."""
-    address = _address(folder, scheme, request)
+    address = f"{root_of(scheme, folder())}/k"
     here = None if scheme != "folder" else folder()
     store = MemoryStore(root=here, remote_path=address, keep_versions=True)
     others = [("b.md", "kept"), ("shared.md", "kept by both"), ("empty.md", "")]
@@ -97,14 +97,6 @@ def test_erase_leaves_no_bytes_in_the_remote_location(
                 seen.read_version("a.md", 1)
     if scheme == "sqlite":
         assert _files_with(Path(address.removeprefix("sqlite://")).parents[1], _TEXT) == []
-
-
-def _address(folder: Folder, scheme: str, request: pytest.FixtureRequest) -> str:
-    if scheme == "s3":
-        return f"{request.getfixturevalue('s3').bucket()}/agents/k"
-    if scheme == "folder":
-        return str(folder() / "k")
-    return f"{scheme}://{folder()}/{'x.db/' if scheme == 'sqlite' else ''}k"
 
 
 def _extents_with(store: MemoryStore, text: str) -> list[str]:

@@ -8,19 +8,19 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from s3_kit import S3Server
 
 from benchmarks import peers
 from satchel.files import AccessDenied, ConcurrencyError, MemoryStore, MemoryStoreError
-from satchel.files.places import place_of
 from satchel.files.remote.objects import Objects
 from satchel.files.remote.store import RemoteFileStorage
+from satchel.files.storage import file_storage
 
 KNOWN = {
     "test_36_each_write_leaves_a_sidecar_and_where_wanted_a_version": (
@@ -203,19 +203,16 @@ def test_sync_reports_a_file_with_a_reserved_name(tmp_path: Path) -> None:
 
 
 @pytest.fixture(params=["memory", "sqlite", "s3"])
-def remote_root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def remote_root(
+    request: pytest.FixtureRequest, tmp_path: Path, root_of: Callable[[str, Path], str]
+) -> str:
     """A storage root that is not a folder."""
-    if request.param == "s3":
-        server: S3Server = request.getfixturevalue("s3")
-        return server.bucket()
-    return {"memory": f"memory://{tmp_path}/m", "sqlite": f"sqlite://{tmp_path}/files.db"}[
-        request.param
-    ]
+    return root_of(request.param, tmp_path)
 
 
 def objects_of(root: str) -> Objects:
     """Return the objects in the location of the key."""
-    place = place_of(MemoryStore.remote_path_for_key("k", "o", "p", "d", storage_root=root))
+    place = file_storage(MemoryStore.remote_path_for_key("k", "o", "p", "d", storage_root=root))
     assert isinstance(place, RemoteFileStorage)
     return place.objects
 

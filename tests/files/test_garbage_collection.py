@@ -8,29 +8,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from s3_kit import S3Server
 
 from satchel.errors import MalformedError, TargetError
 from satchel.files import MemoryStore
-from satchel.files.places import place_of
 from satchel.files.remote.objects import MemoryObjects, NotWritten
 from satchel.files.remote.packs import HEAD, PACKS, RemoteHead
 from satchel.files.remote.store import RemoteFileStorage
+from satchel.files.storage import file_storage
 
 Folder = Callable[[], Path]
 
 
 @pytest.fixture(params=["memory", "sqlite", "s3"])
-def root(request: pytest.FixtureRequest, folder: Folder) -> str:
+def root(
+    request: pytest.FixtureRequest, folder: Folder, root_of: Callable[[str, Path], str]
+) -> str:
     """Locations that have packs."""
-    if request.param == "s3":
-        server: S3Server = request.getfixturevalue("s3")
-        return server.bucket()
-    return f"{request.param}://{folder()}{'/x.db' if request.param == 'sqlite' else ''}"
+    return root_of(request.param, folder())
 
 
 def _remote_storage(root: str) -> RemoteFileStorage:
-    found = place_of(MemoryStore.remote_path_for_key("k", storage_root=root))
+    found = file_storage(MemoryStore.remote_path_for_key("k", storage_root=root))
     assert isinstance(found, RemoteFileStorage)
     return found
 
@@ -187,7 +185,7 @@ def test_a_writer_recognizes_its_write_after_a_lost_answer_and_a_race(
     root = f"memory://{folder()}"
     _make_store(root, 3)
     _raced.clear()
-    monkeypatch.setattr("satchel.files.places.MemoryObjects", _LossyObjectsWithRace)
+    monkeypatch.setattr("satchel.files.storage.MemoryObjects", _LossyObjectsWithRace)
     with MemoryStore.get_or_create(key="k", storage_root=root) as store:
         before = store.verify_audit().events
         store.write_text("a.md", "once")

@@ -18,14 +18,14 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from s3_kit import S3Server
 
 from satchel.errors import SatchelError, TargetError
-from satchel.files import ConcurrencyError, MemoryStore, MemoryStoreError, places
+from satchel.files import ConcurrencyError, MemoryStore, MemoryStoreError, storage
 from satchel.files.remote import store as remote_place
 from satchel.files.remote.objects import MemoryObjects, NotWritten, TaggedObject
 
 Folder = Callable[[], Path]
+RootOf = Callable[[str, Path], str]
 
 
 class Writers:
@@ -53,31 +53,17 @@ class Writers:
             return [e for e in store.audit_tail_sync(10_000) if e["op"] != "refused"]
 
 
-def _root(kind: str, home: Path, request: pytest.FixtureRequest) -> str:
-    match kind:
-        case "s3":
-            server: S3Server = request.getfixturevalue("s3")
-            return server.bucket()
-        case "memory":
-            return f"memory://{home}"
-        case "sqlite":
-            return f"sqlite://{home}/files.db"
-        case _:
-            return str(home / "root")
-
-
-def _place(kind: str, home: Path, request: pytest.FixtureRequest) -> str:
-    return _root(kind, home, request) + "/store"
-
-
 @pytest.fixture(params=["folder", "memory", "sqlite", "s3"])
 def writers(
-    request: pytest.FixtureRequest, folder: Folder, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    folder: Folder,
+    root_of: RootOf,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Writers:
     """Working copies of one store."""
     home = folder()
     monkeypatch.setenv("SATCHEL_HOME", str(home))
-    return Writers(request.param, _place(request.param, home, request), home)
+    return Writers(request.param, f"{root_of(request.param, home)}/store", home)
 
 
 def _create_lease(store: MemoryStore) -> None:
@@ -320,7 +306,7 @@ class _FlakyObjects(MemoryObjects):
 @pytest.fixture
 def flaky_location(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A location whose service can be told to fail."""
-    monkeypatch.setattr(places, "MemoryObjects", _FlakyObjects)
+    monkeypatch.setattr(storage, "MemoryObjects", _FlakyObjects)
     monkeypatch.setattr(remote_place, "_pause", lambda _: None)
     _FlakyObjects.plan, _FlakyObjects.answers = (), True
     yield f"memory://{folder()}/store"
@@ -402,13 +388,13 @@ store.save()
 
 @pytest.mark.parametrize("step", ["before", "after"])
 def test_a_writer_killed_during_a_save_resumes(
-    request: pytest.FixtureRequest, folder: Folder, step: str, monkeypatch: pytest.MonkeyPatch
+    root_of: RootOf, folder: Folder, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its change is saved once, whether or not the head was written before the kill."""
     for kind in ("folder", "sqlite", "s3"):
         home = folder()
         monkeypatch.setenv("SATCHEL_HOME", str(home))
-        place = _place(kind, home, request)
+        place = f"{root_of(kind, home)}/store"
         writers = Writers(kind, place, home)
         with writers.open() as store:
             store.write_text("mine.txt", "0")
@@ -459,10 +445,10 @@ def test_concurrent_increments_are_counted_exactly(writers: Writers) -> None:
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "s3"])
 def test_two_writers_that_create_the_same_store_both_save(
-    kind: str, folder: Folder, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    kind: str, folder: Folder, root_of: RootOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither saw a head; the second follows the first."""
-    place = _place(kind, folder(), request)
+    place = f"{root_of(kind, folder())}/store"
     first, second = MemoryStore(key="k", remote_path=place), MemoryStore(key="k", remote_path=place)
     first.write_text("first.txt", "1")
     second.write_text("second.txt", "2")
@@ -484,12 +470,10 @@ def test_two_writers_that_create_the_same_store_both_save(
     second.close()
 
 
-def test_concurrent_get_or_create_raises_no_error(
-    request: pytest.FixtureRequest, folder: Folder
-) -> None:
+def test_concurrent_get_or_create_raises_no_error(root_of: RootOf, folder: Folder) -> None:
     """One call creates the store with its rules, and the others open it."""
     for kind in ("folder", "memory", "sqlite", "s3"):
-        root = _root(kind, folder(), request)
+        root = root_of(kind, folder())
         for number in range(6 if kind == "s3" else 25):
             barrier, problems = threading.Barrier(6), list[str]()
 
@@ -525,17 +509,17 @@ def frequent_thread_switches() -> Iterator[None]:
 @pytest.mark.usefixtures("frequent_thread_switches")
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "s3"])
 def test_one_of_several_concurrent_object_creations_succeeds(
-    kind: str, request: pytest.FixtureRequest, folder: Folder
+    kind: str, root_of: RootOf, folder: Folder
 ) -> None:
     """All other guarantees depend on it; the test server behaves like S3."""
     for number in range(20):
-        place = _root(kind, folder() if kind == "sqlite" else Path(f"/{number}"), request)
+        place = root_of(kind, folder() if kind == "sqlite" else Path(f"/{number}"))
         barrier, won = threading.Barrier(6), list[bytes]()
 
         def create(
             place: str = place, barrier: threading.Barrier = barrier, won: list[bytes] = won
         ) -> None:
-            objects, mine = places._objects(f"{place}/store"), str(threading.get_ident()).encode()
+            objects, mine = storage._objects(f"{place}/store"), str(threading.get_ident()).encode()
             barrier.wait()
             try:
                 objects.create("HEAD", mine)
@@ -548,7 +532,7 @@ def test_one_of_several_concurrent_object_creations_succeeds(
             thread.start()
         for thread in threads:
             thread.join()
-        found = places._objects(f"{place}/store").get("HEAD")
+        found = storage._objects(f"{place}/store").get("HEAD")
         assert found is not None
         assert won == [found.data]
 

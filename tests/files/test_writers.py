@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ import pytest
 from s3_kit import S3Server
 
 from satchel.errors import SatchelError, TargetError
-from satchel.files import ConcurrencyError, MemoryStore, MemoryStoreError, places
+from satchel.files import ConcurrencyError, MemoryStore, MemoryStoreError, storage
 from satchel.files.remote import store as remote_place
 from satchel.files.remote.objects import MemoryObjects, NotWritten, TaggedObject
 from satchel.files.remote.packs import FileEntry, PackContents, RemoteHead, packed
@@ -22,21 +22,15 @@ Folder = Callable[[], Path]
 
 @pytest.fixture(params=["local", "memory", "sqlite", "s3"])
 def root(
-    request: pytest.FixtureRequest, folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
+    request: pytest.FixtureRequest,
+    folder: Folder,
+    root_of: Callable[[str, Path], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> str:
     """The storage root."""
     home = folder()
     monkeypatch.setenv("SATCHEL_HOME", str(home))
-    match request.param:
-        case "s3":
-            server: S3Server = request.getfixturevalue("s3")
-            yield server.bucket()
-        case "memory":
-            yield f"memory://{home}"
-        case "sqlite":
-            yield f"sqlite://{home}/files.db"
-        case _:
-            yield str(home / "files")
+    return root_of(request.param, home)
 
 
 def _run_concurrently(jobs: list[Callable[[], object]]) -> list[object]:
@@ -180,7 +174,7 @@ def test_many_saves_result_in_few_objects(root: str) -> None:
         for number in range(23):
             store.write_text(f"n/{number % 5}.txt", str(number))
             store.save()
-    place = places.place_of(MemoryStore.remote_path_for_key("k", storage_root=root))
+    place = storage.file_storage(MemoryStore.remote_path_for_key("k", storage_root=root))
     assert isinstance(place, remote_place.RemoteFileStorage)
     found = place.objects.get("meta/.satchel/head")
     assert found is not None
@@ -259,7 +253,7 @@ def test_a_write_with_a_lost_answer_is_not_a_conflict(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is read again and recognized."""
-    monkeypatch.setattr(places, "MemoryObjects", _LossyObjects)
+    monkeypatch.setattr(storage, "MemoryObjects", _LossyObjects)
     root = f"memory://{folder()}"
     with MemoryStore.create(key="k", storage_root=root) as store:
         for number in range(3):
@@ -274,7 +268,7 @@ def test_a_service_that_ignores_conditional_writes_is_refused(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is written to it."""
-    monkeypatch.setattr(places, "MemoryObjects", _UnconditionalObjects)
+    monkeypatch.setattr(storage, "MemoryObjects", _UnconditionalObjects)
     root = f"memory://{folder()}"
     with pytest.raises(TargetError, match="ignores conditional writes"):
         MemoryStore.create(key="k", storage_root=root)
@@ -287,7 +281,7 @@ def test_a_damaged_remote_store_is_a_typed_error(folder: Folder) -> None:
     with MemoryStore.create(key="k", storage_root=root) as store:
         store.write_text("a.txt", "true text")
         store.save()
-    place = places.place_of(MemoryStore.remote_path_for_key("k", storage_root=root))
+    place = storage.file_storage(MemoryStore.remote_path_for_key("k", storage_root=root))
     assert isinstance(place, remote_place.RemoteFileStorage)
     for name in list(place.objects.names()):
         if name.startswith("meta/.satchel/packs/"):
@@ -320,7 +314,7 @@ def test_attack_a_hostile_index_writes_no_file_outside(
     home = folder()
     root = f"memory://{home}"
     MemoryStore.create(key="k", storage_root=root).close()
-    place = places.place_of(MemoryStore.remote_path_for_key("k", storage_root=root))
+    place = storage.file_storage(MemoryStore.remote_path_for_key("k", storage_root=root))
     assert isinstance(place, remote_place.RemoteFileStorage)
     found = place.objects.get("meta/.satchel/head")
     assert found is not None
@@ -401,7 +395,7 @@ def test_a_damaged_transcript_is_not_lost_when_it_is_replaced(folder: Folder) ->
 def test_a_remote_store_of_flyte_can_be_opened_and_continued(folder: Folder) -> None:
     """One object per file: the first save imports them with audit and transcript."""
     root = f"memory://{folder()}"
-    place = places.place_of(MemoryStore.remote_path_for_key("old", storage_root=root))
+    place = storage.file_storage(MemoryStore.remote_path_for_key("old", storage_root=root))
     assert isinstance(place, remote_place.RemoteFileStorage)
     for name, data in {
         "messages.json": b'[{"role": "user", "content": "hi"}]',

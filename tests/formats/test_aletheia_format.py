@@ -12,7 +12,7 @@ from satchel.crypto.canonical import decode_foreign
 from satchel.errors import LimitError, MalformedError
 from satchel.model.records import Edge, FileVersion, GraphNode, Model, Semantic, SessionEvent
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, formats
+from satchel.ports.format import Location, ReadContext, formats
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "aletheia"
 SUBJECT = Subject("aletheia", formats["aletheia"], SAMPLES)
@@ -151,7 +151,7 @@ def test_a_malformed_memory_is_skipped_and_reported_with_skip_bad() -> None:
     with SUBJECT.folder() as folder:
         path = folder / "a.agent.json"
         path.write_bytes(_document(memory={"vectors": vectors}))
-        found = list(read_records(SUBJECT.adapter, Place(path), reading))
+        found = list(read_records(SUBJECT.adapter, Location(path), reading))
     assert len(found) == 1
     assert reading.report.refused[0].field == "memory/vectors/0/text"
 

@@ -34,7 +34,7 @@ from satchel.errors import EmptyInputError, InputError, LimitError, MalformedErr
 from satchel.formats._ama import exact_line_of, line_of
 from satchel.model.records import Edge, Entry, Episodic, Procedural, Semantic
 from satchel.model.values import Entity, Evidence, Origin, TrustClass
-from satchel.ports.format import Place, ReadContext, formats
+from satchel.ports.format import Location, ReadContext, formats
 from satchel.transfer.export_records import ExportOptions
 from satchel.transfer.exports import export
 
@@ -400,14 +400,14 @@ def test_an_archive_is_recognized_by_its_content(name: str, tmp_path: Path) -> N
     data = archive(tmp_path / "plain", memory()).read_bytes()
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    assert formats.recognize(Place(path)) == "ama"
+    assert formats.recognize(Location(path)) == "ama"
 
 
 def test_a_memory_with_the_text_of_a_header_is_not_an_archive(tmp_path: Path) -> None:
     """Archives are recognized by the structure of the first line, not by words."""
     path = tmp_path / "x"
     path.write_text('{"text": "\\"_ama_version\\": 1"}\n{"_ama_version": 1}\n')
-    assert not AMA.recognizes(Place(path))
+    assert not AMA.recognizes(Location(path))
 
 
 @pytest.mark.parametrize(
@@ -513,7 +513,7 @@ def test_a_damaged_gzip_file_yields_what_precedes_the_damage(tmp_path: Path) -> 
 def test_a_disk_error_is_not_skipped_as_a_malformed_line(tmp_path: Path) -> None:
     """Whatever options are given."""
 
-    class Failing(Place):
+    class Failing(Location):
         @contextmanager
         def open(self) -> Iterator[BinaryIO]:
             whole = iter([self.path.read_bytes()])

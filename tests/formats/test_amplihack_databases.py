@@ -15,7 +15,7 @@ from satchel.conformance.subject import Subject, record_set
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import InputError, MalformedError, UsageError
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.format import Location, ReadContext, Target, WriteContext, formats
 
 DATABASE, FLAT = formats["amplihack_db"], formats["amplihack_flat"]
 SAMPLES = Path(__file__).parent.parent / "data" / "formats"
@@ -25,7 +25,7 @@ GOOD = SAMPLES / "amplihack_db" / "good-agent.db"
 def read(path: Path, **how: Any) -> tuple[list[Sealed], ReadContext]:
     """Read a database."""
     reading = ReadContext(**how)
-    return list(read_records(DATABASE, Place(path), reading)), reading
+    return list(read_records(DATABASE, Location(path), reading)), reading
 
 
 def changed(path: Path, *statements: str) -> Path:
@@ -167,7 +167,7 @@ def test_a_malformed_row_is_reported_and_can_be_skipped(tmp_path: Path) -> None:
 def test_flat_memory_is_read_and_never_written(tmp_path: Path) -> None:
     """Types, agents and sessions are preserved; importance becomes salience."""
     path = SAMPLES / "amplihack_flat" / "good-memory.db"
-    found = list(read_records(FLAT, Place(path), ReadContext()))
+    found = list(read_records(FLAT, Location(path), ReadContext()))
     kinds = [(one.type, one.value.get("kind")) for one in found]
     assert kinds.count(("session_event", None)) == 3
     assert kinds[3:] == [
@@ -198,7 +198,7 @@ def test_real_databases_are_read(shared_data: Path, tmp_path: Path) -> None:
         for one in (raw / "amplihack-rs-sqlite-raw.db", tmp_path / "x.db")
     )
     assert after == before
-    flat = list(read_records(FLAT, Place(raw / "amplihack-rs-flat-memory.db"), ReadContext()))
+    flat = list(read_records(FLAT, Location(raw / "amplihack-rs-flat-memory.db"), ReadContext()))
     assert Counter(one.type for one in flat) == {"semantic": 2, "session_event": 2}
 
 

@@ -21,7 +21,7 @@ from satchel.errors import EmptyInputError, InputError, MalformedError
 from satchel.model.records import Edge, Episodic, Model, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.format import Location, ReadContext, Target, WriteContext, formats
 
 if TYPE_CHECKING:
     from satchel.crypto.sealed_records import Sealed
@@ -129,7 +129,7 @@ def read(path: Path, document: object = None, **how: Any) -> tuple[list[Sealed],
     if document is not None:
         path.write_text(json.dumps(document), "utf-8")
     reading = ReadContext(**how)
-    return list(read_records(AMPLIHACK, Place(path), reading)), reading
+    return list(read_records(AMPLIHACK, Location(path), reading)), reading
 
 
 def write(path: Path, items: list[Model | Sealed]) -> tuple[bytes, Report]:

@@ -27,7 +27,7 @@ from satchel.errors import (
 from satchel.formats._conversations import moment_of, paragraphs
 from satchel.formats.chatgpt import facts_in
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, formats
+from satchel.ports.format import Location, ReadContext, formats
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats"
 _THEN = 1_772_355_600.0
@@ -35,7 +35,7 @@ _THEN = 1_772_355_600.0
 
 def _read(name: str, path: Path, **given: Any) -> tuple[list[Sealed], ReadContext]:
     reading = ReadContext(**given)
-    return list(read_records(formats[name], Place(path), reading)), reading
+    return list(read_records(formats[name], Location(path), reading)), reading
 
 
 def _node(name: str, parent: str | None, text: Any, role: str = "user", **more: Any) -> Any:
@@ -90,7 +90,7 @@ def test_each_shared_sample_is_recognized_and_read_without_loss(
     """All conversations and memories."""
     path = shared_data / "chat-exports" / sample
 
-    assert formats.recognize(Place(path)) == name
+    assert formats.recognize(Location(path)) == name
     found, reading = _read(name, path)
     assert Counter(one.type for one in found) == records
     assert reading.report.total == 0
@@ -103,7 +103,7 @@ def test_a_user_file_alone_is_not_an_export(shared_data: Path, sample: str) -> N
     path = shared_data / "chat-exports" / sample
 
     with pytest.raises(UnknownFormatError):
-        formats.recognize(Place(path))
+        formats.recognize(Location(path))
     with pytest.raises(InputError):
         _read(sample.partition("_")[0], path)
 

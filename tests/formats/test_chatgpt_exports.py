@@ -11,7 +11,7 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, UnknownFormatError
 from satchel.formats._conversations import moment_of
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, formats
+from satchel.ports.format import Location, ReadContext, formats
 
 _THEN = 1_772_355_600.0
 _ISO = "2026-03-01T09:00:00.000000Z"
@@ -19,7 +19,7 @@ _ISO = "2026-03-01T09:00:00.000000Z"
 
 def _read(path: Path, **given: Any) -> tuple[list[Sealed], ReadContext]:
     reading = ReadContext(**given)
-    return list(read_records(formats["chatgpt"], Place(path), reading)), reading
+    return list(read_records(formats["chatgpt"], Location(path), reading)), reading
 
 
 def _node(name: str, parent: str | None, text: Any, role: str = "user", **more: Any) -> Any:
@@ -96,7 +96,7 @@ def test_the_memory_list_of_the_web_page_is_read(tmp_path: Path) -> None:
     path = tmp_path / "memories.json"
     for value in (listed, rows):
         path.write_text(json.dumps(value))
-        assert formats.recognize(Place(path)) == "chatgpt"
+        assert formats.recognize(Location(path)) == "chatgpt"
         tea, cat = (one.value for one in _read(path)[0])
         assert (tea["text"], tea["created_at"], tea["updated_at"]) == ("Likes tea.", _ISO, _ISO)
         assert (cat["kind"], cat["origin"]["id"]) == ("memory", "memory/m2")
@@ -192,7 +192,7 @@ def test_one_conversation_per_line_is_read(tmp_path: Path) -> None:
     rows = [json.dumps(_conversation(_node(name, None, name), name=name)) for name in "abc"]
     path = tmp_path / "conversations.jsonl"
     path.write_text("\n".join(rows) + "\n")
-    assert formats.recognize(Place(path)) == "chatgpt"
+    assert formats.recognize(Location(path)) == "chatgpt"
     assert _message_texts(_read(path)[0]) == ["a", "b", "c"]
 
     path.write_text("\n".join([rows[0], '{"title": "t"}', rows[2]]))
@@ -226,7 +226,7 @@ def test_files_of_the_operating_system_are_not_losses(tmp_path: Path) -> None:
 def test_file_names_of_other_systems_are_accepted(name: str, tmp_path: Path) -> None:
     """A backslash, a leading dot and capitals."""
     path = _zip(tmp_path / "e.zip", {name: [_conversation(_node("a", None, "hi"))]})
-    assert formats.recognize(Place(path)) == "chatgpt"
+    assert formats.recognize(Location(path)) == "chatgpt"
     assert _message_texts(_read(path)[0]) == ["hi"]
 
 
@@ -276,7 +276,7 @@ def test_conversations_after_hundreds_of_other_files_are_found(tmp_path: Path) -
     path = _zip(
         tmp_path / "e.zip", {**files, "conversations.json": [_conversation(_node("a", None, "hi"))]}
     )
-    assert formats.recognize(Place(path)) == "chatgpt"
+    assert formats.recognize(Location(path)) == "chatgpt"
 
 
 def test_many_ignored_files_of_a_folder_are_reported_in_one_line(tmp_path: Path) -> None:
@@ -303,9 +303,9 @@ def test_a_truncated_download_is_reported_by_name(
     path = _zip(tmp_path / "e.zip", {"conversations.json": [_conversation(_node("a", None, "hi"))]})
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(MalformedError, match=problem) as refusal:
-        formats.recognize(Place(path))
+        formats.recognize(Location(path))
     assert refusal.value.file == str(path)
 
     path.write_bytes(b"just some words")
     with pytest.raises(UnknownFormatError):
-        formats.recognize(Place(path))
+        formats.recognize(Location(path))

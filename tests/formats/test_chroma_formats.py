@@ -22,7 +22,7 @@ from satchel.errors import InputError, MalformedError, UsageError
 from satchel.formats._points import payload_of
 from satchel.model.records import Entry, Episodic, Semantic
 from satchel.model.values import Scope
-from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.format import Location, ReadContext, Target, WriteContext, formats
 from satchel.ports.record_set import Report
 
 _FOLDER = Path(__file__).parent.parent / "data" / "chroma-folder"
@@ -32,7 +32,7 @@ _NEAR = 1e-6
 
 def _read(name: str, path: Path, **how: Any) -> tuple[list[Semantic], Report]:
     reading = ReadContext(**how)
-    found = formats[name].read(Place(path), reading)
+    found = formats[name].read(Location(path), reading)
     return [one for one in found if isinstance(one, Semantic)], reading.report
 
 
@@ -86,8 +86,8 @@ def test_the_folder_and_the_result_of_the_library_give_equal_records(shared_data
     found, report = _read("chroma", folder)
     shown, told = _read("chroma_get", path)
 
-    assert formats.recognize(Place(folder)) == "chroma"
-    assert formats.recognize(Place(path)) == "chroma_get"
+    assert formats.recognize(Location(folder)) == "chroma"
+    assert formats.recognize(Location(path)) == "chroma_get"
     assert (report.total, told.total) == (0, 0)
     assert [one.text for one in found] == ["Ada prefers metric units", "No Friday deploys"]
     assert [one.scope for one in found] == [Scope(user="ada"), Scope(user="bo")]

@@ -10,14 +10,14 @@ import pytest
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import MalformedError, PathRefusedError
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, formats
+from satchel.ports.format import Location, ReadContext, formats
 
 _THEN = "2026-03-01T09:00:00.000000Z"
 
 
 def _read(path: Path, **given: Any) -> tuple[list[Sealed], ReadContext]:
     reading = ReadContext(**given)
-    return list(read_records(formats["claude"], Place(path), reading)), reading
+    return list(read_records(formats["claude"], Location(path), reading)), reading
 
 
 def _message(name: str, text: str, sender: str = "human", **more: Any) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def test_memory_files_of_claude_are_memories(tmp_path: Path) -> None:
         ],
     }
     path = _file(tmp_path, row)
-    assert formats.recognize(Place(path)) == "claude"
+    assert formats.recognize(Location(path)) == "claude"
     found, reading = _read(path)
 
     area, of_project = (one.value for one in found)
@@ -102,7 +102,7 @@ def test_conversations_of_claude_design_are_sessions(tmp_path: Path) -> None:
         ],
     }
     path = _file(tmp_path, row)
-    assert formats.recognize(Place(path)) == "claude"
+    assert formats.recognize(Location(path)) == "claude"
     found, reading = _read(path)
 
     assert _message_texts(found) == ["Draw a box.", None, "Thanks."]
@@ -176,7 +176,7 @@ def test_attack_an_id_that_leads_out_is_not_a_path(attack: str, tmp_path: Path) 
 def test_a_wrapped_list_of_conversations_is_recognized(tmp_path: Path) -> None:
     """As written by tools that merge exports."""
     path = _file(tmp_path, {"conversations": [_conversation(_message("a", "hi"))]})
-    assert formats.recognize(Place(path)) == "claude"
+    assert formats.recognize(Location(path)) == "claude"
     assert _message_texts(_read(path)[0]) == ["hi"]
 
 
@@ -196,5 +196,5 @@ def test_exports_of_two_products_in_one_folder_are_read_separately(tmp_path: Pat
     path = _zip(tmp_path / "e.zip", {**files, "chatgpt/conversations.json": [other]})
     for name, count in (("claude", 2), ("chatgpt", 1)):
         reading = ReadContext()
-        found = list(read_records(formats[name], Place(path), reading))
+        found = list(read_records(formats[name], Location(path), reading))
         assert (len(found), next(iter(reading.report.losses))[0]) == (count, "conversations.json")

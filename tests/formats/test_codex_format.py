@@ -8,7 +8,7 @@ import pytest
 
 from satchel.errors import MalformedError
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, formats
+from satchel.ports.format import Location, ReadContext, formats
 
 _THEN = "2026-03-01T09:00:00.125Z"
 
@@ -28,7 +28,7 @@ _META = _line("session_meta", id="s", cwd="shop", originator="codex_cli_rs")
 def _read(path: Path, *lines: dict[str, Any]) -> tuple[list[Any], ReadContext]:
     path.write_text("".join(json.dumps(one) + "\n" for one in (_META, *lines)), "utf-8")
     reading = ReadContext()
-    found = read_records(formats["codex"], Place(path), reading)
+    found = read_records(formats["codex"], Location(path), reading)
     return [one.value for one in found], reading
 
 
@@ -104,7 +104,7 @@ def test_a_rollout_that_has_grown_begins_with_the_same_events(tmp_path: Path) ->
     path, whole = tmp_path / "r.jsonl", list[Any]()
     for end in range(1, len(lines) + 1):
         path.write_bytes(b"".join(lines[:end]))
-        found = list(formats["codex"].read(Place(path), ReadContext()))
+        found = list(formats["codex"].read(Location(path), ReadContext()))
         assert found[: len(whole)] == whole
         whole = found
 
@@ -116,8 +116,8 @@ def test_a_transcript_of_claude_code_is_not_a_rollout(tmp_path: Path) -> None:
     sample = Path(__file__).parent.parent / "data" / "formats" / "claude_code" / "good-talk.jsonl"
 
     with pytest.raises(MalformedError):
-        list(read_records(formats["codex"], Place(sample), ReadContext()))
+        list(read_records(formats["codex"], Location(sample), ReadContext()))
     rollout = tmp_path / "r.jsonl"
     _read(rollout, _message_texts("user", "one"))
     with pytest.raises(MalformedError):
-        list(read_records(formats["claude_code"], Place(rollout), ReadContext()))
+        list(read_records(formats["claude_code"], Location(rollout), ReadContext()))

@@ -25,7 +25,7 @@ from satchel.formats.cognee import FORMAT
 from satchel.model.records import Episodic, Identity, Model, Semantic, SessionEvent
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.format import Location, ReadContext, Target, WriteContext, formats
 from satchel.ports.record_set import Report
 from satchel.transfer.folders import input_to_read
 
@@ -35,14 +35,14 @@ _PEER = Path(peers.__file__).parent / "peers" / "cognee_archive.py"
 
 def _read(path: Path, *, skip_bad: bool = False) -> tuple[list[Sealed], ReadContext]:
     reading = ReadContext(skip_bad=skip_bad)
-    return list(read_records(FORMAT, Place(path), reading)), reading
+    return list(read_records(FORMAT, Location(path), reading)), reading
 
 
 def _read_folder(path: Path) -> tuple[str, list[Sealed], ReadContext]:
     """Read a folder through its combined place, as commands do."""
     reading = ReadContext()
     with input_to_read(load_settings(), path) as file:
-        place = Place(file.path, held=file)
+        place = Location(file.path, held=file)
         return formats.recognize(place), list(read_records(FORMAT, place, reading)), reading
 
 
@@ -150,7 +150,7 @@ def test_attack_a_tar_that_would_fill_memory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         _read(tmp_path / "headers.tar")
     with pytest.raises(LimitError, match="expands"):
-        list(read_records(FORMAT, Place(tmp_path / "bomb.tar.gz"), ReadContext(limits=small)))
+        list(read_records(FORMAT, Location(tmp_path / "bomb.tar.gz"), ReadContext(limits=small)))
 
 
 def test_memories_of_other_products_become_memories_facts_blocks_and_episodes(

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from satchel.errors import InputError, UnknownFormatError
 from satchel.formats.gemini import moment_in, words_of
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, formats
+from satchel.ports.format import Location, ReadContext, formats
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "gemini"
 
 
 def _read(path: Path, **given: Any) -> tuple[list[dict[str, Any]], ReadContext]:
     reading = ReadContext(**given)
-    return [one.value for one in read_records(formats["gemini"], Place(path), reading)], reading
+    return [one.value for one in read_records(formats["gemini"], Location(path), reading)], reading
 
 
 def _activity(title: str, time: str, **more: Any) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def test_a_later_export_only_adds_new_activities(tmp_path: Path) -> None:
     days = [_activity(f"q{n}", f"2026-03-01T0{n}:00:00Z") for n in range(5, 0, -1)]
     path = tmp_path / "a.json"
     path.write_text(json.dumps(days[2:]))
-    before = [one.value for one in read_records(formats["gemini"], Place(path), ReadContext())]
+    before = [one.value for one in read_records(formats["gemini"], Location(path), ReadContext())]
     path.write_text(json.dumps(days))
     after, _ = _read(path)
 
@@ -146,12 +146,12 @@ def test_a_very_long_first_prompt_does_not_prevent_recognition(tmp_path: Path) -
     rows = json.dumps([_activity("x" * 6000, "2026-03-01T09:00:00Z")])
     path = tmp_path / "MyActivity.json"
     path.write_text(rows)
-    assert formats.recognize(Place(path)) == "gemini"
+    assert formats.recognize(Location(path)) == "gemini"
 
     other = {f"Takeout/Chrome/{number}.json": "{}" for number in range(80)}
     files = {**other, "Takeout/My Activity/Gemini Apps/MyActivity.json": rows}
     path = _zip(tmp_path / "t.zip", files)
-    assert formats.recognize(Place(path)) == "gemini"
+    assert formats.recognize(Location(path)) == "gemini"
     assert _texts(_read(path)[0]) == ["x" * 6000]
 
 
@@ -175,7 +175,7 @@ def test_the_prompt_is_extracted_in_any_language(title: str, prompt: str, tmp_pa
     )
     path = tmp_path / "MinAktivitet.html"
     path.write_text(f"<html><body>{card}</body></html>", "utf-8")
-    assert formats.recognize(Place(path)) == "gemini"
+    assert formats.recognize(Location(path)) == "gemini"
     found, _ = _read(path)
 
     assert _texts(found) == [prompt, "Ja."]
@@ -195,7 +195,7 @@ def test_a_regenerated_turn_is_a_fork_and_the_last_answer_is_current(tmp_path: P
     name = "Takeout/Gemini in Workspace/Conversation History/conversation_5.txt"
     text = json.dumps({"title": "T", "conversation_turns": turns})
     path = _zip(tmp_path / "t.zip", {name: text})
-    assert formats.recognize(Place(path)) == "gemini"
+    assert formats.recognize(Location(path)) == "gemini"
     found, reading = _read(path)
 
     assert _texts(found) == ["q", "second", "go on", "first"]
@@ -211,14 +211,16 @@ def test_gems_become_identity_memories(tmp_path: Path) -> None:
         '<b>Fichiers :</b><br><a href="https://example.org/a">a.pdf</a><br></div>'
     )
     path = _zip(tmp_path / "t.zip", {"Takeout/Gemini/gemini_gems_data.html": page})
-    assert formats.recognize(Place(path)) == "gemini"
+    assert formats.recognize(Location(path)) == "gemini"
     (gem,), _ = _read(path)
 
     assert gem["custom_instructions"] == "Tu cuisines.\nTon : doux"
     assert gem["scope"] == {"namespace": ["gems", "Chef"]}
     assert gem["origin"]["as_written"] == {"links": ["https://example.org/a"]}
     with pytest.raises(UnknownFormatError):
-        formats.recognize(Place(_zip(tmp_path / "e.zip", {"gemini_gems_data.html": "<div></div>"})))
+        formats.recognize(
+            Location(_zip(tmp_path / "e.zip", {"gemini_gems_data.html": "<div></div>"}))
+        )
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from satchel.formats import _graph_child, _graph_files
 from satchel.formats._graph_files import TABLES, graph_file, rows_of
 from satchel.formats.amplihack_graph import FORMAT
 from satchel.model.records import Edge, Episodic, Semantic
-from satchel.ports.format import Place, ReadContext, formats
+from satchel.ports.format import Location, ReadContext, formats
 from satchel.stores.ladybug import LadybugStore
 
 DATA = Path(__file__).parents[1] / "data" / "graphs"
@@ -46,7 +46,7 @@ def unpacked(name: str, folder: Path) -> Path:
 def read(path: Path, reading: ReadContext | None = None) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of a file, by array."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in rows_of(Place(path), reading or ReadContext()):
+    for row in rows_of(Location(path), reading or ReadContext()):
         of_array = found.setdefault(row.array, [])
         assert row.number == len(of_array)
         of_array.append(row.row)
@@ -163,12 +163,12 @@ def test_the_graph_in_the_folder_of_an_agent_is_found(tmp_path: Path) -> None:
     """Under the names that the libraries use; a link there is not followed."""
     agent = tmp_path / "builder"
     agent.mkdir()
-    assert graph_file(Place(agent)) is None
+    assert graph_file(Location(agent)) is None
     old = unpacked("amplihack-kuzu-39", tmp_path / "old")
     (agent / "graph_db").symlink_to(old)
-    assert graph_file(Place(agent)) is None
+    assert graph_file(Location(agent)) is None
     old.rename(agent / "kuzu_db")
-    assert graph_file(Place(agent)) == agent / "kuzu_db"
+    assert graph_file(Location(agent)) == agent / "kuzu_db"
     assert len(read(agent)["semantic_nodes"]) == 4
 
 
@@ -265,7 +265,7 @@ def test_stopping_a_reader_early_ends_its_process_and_removes_the_copy(tmp_path:
     path = unpacked("amplihack-kuzu-39", tmp_path / "old")
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     before = children.read_text()
-    reader = rows_of(Place(path), ReadContext())
+    reader = rows_of(Location(path), ReadContext())
     next(reader)
     assert children.read_text() != before
     reader.close()
@@ -290,7 +290,7 @@ def unpacked_graph(name: str, folder: Path) -> Path:
 @pytest.mark.parametrize("name", OLD)
 def test_a_graph_yields_facts_episodes_and_links_of_each_kind(name: str, tmp_path: Path) -> None:
     """With their agents; a fact has its episode as a parent."""
-    place = Place(unpacked_graph(name, tmp_path))
+    place = Location(unpacked_graph(name, tmp_path))
     assert formats.recognize(place) == "amplihack_graph"
     found = list(FORMAT.read(place, ReadContext()))
     facts = [one for one in found if isinstance(one, Semantic)]
@@ -310,7 +310,7 @@ def test_a_graph_yields_facts_episodes_and_links_of_each_kind(name: str, tmp_pat
 
 def test_one_agent_of_several_is_imported_with_the_agent_option(tmp_path: Path) -> None:
     """Rows of other agents are counted; an unknown agent is an error."""
-    place = Place(unpacked_graph("ladybug-41", tmp_path))
+    place = Location(unpacked_graph("ladybug-41", tmp_path))
     reading = ReadContext(agent="reviewer")
     (fact,) = FORMAT.read(place, reading)
     assert isinstance(fact, Semantic)
@@ -326,6 +326,6 @@ def test_a_truncated_graph_is_refused(tmp_path: Path) -> None:
     path = unpacked_graph("ladybug-41", tmp_path)
     path.write_bytes(path.read_bytes()[:100_000])
     with pytest.raises(InputError) as error:
-        list(FORMAT.read(Place(path), ReadContext()))
+        list(FORMAT.read(Location(path), ReadContext()))
     assert error.value.file == str(path)
     assert not isinstance(error.value, EmptyInputError)

@@ -21,7 +21,7 @@ from satchel.formats.graphiti import FORMAT
 from satchel.model.records import Edge, Entry, Episodic, Model, Semantic
 from satchel.model.values import Entity, Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.format import Location, ReadContext, Target, WriteContext, formats
 from satchel.ports.record_set import Report
 
 _TESTS = Path(__file__).parent.parent
@@ -34,7 +34,7 @@ _EMPTY: dict[str, Any] = {"nodes": [], "episodes": [], "edges": [], "mentions": 
 
 def _read(path: Path, *, skip_bad: bool = False) -> tuple[list[Sealed], ReadContext]:
     reading = ReadContext(skip_bad=skip_bad)
-    return list(read_records(FORMAT, Place(path), reading)), reading
+    return list(read_records(FORMAT, Location(path), reading)), reading
 
 
 def _written(path: Path, *records: Model | Sealed) -> tuple[dict[str, Any], Report]:
@@ -77,7 +77,7 @@ def test_a_real_graph_is_read_without_loss_and_round_trips(
     facts = {one.predicate: one for one in models if isinstance(one, Semantic)}
     was, owns = facts["WORKS_ON"], facts["OWNS"]
 
-    assert formats.recognize(Place(path)) == "graphiti"
+    assert formats.recognize(Location(path)) == "graphiti"
     assert kinds == {"graph_node": 2, "episodic": 1, "semantic": 2, "edge": 5}
     assert reading.report.total == 0
     assert reading.report.notes == []
@@ -119,7 +119,7 @@ def test_a_database_is_read_without_changing_it(name: str, tmp_path: Path) -> No
     before = {one.name: one.read_bytes() for one in tmp_path.iterdir()}
     records, reading = _read(path)
 
-    assert formats.recognize(Place(path)) == "graphiti"
+    assert formats.recognize(Location(path)) == "graphiti"
     assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == before
     document, report = _written(tmp_path / "out.json", *records)
     original = json.loads((_SAMPLES / "good-whole.json").read_bytes())

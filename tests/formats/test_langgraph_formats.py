@@ -26,7 +26,7 @@ from satchel.formats.langgraph_checkpoints import unpacked
 from satchel.model.records import Entry, Episodic, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.format import Location, ReadContext, Target, WriteContext, formats
 from satchel.ports.record_set import Report
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats"
@@ -37,7 +37,9 @@ _PEER = Path(__file__).parents[2] / "benchmarks" / "peers" / "langgraph_work.py"
 
 def _read(name: str, path: Path, **how: Any) -> tuple[list[dict[str, Any]], Report]:
     reading = ReadContext(**how)
-    return [one.value for one in read_records(formats[name], Place(path), reading)], reading.report
+    return [
+        one.value for one in read_records(formats[name], Location(path), reading)
+    ], reading.report
 
 
 def _losses(report: Report) -> dict[str, int]:
@@ -62,7 +64,7 @@ def test_the_store_of_the_library_is_read_without_loss(shared_data: Path, tmp_pa
     path = shared_data / "langgraph" / "store.db"
     found, report = _read("langgraph", path)
 
-    assert formats.recognize(Place(path)) == "langgraph"
+    assert formats.recognize(Location(path)) == "langgraph"
     assert report.total == 0
     assert [one.get("text") for one in found] == [
         "Ada prefers metric units \u2713",
@@ -98,7 +100,7 @@ def test_items_as_the_library_prints_them_round_trip(
     path = shared_data / "langgraph" / name
     found, report = _read("langgraph_items", path)
 
-    assert formats.recognize(Place(path)) == "langgraph_items"
+    assert formats.recognize(Location(path)) == "langgraph_items"
     assert (len(found), report.total) == (count, 0)
     satchel.convert(path, tmp_path / "x.langgraph.json")
     assert json.loads((tmp_path / "x.langgraph.json").read_bytes()) == json.loads(path.read_bytes())
@@ -160,7 +162,7 @@ def test_checkpoints_of_the_library_are_sessions_points_and_forks(shared_data: P
     found, report = _read("langgraph_checkpoints", path)
     events = Counter(one.get("event") for one in found)
 
-    assert formats.recognize(Place(path)) == "langgraph_checkpoints"
+    assert formats.recognize(Location(path)) == "langgraph_checkpoints"
     # Changes of the state other than messages are sessions with a parent.
     assert events == {None: 2, "session": 10, "message": 20, "checkpoint": 22, "fork": 1}
     assert sum(one.get("event") == "session" and "parent" not in one for one in found) == 2
@@ -362,10 +364,10 @@ def test_messages_of_the_javascript_library_are_read(kind: str | None, tmp_path:
         row = ("t", "", "1", None, kind, json.dumps(state).encode(), b"{}")
         made.execute("INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         made.commit()
-    assert formats.recognize(Place(path)) == "langgraph_checkpoints"
+    assert formats.recognize(Location(path)) == "langgraph_checkpoints"
     found = [
         one.value
-        for one in read_records(formats["langgraph_checkpoints"], Place(path), ReadContext())
+        for one in read_records(formats["langgraph_checkpoints"], Location(path), ReadContext())
     ]
 
     said = [(one["role"], one["text"]) for one in found if one["event"] == "message"]
@@ -384,7 +386,7 @@ def test_items_of_the_javascript_library_have_their_times(tmp_path: Path) -> Non
     row = {"namespace": ["memories"], "key": "k", "value": {"text": "Likes tea."}, **times}
     path, out = tmp_path / "items.json", tmp_path / "out.json"
     path.write_text(json.dumps([row]))
-    (found,) = read_records(formats["langgraph_items"], Place(path), ReadContext())
+    (found,) = read_records(formats["langgraph_items"], Location(path), ReadContext())
 
     assert found.value["created_at"] == "2026-03-01T09:00:00.000000Z"
     assert found.value["updated_at"] == "2026-03-02T09:00:00.000000Z"

@@ -17,7 +17,7 @@ from satchel.formats.letta import FORMAT
 from satchel.model.records import Episodic, GraphNode, Identity, Model, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.format import Location, ReadContext, Target, WriteContext, formats
 from satchel.ports.record_set import Report
 
 _AGENT_SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "letta"
@@ -25,7 +25,7 @@ _AGENT_SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "letta"
 
 def _read_agent(path: Path) -> tuple[list[Sealed], ReadContext]:
     reading = ReadContext()
-    return list(read_records(FORMAT, Place(path), reading)), reading
+    return list(read_records(FORMAT, Location(path), reading)), reading
 
 
 def _written_agent(path: Path, *records: Model | Sealed) -> tuple[dict[str, Any], Report]:
@@ -67,7 +67,7 @@ def test_a_published_file_round_trips(
     records, reading = _read_agent(path)
     kinds = Counter(one.type for one in records)
 
-    assert formats.recognize(Place(path)) == "letta"
+    assert formats.recognize(Location(path)) == "letta"
     assert kinds["semantic"] + kinds["identity"] == entries
     assert (kinds["graph_node"], kinds["session_event"]) == (things, turns)
     assert reading.report.total == 0
@@ -97,7 +97,7 @@ def test_a_file_that_is_json_in_a_json_string_is_read(tmp_path: Path) -> None:
     """It is recognized, and written as plain JSON."""
     path = _AGENT_SAMPLES / "other-twice-encoded.af"
 
-    assert formats.recognize(Place(path)) == "letta"
+    assert formats.recognize(Location(path)) == "letta"
     assert _rewritten(path, tmp_path) == _plain(_AGENT_SAMPLES / "good-whole.af")
 
 
@@ -241,7 +241,7 @@ def test_null_lists_are_empty_and_unknown_lists_are_reported(tmp_path: Path) -> 
     passages = [{"text": "archived"}]
     document = {"agents": [agent], "blocks": [block], **lists, "passages": passages}
     path.write_text(json.dumps(document))
-    assert formats.recognize(Place(path)) == "letta"
+    assert formats.recognize(Location(path)) == "letta"
     found, reading = _read_agent(path)
 
     assert [one.type for one in found] == ["semantic", "graph_node"]
@@ -312,7 +312,7 @@ def test_memories_of_other_products_become_valid_passages(tmp_path: Path) -> Non
 def test_a_changed_passage_is_written_without_its_vector(tmp_path: Path) -> None:
     """The vector would belong to another text."""
     records = list(
-        read_records(letta_passages.FORMAT, Place(_SAMPLES / "good-list.json"), ReadContext())
+        read_records(letta_passages.FORMAT, Location(_SAMPLES / "good-list.json"), ReadContext())
     )
     old = records[0].model
     assert isinstance(old, Semantic)
@@ -349,9 +349,9 @@ def test_passages_exported_by_the_page_of_letta_are_read(tmp_path: Path) -> None
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("agent-1.json", json.dumps([row]))
         archive.writestr("read me.txt", "words")
-    assert formats.recognize(Place(path)) == "letta_passages"
+    assert formats.recognize(Location(path)) == "letta_passages"
     reading = ReadContext()
-    (found,) = read_records(formats["letta_passages"], Place(path), reading)
+    (found,) = read_records(formats["letta_passages"], Location(path), reading)
 
     assert (found.value["text"], found.value["tags"]) == ("Likes tea.", ["tea"])
     assert found.value["created_at"] == "2025-11-05T23:04:24.901468Z"

@@ -19,13 +19,13 @@ from satchel.formats.mcp_memory import FORMAT
 from satchel.model.records import Entry, Semantic
 from satchel.model.values import Entity, Origin
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.format import Location, ReadContext, Target, WriteContext, formats
 from satchel.ports.record_set import Report
 
 
 def _read(path: Path, *, skip_bad: bool = False) -> tuple[list[dict[str, Any]], Report]:
     reading = ReadContext(skip_bad=skip_bad)
-    return [one.value for one in read_records(FORMAT, Place(path), reading)], reading.report
+    return [one.value for one in read_records(FORMAT, Location(path), reading)], reading.report
 
 
 def _written(path: Path, *entries: Entry) -> tuple[list[Any], Report]:
@@ -55,7 +55,7 @@ def test_real_files_are_read_and_losses_reported(
     path = shared_data / "mcp-memory" / name
     found, report = _read(path)
 
-    assert formats.recognize(Place(path)) == "mcp_memory"
+    assert formats.recognize(Location(path)) == "mcp_memory"
     assert len(found) == records
     assert _losses(report) == losses
 
@@ -264,7 +264,7 @@ def test_lines_of_older_servers_are_read(tmp_path: Path) -> None:
         {"type": "relation", "from": "Ada", "to": "Bo", "relationType": "knows"},
     ]
     path.write_text("\r\n".join(json.dumps(row) for row in rows) + "\r\n")
-    found = list(read_records(formats["mcp_memory"], Place(path), ReadContext()))
+    found = list(read_records(formats["mcp_memory"], Location(path), ReadContext()))
 
     ada, tea, knows = (one.value for one in found)
     assert (ada["subject"], ada["predicate"], ada["object"]) == ("Ada", "is a", "person")
@@ -278,7 +278,7 @@ def test_half_of_a_character_loses_only_that_character(tmp_path: Path) -> None:
     row = {"type": "entity", "name": "Ada", "entityType": "person", "observations": ["tea \ud83c"]}
     path.write_text(json.dumps(row))
     reading = ReadContext()
-    (found,) = read_records(formats["mcp_memory"], Place(path), reading)
+    (found,) = read_records(formats["mcp_memory"], Location(path), reading)
 
     assert found.value["text"] == "tea \ufffd"
     assert reading.report.total == 1

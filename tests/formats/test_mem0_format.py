@@ -18,7 +18,7 @@ from satchel.formats import mem0
 from satchel.model.records import Entry, PlainSemantic, Procedural, Semantic
 from satchel.model.values import Origin, Scope
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.format import Location, ReadContext, Target, WriteContext, formats
 from satchel.ports.record_set import Report
 
 _MEM0 = formats["mem0"]
@@ -28,7 +28,7 @@ _PEER = Path(__file__).parent.parent.parent / "benchmarks" / "peers" / "mem0_get
 def _read(path: Path, document: object) -> tuple[list[Sealed], ReadContext]:
     path.write_text(json.dumps(document), "utf-8")
     reading = ReadContext()
-    return list(read_records(_MEM0, Place(path), reading)), reading
+    return list(read_records(_MEM0, Location(path), reading)), reading
 
 
 def _written(path: Path, *entries: Entry) -> tuple[Any, Report]:
@@ -63,7 +63,7 @@ def test_a_real_export_round_trips_through_three_encodings(
 @pytest.mark.shared
 def test_points_of_a_vector_store_are_not_taken_for_an_export(shared_data: Path) -> None:
     """A Qdrant dump has other members and contains no export."""
-    assert not _MEM0.recognizes(Place(shared_data / "mem0" / "qdrant_points.json"))
+    assert not _MEM0.recognizes(Location(shared_data / "mem0" / "qdrant_points.json"))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_file_is_recognized_by_structure_not_by_words(
     path = tmp_path / "x.json"
     path.write_text(json.dumps(document), "utf-8")
 
-    assert _MEM0.recognizes(Place(path)) is claimed
+    assert _MEM0.recognizes(Location(path)) is claimed
 
 
 def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
@@ -92,8 +92,8 @@ def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(b"\xef\xbb\xbf" + b'[{"memory": "x"}]')
 
-    assert _MEM0.recognizes(Place(path))
-    assert len(list(read_records(_MEM0, Place(path), ReadContext()))) == 1
+    assert _MEM0.recognizes(Location(path))
+    assert len(list(read_records(_MEM0, Location(path), ReadContext()))) == 1
 
 
 def test_attack_as_written_cannot_override_a_memory(tmp_path: Path) -> None:
@@ -317,14 +317,14 @@ def test_malformed_rows_are_skipped_and_reported_with_skip_bad(tmp_path: Path) -
     path.write_text(json.dumps({"results": rows, "relations": ["x"], "count": 4}))
     reading = ReadContext(skip_bad=True)
 
-    found = list(read_records(formats["mem0"], Place(path), reading))
+    found = list(read_records(formats["mem0"], Location(path), reading))
 
     assert [record.value["text"] for record in found] == ["tea", "water"]
     places = ["results/1", "results/2/memory", "relations/0"]
     assert [one.field for one in reading.report.refused] == places
     assert (reading.report.left_out, reading.missing) == (3, 0)
     with pytest.raises(InputError) as caught:
-        list(read_records(formats["mem0"], Place(path), ReadContext()))
+        list(read_records(formats["mem0"], Location(path), ReadContext()))
     assert caught.value.field == "results/1"
 
 
@@ -334,15 +334,15 @@ def test_one_memory_per_line_is_read(tmp_path: Path) -> None:
     lines = [json.dumps(row) for row in rows]
     path = tmp_path / "mem0.jsonl"
     path.write_text("\n".join(lines) + "\n")
-    assert formats.recognize(Place(path)) == "mem0"
-    found = list(read_records(_MEM0, Place(path), ReadContext()))
+    assert formats.recognize(Location(path)) == "mem0"
+    found = list(read_records(_MEM0, Location(path), ReadContext()))
     assert [one.value["text"] for one in found] == ["m0", "m1", "m2"]
 
     path.write_text("\n".join([lines[0], '{"id": "x", "memory": null}', lines[2]]))
     with pytest.raises(MalformedError) as refusal:
-        list(read_records(_MEM0, Place(path), ReadContext()))
+        list(read_records(_MEM0, Location(path), ReadContext()))
     assert (refusal.value.line, refusal.value.field) == (2, "1/memory")
-    assert len(list(read_records(_MEM0, Place(path), ReadContext(skip_bad=True)))) == 2
+    assert len(list(read_records(_MEM0, Location(path), ReadContext(skip_bad=True)))) == 2
 
 
 _SAMPLE = Path(__file__).parent.parent / "data" / "formats" / "openmemory" / "good-memories.json"
@@ -350,7 +350,7 @@ _SAMPLE = Path(__file__).parent.parent / "data" / "formats" / "openmemory" / "go
 
 def _read_openmemory(path: Path, **given: Any) -> tuple[list[Sealed], ReadContext]:
     reading = ReadContext(**given)
-    return list(read_records(formats["openmemory"], Place(path), reading)), reading
+    return list(read_records(formats["openmemory"], Location(path), reading)), reading
 
 
 def test_an_openmemory_memory_includes_its_table_rows() -> None:
@@ -388,7 +388,7 @@ def test_one_malformed_memory_can_be_skipped(tmp_path: Path) -> None:
     document["memories"].insert(0, {"id": "x", "content": None})
     path = tmp_path / "memories.json"
     path.write_text(json.dumps(document))
-    assert formats.recognize(Place(path)) == "openmemory"
+    assert formats.recognize(Location(path)) == "openmemory"
     found, reading = _read_openmemory(path, skip_bad=True)
     assert (len(found), reading.report.left_out) == (2, 1)
     assert reading.report.refused[0].field == "memories/0/content"

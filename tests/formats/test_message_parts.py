@@ -9,7 +9,7 @@ from import_kit import bring
 
 from satchel.model.records import Semantic, SessionEvent
 from satchel.model.text import attachments_in, spoken_text, words_of
-from satchel.ports.format import Place, ReadContext, formats
+from satchel.ports.format import Location, ReadContext, formats
 
 _IMAGE = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://file_1", "width": 2}
 _SPOKEN = {
@@ -47,7 +47,7 @@ def _chatgpt(*contents: dict[str, Any]) -> list[dict[str, Any]]:
 def _events(name: str, path: Path, value: Any) -> list[SessionEvent]:
     lines = value if isinstance(value, str) else json.dumps(value)
     path.write_text(lines)
-    found = formats[name].read(Place(path), ReadContext())
+    found = formats[name].read(Location(path), ReadContext())
     return [one for one in found if isinstance(one, SessionEvent) and one.event == "message"]
 
 
@@ -192,7 +192,7 @@ def test_a_call_to_bio_is_read_line_by_line(tmp_path: Path) -> None:
         json.dumps(_bio("Forget that Ada lives in Accra.\nAda lives in Tema.", "- Tea\n- Runs"))
     )
     reading = ReadContext()
-    records = formats["chatgpt"].read(Place(path), reading)
+    records = formats["chatgpt"].read(Location(path), reading)
     found = [one for one in records if isinstance(one, Semantic)]
     assert [one.text for one in found] == ["Ada lives in Tema.", "Tea", "Runs"]
     assert len({one.origin.id for one in found if one.origin}) == len(found)

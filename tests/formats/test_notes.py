@@ -29,7 +29,7 @@ from satchel.formats.agents_md import parted
 from satchel.model.records import Entry, Episodic, Identity, Procedural, Semantic
 from satchel.model.values import Component, Origin
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.format import Location, ReadContext, Target, WriteContext, formats
 from satchel.ports.record_set import Report
 
 _SAMPLES = Path(__file__).parent.parent / "data" / "formats"
@@ -44,7 +44,7 @@ def _written(name: str, path: Path, entries: Sequence[Entry], **given: Any) -> R
 
 def _read(name: str, path: Path, **given: Any) -> tuple[list[dict[str, Any]], ReadContext]:
     reading = ReadContext(**given)
-    return [one.value for one in read_records(formats[name], Place(path), reading)], reading
+    return [one.value for one in read_records(formats[name], Location(path), reading)], reading
 
 
 def _zip(path: Path, files: dict[str, str]) -> Path:
@@ -431,8 +431,8 @@ def test_rules_of_other_agents_are_instructions(name: str, tmp_path: Path) -> No
     """A single file, recognized by its name."""
     path = tmp_path / name
     path.write_text("Be kind.\n")
-    assert formats.recognize(Place(path)) == "agents_md"
-    (found,) = read_records(formats["agents_md"], Place(path), ReadContext())
+    assert formats.recognize(Location(path)) == "agents_md"
+    (found,) = read_records(formats["agents_md"], Location(path), ReadContext())
     assert found.value["custom_instructions"] == "Be kind.\n"
 
 
@@ -440,7 +440,7 @@ def test_windows_line_ends_are_not_part_of_the_text(tmp_path: Path) -> None:
     """The final line end is stored, and written back."""
     path = tmp_path / "tea.md"
     path.write_bytes(b"---\r\nname: tea\r\ndescription: d\r\ntype: user\r\n---\r\nLikes tea.\r\n")
-    (found,) = read_records(formats["markdown_memory"], Place(path), ReadContext())
+    (found,) = read_records(formats["markdown_memory"], Location(path), ReadContext())
     assert (found.value["text"], found.value["kind"]) == ("Likes tea.", "user")
     assert found.value["origin"]["as_written"]["end"] == "\r\n"
 

@@ -36,7 +36,7 @@ from satchel.model.records import (
     Working,
 )
 from satchel.model.values import Entity, Origin, Scope, TrustClass
-from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.format import Location, ReadContext, Target, WriteContext, formats
 from satchel.ports.record_set import RecordSet, Report
 
 SAMPLES = Path(__file__).parent.parent / "data" / "formats" / "pam_sdk"
@@ -59,7 +59,7 @@ def record_set(records: Sequence[Sealed]) -> Iterator[RecordSet]:
 
 def read(path: Path, reading: ReadContext | None = None) -> list[Sealed]:
     """Read a file; the format always gives sealed records."""
-    found = list(FORMAT.read(Place(path), reading or ReadContext()))
+    found = list(FORMAT.read(Location(path), reading or ReadContext()))
     assert all(isinstance(record, Sealed) for record in found)
     return [record for record in found if isinstance(record, Sealed)]
 
@@ -108,7 +108,7 @@ def origin(record: Sealed) -> Origin:
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("good-*")), ids=lambda path: path.name)
 def test_a_valid_sample_is_recognized_and_read(path: Path) -> None:
     """By this format alone; every entry is sealed with its original id in its origin."""
-    assert formats.recognize(Place(path)) == "pam_sdk"
+    assert formats.recognize(Location(path)) == "pam_sdk"
     records = read(path)
 
     assert records
@@ -261,7 +261,7 @@ def test_compressed_files_are_recognized_and_read(tmp_path: Path) -> None:
     path = tmp_path / "file.pam.gz"
     path.write_bytes(gzip.compress((SAMPLES / "good-signed.pam").read_bytes()))
 
-    assert FORMAT.recognizes(Place(path))
+    assert FORMAT.recognizes(Location(path))
     assert len(read(path)) == len(read(SAMPLES / "good-signed.pam"))
 
 
@@ -274,7 +274,7 @@ def test_other_files_are_not_recognized_as_sdk_files(tmp_path: Path, head: bytes
     path = tmp_path / "file"
     path.write_bytes(head)
 
-    assert not FORMAT.recognizes(Place(path))
+    assert not FORMAT.recognizes(Location(path))
 
 
 # -- round trips ---------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from import_kit import bring
 from satchel.api.store import Satchel
 from satchel.connectors._qdrant import QdrantFolder
 from satchel.errors import UnknownFormatError
-from satchel.ports.format import Place, formats
+from satchel.ports.format import Location, formats
 
 
 def _export(bank: str, output: str | Path, **options: Any) -> Any:
@@ -175,7 +175,7 @@ def test_the_error_for_an_unknown_file_lists_only_the_nearest_formats(tmp_path: 
     path = tmp_path / "x.jsonl"
     path.write_text('{"a": 1}\n')
     with pytest.raises(UnknownFormatError) as caught:
-        formats.recognize(Place(path))
+        formats.recognize(Location(path))
     hint = str(caught.value.hint)
     assert "satchel formats" in hint
     assert "ama" in hint

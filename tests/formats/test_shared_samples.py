@@ -14,7 +14,7 @@ from satchel.config.settings import load_settings
 from satchel.errors import EmptyInputError, InputError, MalformedError, UnknownFormatError
 from satchel.errors import SatchelError as Refusal
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, formats
+from satchel.ports.format import Location, ReadContext, formats
 from satchel.transfer.folders import input_to_read
 
 pytestmark = pytest.mark.shared
@@ -158,7 +158,7 @@ ELSEWHERE = ("beam/", "injection/", "locomo/", "qmsum/")
 
 def _read(path: Path) -> tuple[str, Counter[str], ReadContext]:
     with input_to_read(load_settings(), path) as file:
-        place, reading = Place(file.path, held=file), ReadContext()
+        place, reading = Location(file.path, held=file), ReadContext()
         name = formats.recognize(place)
         found = Counter(record.type for record in read_records(formats[name], place, reading))
     return name, found, reading

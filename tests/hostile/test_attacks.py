@@ -23,8 +23,8 @@ from satchel.cli.main import run
 from satchel.config.settings import load_settings
 from satchel.errors import SatchelError, StoreError
 from satchel.files import MemoryStore
-from satchel.files.places import place_of
 from satchel.files.remote.store import RemoteFileStorage
+from satchel.files.storage import file_storage
 
 MCP = {"Accept": "application/json, text/event-stream"}
 
@@ -185,7 +185,7 @@ def test_attack_object_names_lead_out_of_the_folder(name: str, tmp_path: Path) -
     with MemoryStore.get_or_create("k", "o", "p", "d", storage_root=root) as store:
         store.write_text("a.txt", "mine")
         store.save()
-    place = place_of(MemoryStore.remote_path_for_key("k", "o", "p", "d", storage_root=root))
+    place = file_storage(MemoryStore.remote_path_for_key("k", "o", "p", "d", storage_root=root))
     assert isinstance(place, RemoteFileStorage)
     database = tmp_path / "far" / "files.db"
     connection = apsw.Connection(str(database))

@@ -9,7 +9,7 @@ from satchel.conformance.subject import sealed, source_of
 from satchel.crypto.sealed_records import Sealed
 from satchel.model.records import Model
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.format import Location, ReadContext, Target, WriteContext, formats
 
 AMA = formats["ama"]
 
@@ -34,7 +34,7 @@ def archive(path: Path, *rows: Row | bytes, **header: Any) -> Path:
 def read(path: Path, **options: Any) -> tuple[list[Sealed], ReadContext]:
     """Return the records of an archive, and the context of the read."""
     reading = ReadContext(**options)
-    return list(read_records(AMA, Place(path), reading)), reading
+    return list(read_records(AMA, Location(path), reading)), reading
 
 
 def write(

@@ -15,13 +15,13 @@ from satchel.ledger.transaction import closing_receipt
 from satchel.model.records import Source
 from satchel.model.values import now
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, formats
+from satchel.ports.format import Location, ReadContext, formats
 
 
 def imported(ledger: Ledger, path: Path, name: str = "mem0", group: int = 1000) -> str:
     """Import a file as a batch, and return the ID of its source record."""
     reading = ReadContext()
-    records = list(read_records(formats[name], Place(path), reading))
+    records = list(read_records(formats[name], Location(path), reading))
     source = seal(Source(provider=name, format=name, container=reading.container))
     ledger.append([source])
     for start in range(0, len(records), group):

@@ -1,4 +1,4 @@
-"""Untrusted banks, and banks whose keys are lost: readable by all, trusted by nobody new."""
+"""Untrusted banks and adoption: banks whose keys are lost stay readable and gain no trust."""
 
 import shutil
 from collections.abc import Callable
@@ -56,14 +56,14 @@ _HEIR, _HEIRS_WRITER = SigningKey.from_seed(b"h" * 32), SigningKey.from_seed(b"i
 _SECOND = SigningKey.from_seed(b"j" * 32)
 
 
-def _at(one: Machine, name: str, **members: Any) -> Machine:
-    """Another machine at the same store; it has seen nothing yet."""
+def _machine_at(one: Machine, name: str, **members: Any) -> Machine:
+    """Return another machine that uses the same store and has seen nothing yet."""
     folder = one._folder.parent / name
     return Machine(one.store, one.bank, folder, **{"writer": _HEIRS_WRITER} | members)
 
 
-def _refused(victim: Machine, error: type[Exception], match: str | None = None) -> None:
-    """Require that a machine neither reads the bank nor adds to it."""
+def _require_refused(victim: Machine, error: type[Exception], match: str | None = None) -> None:
+    """Require that a machine can neither read the bank nor add to it."""
     with pytest.raises(error, match=match):
         victim.listed()
     with pytest.raises(error, match=match):
@@ -74,9 +74,9 @@ def _refused(victim: Machine, error: type[Exception], match: str | None = None) 
 
 
 def test_an_untrusted_bank_can_be_read_and_is_marked(tmp_path: Path) -> None:
-    """All of it proved; to add to it, one has to trust or adopt."""
+    """Everything is verified; to add to it, an owner must be trusted or the bank adopted."""
     one = machine(tmp_path)
-    two = _at(one, "two", writer=WRITER, trusted=frozenset({THIEF.did}))
+    two = _machine_at(one, "two", writer=WRITER, trusted=frozenset({THIEF.did}))
     assert two.standing() == "untrusted"
     assert two.listed() == one.listed()
     with pytest.raises(ReadOnlyStoreError, match="adopt"):
@@ -93,13 +93,13 @@ def test_an_untrusted_bank_can_be_read_and_is_marked(tmp_path: Path) -> None:
 def test_the_founder_of_a_bank_is_verified_only_on_request(tmp_path: Path) -> None:
     """Without a list of trusted owners, as in a fresh container."""
     one = machine(tmp_path)
-    assert _at(one, "two").standing() == "own"
+    assert _machine_at(one, "two").standing() == "own"
 
 
 def test_an_untrusted_bank_is_verified_like_any_other(tmp_path: Path) -> None:
-    """Read-only does not mean unchecked: an edit, or a head by a key nobody admitted."""
+    """An edit is refused, and so is a head by a key that nobody admitted."""
     one = machine(tmp_path)
-    two = _at(one, "two", trusted=frozenset())
+    two = _machine_at(one, "two", trusted=frozenset())
     held = one.store._banks[one.bank].rows
     row = held[3]
     held[3] = msgspec.structs.replace(row, body=held[4].body)
@@ -108,11 +108,11 @@ def test_an_untrusted_bank_is_verified_like_any_other(tmp_path: Path) -> None:
     held[3] = row
     assert two.standing() == "untrusted"
     forge(one.store, one.bank, memories(1, start=9), THIEF)
-    _refused(two, VerificationError, "no owner admitted")
+    _require_refused(two, VerificationError, "no owner admitted")
 
 
-def test_a_running_reader_of_an_untrusted_bank_sees_it_go_back(tmp_path: Path) -> None:
-    """What this program read of it is held against it, though no witness knows of it."""
+def test_a_running_reader_detects_a_rollback_of_an_untrusted_bank(tmp_path: Path) -> None:
+    """The program compares with what it read itself, though no witness knows the bank."""
     one = machine(tmp_path)
     kept = backup(one.store)
     one.add(1, start=10)
@@ -124,15 +124,15 @@ def test_a_running_reader_of_an_untrusted_bank_sees_it_go_back(tmp_path: Path) -
     with pytest.raises(RolledBackError), running.reading():
         pass
     put_back(one.store, newest)
-    _at(one, "heir").decider(_HEIR).adopt()
+    _machine_at(one, "heir").decider(_HEIR).adopt()
     with running.reading() as view:
         assert view.standing == "untrusted"  # as before: it was nobody's here
 
 
-def test_a_bank_that_names_a_trusted_owner_beside_an_unknown_one_is_untrusted(
+def test_a_bank_with_a_trusted_and_an_unknown_owner_is_untrusted(
     tmp_path: Path,
 ) -> None:
-    """A bank record is signed by nobody: whoever makes one writes any names into it."""
+    """A bank record is unsigned: its author can write any names into it."""
     store = InMemoryStore()
     bank = seal(Bank(owner_keys=(OWNER.did, THIEF.did), created_at=_AT))
     made = Ledger(store, bank.id, writer=THIEF)
@@ -153,22 +153,22 @@ def test_a_bank_that_names_a_trusted_owner_beside_an_unknown_one_is_untrusted(
 def test_an_owner_admits_a_machine(tmp_path: Path) -> None:
     """From its own machine or from the new one; asking again adds nothing."""
     one = machine(tmp_path)
-    two = _at(one, "two", trusted=frozenset())
+    two = _machine_at(one, "two", trusted=frozenset())
     two.decider().admit()
     two.decider().admit()
     assert actions(one.store, one.bank).count("writer_added") == 2
     assert two.standing() == "own"
     two.add(1, start=10)
     one.decider().admit(_SECOND.did)
-    three = _at(one, "three", writer=_SECOND)
+    three = _machine_at(one, "three", writer=_SECOND)
     three.add(1, start=20)
     assert one.listed() == two.listed() == three.listed()
     with pytest.raises(SigningKeyError):
         one.decider(THIEF).admit(THIEF.did)
 
 
-def test_a_machine_is_not_admitted_to_a_store_that_went_back(tmp_path: Path) -> None:
-    """That would be accepting the loss without saying so."""
+def test_a_machine_is_not_admitted_to_a_rolled_back_store(tmp_path: Path) -> None:
+    """That would accept the loss silently."""
     one = machine(tmp_path)
     kept = backup(one.store)
     one.add(1, start=10)
@@ -177,8 +177,8 @@ def test_a_machine_is_not_admitted_to_a_store_that_went_back(tmp_path: Path) -> 
         one.decider().admit(_SECOND.did)
 
 
-def test_an_owner_need_not_adopt(tmp_path: Path) -> None:
-    """Adoption is for lost keys; with the key at hand nobody has to start over."""
+def test_an_owner_cannot_adopt_its_own_bank(tmp_path: Path) -> None:
+    """Adoption is for lost keys; the error points to ``admit``."""
     one = machine(tmp_path)
     with pytest.raises(UsageError, match="admit"):
         one.decider().adopt()
@@ -187,12 +187,14 @@ def test_an_owner_need_not_adopt(tmp_path: Path) -> None:
 # -- the keys are lost ---------------------------------------------------------------------------
 
 
-def test_losing_the_keys_never_loses_the_memory(tmp_path: Path) -> None:
-    """A new owner goes on with the same log, which says so."""
+def test_adoption_keeps_all_memories_when_keys_are_lost(tmp_path: Path) -> None:
+    """A new owner continues the same log, which records the adoption."""
     one = machine(tmp_path)
     before = one.listed()
     resumed = LogState.of(head_of(one.store, one.bank))
-    heir = _at(one, "one", trusted=frozenset({OWNER.did}))  # the same machine, with a new key
+    heir = _machine_at(
+        one, "one", trusted=frozenset({OWNER.did})
+    )  # the same machine, with a new key
 
     decision = heir.decider(_HEIR).adopt("the laptop was stolen")
 
@@ -211,34 +213,34 @@ def test_losing_the_keys_never_loses_the_memory(tmp_path: Path) -> None:
         Machine(one.store, one.bank, heir._folder, writer=WRITER).add(1, start=50)
 
 
-def test_an_adopted_bank_is_untrusted_everywhere_else(tmp_path: Path) -> None:
+def test_an_adopted_bank_is_untrusted_on_other_machines(tmp_path: Path) -> None:
     """Except where the new owner's key is trusted for it; both can be read."""
     one = machine(tmp_path)
-    _at(one, "heir").decider(_HEIR).adopt()
+    _machine_at(one, "heir").decider(_HEIR).adopt()
     for trusted in (None, frozenset[str](), frozenset({THIEF.did})):
-        other = _at(one, "other", trusted=trusted)
+        other = _machine_at(one, "other", trusted=trusted)
         assert other.standing() == "untrusted"
         assert len(other.listed()) == _OLD + 2
         with pytest.raises(ReadOnlyStoreError):
             other.add(1, start=10)
-    friend = _at(one, "friend", trusted=frozenset({_HEIR.did}))
+    friend = _machine_at(one, "friend", trusted=frozenset({_HEIR.did}))
     assert friend.standing() == "own"
     friend.add(1, start=10)
 
 
 def test_an_unknown_adoption_is_refused_by_machines_that_knew_the_bank(tmp_path: Path) -> None:
-    """A copy of the store, adopted by whoever has it, put in the place of the owner's own."""
+    """Attack: a copy of the store, adopted by whoever has it, replaces the owner's own."""
     one = machine(tmp_path)
-    by_trust = _at(one, "by trust", trusted=frozenset({OWNER.did}))
-    by_both = _at(one, "one", trusted=frozenset({OWNER.did}))
+    by_trust = _machine_at(one, "by trust", trusted=frozenset({OWNER.did}))
+    by_both = _machine_at(one, "one", trusted=frozenset({OWNER.did}))
     running = Ledger(one.store, one.bank)
     with running.reading():
         pass
 
-    _at(one, "thief", writer=THIEF).decider(THIEF).adopt()
+    _machine_at(one, "thief", writer=THIEF).decider(THIEF).adopt()
 
     for victim in (one, by_trust, by_both):
-        _refused(victim, AdoptedError, "trust it for this bank")
+        _require_refused(victim, AdoptedError, "trust it for this bank")
     with pytest.raises(AdoptedError), running.reading():
         pass
     with pytest.raises(SigningKeyError):
@@ -249,26 +251,26 @@ def test_an_unknown_adoption_is_refused_by_machines_that_knew_the_bank(tmp_path:
     assert by_both.standing() == "own"  # an explicit word
 
 
-def test_an_adopted_old_copy_is_refused_by_machines_that_saw_more(tmp_path: Path) -> None:
-    """Also when the adopter pretends to have accepted the loss of exactly what was seen."""
+def test_an_adopted_old_copy_is_refused_by_machines_that_saw_later_heads(tmp_path: Path) -> None:
+    """Also when the adopter claims to have accepted the loss of exactly what was seen."""
     one = machine(tmp_path)
     kept = backup(one.store)
     one.add(2, start=10)
     seen = LogState.of(head_of(one.store, one.bank))
     put_back(one.store, kept)
-    thief = _at(one, "thief", writer=THIEF)
+    thief = _machine_at(one, "thief", writer=THIEF)
     thief.decider(THIEF).adopt()
-    _refused(one, AdoptedError)
+    _require_refused(one, AdoptedError)
 
     head = head_of(one.store, one.bank)
     decision = EpochDecision(bank=one.bank, epoch=2, resumed=LogState.of(head), abandoned=seen)
     forge(one.store, one.bank, [decision_record(ACCEPTED, decision, THIEF, _AT)], THIEF, epoch=2)
     assert thief.standing() == "own"  # so the log itself is in order
-    _refused(one, AdoptedError)
+    _require_refused(one, AdoptedError)
 
 
-def test_an_adoption_before_an_epoch_that_was_seen_is_refused(tmp_path: Path) -> None:
-    """That an adoption's epoch was seen here does not mean that the adoption was."""
+def test_an_unseen_adoption_with_a_seen_epoch_is_refused(tmp_path: Path) -> None:
+    """Having seen the epoch does not mean having seen the adoption."""
     one = machine(tmp_path)
     kept = backup(one.store)
     one.add(1, start=10)
@@ -278,27 +280,31 @@ def test_an_adoption_before_an_epoch_that_was_seen_is_refused(tmp_path: Path) ->
     seen = LogState.of(head_of(one.store, one.bank))
     assert seen.epoch == 1
     put_back(one.store, kept)
-    thief = _at(one, "thief", writer=THIEF)
+    thief = _machine_at(one, "thief", writer=THIEF)
     assert thief.decider(THIEF).adopt().epoch == 1
     head = head_of(one.store, one.bank)
     decision = EpochDecision(bank=one.bank, epoch=2, resumed=LogState.of(head), abandoned=seen)
     forge(one.store, one.bank, [decision_record(ACCEPTED, decision, THIEF, _AT)], THIEF, epoch=2)
     thief.add(9, start=60)
-    _refused(one, AdoptedError)
+    _require_refused(one, AdoptedError)
 
 
-def test_a_writer_cannot_hand_the_bank_to_a_key_under_its_own_head(tmp_path: Path) -> None:
-    """An adoption takes its epoch and its key's head, or the log is refused by all."""
+def test_a_writer_cannot_log_an_adoption_under_its_own_head(tmp_path: Path) -> None:
+    """An adoption needs its own epoch and a head by its key; every machine refuses this log."""
     for number, epoch in enumerate((0, 1)):
         one = machine(tmp_path / str(number))
-        adopted = _adopting(one)
+        adopted = _adoption_record(one)
         forge(one.store, one.bank, [adopted], epoch=epoch)
-        for victim in (one, _at(one, "fresh"), _at(one, "friend", trusted=frozenset([_HEIR.did]))):
-            _refused(victim, VerificationError)
+        for victim in (
+            one,
+            _machine_at(one, "fresh"),
+            _machine_at(one, "friend", trusted=frozenset([_HEIR.did])),
+        ):
+            _require_refused(victim, VerificationError)
 
 
-def _adopting(one: Machine, signer: SigningKey = _HEIR, **changed: Any) -> Sealed:
-    """The record by which a store as it is would be adopted."""
+def _adoption_record(one: Machine, signer: SigningKey = _HEIR, **changed: Any) -> Sealed:
+    """Return the record that adopts a store in its current state."""
     head = head_of(one.store, one.bank)
     members: dict[str, Any] = {
         "bank": one.bank,
@@ -312,18 +318,18 @@ def _adopting(one: Machine, signer: SigningKey = _HEIR, **changed: Any) -> Seale
 @pytest.mark.parametrize(
     "forged",
     [
-        lambda one: _adopting(one, THIEF),
-        lambda one: _adopting(one, OWNER),
-        lambda one: _adopting(one, bank="blake3:" + "0" * 64),
-        lambda one: _adopting(one, resumed=LogState(epoch=0, size=3, root=one.bank)),
-        lambda one: _adopting(one, epoch=2),
-        lambda one: _adopting(one, key=None),
+        lambda one: _adoption_record(one, THIEF),
+        lambda one: _adoption_record(one, OWNER),
+        lambda one: _adoption_record(one, bank="blake3:" + "0" * 64),
+        lambda one: _adoption_record(one, resumed=LogState(epoch=0, size=3, root=one.bank)),
+        lambda one: _adoption_record(one, epoch=2),
+        lambda one: _adoption_record(one, key=None),
     ],
     ids=[
         "another signer",
-        "the owner's word",
+        "signed by the owner",
         "another bank",
-        "another place",
+        "another position",
         "another epoch",
         "no key",
     ],
@@ -332,72 +338,74 @@ def _adopting(one: Machine, signer: SigningKey = _HEIR, **changed: Any) -> Seale
 def test_a_forged_adoption_changes_nothing(
     tmp_path: Path, forged: Callable[[Machine], Sealed], epoch: int
 ) -> None:
-    """In nobody's name but one's own, for this bank and this place alone."""
+    """An adoption must be signed by the adopter, for this bank, position and epoch."""
     one = machine(tmp_path)
     forge(one.store, one.bank, [forged(one)], _HEIR, epoch=epoch)
-    _refused(_at(one, "friend", trusted=frozenset({_HEIR.did})), VerificationError)
-    _refused(one, VerificationError)
+    _require_refused(_machine_at(one, "friend", trusted=frozenset({_HEIR.did})), VerificationError)
+    _require_refused(one, VerificationError)
 
 
-def test_an_adoption_is_not_appended_like_a_record(tmp_path: Path) -> None:
-    """A writer that logs what somebody sent must not lose the bank by it."""
+def test_an_adoption_cannot_be_appended_as_a_record(tmp_path: Path) -> None:
+    """A writer that logs what it received must not lose the bank by it."""
     one = machine(tmp_path)
     with pytest.raises(UsageError):
-        one.ledger().append([_adopting(one)])
+        one.ledger().append([_adoption_record(one)])
 
 
 def test_two_adoptions_of_one_copy_are_two_banks(tmp_path: Path) -> None:
     """Each adopter has its own; the other's is a fork of it, with or without trust."""
     one = machine(tmp_path)
     kept = backup(one.store)
-    first = _at(one, "first", writer=_HEIRS_WRITER)
+    first = _machine_at(one, "first", writer=_HEIRS_WRITER)
     first.decider(_HEIR).adopt()
     firsts = backup(one.store)
     put_back(one.store, kept)
-    second = _at(one, "second", writer=_SECOND)
+    second = _machine_at(one, "second", writer=_SECOND)
     second.decider(_SECOND).adopt()
-    _refused(first, AdoptedError)
+    _require_refused(first, AdoptedError)
     first.trusted = frozenset({_SECOND.did})
-    _refused(first, ForkedError)
+    _require_refused(first, ForkedError)
     put_back(one.store, firsts)
     assert first.standing() == "own"
-    _refused(second, AdoptedError)
+    _require_refused(second, AdoptedError)
 
 
 def test_an_adopted_bank_can_be_adopted_again(tmp_path: Path) -> None:
-    """By a machine that knows it through the first adopter too; all who are left out refuse it."""
+    """Machines that trust only an earlier owner refuse the bank from then on."""
     one = machine(tmp_path)
-    first = _at(one, "first")
+    first = _machine_at(one, "first")
     first.decider(_HEIR).adopt()
     first.add(1, start=10)
-    friend = _at(one, "friend", trusted=frozenset({_HEIR.did}))
+    friend = _machine_at(one, "friend", trusted=frozenset({_HEIR.did}))
     friend.add(1, start=20)
 
-    again = _at(one, "first", writer=_SECOND)
+    again = _machine_at(one, "first", writer=_SECOND)
     decision = again.decider(_SECOND).adopt()
     assert decision.epoch == 2
     assert again.standing() == "own"
-    _refused(friend, AdoptedError)
-    _refused(_at(one, "of the first", trusted=frozenset({_HEIR.did})), AdoptedError)
-    _refused(_at(one, "of the founder", trusted=frozenset({OWNER.did})), AdoptedError)
-    assert _at(one, "nobody").standing() == "untrusted"
-    assert _at(one, "of the second", trusted=frozenset({_SECOND.did})).standing() == "own"
+    _require_refused(friend, AdoptedError)
+    _require_refused(_machine_at(one, "of the first", trusted=frozenset({_HEIR.did})), AdoptedError)
+    _require_refused(
+        _machine_at(one, "of the founder", trusted=frozenset({OWNER.did})), AdoptedError
+    )
+    assert _machine_at(one, "nobody").standing() == "untrusted"
+    assert _machine_at(one, "of the second", trusted=frozenset({_SECOND.did})).standing() == "own"
 
 
 def test_a_founder_who_recovers_the_key_reclaims_the_bank(tmp_path: Path) -> None:
-    """By adopting it in turn: then those who trusted the founder all along go on."""
+    """By adopting it in turn; machines that trust the founder then continue."""
     one = machine(tmp_path)
-    _at(one, "heir").decider(_HEIR).adopt()
-    fresh = _at(one, "fresh")
+    _machine_at(one, "heir").decider(_HEIR).adopt()
+    fresh = _machine_at(one, "fresh")
     fresh.decider(OWNER).adopt("found again")
-    two = _at(one, "two", trusted=frozenset({OWNER.did}))
+    two = _machine_at(one, "two", trusted=frozenset({OWNER.did}))
     assert two.standing() == "own"
 
 
 def test_a_tampered_store_is_not_adopted(tmp_path: Path) -> None:
-    """Every record and every node is proved first, and nothing is written."""
+    """Every record and node is verified first, and nothing is written."""
     one = machine(tmp_path)
-    thief = _at(one, "heir")
+    thief = _machine_at(one, "heir")
     held = one.store._banks[one.bank]
     size = head_of(one.store, one.bank).size
     for place in range(_OLD):
@@ -421,8 +429,8 @@ def test_a_tampered_store_is_not_adopted(tmp_path: Path) -> None:
     thief.decider(_HEIR).adopt()
 
 
-def test_a_store_that_went_back_is_not_adopted_unawares(tmp_path: Path) -> None:
-    """Only with the loss named; then the log says what was given up."""
+def test_adopting_a_rolled_back_store_requires_accepting_the_loss(tmp_path: Path) -> None:
+    """The log then records what was given up."""
     one = machine(tmp_path)
     kept = backup(one.store)
     one.add(2, start=10)
@@ -445,16 +453,16 @@ def test_a_store_that_went_back_is_not_adopted_unawares(tmp_path: Path) -> None:
 
 
 def test_another_machine_of_the_successor_sees_the_accepted_loss(tmp_path: Path) -> None:
-    """It trusts the new owner for the bank; what no adopter gave up by name it misses."""
+    """It trusts the new owner; a loss that no adopter named is still refused."""
     one = machine(tmp_path)
-    two = _at(one, "two", trusted=frozenset({OWNER.did, _HEIR.did}))
+    two = _machine_at(one, "two", trusted=frozenset({OWNER.did, _HEIR.did}))
     two.decider().admit()
     kept = backup(one.store)
     one.add(1, start=10)
     two.add(2, start=20)
     size = head_of(one.store, one.bank).size
     put_back(one.store, kept)
-    _at(one, "somebody").decider(_HEIR).adopt()
+    _machine_at(one, "somebody").decider(_HEIR).adopt()
     with pytest.raises(ForkedError):
         two.listed()
     put_back(one.store, kept)
@@ -467,10 +475,10 @@ def test_another_machine_of_the_successor_sees_the_accepted_loss(tmp_path: Path)
     two.add(1, start=30)
 
 
-def test_a_crash_before_the_witness_knows_of_an_adoption_is_mended_by_asking_again(
+def test_an_adoption_interrupted_before_the_witness_write_can_be_repeated(
     tmp_path: Path,
 ) -> None:
-    """Until then this machine does not believe it; nothing is logged twice."""
+    """Until then this machine does not accept it; nothing is logged twice."""
 
     class _Crash(Exception):  # noqa: N818 - no error of anybody's
         pass
@@ -482,7 +490,7 @@ def test_a_crash_before_the_witness_knows_of_an_adoption_is_mended_by_asking_aga
     one = machine(tmp_path)
     with pytest.raises(_Crash):
         one.decider(_HEIR, witness=_Cut(one._folder)).adopt()
-    _refused(one, AdoptedError)
+    _require_refused(one, AdoptedError)
     decision = one.decider(_HEIR).adopt()
     assert decision.key == _HEIR.did
     assert one.standing() == "own"
@@ -492,9 +500,9 @@ def test_a_crash_before_the_witness_knows_of_an_adoption_is_mended_by_asking_aga
 
 
 def test_an_adopter_decides_like_any_owner(tmp_path: Path) -> None:
-    """Accepts a loss and admits machines; the former owner does neither any more."""
+    """It accepts losses and admits machines; the former owner can do neither any more."""
     one = machine(tmp_path)
-    heir = _at(one, "one")
+    heir = _machine_at(one, "one")
     heir.decider(_HEIR).adopt()
     kept = backup(one.store)
     heir.add(2, start=10)
@@ -507,22 +515,24 @@ def test_an_adopter_decides_like_any_owner(tmp_path: Path) -> None:
         heir.decider(OWNER).admit(THIEF.did)
     assert heir.standing() == "own"
     forge(one.store, one.bank, memories(1, start=70), OWNER)
-    _refused(heir, VerificationError, "no owner admitted")
+    _require_refused(heir, VerificationError, "no owner admitted")
 
 
 def test_an_adoption_copied_into_another_bank_changes_nothing(tmp_path: Path) -> None:
-    """Of the same size, by a key that is trusted there."""
+    """The other bank has the same size, and the key is trusted there."""
     one, other = machine(tmp_path, "one"), machine(tmp_path, "other")
-    _at(one, "heir").decider(_HEIR).adopt()
+    _machine_at(one, "heir").decider(_HEIR).adopt()
     records = [
         record for record in configs(one.store, one.bank) if isinstance(record.model, Config)
     ]
     forge(other.store, other.bank, records[-2:], _HEIRS_WRITER, epoch=1)
-    _refused(_at(other, "friend", trusted=frozenset({OWNER.did, _HEIR.did})), VerificationError)
+    _require_refused(
+        _machine_at(other, "friend", trusted=frozenset({OWNER.did, _HEIR.did})), VerificationError
+    )
 
 
 def test_a_store_on_disk_is_restored_accepted_and_adopted(tmp_path: Path) -> None:
-    """The same with files: an old copy, an owner's decision, and then lost keys."""
+    """The same with files: an old copy, an owner's decision, then lost keys."""
     path, seen = tmp_path / "store" / "satchel.db", tmp_path / "witness"
     path.parent.mkdir()
     store = SqliteStore(path)
@@ -552,8 +562,8 @@ def test_a_store_on_disk_is_restored_accepted_and_adopted(tmp_path: Path) -> Non
     store.close()
 
 
-def test_losing_the_keys_of_a_store_on_disk(tmp_path: Path) -> None:
-    """Adopted where it was, it goes on with all it had."""
+def test_a_store_on_disk_is_adopted_in_place_with_all_memories(tmp_path: Path) -> None:
+    """After its keys are lost, it continues with everything it had."""
     store, seen = SqliteStore(tmp_path / "satchel.db"), tmp_path / "witness"
     bank = created(store, Witness(seen)).bank
     opened(store, bank, seen).append(memories(20))

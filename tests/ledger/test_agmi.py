@@ -1,4 +1,4 @@
-"""The third-party suite of edits at rest finds nothing that is served as genuine."""
+"""The third-party suite of edits at rest: no edit is served as genuine."""
 
 import pytest
 from agmi.agent.compose import compose
@@ -29,16 +29,14 @@ _LONGER = pytest.mark.parametrize(
 
 @pytest.fixture(autouse=True)
 def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Say where the server is, to the adapter that needs one."""
+    """Give the address of the server to the adapter that needs one."""
     if request.node.callspec.params["make"] is SatchelPostgres:
         monkeypatch.setenv(ADDRESS, request.getfixturevalue("postgres"))
 
 
 @_EACH
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
-def test_every_edit_of_the_store_is_rejected_when_it_is_read(
-    attack: type, make: type[_Adapter]
-) -> None:
+def test_every_edit_at_rest_is_rejected_on_read(attack: type, make: type[_Adapter]) -> None:
     """T1 to T9: by an ordinary open and listing, without an audit."""
     adapter = make()
     assert verdict(attack().run(adapter), adapter) == "REJECTED"
@@ -46,7 +44,7 @@ def test_every_edit_of_the_store_is_rejected_when_it_is_read(
 
 @pytest.mark.timeout(3600)
 @_LONG
-def test_no_sequence_of_two_moves_gets_through(
+def test_every_sequence_of_two_moves_is_detected(
     make: type[_Adapter],
 ) -> None:
     """Edits, genuine writes, restarts and rollbacks, one after another."""
@@ -55,9 +53,9 @@ def test_no_sequence_of_two_moves_gets_through(
 
 
 @_LONGER
-def test_no_sequence_of_three_moves_gets_through(
+def test_every_sequence_of_three_moves_is_detected(
     make: type[_Adapter],
 ) -> None:
-    """All of them: minutes, and most of an hour on LadybugDB, which opens slowly."""
+    """Takes minutes, and most of an hour on LadybugDB, which opens slowly."""
     _, findings = compose(make, max_len=3)
     assert findings == []

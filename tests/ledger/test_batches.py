@@ -1,4 +1,4 @@
-"""Imports: invisible until they are complete, then there in one moment; undone in one record."""
+"""Imports as batches: invisible until complete, then visible at once, and undone by one record."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,14 +25,14 @@ CURRENT = Filter()
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """Both stores that are there."""
+    """Each kind of store on disk."""
     found: Store = InMemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "a.db")
     yield found
     found.close()
 
 
-def opens(ledger: Ledger) -> str:
-    """Start an import and return the id of its source record."""
+def begin_import(ledger: Ledger) -> str:
+    """Start an import and return the ID of its source record."""
     source = seal(Source(provider="test", format="test"))
     ledger.append([source])
     return source.id
@@ -45,17 +45,17 @@ def texts(ledger: Ledger, as_of: int | None = None) -> list[str]:
         return [str(model.text) for model in found if isinstance(model, Semantic)]
 
 
-def at_slot(number: int, text: str) -> Sealed:
-    """Return a record that speaks of a thing, by its number."""
+def numbered(number: int, text: str) -> Sealed:
+    """Return a record with an origin of that number, so that it has a slot."""
     return seal(Semantic(text=text, origin=Origin(provider="test", id=str(number))))
 
 
 def test_an_import_is_invisible_until_it_is_complete(store: Store) -> None:
-    """By listing, by id, by slot, by words, by links, and for one that opens the bank later."""
+    """In listings, by ID, slot, words and links, and for a program that opens the bank later."""
     ledger = created(store)
-    source, records = opens(ledger), memories(6)
+    source, records = begin_import(ledger), memories(6)
     ledger.append(records[:4], batch=source)
-    ledger.append([at_slot(99, "beside it")])
+    ledger.append([numbered(99, "beside it")])
     ledger.append(records[4:], batch=source)
     for reader in (ledger, opened(store, ledger.bank, None)):
         with reader.reading() as view:
@@ -78,12 +78,12 @@ def test_an_import_is_invisible_until_it_is_complete(store: Store) -> None:
             assert list(view.pending(source)) == []
 
 
-def test_replaced_memories_stay_until_the_import_is_complete(store: Store) -> None:
-    """The same slot: the old text until the moment the new one is there."""
+def test_replaced_memories_stay_current_until_the_import_is_complete(store: Store) -> None:
+    """The same slot shows the old text until the new one becomes current."""
     ledger = created(store)
-    old, new = at_slot(1, "old"), at_slot(1, "new")
+    old, new = numbered(1, "old"), numbered(1, "new")
     ledger.append([old])
-    source = opens(ledger)
+    source = begin_import(ledger)
     replaced = seal(Status(target=old.id, state="superseded", by=new.id))
     ledger.append([replaced, new], batch=source)
     assert texts(ledger) == ["old"]
@@ -95,22 +95,22 @@ def test_replaced_memories_stay_until_the_import_is_complete(store: Store) -> No
     assert texts(ledger, as_of=before) == ["old"]
 
 
-def test_an_import_that_would_double_a_thing_is_not_completed(store: Store) -> None:
-    """Somebody else wrote of it meanwhile: it stays open, and nothing is half there."""
+def test_an_import_that_would_fill_a_slot_twice_is_not_completed(store: Store) -> None:
+    """Another append took the slot: the import stays open and invisible."""
     ledger = created(store)
-    source = opens(ledger)
-    ledger.append([at_slot(1, "imported"), at_slot(2, "imported")], batch=source)
-    ledger.append([at_slot(2, "by hand")])
+    source = begin_import(ledger)
+    ledger.append([numbered(1, "imported"), numbered(2, "imported")], batch=source)
+    ledger.append([numbered(2, "by hand")])
     with pytest.raises(SlotTakenError):
         ledger.append([closing_receipt(source, now())])
     assert texts(ledger) == ["by hand"]
     assert texts(opened(store, ledger.bank, None)) == ["by hand"]
 
 
-def test_an_import_is_undone_and_done_again_by_one_record(store: Store) -> None:
-    """Complete or not: a status of its source record is one of everything in it."""
+def test_a_status_of_the_source_record_undoes_or_restores_an_import(store: Store) -> None:
+    """Complete or not: the status applies to every record of the import."""
     ledger = created(store)
-    source = opens(ledger)
+    source = begin_import(ledger)
     ledger.append(memories(3), batch=source)
     ledger.append([closing_receipt(source, now())])
     ledger.append([seal(Status(target=source, state="deleted"))])
@@ -122,7 +122,7 @@ def test_an_import_is_undone_and_done_again_by_one_record(store: Store) -> None:
     with ledger.reading() as view:
         assert len(view.candidates("memory")) == (3 if store.traits.full_text else 0)
 
-    given_up = opens(ledger)
+    given_up = begin_import(ledger)
     ledger.append(memories(2, start=10), batch=given_up)
     ledger.append([seal(Status(target=given_up, state="rejected"))])
     ledger.append([closing_receipt(given_up, now())])
@@ -131,9 +131,9 @@ def test_an_import_is_undone_and_done_again_by_one_record(store: Store) -> None:
 
 
 def test_an_import_can_refer_to_another_import(store: Store) -> None:
-    """As a merge does: of all of it, and then of one record in it; from its completion on."""
+    """As a merge does: a status of all of it, then of one record, effective on completion."""
     ledger = created(store)
-    first, second = opens(ledger), opens(ledger)
+    first, second = begin_import(ledger), begin_import(ledger)
     records = memories(3)
     ledger.append(records, batch=first)
     ledger.append([closing_receipt(first, now())])
@@ -149,10 +149,10 @@ def test_an_import_can_refer_to_another_import(store: Store) -> None:
     assert texts(ledger) == texts(opened(store, ledger.bank, None)) == ["memory 1"]
 
 
-def test_statuses_of_all_and_of_one_apply_in_log_order(store: Store) -> None:
-    """One append: an import is deleted, and one of its records restored."""
+def test_statuses_of_an_import_and_of_its_records_apply_in_log_order(store: Store) -> None:
+    """One append deletes an import and restores one of its records."""
     ledger = created(store)
-    source, records = opens(ledger), memories(3)
+    source, records = begin_import(ledger), memories(3)
     ledger.append(records, batch=source)
     ledger.append([closing_receipt(source, now())])
     ledger.append(
@@ -164,10 +164,10 @@ def test_statuses_of_all_and_of_one_apply_in_log_order(store: Store) -> None:
     assert texts(ledger) == texts(opened(store, ledger.bank, None)) == ["memory 1"]
 
 
-def test_an_import_is_held_as_a_whole(store: Store) -> None:
-    """Quarantine of a source record holds what is there and what comes; release lets it go."""
+def test_an_import_is_quarantined_as_a_whole(store: Store) -> None:
+    """Its later records are held as well, until it is released."""
     ledger = created(store)
-    source = opens(ledger)
+    source = begin_import(ledger)
     ledger.append(memories(2), batch=source)
     ledger.append([seal(Status(target=source, state="quarantined"))])
     ledger.append(memories(2, start=5), batch=source)
@@ -179,10 +179,10 @@ def test_an_import_is_held_as_a_whole(store: Store) -> None:
     assert len(texts(opened(store, ledger.bank, None))) == 4
 
 
-def test_a_complete_import_takes_no_more(store: Store) -> None:
+def test_a_complete_import_accepts_no_more_records(store: Store) -> None:
     """Nor does one that was never begun; nothing is logged."""
     ledger = created(store)
-    source = opens(ledger)
+    source = begin_import(ledger)
     ledger.append([closing_receipt(source, now())])
     for wrong in (source, memories(1)[0].id):
         with pytest.raises(UsageError):
@@ -191,10 +191,12 @@ def test_a_complete_import_takes_no_more(store: Store) -> None:
 
 
 @pytest.mark.parametrize("count", [0, -1, True, 1.0, "2", None, 2**16 + 1])
-def test_a_group_of_a_strange_length_hides_nothing_that_was_there(store: Store, count: Any) -> None:
-    """Attack: an admitted writer says that his import covers everything."""
+def test_attack_a_group_with_an_invalid_length_hides_no_existing_record(
+    store: Store, count: Any
+) -> None:
+    """Attack: an admitted writer claims that its import covers everything."""
     ledger = created(store)
-    source = opens(ledger)
+    source = begin_import(ledger)
     ledger.append(memories(2))
     marker = Receipt(action="batch_group", result={"source": source, "records": count})
     ledger.append([seal(marker)])
@@ -202,15 +204,15 @@ def test_a_group_of_a_strange_length_hides_nothing_that_was_there(store: Store, 
     assert len(texts(opened(store, ledger.bank, None))) == 2
 
 
-def test_rows_cannot_be_moved_into_an_open_import_behind_its_back(tmp_path: Path) -> None:
-    """Attack: with an import under way, another record is marked as part of it."""
+def test_attack_a_row_moved_into_an_open_import_is_refused(tmp_path: Path) -> None:
+    """Attack: while an import is open, another record is marked as part of it."""
     store = SqliteStore(tmp_path / "a.db")
     ledger = created(store)
-    source = opens(ledger)
+    source = begin_import(ledger)
     ledger.append(memories(2), batch=source)
-    ledger.append([at_slot(99, "seen")])
+    ledger.append([numbered(99, "seen")])
     with store.writing() as writing:
-        slot = bytes.fromhex(slot_of(at_slot(99, "seen").model) or "")
+        slot = bytes.fromhex(slot_of(numbered(99, "seen").model) or "")
         writing._connection.execute(
             "UPDATE record SET retired = -1, batch = 2 WHERE slot = ?", (slot,)
         )
@@ -237,14 +239,14 @@ _STEPS = st.lists(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(steps=_STEPS)
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_what_was_seen_at_a_moment_is_what_is_seen_as_of_it(
+def test_an_as_of_listing_equals_the_listing_at_that_moment(
     kind: str, steps: list[Any], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """For all histories of imports, changes of one record and of all, by old and new readers."""
+    """For all histories of imports and statuses, by old and new readers."""
     folder = tmp_path_factory.mktemp("history")
     store: Store = InMemoryStore() if kind == "memory" else SqliteStore(folder / "a.db")
     ledger = created(store)
-    sources = [None, opens(ledger), opens(ledger)]
+    sources = [None, begin_import(ledger), begin_import(ledger)]
     records: list[Sealed] = []
     seen: dict[int, list[str]] = {}
     for step in steps:
@@ -273,7 +275,7 @@ def test_what_was_seen_at_a_moment_is_what_is_seen_as_of_it(
 def _records(
     step: Any, sources: list[str | None], records: list[Sealed]
 ) -> list[tuple[Sealed, str | None]]:
-    """Return what a step appends: records, each with the import it goes into."""
+    """Return what a step appends: records, each with its import."""
     if step[0] == "add":
         return [(seal(Semantic(text="x")), sources[step[1]]) for _ in range(step[2])]
     if step[0] == "close":
@@ -287,7 +289,7 @@ def _records(
 
 
 def test_a_listing_may_start_before_the_log(store: Store) -> None:
-    """Whoever counts back from a place may land there; nothing is missing for that."""
+    """A caller that counts back from a position may go below zero; nothing is missing."""
     ledger = created(store)
     ledger.append(memories(3))
     with ledger.reading() as view:

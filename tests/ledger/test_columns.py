@@ -1,4 +1,4 @@
-"""An edited column hides no memory: what reads says so, or answers as before."""
+"""An edited column hides no memory: a read refuses it, or answers as before."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -59,8 +59,8 @@ READING: dict[str, Callable[[OpenBank], Any]] = {
 
 
 @pytest.fixture(params=["all rows", "the rows that are met"])
-def verified_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a small bank all rows are, in a large one those that a question meets."""
+def eager_verification(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verify all rows, as in a small bank, or only the rows that a query reads."""
     if request.param != "all rows":
         monkeypatch.setattr(columns, "_LARGE", 0)
 
@@ -85,11 +85,11 @@ def _edit(sql: str, identity: str) -> None:
         connection.close()
 
 
-@pytest.mark.usefixtures("verified_at_once")
+@pytest.mark.usefixtures("eager_verification")
 @pytest.mark.parametrize("read", READING)
 @pytest.mark.parametrize("edit", HIDING)
 def test_one_edited_column_hides_no_memory(edit: str, read: str) -> None:
-    """SEAL-5.33, SEAL-5.34: refused, or the answer is what it was."""
+    """SEAL-5.33, SEAL-5.34: refused, or the answer is unchanged."""
     wanted = _fill()
     with open_bank(load_settings()) as bank:
         before = str(READING[read](bank))
@@ -103,10 +103,10 @@ def test_one_edited_column_hides_no_memory(edit: str, read: str) -> None:
     assert wanted in after or "the wombat sleeps" in after
 
 
-@pytest.mark.usefixtures("verified_at_once")
+@pytest.mark.usefixtures("eager_verification")
 @pytest.mark.parametrize("edit", HIDING)
-def test_a_program_that_has_read_the_store_notices_an_edit_too(edit: str) -> None:
-    """The store's own counter of changes has everything compared again."""
+def test_a_program_that_has_already_read_the_store_detects_an_edit(edit: str) -> None:
+    """The store's own change counter triggers a new comparison."""
     wanted = _fill()
     with open_bank(load_settings()) as bank:
         for read in READING.values():
@@ -131,7 +131,7 @@ def test_a_program_that_has_read_the_store_notices_an_edit_too(edit: str) -> Non
     ],
 )
 def test_an_edited_link_hides_no_relation(edit: str) -> None:
-    """Whoever lists links, or the children of a memory, is refused."""
+    """A listing of links, or of the children of a memory, is refused."""
     wanted = _fill()
     with open_bank(load_settings()) as bank:
         assert len(links(bank, wanted).things) == 1
@@ -144,8 +144,8 @@ def test_an_edited_link_hides_no_relation(edit: str) -> None:
             show(bank, wanted)
 
 
-def test_that_there_is_no_such_memory_is_not_for_an_edited_id_to_say() -> None:
-    """A row under another id is not a memory that was never there."""
+def test_an_edited_id_is_not_reported_as_an_unknown_memory() -> None:
+    """A row under another ID does not mean that the memory never existed."""
     wanted = _fill()
     _edit("UPDATE record SET id = zeroblob(32) WHERE {row}", wanted)
     with open_bank(load_settings()) as bank:
@@ -155,10 +155,10 @@ def test_that_there_is_no_such_memory_is_not_for_an_edited_id_to_say() -> None:
 
 
 @pytest.mark.parametrize("stretch", [BLOCK_BITS, BLOCK_BITS + 4])
-def test_what_was_verified_is_remembered_outside_the_store_and_believed_no_further(
+def test_the_cache_of_verified_columns_hides_no_edit(
     stretch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cache: with it, without it and with nonsense in it, the same is refused."""
+    """With the cache, without it and with an invalid one, the same is refused."""
     monkeypatch.setattr(columns, "_STRETCH_BITS", stretch)
     wanted = _fill(_MANY)
     listing = READING["list of a user"]
@@ -178,10 +178,10 @@ def test_what_was_verified_is_remembered_outside_the_store_and_believed_no_furth
 
 
 @pytest.mark.parametrize("stretch", [BLOCK_BITS, BLOCK_BITS + 4])
-def test_a_row_is_verified_after_it_was_changed_on_purpose(
+def test_legitimate_changes_pass_verification(
     stretch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Appends, retirements and restarts in between: nothing is refused that is right."""
+    """Appends, retirements and restarts: no valid row is refused."""
     monkeypatch.setattr(columns, "_STRETCH_BITS", stretch)
     wanted = _fill(_MANY)
     listing = READING["list of a user"]
@@ -195,10 +195,10 @@ def test_a_row_is_verified_after_it_was_changed_on_purpose(
 
 
 @pytest.mark.parametrize("edit", HIDING)
-def test_an_edit_before_the_last_that_was_read_changes_nothing_and_is_refused_when_reached(
+def test_an_edit_beyond_the_first_page_is_refused_when_its_page_is_listed(
     edit: str,
 ) -> None:
-    """Who lists the newest verifies those; the next pages are verified when they are listed."""
+    """A listing of the newest verifies only those; later pages are verified when listed."""
     wanted = _fill(2 * _MANY)
     with open_bank(load_settings()) as bank:
         before = str(list_memories(bank, ListRequest(limit=5)).memories)
@@ -222,7 +222,7 @@ def test_an_edit_before_the_last_that_was_read_changes_nothing_and_is_refused_wh
 
 
 def test_changed_bytes_hide_no_memory_from_queries_by_tag_key_or_conversation() -> None:
-    """What is skipped by its bytes has the bytes of its id, also where its columns are known."""
+    """Rows that a query skips by their bytes must have the bytes of their ID."""
     with filled() as bank:
         keep(bank, "the wombat sleeps", key="k0", tags=["t0"])
         bank.ledger.append([new_session("of wombats")])
@@ -249,7 +249,7 @@ def test_changed_bytes_hide_no_memory_from_queries_by_tag_key_or_conversation() 
 def test_records_of_a_new_block_are_read_once_for_all_columns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Another filter compares the columns with what was remembered of them then."""
+    """Another filter compares its columns with the digests cached then."""
     _fill(_MANY)
     blocks, verified = list[int](), View.verified_columns
 
@@ -269,10 +269,10 @@ def test_records_of_a_new_block_are_read_once_for_all_columns(
     assert blocks == [0]
 
 
-def test_the_rows_of_a_block_that_is_not_full_are_read_once_while_it_stays_so(
+def test_the_rows_of_a_partial_block_are_read_once_until_it_grows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where there are enough of them; what is logged later makes another block of it."""
+    """If it has enough rows; a later append makes another block of it."""
     _fill(columns._WORTH_KEEPING)
     read, verified = list[int](), View.verified_columns
 
@@ -295,8 +295,8 @@ def test_the_rows_of_a_block_that_is_not_full_are_read_once_while_it_stays_so(
     assert listed() == [size + 1]
 
 
-class Bank:
-    """Stands for a view of a bank whose records say what ``records`` does, and its columns not."""
+class FakeBank:
+    """A view of a bank whose columns may differ from its ``records``."""
 
     def __init__(self, size: int) -> None:
         self.records = [dict.fromkeys(sorted(columns._FILTERED), str(at)) for at in range(size)]
@@ -306,28 +306,28 @@ class Bank:
     def column_blocks(
         self, names: Sequence[str], first: int, end: int | None, *, bits: int, marked: bool
     ) -> Any:
-        """Return columns as they are stored."""
+        """Return the stored columns."""
         del marked
         rows = enumerate(self.rows[: self.head.size])
         found = column_blocks(((at, *(row[name] for name in names)) for at, row in rows), (), bits)
         return (one for one in found if first <= one.number < (end or self.head.size))
 
     def verified_columns(self, places: Sequence[int]) -> list[Row]:
-        """Refuse rows that are not what the records say."""
+        """Refuse rows that differ from the records."""
         if any(self.rows[at] != self.records[at] for at in places):
             raise VerificationError("other columns")
         return []
 
     def require_standing(self, marked: Sequence[MarkedRow]) -> None:
-        """Find nothing marked."""
+        """Accept the status columns."""
         assert not marked
 
 
-def test_a_column_that_was_not_verified_of_the_start_of_a_block_is_not_believed_later(
+def test_a_column_not_verified_for_the_start_of_a_block_is_not_trusted_later(
     tmp_path: Path,
 ) -> None:
-    """The digest of one column was known of it; its records were not read again for the others."""
-    bank: Any = Bank(3 * _MANY)
+    """Only the digest of one column was cached; the records were not read for the others."""
+    bank: Any = FakeBank(3 * _MANY)
     bank.head.size = columns._WORTH_KEEPING
     VerifiedColumns("b", tmp_path / "c").require(bank, frozenset({"user"}), 1)
     bank.rows[5]["kind"] = "x"
@@ -341,11 +341,11 @@ def test_a_column_that_was_not_verified_of_the_start_of_a_block_is_not_believed_
 
 @pytest.mark.parametrize("name", ["user", "kind"])
 @pytest.mark.parametrize("at", [0, 255, 256, 4095, 4096, 8191, 8192, 9099])
-def test_an_edit_is_found_wherever_it_is_in_stretches_and_blocks(
+def test_an_edit_is_detected_at_every_position_of_a_block(
     tmp_path: Path, at: int, name: str
 ) -> None:
-    """Of a column that was verified, and of one that was verified with it."""
-    bank: Any = Bank(9100)
+    """In a column that was verified, and in one that was verified with it."""
+    bank: Any = FakeBank(9100)
     VerifiedColumns("b", tmp_path / "c").require(bank, frozenset({"user"}), 1)
     VerifiedColumns("b", tmp_path / "c").require(bank, frozenset({"user", "kind"}), 1)
     bank.rows[at][name] = "x"
@@ -356,10 +356,10 @@ def test_an_edit_is_found_wherever_it_is_in_stretches_and_blocks(
     VerifiedColumns("b", tmp_path / "c").require(bank, frozenset({name}), 1)
 
 
-def test_the_standing_of_a_large_bank_is_not_verified_for_a_few_questions(
+def test_a_few_queries_do_not_verify_the_status_columns_of_a_large_bank(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Rows are verified as they are met; who asks again and again verifies all, once."""
+    """Only the rows that they read; after many queries all rows are verified, once."""
     _fill()
     monkeypatch.setattr(columns, "_LARGE", 0)
     passes, read = list[tuple[str, ...]](), View.column_blocks
@@ -384,7 +384,7 @@ def test_the_standing_of_a_large_bank_is_not_verified_for_a_few_questions(
 def test_retired_and_quarantined_memories_are_omitted_in_a_large_bank(
     user: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log says so of the rows that are met: nothing is refused, and nothing more is shown."""
+    """The log marks the rows that are read; nothing is refused and nothing else is shown."""
     wanted = _fill()
     with filled() as bank:
         held, gone = (keep(bank, f"a wombat {at}", scope={"user": "u0"}) for at in range(2))
@@ -398,10 +398,10 @@ def test_retired_and_quarantined_memories_are_omitted_in_a_large_bank(
     assert not found & {held, gone}
 
 
-def test_an_edited_edge_is_not_hidden_from_a_question_of_a_large_bank(
+def test_an_edited_edge_is_detected_by_a_query_of_a_large_bank(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where there is a link, the standing of what makes it is verified."""
+    """The status of the record that makes a link is verified."""
     wanted = _fill()
     with filled() as bank:
         far = keep(bank, "of something else")

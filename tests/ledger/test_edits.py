@@ -1,4 +1,4 @@
-"""T10 to T15: an edit of one value at rest changes no answer unnoticed, and doctor finds it."""
+"""T10 to T15: every edit of one stored value is detected by reads or by ``doctor``."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +30,7 @@ REMEMBERING = [(1, columns._LARGE), (256, columns._LARGE), (256, 0)]
 
 
 def filled_store(settings: Settings) -> tuple[str, str]:
-    """Make a store with something in each table; return a bank and a memory of it."""
+    """Make a store with data in each table; return a bank and one of its memories."""
     with filled() as bank:
         home = bank.id
     create_bank(settings, "other", owner())
@@ -89,15 +89,15 @@ def _failures(found: Iterator[edits.EditOutcome]) -> list[str]:
 
 @pytest.fixture
 def settings() -> Settings:
-    """A store of SQLite's with something in each table, which ``doctor`` finds sound."""
+    """A SQLite store with data in each table, which passes ``doctor``."""
     found = load_settings()
     filled_store(found)
     assert not edits.is_found(found)
     return found
 
 
-def _edited(settings: Settings, *statements: str) -> list[Check]:
-    """Edit the store, and return the problems that ``doctor`` finds."""
+def _problems_after(settings: Settings, *statements: str) -> list[Check]:
+    """Edit the store and return the problems that ``doctor`` finds."""
     connection = apsw.Connection(settings.store)
     for statement in statements:
         connection.execute(statement)
@@ -106,10 +106,8 @@ def _edited(settings: Settings, *statements: str) -> list[Check]:
 
 
 @pytest.mark.parametrize("change", ["none", "another word", "another order"])
-def test_attack_words_of_a_record_are_replaced_by_as_many_others(
-    settings: Settings, change: str
-) -> None:
-    """In the index of words alone, which has as many words of it as before."""
+def test_attack_replaced_index_words_are_detected(settings: Settings, change: str) -> None:
+    """Only in the full-text index, with the same number of words as before."""
     connection = apsw.Connection(settings.store)
     ((place,),) = connection.execute(
         "SELECT place FROM record WHERE instr(body, 'the wombat sleeps') > 0 ORDER BY 1 LIMIT 1"
@@ -130,7 +128,7 @@ def test_attack_words_of_a_record_are_replaced_by_as_many_others(
         if change == "none"
         else [f"record {place & SEQ_MASK} cannot be found by its ID or words"]
     )
-    assert [check.detail for check in _edited(settings)] == problems
+    assert [check.detail for check in _problems_after(settings)] == problems
 
 
 @pytest.mark.parametrize(
@@ -154,17 +152,15 @@ def test_attack_words_of_a_record_are_replaced_by_as_many_others(
         ("INSERT INTO words_config VALUES ('rank', 'x()')", "settings that are not ours"),
     ],
 )
-def test_attack_rows_that_belong_to_nothing_are_named(
-    settings: Settings, statement: str, said: str
-) -> None:
+def test_attack_orphaned_rows_are_reported(settings: Settings, statement: str, said: str) -> None:
     """By plain ``doctor``, though no answer depends on them."""
-    problems = _edited(settings, statement)
+    problems = _problems_after(settings, statement)
     assert problems
     assert [check for check in problems if said in check.detail], problems
 
 
-def test_a_file_with_missing_bytes_is_a_note_of_doctor(settings: Settings) -> None:
-    """A bank that came without its files is sound; that they are lacking is said."""
+def test_doctor_notes_files_with_missing_bytes(settings: Settings) -> None:
+    """A bank copied without its files is sound; the missing bytes are reported as a note."""
     with filled("other") as bank:
         with bank.store.writing() as writing:
             digest = writing.blobs.put(bank.id, [b"a picture"])
@@ -178,7 +174,7 @@ def test_a_file_with_missing_bytes_is_a_note_of_doctor(settings: Settings) -> No
 
 
 @pytest.mark.parametrize(("worth_remembering", "large"), REMEMBERING)
-def test_no_single_edit_of_rows_and_links_gets_through_in_sqlite(
+def test_every_single_edit_of_rows_and_links_is_detected_in_sqlite(
     worth_remembering: int, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One row of each of the two tables; also where this machine remembers what the log said.
@@ -197,10 +193,10 @@ def test_no_single_edit_of_rows_and_links_gets_through_in_sqlite(
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("worth_remembering", "large"), REMEMBERING)
-def test_no_single_edit_of_any_table_gets_through_in_sqlite(
+def test_every_single_edit_of_any_table_is_detected_in_sqlite(
     worth_remembering: int, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each column of each table, shadow tables of the index of words included."""
+    """Each column of each table, including the shadow tables of the full-text index."""
     monkeypatch.setattr(projection, "_MANY", worth_remembering)
     monkeypatch.setattr(columns, "_LARGE", large)
     settings = load_settings()
@@ -212,7 +208,7 @@ def test_no_single_edit_of_any_table_gets_through_in_sqlite(
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
-def test_no_single_edit_of_any_table_gets_through_in_postgresql(
+def test_every_single_edit_of_any_table_is_detected_in_postgresql(
     postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each column of each table; the attacker owns the schema."""
@@ -230,7 +226,7 @@ def test_no_single_edit_of_any_table_gets_through_in_postgresql(
 
 @pytest.mark.prove
 @pytest.mark.timeout(3600)
-def test_no_single_edit_of_any_table_gets_through_in_ladybug(
+def test_every_single_edit_of_any_table_is_detected_in_ladybug(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each column of each table of nodes and relations."""

@@ -1,11 +1,15 @@
-"""Going on from a store that lost something: an owner may decide it, and nobody else."""
+"""Epochs: only an owner may accept the loss of records and continue from an older store."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from ledger_kit import OWNER, WRITER, created, memories
 from machines_kit import (
     FOUNDING,
@@ -32,7 +36,14 @@ from satchel.errors import (
     UsageError,
     VerificationError,
 )
-from satchel.ledger.authority import ACCEPTED, RESTORED, EpochDecision, LogState, decision_record
+from satchel.ledger.authority import (
+    ACCEPTED,
+    DECISIONS,
+    RESTORED,
+    EpochDecision,
+    LogState,
+    decision_record,
+)
 from satchel.ledger.decisions import forget
 from satchel.ledger.ledger import Ledger
 from satchel.ledger.witness import Witness
@@ -46,7 +57,7 @@ _OTHER_WRITER = SigningKey.from_seed(b"v" * 32)
 
 
 def _rolled_back(root: Path) -> Machine:
-    """A machine that saw two records more than the store has now."""
+    """Return a machine that saw two records more than the store has now."""
     one = machine(root)
     kept = backup(one.store)
     one.add(2, start=10)
@@ -54,14 +65,14 @@ def _rolled_back(root: Path) -> Machine:
     return one
 
 
-def _second(root: Path, one: Machine) -> Machine:
-    """Another machine at the same store, with its own key and witness."""
+def _second_machine(root: Path, one: Machine) -> Machine:
+    """Return another machine at the same store, with its own key and witness."""
     one.decider().admit(_OTHER_WRITER.did)
     return Machine(one.store, one.bank, root / "two", writer=_OTHER_WRITER)
 
 
-def _accepting(one: Machine, abandoned: LogState | None, **changed: Any) -> EpochDecision:
-    """The decision that an owner would make about a store as it is."""
+def _acceptance(one: Machine, abandoned: LogState | None, **changed: Any) -> EpochDecision:
+    """Return the decision that an owner would make about a store in its current state."""
     head = head_of(one.store, one.bank)
     members: dict[str, Any] = {
         "bank": one.bank,
@@ -72,18 +83,18 @@ def _accepting(one: Machine, abandoned: LogState | None, **changed: Any) -> Epoc
     return EpochDecision(**members | changed)
 
 
-def _witnessed(one: Machine) -> LogState:
+def _witnessed_state(one: Machine) -> LogState:
     found = one.witness.last(one.bank)
     assert found is not None
     return LogState.of(found.head)
 
 
 def test_an_accepted_loss_allows_the_bank_to_continue(tmp_path: Path) -> None:
-    """Reads and appends, under a new epoch, and the log says what was given up, and why."""
+    """Reads and appends, in a new epoch; the log states what was given up, and why."""
     one = _rolled_back(tmp_path)
     with pytest.raises(RolledBackError, match="an owner can accept"):
         one.listed()
-    seen = _witnessed(one)
+    seen = _witnessed_state(one)
     one.witness.note_removed(one.bank, [3, _OLD, _OLD + 1])
 
     decision = one.decider().accept_rollback("the disk died")
@@ -98,11 +109,11 @@ def test_an_accepted_loss_allows_the_bank_to_continue(tmp_path: Path) -> None:
     assert one.witness.positions(one.bank) == (3,)
     one.add(1, start=20)
     assert head_of(one.store, one.bank).epoch == 1
-    assert _witnessed(one) == LogState.of(head_of(one.store, one.bank))
+    assert _witnessed_state(one) == LogState.of(head_of(one.store, one.bank))
 
 
-def test_nothing_is_decided_where_nothing_was_lost(tmp_path: Path) -> None:
-    """Nor when it was decided before; asking twice adds nothing to the log."""
+def test_accepting_without_a_loss_changes_nothing(tmp_path: Path) -> None:
+    """Nor does accepting the same loss twice."""
     one = machine(tmp_path)
     assert one.decider().accept_rollback() is None
     assert one.decider(witness=Witness(tmp_path / "fresh")).accept_rollback() is None
@@ -131,10 +142,10 @@ class _CutAfterPositions(Witness):
 
 
 @pytest.mark.parametrize("cut", [_Cut, _CutAfterPositions])
-def test_a_crash_before_the_witness_knows_is_mended_by_asking_again(
+def test_a_decision_interrupted_before_the_witness_write_can_be_repeated(
     tmp_path: Path, cut: type[Witness]
 ) -> None:
-    """One record, whatever was cut short; until then reads go on, and say what was given up."""
+    """It is logged once, whatever was interrupted; until then reads continue with a note."""
     one = _rolled_back(tmp_path)
     one.witness.note_removed(one.bank, [_OLD])
     with pytest.raises(_Crash):
@@ -144,15 +155,15 @@ def test_a_crash_before_the_witness_knows_is_mended_by_asking_again(
     again = one.decider().accept_rollback()
     assert again is not None
     assert actions(one.store, one.bank).count(ACCEPTED) == 1
-    assert _witnessed(one).epoch == 1
+    assert _witnessed_state(one).epoch == 1
     assert one.witness.positions(one.bank) == ()
     assert one.notes() == ()
 
 
 def test_a_fork_can_be_accepted_like_a_loss(tmp_path: Path) -> None:
-    """The same size, another root: the decision names the history that is given up."""
+    """Same size, another root: the decision names the abandoned history."""
     one = _rolled_back(tmp_path)
-    seen = _witnessed(one)
+    seen = _witnessed_state(one)
     forge(one.store, one.bank, memories(2, start=30))
     assert head_of(one.store, one.bank).size == seen.size
     with pytest.raises(ForkedError, match="an owner can accept"):
@@ -163,8 +174,8 @@ def test_a_fork_can_be_accepted_like_a_loss(tmp_path: Path) -> None:
     one.add(1, start=40)
 
 
-def test_only_an_owner_accepts_a_loss(tmp_path: Path) -> None:
-    """Not the writer of the bank, not anybody else; nothing is written."""
+def test_only_an_owner_can_accept_a_loss(tmp_path: Path) -> None:
+    """Neither the writer of the bank nor anybody else; nothing is written."""
     one = _rolled_back(tmp_path)
     for key in (WRITER, THIEF):
         with pytest.raises(SigningKeyError, match="not an owner"):
@@ -172,11 +183,11 @@ def test_only_an_owner_accepts_a_loss(tmp_path: Path) -> None:
     assert head_of(one.store, one.bank).size == _OLD
 
 
-def test_a_machine_whose_admission_was_lost_is_admitted_again(tmp_path: Path) -> None:
-    """The store was put back to a time before this machine was known to it."""
+def test_a_machine_whose_admission_was_lost_can_be_admitted_again(tmp_path: Path) -> None:
+    """The store was rolled back to a time before this machine was admitted."""
     one = machine(tmp_path)
     kept = backup(one.store)
-    two = _second(tmp_path, one)
+    two = _second_machine(tmp_path, one)
     two.add(1, start=10)
     put_back(one.store, kept)
     assert two.decider().accept_rollback() is not None
@@ -184,8 +195,8 @@ def test_a_machine_whose_admission_was_lost_is_admitted_again(tmp_path: Path) ->
     assert one.notes() != ()
 
 
-def test_an_accepted_loss_vouches_for_no_record(tmp_path: Path) -> None:
-    """What was changed in the old copy is refused after the decision as it was before."""
+def test_an_accepted_loss_does_not_validate_changed_records(tmp_path: Path) -> None:
+    """Records changed in the old copy are refused after the decision as before."""
     for number, turn in enumerate(["accept_rollback", "accept_restore"]):
         one = _rolled_back(tmp_path / str(number))
         held = one.store._banks[one.bank]
@@ -196,7 +207,7 @@ def test_an_accepted_loss_vouches_for_no_record(tmp_path: Path) -> None:
 
 
 def test_a_head_that_does_not_verify_is_not_accepted(tmp_path: Path) -> None:
-    """Of the store's state itself all is checked: who signed it, its tree, its numbers."""
+    """The signature, the tree and the counts of the store's head are all checked."""
     for number in range(3):
         one = _rolled_back(tmp_path / str(number))
         held = one.store._banks[one.bank]
@@ -211,8 +222,8 @@ def test_a_head_that_does_not_verify_is_not_accepted(tmp_path: Path) -> None:
                 decide()
 
 
-def test_a_record_that_was_erased_stands_in_no_ones_way(tmp_path: Path) -> None:
-    """Its row is empty, and a record in the log says so."""
+def test_a_loss_can_be_accepted_in_a_bank_with_erased_records(tmp_path: Path) -> None:
+    """The row is empty, and a record in the log explains it."""
     one = machine(tmp_path)
     erased = one.listed()[3]
     one.ledger().append([seal(Status(target=erased, state="deleted"))])
@@ -224,10 +235,10 @@ def test_a_record_that_was_erased_stands_in_no_ones_way(tmp_path: Path) -> None:
     assert one.decider().accept_rollback() is not None
 
 
-def test_a_decision_is_not_appended_like_a_record(tmp_path: Path) -> None:
-    """An import that carries one would otherwise make the store unreadable."""
+def test_a_decision_cannot_be_appended_as_a_record(tmp_path: Path) -> None:
+    """Otherwise an import that carries one would make the store unreadable."""
     one = machine(tmp_path)
-    record = decision_record(RESTORED, _accepting(one, None), OWNER, _AT)
+    record = decision_record(RESTORED, _acceptance(one, None), OWNER, _AT)
     with pytest.raises(UsageError, match="decision"):
         one.ledger().append([record])
 
@@ -236,7 +247,7 @@ def test_a_decision_is_not_appended_like_a_record(tmp_path: Path) -> None:
 
 
 def test_a_writer_cannot_start_an_epoch(tmp_path: Path) -> None:
-    """By claiming it in a head, with or without dropping records, on any machine."""
+    """By claiming one in a head, with or without dropping records, on any machine."""
     for number, drop in enumerate([True, False]):
         one = machine(tmp_path / str(number))
         kept = backup(one.store)
@@ -253,53 +264,53 @@ def test_a_writer_cannot_start_an_epoch(tmp_path: Path) -> None:
 
 
 def _by_the_writer(one: Machine, seen: LogState) -> Sealed:
-    return decision_record(ACCEPTED, _accepting(one, seen), WRITER, _AT)
+    return decision_record(ACCEPTED, _acceptance(one, seen), WRITER, _AT)
 
 
 def _by_an_outsider(one: Machine, seen: LogState) -> Sealed:
-    return decision_record(ACCEPTED, _accepting(one, seen), THIEF, _AT)
+    return decision_record(ACCEPTED, _acceptance(one, seen), THIEF, _AT)
 
 
 def _of_another_bank(one: Machine, seen: LogState) -> Sealed:
     """An owner accepted a loss in another bank of the same size."""
     other = machine(one._folder.parent / "elsewhere")
-    return decision_record(ACCEPTED, _accepting(other, seen), OWNER, _AT)
+    return decision_record(ACCEPTED, _acceptance(other, seen), OWNER, _AT)
 
 
 def _of_another_bank_renamed(one: Machine, seen: LogState) -> Sealed:
     """The same, with its root, claimed for this bank: an owner never signs that."""
     other = machine(one._folder.parent / "elsewhere")
-    return decision_record(ACCEPTED, _accepting(other, seen, bank=one.bank), OWNER, _AT)
+    return decision_record(ACCEPTED, _acceptance(other, seen, bank=one.bank), OWNER, _AT)
 
 
-def _for_another_place(one: Machine, seen: LogState) -> Sealed:
-    """Accepted earlier in the same log: the place is another."""
+def _for_another_position(one: Machine, seen: LogState) -> Sealed:
+    """Accepted earlier in the same log, at another position."""
     resumed = LogState(epoch=0, size=3, root=LogState.of(head_of(one.store, one.bank)).root)
-    return decision_record(ACCEPTED, _accepting(one, seen, resumed=resumed), OWNER, _AT)
+    return decision_record(ACCEPTED, _acceptance(one, seen, resumed=resumed), OWNER, _AT)
 
 
 def _for_another_history(one: Machine, seen: LogState) -> Sealed:
     """Accepted on a fork of the same size."""
     resumed = LogState(epoch=0, size=_OLD, root="blake3:" + "0" * 64)
-    return decision_record(ACCEPTED, _accepting(one, seen, resumed=resumed), OWNER, _AT)
+    return decision_record(ACCEPTED, _acceptance(one, seen, resumed=resumed), OWNER, _AT)
 
 
 def _for_a_later_epoch(one: Machine, seen: LogState) -> Sealed:
-    return decision_record(ACCEPTED, _accepting(one, seen, epoch=7), OWNER, _AT)
+    return decision_record(ACCEPTED, _acceptance(one, seen, epoch=7), OWNER, _AT)
 
 
 def _from_an_epoch_that_never_was(one: Machine, seen: LogState) -> Sealed:
     resumed = msgspec.structs.replace(LogState.of(head_of(one.store, one.bank)), epoch=3)
-    return decision_record(ACCEPTED, _accepting(one, seen, resumed=resumed), OWNER, _AT)
+    return decision_record(ACCEPTED, _acceptance(one, seen, resumed=resumed), OWNER, _AT)
 
 
 def _that_names_nothing(one: Machine, _: LogState) -> Sealed:
-    return decision_record(ACCEPTED, _accepting(one, None), OWNER, _AT)
+    return decision_record(ACCEPTED, _acceptance(one, None), OWNER, _AT)
 
 
-def _with_another_ending(one: Machine, seen: LogState) -> Sealed:
-    """Its signature is over something else."""
-    record = decision_record(ACCEPTED, _accepting(one, seen), OWNER, _AT)
+def _with_a_foreign_signature(one: Machine, seen: LogState) -> Sealed:
+    """Its signature covers something else."""
+    record = decision_record(ACCEPTED, _acceptance(one, seen), OWNER, _AT)
     model = record.model
     assert isinstance(model, Config)
     payload = model.payload | {"reason": "another"}
@@ -313,21 +324,21 @@ def _with_another_ending(one: Machine, seen: LogState) -> Sealed:
         _by_an_outsider,
         _of_another_bank,
         _of_another_bank_renamed,
-        _for_another_place,
+        _for_another_position,
         _for_another_history,
         _for_a_later_epoch,
         _from_an_epoch_that_never_was,
         _that_names_nothing,
-        _with_another_ending,
+        _with_a_foreign_signature,
     ],
 )
 @pytest.mark.parametrize("claimed", [True, False])
-def test_a_forged_or_borrowed_acceptance_changes_nothing(
+def test_a_forged_or_copied_acceptance_is_refused(
     tmp_path: Path, forged: Callable[[Machine, LogState], Sealed], claimed: object
 ) -> None:
-    """Whoever has the store and a writer's key still cannot make a loss look accepted."""
+    """The store and a writer's key are not enough to make a loss look accepted."""
     one = _rolled_back(tmp_path)
-    record = forged(one, _witnessed(one))
+    record = forged(one, _witnessed_state(one))
     head = head_of(one.store, one.bank)
     forge(one.store, one.bank, [record], epoch=1 if claimed else head.epoch)
     with pytest.raises(VerificationError):
@@ -342,10 +353,10 @@ def test_a_forged_or_borrowed_acceptance_changes_nothing(
         assert len(fresh.listed()) == _OLD + 1  # a record without effect
 
 
-def test_a_loss_is_not_accepted_in_the_name_of_a_new_owner(tmp_path: Path) -> None:
-    """Only an adoption names one, and all who knew the bank before refuse that."""
+def test_an_acceptance_cannot_name_a_new_owner(tmp_path: Path) -> None:
+    """Only an adoption names one, and machines that knew the bank refuse that."""
     one = _rolled_back(tmp_path)
-    decision = _accepting(one, _witnessed(one), key=THIEF.did)
+    decision = _acceptance(one, _witnessed_state(one), key=THIEF.did)
     for action in (ACCEPTED, RESTORED):
         kept = backup(one.store)
         forge(one.store, one.bank, [decision_record(action, decision, THIEF, _AT)], THIEF, epoch=1)
@@ -355,8 +366,8 @@ def test_a_loss_is_not_accepted_in_the_name_of_a_new_owner(tmp_path: Path) -> No
         put_back(one.store, kept)
 
 
-def test_an_acceptance_copied_to_a_second_place_changes_nothing(tmp_path: Path) -> None:
-    """The owner's own record, with another nonce in the way of its id, counts where it was made."""
+def test_an_acceptance_copied_to_another_position_is_ignored(tmp_path: Path) -> None:
+    """The owner's own record under another nonce and ID counts only where it was made."""
     one = _rolled_back(tmp_path)
     one.decider().accept_rollback()
     one.add(1, start=20)
@@ -376,8 +387,8 @@ def _is_acceptance(record: Sealed) -> bool:
     return isinstance(record.model, Config) and record.model.action == ACCEPTED
 
 
-def test_an_acceptance_with_its_epoch_is_not_shown_twice(tmp_path: Path) -> None:
-    """The store is put back to right after an acceptance: what came then was not given up."""
+def test_an_acceptance_cannot_be_replayed(tmp_path: Path) -> None:
+    """The store is rolled back to just after an acceptance: later records were not given up."""
     one = _rolled_back(tmp_path)
     one.decider().accept_rollback()
     kept = backup(one.store)
@@ -390,10 +401,10 @@ def test_an_acceptance_with_its_epoch_is_not_shown_twice(tmp_path: Path) -> None
         one.listed()
 
 
-def test_a_store_from_before_an_acceptance_is_a_rollback_again(tmp_path: Path) -> None:
-    """The old epoch does not come back; accepting that starts a third, for all machines."""
+def test_a_store_from_before_an_acceptance_is_a_rollback(tmp_path: Path) -> None:
+    """The old epoch does not return; accepting that loss starts a third on all machines."""
     one = machine(tmp_path)
-    two = _second(tmp_path, one)
+    two = _second_machine(tmp_path, one)
     kept = backup(one.store)
     two.add(2, start=10)
     put_back(one.store, kept)
@@ -427,7 +438,7 @@ def test_another_machine_continues_after_an_owners_decision_and_reports_it(
 ) -> None:
     """Whether it saw less than was given up, all of it, or more than the owner knew of."""
     one = machine(tmp_path)
-    two = _second(tmp_path, one)
+    two = _second_machine(tmp_path, one)
     two_saw = 0
     if told:
         two.add(1, start=5)
@@ -454,10 +465,10 @@ def test_another_machine_continues_after_an_owners_decision_and_reports_it(
     assert one.listed() == two.listed()
 
 
-def test_a_machine_that_saw_more_than_the_owner_sees_how_much_was_lost(tmp_path: Path) -> None:
-    """The decision ends the epoch; that it was made without knowing all is said."""
+def test_a_machine_that_saw_more_than_the_owner_reports_the_full_loss(tmp_path: Path) -> None:
+    """The epoch ends; the note says that the owner did not know of all records."""
     one = machine(tmp_path)
-    two = _second(tmp_path, one)
+    two = _second_machine(tmp_path, one)
     kept = backup(one.store)
     one.add(1, start=10)
     two.add(5, start=20)
@@ -468,12 +479,12 @@ def test_a_machine_that_saw_more_than_the_owner_sees_how_much_was_lost(tmp_path:
     assert f"aware of {size - 5}" in two.notes()[0]
 
 
-def test_an_acceptance_that_names_another_history_says_nothing_of_this_one(
+def test_an_acceptance_covers_only_the_history_that_it_names(
     tmp_path: Path,
 ) -> None:
-    """Two copies went two ways; each is given up by name, in a chain of two decisions."""
+    """Two copies diverged; each is given up by name, in two chained decisions."""
     one = machine(tmp_path)
-    two = _second(tmp_path, one)
+    two = _second_machine(tmp_path, one)
     start = backup(one.store)
     one.add(2, start=10)
     put_back(one.store, start)
@@ -494,9 +505,9 @@ def test_an_acceptance_that_names_another_history_says_nothing_of_this_one(
 
 
 def test_a_machine_that_missed_two_decisions_continues(tmp_path: Path) -> None:
-    """It saw the first epoch; the third one is there when it wakes up."""
+    """It saw only the first epoch and finds the third."""
     one = machine(tmp_path)
-    two = _second(tmp_path, one)
+    two = _second_machine(tmp_path, one)
     for turn in range(2):
         kept = backup(one.store)
         two_adds = two.add(2, start=10) if not turn else []
@@ -511,10 +522,10 @@ def test_a_machine_that_missed_two_decisions_continues(tmp_path: Path) -> None:
     assert two.notes() == ()
 
 
-def test_a_branch_from_before_the_place_of_an_acceptance_is_still_a_fork(tmp_path: Path) -> None:
-    """What was seen lies before where the log was taken up, and is not in it: nobody gave it up."""
+def test_a_fork_before_the_accepted_position_is_still_a_fork(tmp_path: Path) -> None:
+    """The machine's records lie before the position that was resumed, and nobody gave them up."""
     one = machine(tmp_path)
-    two = _second(tmp_path, one)
+    two = _second_machine(tmp_path, one)
     start = backup(one.store)
     two.add(1, start=10)
     put_back(one.store, start)
@@ -528,7 +539,7 @@ def test_a_branch_from_before_the_place_of_an_acceptance_is_still_a_fork(tmp_pat
 
 
 def test_a_running_program_notices_an_accepted_loss(tmp_path: Path) -> None:
-    """Without any witness: what it read itself is what it compares with."""
+    """Without a witness: it compares with what it read itself."""
     one = machine(tmp_path)
     kept = backup(one.store)
     one.add(2, start=10)
@@ -546,7 +557,7 @@ def test_a_running_program_notices_an_accepted_loss(tmp_path: Path) -> None:
 
 
 def test_an_accepted_loss_does_not_affect_existing_records(tmp_path: Path) -> None:
-    """A record deleted in the lost history is current again, also for a program that saw that."""
+    """A record deleted in the lost history is current again, also in a running program."""
     one = machine(tmp_path)
     target = one.listed()[-1]
     kept = backup(one.store)
@@ -562,8 +573,8 @@ def test_an_accepted_loss_does_not_affect_existing_records(tmp_path: Path) -> No
         _current(running)
 
 
-def test_a_history_that_was_refused_leaves_no_trace(tmp_path: Path) -> None:
-    """What its records say of others is not remembered when the right store is back."""
+def test_a_refused_history_leaves_no_cached_state(tmp_path: Path) -> None:
+    """Statuses from its records are forgotten when the right store is back."""
     one = machine(tmp_path)
     target = one.listed()[-1]
     kept = backup(one.store)
@@ -593,8 +604,8 @@ def _signed_head(one: Machine) -> dict[str, Any]:
 # -- restores, and banks that are gone -----------------------------------------------------------
 
 
-def test_a_restore_starts_an_epoch_even_where_nothing_was_seen(tmp_path: Path) -> None:
-    """A machine that saw more is told; one that saw less notices nothing."""
+def test_a_restore_always_starts_an_epoch(tmp_path: Path) -> None:
+    """A machine that saw more gets a note; one that saw less notices nothing."""
     one = machine(tmp_path)
     kept = backup(one.store)
     one.add(2, start=10)
@@ -614,7 +625,7 @@ def test_a_restore_can_accept_a_loss_against_the_witness(tmp_path: Path) -> None
     """By name, like an accepted loss; a restore of the newest state gives up nothing."""
     one = _rolled_back(tmp_path)
     one.witness.note_removed(one.bank, [3, _OLD])
-    seen = _witnessed(one)
+    seen = _witnessed_state(one)
     assert one.decider().accept_restore().abandoned == seen
     assert one.witness.positions(one.bank) == (3,)
     assert one.notes() == ()
@@ -625,8 +636,8 @@ def test_a_restore_can_accept_a_loss_against_the_witness(tmp_path: Path) -> None
         one.decider(THIEF).accept_restore()
 
 
-def test_a_restore_that_was_cut_short_is_mended_by_restoring_again(tmp_path: Path) -> None:
-    """The places that were removed after the backup are of records that are no more."""
+def test_an_interrupted_restore_can_be_repeated(tmp_path: Path) -> None:
+    """Erased positions from after the backup are dropped, since those records are gone."""
     one = _rolled_back(tmp_path)
     one.witness.note_removed(one.bank, [3, _OLD])
     with pytest.raises(_Crash):
@@ -636,8 +647,8 @@ def test_a_restore_that_was_cut_short_is_mended_by_restoring_again(tmp_path: Pat
     assert one.notes() == ()
 
 
-def test_a_missing_bank_is_accepted_by_a_decision_of_its_own(tmp_path: Path) -> None:
-    """Not by accepting a loss, and not while it is there; what was removed stays noted."""
+def test_a_missing_bank_needs_its_own_decision(tmp_path: Path) -> None:
+    """Accepting a loss does not cover it, nor while it exists; erased positions stay noted."""
     one = machine(tmp_path)
     one.witness.note_removed(one.bank, [4])
     with pytest.raises(UsageError, match="not missing"):
@@ -654,10 +665,10 @@ def test_a_missing_bank_is_accepted_by_a_decision_of_its_own(tmp_path: Path) -> 
     assert not forget(one.store, one.bank, witness=one.witness)
 
 
-def test_a_config_record_with_unreadable_signatures_admits_nobody_and_breaks_nothing(
+def test_a_config_record_with_unreadable_signatures_is_ignored(
     tmp_path: Path,
 ) -> None:
-    """Whoever may append could otherwise make the bank unreadable."""
+    """Otherwise any writer could make the bank unreadable."""
     one = machine(tmp_path)
     payload = {"bank": one.bank, "key": THIEF.did}
     wrong: list[list[dict[str, Any]]] = [[{"key": 1}], [{"key": "a", "sig": "b"}] * 2, [{}] * 20]
@@ -670,7 +681,7 @@ def test_a_config_record_with_unreadable_signatures_admits_nobody_and_breaks_not
     assert len(one.listed()) == _OLD + 3
 
 
-def test_two_banks_of_one_owner_have_epochs_of_their_own(tmp_path: Path) -> None:
+def test_two_banks_of_one_owner_have_separate_epochs(tmp_path: Path) -> None:
     """In one store, with one witness."""
     one = _rolled_back(tmp_path)
     other = created(one.store, one.witness)
@@ -678,3 +689,91 @@ def test_two_banks_of_one_owner_have_epochs_of_their_own(tmp_path: Path) -> None
     with other.reading() as view:
         assert view.head.epoch == 0
     assert head_of(one.store, one.bank).epoch == 1
+
+
+_WRITERS = [SigningKey.from_seed(bytes([number]) * 32) for number in (1, 2)]
+_SEVERAL = range(len(_WRITERS))
+_who = st.integers(0, len(_WRITERS) - 1)
+_steps = st.one_of(
+    st.tuples(st.sampled_from(["add", "add", "accept", "restore"]), _who),
+    st.tuples(st.just("keep"), st.just(0)),
+    st.tuples(st.just("put back"), st.integers(0, 3)),
+)
+
+
+class _World:
+    """Two machines at one store, the copies that were taken, and what each machine saw."""
+
+    def __init__(self, root: Path) -> None:
+        self.store = InMemoryStore()
+        bank = created(self.store, Witness(root / "0")).bank
+        self.machines = [
+            Machine(self.store, bank, root / str(number), writer=_WRITERS[number])
+            for number in _SEVERAL
+        ]
+        for one in self.machines:
+            one.decider().admit()
+        self.copies = [backup(self.store)]
+        self.told = [self.raw_ids() for _ in _SEVERAL]
+        self.told[0] = self.told[0][:-1]  # the admission of the other came after
+        self.made = 0
+
+    def raw_ids(self) -> list[str]:
+        """Return the IDs in the store, without any verification."""
+        bank = self.machines[0].bank
+        return [row.id for row in self.store._banks[bank].rows]
+
+    def step(self, action: str, number: int) -> None:
+        """Do one thing; if it is refused, nothing changed."""
+        self.made += 1
+        if action == "keep":
+            self.copies.append(backup(self.store))
+        elif action == "put back":
+            put_back(self.store, self.copies[number % len(self.copies)])
+        else:
+            one = self.machines[number]
+            before = self.raw_ids()
+            with suppress(RolledBackError, ForkedError, ReadOnlyStoreError):
+                if action == "add":
+                    one.add(1, start=self.made)
+                elif action == "accept":
+                    one.decider().accept_rollback()
+                    assert one.notes() == ()
+                else:
+                    one.decider().accept_restore()
+                    assert one.notes() == ()
+                self.told[number] = self.raw_ids()
+                return
+            assert self.raw_ids() == before
+
+    def check(self) -> None:
+        """Require that each machine reads all it saw, gets a note, or is refused."""
+        raw, bank = self.raw_ids(), self.machines[0].bank
+        decisions = [action for action in actions(self.store, bank) if action in DECISIONS]
+        for one, told in zip(self.machines, self.told, strict=True):
+            kept = raw[: len(told)] == told
+            try:
+                with one.ledger().reading() as view:
+                    found = [logged.record.id for logged in view.scan()]
+                    noted = bool(view.notes)
+            except (RolledBackError, ForkedError):
+                assert not kept
+                continue
+            assert found == raw
+            assert noted is not kept
+            assert not noted or decisions
+        if head_of(self.store, bank).epoch == 0:
+            assert not decisions
+
+
+@given(steps=st.lists(_steps, max_size=14))
+def test_a_machine_in_any_history_reads_what_it_saw_or_gets_the_reason(
+    steps: list[tuple[str, int]],
+) -> None:
+    """Without an owner's decision in the log, what a machine saw exists or the read is refused."""
+    with TemporaryDirectory() as root:
+        world = _World(Path(root))
+        world.check()
+        for action, number in steps:
+            world.step(action, number)
+            world.check()

@@ -1,4 +1,4 @@
-"""Erasing: what goes, what stays provable, what may not be erased, and what comes back."""
+"""Erasure: what is removed, what stays verifiable, what cannot be erased, and rollbacks."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -39,7 +39,7 @@ WORD = "quorxzbivank"
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """Both stores that are there."""
+    """Each kind of store."""
     folder = tmp_path / "store"
     folder.mkdir()
     found: Store = InMemoryStore() if request.param == "memory" else SqliteStore(folder / "a.db")
@@ -47,14 +47,14 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     found.close()
 
 
-def gone(records: Sequence[Sealed]) -> list[Sealed]:
-    """Return the records that delete some others and erase them."""
+def deletions_and_erasures(records: Sequence[Sealed]) -> list[Sealed]:
+    """Return the records that delete and erase the given ones."""
     deleted = [seal(Status(target=record.id, state="deleted")) for record in records]
     return [*deleted, *(seal(Erasure(entry=record.id, reason="asked")) for record in records)]
 
 
-def telling(number: int = 0) -> Sealed:
-    """Return a record that holds the secret in each of the places that a store keeps."""
+def revealing(number: int = 0) -> Sealed:
+    """Return a record with the secret word in every column that a store has."""
     return seal(
         Semantic(
             text=f"{WORD} text {number}",
@@ -67,9 +67,9 @@ def telling(number: int = 0) -> Sealed:
 
 
 def test_an_erased_record_leaves_its_leaf_and_nothing_else(store: Store) -> None:
-    """Not found by id, slot, owner, words, links or vector; the place is still proved."""
+    """Not found by ID, slot, owner, words, links or vector; its position still verifies."""
     ledger = created(store)
-    record, child = telling(), memories(1)[0]
+    record, child = revealing(), memories(1)[0]
     record = seal(
         msgspec.structs.replace(record.model, id=None, nonce=None, parent_ids=(child.id,))
     )
@@ -79,7 +79,7 @@ def test_an_erased_record_leaves_its_leaf_and_nothing_else(store: Store) -> None
     (place,) = ledger.append([seal(Edge(source=child.id, target=record.id, kind="about"))])
     with ledger.reading() as view:
         root, slot = view.head.root, view.get([record.id])[record.id].row.slot or ""
-    ledger.append(gone([record]))
+    ledger.append(deletions_and_erasures([record]))
     for reader in (ledger, opened(store, ledger.bank, None)):
         with reader.reading() as view:
             assert view.get([record.id]) == {}
@@ -105,21 +105,19 @@ def test_an_erased_record_leaves_its_leaf_and_nothing_else(store: Store) -> None
     assert examine(store, ledger.bank).is_sound
 
 
-def _raw(folder: Path) -> bytes:
+def _file_bytes(folder: Path) -> bytes:
     """Return every byte of every file in a folder."""
     return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
 
 
 @pytest.mark.parametrize("at_once", [1, 40])
-def test_attack_the_bytes_of_what_was_erased_are_looked_for_in_the_files(
-    tmp_path: Path, at_once: int
-) -> None:
-    """In the database, its log and its index: free pages, slack, words, columns, links, blobs."""
+def test_attack_searching_the_files_finds_no_erased_bytes(tmp_path: Path, at_once: int) -> None:
+    """In the database, log and index: free pages, slack, words, columns, links, blobs."""
     folder = tmp_path / "store"
     folder.mkdir()
     store = SqliteStore(folder / "a.db")
     ledger = created(store)
-    secrets = [telling(number) for number in range(40)]
+    secrets = [revealing(number) for number in range(40)]
     turns = [
         seal(SessionEvent(event="message", session="s", text=text))
         for text in (f"{WORD} turn", "the turn after it")
@@ -132,23 +130,23 @@ def test_attack_the_bytes_of_what_was_erased_are_looked_for_in_the_files(
     for start in range(0, 40, at_once):  # over many pages and merges of the index, or in one
         ledger.append([record for some in among[start : start + at_once] for record in some])
     ledger.append([*turns, edge, file])
-    assert WORD.encode() in _raw(folder)
+    assert WORD.encode() in _file_bytes(folder)
 
-    ledger.append(gone([*secrets, turns[0], edge, file]))
+    ledger.append(deletions_and_erasures([*secrets, turns[0], edge, file]))
     assert is_unfinished(store, ledger.bank)
     assert finish_erasure(store, ledger.bank) == 1
-    raw = _raw(folder)
+    raw = _file_bytes(folder)
     assert WORD.encode() not in raw
     assert b"memory 100" in raw
     assert not is_unfinished(store, ledger.bank)
     store.close()
-    assert WORD.encode() not in _raw(folder)
+    assert WORD.encode() not in _file_bytes(folder)
 
     _require_indexed(folder / "a.db", ledger.bank)
 
 
 def _require_indexed(path: Path, bank: str) -> None:
-    """Require that the word is in no index, and all others are."""
+    """Require that no index has the word, and every index has the others."""
     store = SqliteStore(path)
     with opened(store, bank, None).reading() as view:
         assert [one.row.text for one, _ in view.candidates("turn")] == ["the turn after it"]
@@ -164,21 +162,21 @@ def _require_indexed(path: Path, bank: str) -> None:
     assert not any(WORD[:6] in term for term in found)
 
 
-def test_what_was_erased_is_found_in_the_files_until_they_are_scrubbed(tmp_path: Path) -> None:
-    """So the test above looks where the bytes are; and finishing is not left out unnoticed."""
+def test_erased_bytes_stay_in_the_files_until_the_scrub(tmp_path: Path) -> None:
+    """The test above therefore searches the right place, and an unfinished scrub is noticed."""
     folder = tmp_path / "store"
     folder.mkdir()
     store = SqliteStore(folder / "a.db")
     ledger = created(store)
-    record = telling()
+    record = revealing()
     ledger.append([record])
-    ledger.append(gone([record]))
-    assert WORD.encode() in _raw(folder)
+    ledger.append(deletions_and_erasures([record]))
+    assert WORD.encode() in _file_bytes(folder)
     assert is_unfinished(store, ledger.bank)
     store.close()
 
 
-def _refused(ledger: Ledger, *records: Sealed) -> str:
+def _refusal(ledger: Ledger, *records: Sealed) -> str:
     with ledger.reading() as view:
         size = view.head.size
     with pytest.raises(ErasureRefusedError) as refused:
@@ -188,8 +186,8 @@ def _refused(ledger: Ledger, *records: Sealed) -> str:
     return refused.value.message
 
 
-def test_what_is_current_or_speaks_of_others_is_not_erased(store: Store) -> None:
-    """Bank, config, status, source, receipt and erasure records stay, whatever their state."""
+def test_current_records_and_records_about_others_cannot_be_erased(store: Store) -> None:
+    """Bank, config, status, source, receipt and erasure records, whatever their state."""
     ledger = created(store)
     record, other = memories(2)
     status = seal(Status(target=other.id, state="deleted"))
@@ -197,43 +195,43 @@ def test_what_is_current_or_speaks_of_others_is_not_erased(store: Store) -> None
     grave = seal(Erasure(entry=other.id))
     ledger.append([record, other, status, source, receipt])
     ledger.append([grave])
-    assert "current" in _refused(ledger, seal(Erasure(entry=record.id)))
+    assert "current" in _refusal(ledger, seal(Erasure(entry=record.id)))
     with ledger.reading() as view:
         founding = [one.record for one in view.scan()][:2]
     for one in (*founding, status, source, receipt, grave):
         dead = seal(Status(target=one.id, state="deleted"))
-        assert "is not a memory" in _refused(ledger, dead, seal(Erasure(entry=one.id)))
+        assert "is not a memory" in _refusal(ledger, dead, seal(Erasure(entry=one.id)))
     held = seal(Status(target=record.id, state="quarantined"))
-    assert "current" in _refused(ledger, held, seal(Erasure(entry=record.id)))
+    assert "current" in _refusal(ledger, held, seal(Erasure(entry=record.id)))
     back = [seal(Status(target=record.id, state=state)) for state in ("deleted", "restored")]
-    assert "current" in _refused(ledger, *back, seal(Erasure(entry=record.id)))
+    assert "current" in _refusal(ledger, *back, seal(Erasure(entry=record.id)))
     assert ledger.append([back[0], seal(Erasure(entry=record.id))])
 
 
-def test_a_record_that_was_erased_is_not_taken_again(store: Store) -> None:
-    """Nor one whose tombstone came from elsewhere, nor in the very append that erases it."""
+def test_an_erased_record_cannot_be_appended_again(store: Store) -> None:
+    """Nor one whose tombstone came from elsewhere, nor in the append that erases it."""
     ledger = created(store)
     record, elsewhere, third = memories(3)
     ledger.append([record])
-    ledger.append(gone([record]))
+    ledger.append(deletions_and_erasures([record]))
     ledger.append([seal(Erasure(entry=elsewhere.id))])
-    assert "erased" in _refused(ledger, record)
-    assert "erased" in _refused(ledger, elsewhere)
-    assert "while it is being logged" in _refused(ledger, third, *gone([third]))
+    assert "erased" in _refusal(ledger, record)
+    assert "erased" in _refusal(ledger, elsewhere)
+    assert "while it is being logged" in _refusal(ledger, third, *deletions_and_erasures([third]))
     ledger.append([seal(Erasure(entry=record.id))])  # twice says nothing new
     ledger.append([third])
     assert examine(store, ledger.bank).is_sound
 
 
-def test_an_erasure_is_no_part_of_an_import(store: Store) -> None:
-    """It cannot be undone, and what waits in an import is not current yet, nor retired."""
+def test_an_erasure_cannot_be_part_of_an_import(store: Store) -> None:
+    """It cannot be undone, and records of an open import are not retired yet."""
     ledger = created(store)
     source, record = seal(Source(provider="x", format="x")), memories(1)[0]
     ledger.append([source])
     ledger.append([record], batch=source.id)
     with pytest.raises(UsageError, match="import"):
         ledger.append([seal(Erasure(entry=record.id))], batch=source.id)
-    assert "current" in _refused(ledger, seal(Erasure(entry=record.id)))
+    assert "current" in _refusal(ledger, seal(Erasure(entry=record.id)))
     ledger.append([closing_receipt(source.id, now())])
     ledger.append([seal(Status(target=source.id, state="deleted"))])
     ledger.append([seal(Erasure(entry=record.id))])  # undone with its import
@@ -241,25 +239,25 @@ def test_an_erasure_is_no_part_of_an_import(store: Store) -> None:
 
 
 def test_an_erasure_that_cannot_be_committed_erases_nothing(store: Store) -> None:
-    """A slot that is taken in the same append takes the erasure back too."""
+    """A taken slot in the same append rolls the erasure back."""
     ledger = created(store)
-    record, other = telling(1), telling(2)
+    record, other = revealing(1), revealing(2)
     ledger.append([record, other])
     taken = seal(msgspec.structs.replace(other.model, id=None, nonce=None))
     with pytest.raises(SatchelError):
-        ledger.append([*gone([record]), taken])
+        ledger.append([*deletions_and_erasures([record]), taken])
     with ledger.reading() as view:
         assert view.get([record.id])[record.id].row.retired is None
     assert not is_unfinished(store, ledger.bank)
-    ledger.append(gone([record]))
+    ledger.append(deletions_and_erasures([record]))
 
 
 def test_a_slot_is_free_once_its_record_is_erased(store: Store) -> None:
-    """What speaks of the same thing can be there again, and restoring the old one is harmless."""
+    """A new record can take it, and restoring the erased one does nothing."""
     ledger = created(store)
-    record = telling(1)
+    record = revealing(1)
     ledger.append([record])
-    ledger.append(gone([record]))
+    ledger.append(deletions_and_erasures([record]))
     again = seal(msgspec.structs.replace(record.model, id=None, nonce=None))
     ledger.append([again])
     ledger.append([seal(Status(target=record.id, state="restored"))])
@@ -271,7 +269,7 @@ def test_a_slot_is_free_once_its_record_is_erased(store: Store) -> None:
 # -- what comes back -----------------------------------------------------------------------
 
 
-def _put_back(store: Store, bank: str, record: Sealed, place: int) -> None:
+def _write_body(store: Store, bank: str, record: Sealed, place: int) -> None:
     """Write the bytes of a record into its row, as somebody with the file would."""
     if isinstance(store, InMemoryStore):
         rows = store._banks[bank].rows
@@ -284,13 +282,13 @@ def _put_back(store: Store, bank: str, record: Sealed, place: int) -> None:
     connection.close()
 
 
-def test_attack_the_bytes_of_an_erased_record_are_written_back(store: Store) -> None:
-    """They are refused, not shown; the examination says so, and a repair removes them again."""
+def test_attack_erased_bytes_that_are_written_back_are_refused(store: Store) -> None:
+    """The audit reports them, and a repair removes them again."""
     ledger = created(store)
-    record = telling()
+    record = revealing()
     (place,) = ledger.append([record])
-    ledger.append(gone([record]))
-    _put_back(store, ledger.bank, record, place)
+    ledger.append(deletions_and_erasures([record]))
+    _write_body(store, ledger.bank, record, place)
     reader = opened(store, ledger.bank, None)
     with pytest.raises(VerificationError, match="was erased, but has its bytes again"):
         listed(reader)
@@ -302,15 +300,15 @@ def test_attack_the_bytes_of_an_erased_record_are_written_back(store: Store) -> 
     assert (done.after.is_sound, done.lost) == (True, ())
     assert record.id not in listed(opened(store, ledger.bank, None))
     if isinstance(store, SqliteStore):
-        assert WORD.encode() not in _raw(store.path.parent)
+        assert WORD.encode() not in _file_bytes(store.path.parent)
 
 
-def test_attack_columns_that_reveal_an_erased_record_are_found(store: Store) -> None:
-    """A store that kept who it was about says too much; a repair empties it."""
+def test_attack_columns_that_reveal_an_erased_record_are_reported(store: Store) -> None:
+    """A store that kept its owner reveals too much; a repair clears it."""
     ledger = created(store)
-    record = telling()
+    record = revealing()
     (place,) = ledger.append([record])
-    ledger.append(gone([record]))
+    ledger.append(deletions_and_erasures([record]))
     if isinstance(store, InMemoryStore):
         rows = store._banks[ledger.bank].rows
         rows[place] = msgspec.structs.replace(rows[place], user=WORD)
@@ -327,15 +325,15 @@ def _decider(store: Store, bank: str, witness: Witness) -> Decider:
 
 
 def test_a_store_rolled_back_before_an_erasure_is_erased_again(tmp_path: Path) -> None:
-    """Attack: the backup has the text, and its log says nothing of an erasure."""
+    """Attack: the backup has the text, and its log has no erasure."""
     folder, witness = tmp_path / "store", Witness(tmp_path / "witness")
     folder.mkdir()
     store = SqliteStore(folder / "a.db")
     ledger = created(store, witness)
-    record, kept = telling(), memories(1)[0]
+    record, kept = revealing(), memories(1)[0]
     ledger.append([record, kept])
     store.copy_to(tmp_path / "backup.db")
-    ledger.append(gone([record]))
+    ledger.append(deletions_and_erasures([record]))
     assert witness.positions(ledger.bank) == (2,)
     store.close()
     for path in folder.iterdir():
@@ -353,20 +351,20 @@ def test_a_store_rolled_back_before_an_erasure_is_erased_again(tmp_path: Path) -
     with again.reading() as view:
         assert view.erasure(record.id) is not None
         assert view.returned() == []
-    assert WORD.encode() not in _raw(folder)
+    assert WORD.encode() not in _file_bytes(folder)
     assert examine(store, ledger.bank).is_sound
     store.close()
 
 
-def test_a_loss_that_another_machine_accepted_brings_no_erased_text_back(tmp_path: Path) -> None:
-    """Attack: it did not know; here it is refused, until an owner erases it once more."""
+def test_an_accepted_loss_does_not_restore_erased_text(tmp_path: Path) -> None:
+    """Attack: the other machine did not know; reads refuse it until an owner erases it again."""
     store = InMemoryStore()
     mine, other = Witness(tmp_path / "mine"), Witness(tmp_path / "other")
     ledger = created(store, mine)
-    record = telling()
+    record = revealing()
     ledger.append([record])
     kept = store._banks[ledger.bank].copy()
-    ledger.append(gone([record]))
+    ledger.append(deletions_and_erasures([record]))
     store._banks[ledger.bank] = kept
     _decider(store, ledger.bank, other).accept_restore("from a backup")
     there = opened(store, ledger.bank, tmp_path / "other")
@@ -379,15 +377,15 @@ def test_a_loss_that_another_machine_accepted_brings_no_erased_text_back(tmp_pat
     assert record.id not in listed(there)
 
 
-def test_positions_of_an_accepted_loss_are_not_taken_for_erased(tmp_path: Path) -> None:
-    """The log has other records there since; nobody erased those."""
+def test_positions_given_up_by_an_accepted_loss_are_not_erased(tmp_path: Path) -> None:
+    """Other records are at those positions since."""
     store = InMemoryStore()
     mine, other = Witness(tmp_path / "mine"), Witness(tmp_path / "other")
     ledger = created(store, mine)
     kept = store._banks[ledger.bank].copy()
-    record = telling()
+    record = revealing()
     ledger.append([*memories(3), record])
-    ledger.append(gone([record]))
+    ledger.append(deletions_and_erasures([record]))
     assert mine.positions(ledger.bank) == (5,)
     store._banks[ledger.bank] = kept
     _decider(store, ledger.bank, other).accept_restore("from a backup")
@@ -395,15 +393,15 @@ def test_positions_of_an_accepted_loss_are_not_taken_for_erased(tmp_path: Path) 
     assert len(listed(opened(store, ledger.bank, tmp_path / "mine"))) == 9
 
 
-def test_a_damaged_record_that_is_given_up_is_set_aside(
+def test_a_damaged_record_that_is_given_up_is_saved_first(
     store: Store,
 ) -> None:
-    """Its bytes go to the side first, so that a program that is killed loses none."""
+    """Its bytes are saved first, so that a killed program loses none."""
     ledger = created(store)
-    record = telling()
+    record = revealing()
     (place,) = ledger.append([record])
     damaged = seal(Semantic(text="another"))
-    _put_back(store, ledger.bank, damaged, place)
+    _write_body(store, ledger.bank, damaged, place)
     done = repair(store, opened(store, ledger.bank, None), at=now())
     assert (done.lost, done.after.is_sound) == ((place,), True)
     with store.reading() as reader:
@@ -415,19 +413,19 @@ def test_a_damaged_record_that_is_given_up_is_set_aside(
 # -- blobs ---------------------------------------------------------------------------------
 
 
-def test_a_blob_goes_with_the_last_record_that_names_it(store: Store) -> None:
-    """One that another record names stays, whatever the type of that; so do all others."""
+def test_a_blob_is_erased_with_the_last_record_that_refers_to_it(store: Store) -> None:
+    """A blob that another record of any type refers to stays."""
     ledger = created(store)
     with store.writing() as writing:
         blobs = [writing.blobs.put(ledger.bank, [bytes([number])]) for number in range(3)]
     files = [seal(FileVersion(path=f"{blob}", blob=blob)) for blob in blobs[:2]]
     other = seal(Semantic(data={"attached": [blobs[1]]}))
     ledger.append([*files, other])
-    ledger.append(gone(files))
+    ledger.append(deletions_and_erasures(files))
     assert finish_erasure(store, ledger.bank) == 1
     with store.reading() as reader:
         assert {name for name, _ in reader.blobs.listed(ledger.bank)} == set(blobs[1:])
-    ledger.append(gone([other]))
+    ledger.append(deletions_and_erasures([other]))
     assert finish_erasure(store, ledger.bank) == 1
     with store.reading() as reader:
         assert {name for name, _ in reader.blobs.listed(ledger.bank)} == {blobs[2]}

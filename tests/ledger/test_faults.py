@@ -1,4 +1,4 @@
-"""Any read, write, sync or opening fails: a typed error, nothing lost, and on it goes after."""
+"""Failing reads, writes, syncs and opens: a typed error, no loss, and the ledger continues."""
 
 import itertools
 import os
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("at_rest")
 
 
 class Rig:
-    """A bank on a disk that may fail, and what was acknowledged of it."""
+    """A bank on a disk that may fail, and the IDs it acknowledged."""
 
     def __init__(self, root: Path, disk: FaultyDisk) -> None:
         root.mkdir()
@@ -44,7 +44,7 @@ class Rig:
         return store
 
     def append(self, ledger: Ledger) -> None:
-        """Append, which is acknowledged unless it raises."""
+        """Append a record, which is acknowledged unless it raises."""
         records = memories(2, 2 * next(self.numbers))
         ledger.append(records)
         self.acknowledged.extend(record.id for record in records)
@@ -52,22 +52,22 @@ class Rig:
     # -- what is done while something fails ------------------------------------------------
 
     def appending(self) -> None:
-        """Append with what is open."""
+        """Append with the open ledger."""
         self.append(self.ledger)
 
     def opening(self) -> None:
-        """Open again what was closed, and append."""
+        """Reopen the closed store and append."""
         self.store = self.opened()
         self.ledger = opened(self.store, self.ledger.bank, self.root / "witness")
         self.append(self.ledger)
 
     def listing(self) -> None:
-        """Read all, with nothing in memory."""
+        """List everything, with nothing cached."""
         self.store._connection().release_memory()
         listed(self.ledger)
 
     def checkpointing(self) -> None:
-        """Move the log into the database."""
+        """Move the write-ahead log into the database."""
         connection = self.store._connection()
         with translated(self.store.name, connection):
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
@@ -75,7 +75,7 @@ class Rig:
     # -- what is true after ----------------------------------------------------------------
 
     def require_sound(self) -> None:
-        """Require that nothing is lost, and that what was open goes on, as does what is new."""
+        """Require that nothing is lost, and that the open ledger and a new one continue."""
         self.append(self.ledger)
         store = SqliteStore(self.path)
         try:
@@ -106,8 +106,8 @@ WORK: dict[str, tuple[Work, Work]] = {
 
 
 @contextmanager
-def hushed() -> Iterator[None]:
-    """Ignore what SQLite ignores, such as a failing clean-up."""
+def ignore_sqlite_cleanup() -> Iterator[None]:
+    """Ignore errors that SQLite ignores, such as a failing clean-up."""
     hear = sys.unraisablehook
     sys.unraisablehook = lambda _: None
     try:
@@ -116,14 +116,14 @@ def hushed() -> Iterator[None]:
         sys.unraisablehook = hear
 
 
-def is_met(rig: Rig, work: str, fault: Fault) -> bool:
-    """Do something while a fault is there, and look after; return whether it was met."""
+def run_with_fault(rig: Rig, work: str, fault: Fault) -> bool:
+    """Run an action with a fault and check the result; return whether the fault occurred."""
     before, act = WORK[work]
     before(rig)
     rig.disk.set(fault)
     refused: StoreError | None = None
     try:
-        with hushed():
+        with ignore_sqlite_cleanup():
             act(rig)
     except StoreError as error:
         refused = error
@@ -137,10 +137,7 @@ def is_met(rig: Rig, work: str, fault: Fault) -> bool:
 
 
 def sweep(root: Path, work: str, act: str, error: int, *, step: int = 1) -> int:
-    """Fail an act the first time, a later one, and so on until there is none; count the faults.
-
-    Each once, and then each with all those that follow.
-    """
+    """Fail the first operation, then a later one, until none is left; count the faults."""
     # An empty file takes no room: SQLite makes the log, after the database was opened.
     first = 1 if (act, error) == ("open", ENOSPC) else 0
     met = 0
@@ -150,7 +147,7 @@ def sweep(root: Path, work: str, act: str, error: int, *, step: int = 1) -> int:
             for after in itertools.count(first, step):
                 fault = Fault(act, after, error, lasting)
                 with noting(f"{work}: {fault}"):
-                    if not is_met(rig, work, fault):
+                    if not run_with_fault(rig, work, fault):
                         break
                 met += 1
             rig.store.close()
@@ -182,15 +179,15 @@ def test_any_failure_is_reported_and_nothing_is_lost(
 
 @pytest.mark.prove
 @pytest.mark.parametrize(("work", "act", "error"), FAULTS)
-def test_each_failure_is_reported_and_nothing_is_lost(
+def test_every_single_failure_is_reported_and_nothing_is_lost(
     tmp_path: Path, work: str, act: str, error: int
 ) -> None:
-    """Fault: the same, for every single one of them."""
+    """Fault: the same, for every single operation."""
     assert sweep(tmp_path, work, act, error) > 0
 
 
-def test_every_act_that_can_fail_does(tmp_path: Path) -> None:
-    """No kind of act is done, and left out of the faults."""
+def test_every_kind_of_operation_is_made_to_fail(tmp_path: Path) -> None:
+    """The sweep covers each kind of operation that the actions use."""
     tried = {(work, act) for work, act, _ in FAULTS}
     with faulty_disk() as disk:
         rig = Rig(tmp_path / "rig", disk)
@@ -204,10 +201,10 @@ def test_every_act_that_can_fail_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("room", range(0, 120_000, 12_000))
-def test_a_store_on_a_disk_without_room_is_opened_when_there_is_some(
+def test_a_store_on_a_full_disk_opens_after_space_is_freed(
     mount_small: Callable[[str], Path], room: int
 ) -> None:
-    """Fault: a real file system with so many bytes left. Opening needs some, and says so."""
+    """Fault: a real file system with few bytes left. Opening needs some, and the error says so."""
     folder = mount_small("2m")
     path, ballast = folder / "satchel.db", folder / "ballast"
     store = SqliteStore(path)

@@ -26,8 +26,8 @@ from satchel.stores.sqlite import SqliteStore
 PAGE = 4096
 
 
-class Whole(NamedTuple):
-    """A store that nobody has open, and all that it holds."""
+class StoreSample(NamedTuple):
+    """A closed store and its expected content."""
 
     database: Path
     witness: Path
@@ -36,8 +36,8 @@ class Whole(NamedTuple):
 
 
 @pytest.fixture
-def whole(tmp_path: Path) -> Whole:
-    """A bank of some sixty records: retired, linked and indexed ones among them."""
+def sample(tmp_path: Path) -> StoreSample:
+    """A bank of some sixty records, including retired, linked and indexed ones."""
     database, witness = tmp_path / "whole" / "satchel.db", tmp_path / "witness"
     database.parent.mkdir()
     store = SqliteStore(database)
@@ -57,10 +57,10 @@ def whole(tmp_path: Path) -> Whole:
         logged = list(view.scan())
     store.close()
     assert [path.name for path in database.parent.iterdir()] == ["satchel.db"], "not checkpointed"
-    return Whole(database, witness, bank, logged)
+    return StoreSample(database, witness, bank, logged)
 
 
-def outcome(whole: Whole, database: Path) -> str:
+def outcome(sample: StoreSample, database: Path) -> str:
     """Open what is there, list it, and ask for each record; say what came of it.
 
     That is the name of the error, ``the same``, or the known gap: ``hidden``, where the listing is
@@ -71,22 +71,22 @@ def outcome(whole: Whole, database: Path) -> str:
     except SatchelError as error:
         return type(error).__name__
     try:
-        with opened(store, whole.bank, whole.witness).reading() as view:
+        with opened(store, sample.bank, sample.witness).reading() as view:
             found = list(view.scan())
-            by_id = view.get([logged.record.id for logged in whole.records])
+            by_id = view.get([logged.record.id for logged in sample.records])
     except SatchelError as error:
         return type(error).__name__
     finally:
         store.close()
-    assert found == whole.records
-    wanted = {logged.record.id: logged for logged in whole.records}
+    assert found == sample.records
+    wanted = {logged.record.id: logged for logged in sample.records}
     assert by_id == {key: wanted[key] for key in by_id}
     if len(by_id) < len(wanted):
         # A key of the index by id: nothing proves that an id is not there, short of a listing.
         # The examination finds it.
         store = SqliteStore(database)
         try:
-            assert examine(store, whole.bank).counts[Flaw.INDEX]
+            assert examine(store, sample.bank).counts[Flaw.INDEX]
         except StoreDamagedError as error:  # so badly that the examination ends there
             return type(error).__name__
         finally:
@@ -95,11 +95,11 @@ def outcome(whole: Whole, database: Path) -> str:
     return "the same"
 
 
-def flips(
-    whole: Whole, places: list[int], change: Callable[[int], int], folder: Path
+def flip_each(
+    sample: StoreSample, places: list[int], change: Callable[[int], int], folder: Path
 ) -> dict[str, int]:
-    """Change each byte by itself; count what came of it."""
-    before, counts = whole.database.read_bytes(), dict[str, int]()
+    """Change each byte by itself and count the outcomes."""
+    before, counts = sample.database.read_bytes(), dict[str, int]()
     for place in places:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -108,51 +108,53 @@ def flips(
         database = folder / "satchel.db"
         database.write_bytes(flipped)
         with noting(f"byte {place} of {len(before)}: {before[place]} became {flipped[place]}"):
-            found = outcome(whole, database)
+            found = outcome(sample, database)
         counts[found] = counts.get(found, 0) + 1
     return counts
 
 
-def flip_some(whole: Whole, seed: int, count: int, folder: Path) -> None:
-    """Change a byte of each page and others of chance."""
+def flip_some(sample: StoreSample, seed: int, count: int, folder: Path) -> None:
+    """Change a byte of each page, and some at random."""
     chance = random.Random(seed)  # noqa: S311 - the same bytes each time
-    size = whole.database.stat().st_size
+    size = sample.database.stat().st_size
     places = [start + chance.randrange(PAGE) for start in range(0, size, PAGE)]
     places += [chance.randrange(size) for _ in range(count)]
     with noting(f"seed {seed}"):
-        counts = flips(whole, places, lambda _: chance.randrange(1, 256), folder)
+        counts = flip_each(sample, places, lambda _: chance.randrange(1, 256), folder)
     known = counts.get("hidden", 0)
     refused = sum(counts.values()) - counts.get("the same", 0) - known
     assert refused > len(places) // 20, "too few flips were noticed to mean anything"
     assert known < len(places) // 20
 
 
-def test_a_flipped_byte_is_refused_or_makes_no_difference(whole: Whole, tmp_path: Path) -> None:
-    """Fault: one byte of each page, and 200 anywhere; no other outcome, no other kind of error."""
-    flip_some(whole, 1, 200, tmp_path / "flipped")
+def test_a_flipped_byte_is_refused_or_makes_no_difference(
+    sample: StoreSample, tmp_path: Path
+) -> None:
+    """Fault: one byte of each page and 200 random ones; no other outcome or kind of error."""
+    flip_some(sample, 1, 200, tmp_path / "flipped")
 
 
 def test_a_flipped_byte_of_a_page_with_records_is_refused_or_makes_no_difference(
-    whole: Whole, tmp_path: Path
+    sample: StoreSample, tmp_path: Path
 ) -> None:
-    """Fault: bytes of what describes the rows: headers, cell pointers, types of columns."""
+    """Fault: bytes that describe rows: headers, cell pointers, types of columns."""
     chance = random.Random(2)  # noqa: S311 - the same bytes each time
-    size = whole.database.stat().st_size
+    size = sample.database.stat().st_size
     places = [*range(100), *(page + chance.randrange(16) for page in range(0, size, PAGE))]
-    counts = flips(whole, places, lambda _: chance.randrange(1, 256), tmp_path / "flipped")
+    counts = flip_each(sample, places, lambda _: chance.randrange(1, 256), tmp_path / "flipped")
     assert sum(counts.values()) - counts.get("the same", 0) > len(places) // 4, counts
 
 
 @pytest.mark.parametrize("column", ["type", "at", "kind", "user", "run", "moment"])
-def test_invalid_text_is_reported_as_damage(whole: Whole, column: str) -> None:
-    """Fault: bytes that are not UTF-8 where text has to be."""
-    connection = apsw.Connection(str(whole.database))
+def test_invalid_text_is_reported_as_damage(sample: StoreSample, column: str) -> None:
+    """Fault: bytes that are not UTF-8 in a text column."""
+    connection = apsw.Connection(str(sample.database))
     connection.execute(f"UPDATE record SET {column} = CAST(x'89' AS TEXT) WHERE place & 1023 = 9")  # noqa: S608 - our own names
     connection.close()
-    store = SqliteStore(whole.database)
+    store = SqliteStore(sample.database)
     try:
         with pytest.raises(StoreDamagedError, match="invalid text"):
-            listed(opened(store, whole.bank, whole.witness))
+            listed(opened(store, sample.bank, sample.witness))
     finally:
         store.close()
 
@@ -169,16 +171,16 @@ def test_invalid_text_is_reported_as_damage(whole: Whole, column: str) -> None:
         "UPDATE record SET type = 'note' WHERE type = 'status' AND place & 1023 = 52",
     ],
 )
-def test_a_record_is_not_retired_or_brought_back_behind_the_stores_back(
-    whole: Whole, edit: str
+def test_an_edited_status_column_hides_or_restores_no_record(
+    sample: StoreSample, edit: str
 ) -> None:
-    """An ordinary listing of what is current leaves out no record, and shows no deleted one."""
-    connection = apsw.Connection(str(whole.database))
+    """An ordinary listing omits no current record and shows no deleted one."""
+    connection = apsw.Connection(str(sample.database))
     assert connection.execute(edit + " RETURNING 1").fetchall()
     connection.close()
-    store = SqliteStore(whole.database)
+    store = SqliteStore(sample.database)
     try:
-        ledger = opened(store, whole.bank, whole.witness)
+        ledger = opened(store, sample.bank, sample.witness)
         with pytest.raises(VerificationError), ledger.reading() as view:
             list(view.scan(Filter()))
     finally:
@@ -188,7 +190,7 @@ def test_a_record_is_not_retired_or_brought_back_behind_the_stores_back(
 @pytest.mark.prove
 @pytest.mark.parametrize("seed", range(3, 13))
 def test_many_flipped_bytes_are_refused_or_make_no_difference(
-    whole: Whole, tmp_path: Path, seed: int
+    sample: StoreSample, tmp_path: Path, seed: int
 ) -> None:
     """Fault: the same, 200 more for each seed."""
-    flip_some(whole, seed, 200, tmp_path / "flipped")
+    flip_some(sample, seed, 200, tmp_path / "flipped")

@@ -1,4 +1,4 @@
-"""Writers killed at any moment: what they had acknowledged is there, and the next one goes on."""
+"""Writers killed at random: acknowledged appends exist, and the next writer continues."""
 
 import os
 import random
@@ -63,7 +63,7 @@ pytestmark = pytest.mark.usefixtures("at_rest")
 
 
 class Bank(NamedTuple):
-    """Where a bank is, and what was acknowledged of it."""
+    """The location of a bank and the appends it acknowledged."""
 
     database: Path
     witness: Path
@@ -72,8 +72,8 @@ class Bank(NamedTuple):
 
 
 @pytest.fixture
-def nursery() -> Iterator["subprocess.Popen[str]"]:
-    """A process that forks a writer for each line it is sent."""
+def forkserver() -> Iterator["subprocess.Popen[str]"]:
+    """A process that forks a writer for each line it receives."""
     kit = Path(created.__code__.co_filename).parent
     process = subprocess.Popen(
         [sys.executable, "-c", NURSERY],
@@ -87,7 +87,7 @@ def nursery() -> Iterator["subprocess.Popen[str]"]:
 
 
 def new_bank(root: Path) -> Bank:
-    """Start a bank, its witness in another folder."""
+    """Create a bank with its witness in another folder."""
     database, witness = root / "store" / "satchel.db", root / "witness"
     database.parent.mkdir(parents=True)
     store = SqliteStore(database)
@@ -96,29 +96,29 @@ def new_bank(root: Path) -> Bank:
     return Bank(database, witness, bank, [])
 
 
-def kill_one(nursery: "subprocess.Popen[str]", bank: Bank, chance: random.Random) -> int:
-    """Have a writer started, kill it, and return how many appends it had acknowledged."""
-    assert nursery.stdin is not None
-    assert nursery.stdout is not None
+def kill_writer(forkserver: "subprocess.Popen[str]", bank: Bank, chance: random.Random) -> int:
+    """Start a writer, kill it, and return how many appends it had acknowledged."""
+    assert forkserver.stdin is not None
+    assert forkserver.stdout is not None
     size = chance.choice([1, 1, 2, 30])
-    print(bank.database, bank.witness, bank.bank, size, file=nursery.stdin, flush=True)
-    word, pid = nursery.stdout.readline().split()
+    print(bank.database, bank.witness, bank.bank, size, file=forkserver.stdin, flush=True)
+    word, pid = forkserver.stdout.readline().split()
     assert word == "pid"
     wanted, said = chance.randrange(6), list[list[str]]()
     while len(said) < wanted:
-        said.append(nursery.stdout.readline().split())
+        said.append(forkserver.stdout.readline().split())
         assert said[-1][0] == "wrote", said[-1]
     time.sleep(chance.random() * 0.012)  # the moment of chance, up to some appends later
     os.kill(int(pid), signal.SIGKILL)
-    while (line := nursery.stdout.readline().split()) != ["ended"]:
+    while (line := forkserver.stdout.readline().split()) != ["ended"]:
         assert line[0] == "wrote", line
         said.append(line)
     bank.acknowledged.extend(identity for line in said for identity in line[1:])
     return len(said)
 
 
-def require_all(bank: Bank) -> None:
-    """Require what a program that starts now can count on."""
+def require_acknowledged(bank: Bank) -> None:
+    """Require what a new program can rely on."""
     store = SqliteStore(bank.database)
     try:
         ledger = opened(store, bank.bank, bank.witness)
@@ -137,30 +137,30 @@ def require_all(bank: Bank) -> None:
 
 
 def kill_often(
-    nursery: "subprocess.Popen[str]", root: Path, *, rounds: int, seed: int, each: int = 10
+    forkserver: "subprocess.Popen[str]", root: Path, *, rounds: int, seed: int, each: int = 10
 ) -> None:
-    """Kill a writer in each round, and look; a new bank every few rounds."""
+    """Kill a writer in each round and check; start a new bank every few rounds."""
     chance = random.Random(seed)  # noqa: S311 - the same plan each time; the kernel adds its own
     bank, appends = new_bank(root / "0"), 0
     for number in range(rounds):
         if number and number % each == 0:
             bank = new_bank(root / str(number))
         with noting(f"seed {seed}, round {number}"):
-            appends += kill_one(nursery, bank, chance)
-            require_all(bank)
+            appends += kill_writer(forkserver, bank, chance)
+            require_acknowledged(bank)
     assert appends >= rounds, "too few appends to mean anything"
 
 
-def test_a_killed_writer_loses_nothing_it_acknowledged(
-    nursery: "subprocess.Popen[str]", tmp_path: Path
+def test_a_killed_writer_loses_no_acknowledged_append(
+    forkserver: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:
-    """Fault: kill -9 at a moment of chance, three times on one bank."""
-    kill_often(nursery, tmp_path, rounds=3, seed=1)
+    """Fault: kill -9 at a random moment, three times on one bank."""
+    kill_often(forkserver, tmp_path, rounds=3, seed=1)
 
 
 @pytest.mark.prove
-def test_writers_killed_often_lose_nothing_they_acknowledged(
-    nursery: "subprocess.Popen[str]", tmp_path: Path
+def test_repeatedly_killed_writers_lose_no_acknowledged_append(
+    forkserver: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:
     """Fault: the same, two hundred times."""
-    kill_often(nursery, tmp_path, rounds=200, seed=2)
+    kill_often(forkserver, tmp_path, rounds=200, seed=2)

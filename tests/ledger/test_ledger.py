@@ -1,16 +1,18 @@
-"""A bank's log: what is acknowledged is there, and nothing is handed out that was not logged."""
+"""The log of a bank: acknowledged records exist, and only logged records are returned."""
 
 import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from ledger_kit import created
 
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal
@@ -28,8 +30,10 @@ from satchel.ledger.witness import Witness
 from satchel.ledger.witness_file import WitnessedHead
 from satchel.model.records import Blob, Edge, Semantic, State, Status
 from satchel.model.values import Origin, Scope
+from satchel.ports.links import Direction, LoggedLink, paths, walk
 from satchel.ports.rows import Filter
 from satchel.ports.store import Store
+from satchel.stores.ladybug import LadybugStore
 from satchel.stores.memory import InMemoryStore
 from satchel.stores.sqlite import SqliteStore
 
@@ -37,7 +41,7 @@ _OWNER, _WRITER = SigningKey.from_seed(b"o" * 32), SigningKey.from_seed(b"w" * 3
 _FOUNDING = 2
 
 
-class Place:
+class BankFiles:
     """A store in one folder, the witness in another."""
 
     def __init__(self, root: Path, open_store: Callable[[Path], Store]) -> None:
@@ -46,26 +50,26 @@ class Place:
         self.witness = root / "witness"
         self._open_store = open_store
         self.store = open_store(self.path)
-        created = Ledger.create(self.store, owner=_OWNER, writer=_WRITER, witness=self.seen)
+        created = Ledger.create(self.store, owner=_OWNER, writer=_WRITER, witness=self.new_witness)
         self.bank = created.bank
 
     @property
-    def seen(self) -> Witness:
-        """A witness as a program that was just started has it."""
+    def new_witness(self) -> Witness:
+        """Return a witness as a new program opens it."""
         return Witness(self.witness)
 
     def ledger(self, *, writer: SigningKey | None = _WRITER, witnessed: object = True) -> Ledger:
-        """Open the bank as a program that was just started."""
-        witness = self.seen if witnessed else None
+        """Open the bank as a new program does."""
+        witness = self.new_witness if witnessed else None
         return Ledger(self.store, self.bank, writer=writer, witness=witness)
 
     def restart(self) -> None:
-        """Close the store and open what is there now."""
+        """Close the store and open it again."""
         self.store.close()
         self.store = self._open_store(self.path)
 
     def sql(self, sql: str, *values: Any) -> list[Any]:
-        """Do something behind the store's back."""
+        """Run SQL on the file, bypassing the store."""
         connection = apsw.Connection(str(self.path))
         try:
             return connection.execute(sql, values).fetchall()
@@ -74,23 +78,23 @@ class Place:
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+def bank_files(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BankFiles]:
     """A new bank in each store."""
     kinds: dict[str, Callable[[Path], Store]] = {
         "memory": lambda _: InMemoryStore(),
         "sqlite": SqliteStore,
     }
-    place = Place(tmp_path, kinds[request.param])
-    yield place
-    place.store.close()
+    bank_files = BankFiles(tmp_path, kinds[request.param])
+    yield bank_files
+    bank_files.store.close()
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Place]:
+def disk(tmp_path: Path) -> Iterator[BankFiles]:
     """A new bank on disk."""
-    place = Place(tmp_path, SqliteStore)
-    yield place
-    place.store.close()
+    bank_files = BankFiles(tmp_path, SqliteStore)
+    yield bank_files
+    bank_files.store.close()
 
 
 def _memories(count: int, start: int = 0) -> list[Sealed]:
@@ -114,13 +118,13 @@ def _listed(ledger: Ledger, wanted: Filter | None = None) -> list[str]:
         return [logged.record.id for logged in view.scan(*([wanted] if wanted else []))]
 
 
-def test_appended_records_are_listed_in_order_by_the_next_process(place: Place) -> None:
-    """Places are given in the order of the log; the first two records found the bank."""
+def test_appended_records_are_listed_in_order_by_the_next_process(bank_files: BankFiles) -> None:
+    """Sequence numbers follow the order of the log; the first two records found the bank."""
     records = _memories(300)
-    assert place.ledger().append(records[:299]) == list(range(_FOUNDING, _FOUNDING + 299))
-    assert place.ledger().append(records[299:]) == [_FOUNDING + 299]
+    assert bank_files.ledger().append(records[:299]) == list(range(_FOUNDING, _FOUNDING + 299))
+    assert bank_files.ledger().append(records[299:]) == [_FOUNDING + 299]
 
-    with place.ledger(writer=None).reading() as view:
+    with bank_files.ledger(writer=None).reading() as view:
         listed = list(view.scan())
         assert [logged.record for logged in listed[_FOUNDING:]] == records
         assert [logged.seq for logged in listed] == list(range(302))
@@ -132,11 +136,11 @@ def test_appended_records_are_listed_in_order_by_the_next_process(place: Place) 
     }
 
 
-def test_an_update_is_a_status_and_a_new_record_in_one_append(place: Place) -> None:
-    """The old one is retired by the new one's side; as of before, it is what it was."""
+def test_an_update_is_a_status_and_a_new_record_in_one_append(bank_files: BankFiles) -> None:
+    """The slot has the new record; an earlier position still has the old one."""
     (old,) = _memories(1)
     (new,) = _memories(1)
-    ledger = place.ledger()
+    ledger = bank_files.ledger()
     (first,) = ledger.append([old])
     with pytest.raises(SlotTakenError):
         ledger.append([new])
@@ -168,12 +172,12 @@ def test_an_update_is_a_status_and_a_new_record_in_one_append(place: Place) -> N
 )
 @pytest.mark.parametrize("together", [True, False])
 def test_status_records_decide_what_is_current(
-    place: Place, states: list[State], shown: object, together: object
+    bank_files: BankFiles, states: list[State], shown: object, together: object
 ) -> None:
-    """Also within the append that brings the record."""
+    """Also within the append that adds the record."""
     (record,) = _memories(1)
     statuses = [seal(Status(target=record.id, state=state)) for state in states]
-    ledger = place.ledger()
+    ledger = bank_files.ledger()
     if together:
         ledger.append([record, *statuses])
     else:
@@ -183,8 +187,8 @@ def test_status_records_decide_what_is_current(
     assert (record.id in _listed(ledger, Filter())) is shown
 
 
-def test_links_and_words_lead_to_verified_records(disk: Place) -> None:
-    """Edges are followed and words found, and what comes back is verified."""
+def test_links_and_words_lead_to_verified_records(disk: BankFiles) -> None:
+    """Edges and words are looked up, and every result is verified."""
     one, two = _memories(2)
     edge = seal(Edge(source=one.id, target=two.id, kind="similar_to"))
     ledger = disk.ledger()
@@ -195,17 +199,17 @@ def test_links_and_words_lead_to_verified_records(disk: Place) -> None:
         assert view.candidates("memory 1")[0][0].record == two
 
 
-def test_what_is_kept_beside_the_log_cannot_be_logged(place: Place) -> None:
-    """Blobs and embeddings have no place in it."""
+def test_blobs_cannot_be_appended_to_the_log(bank_files: BankFiles) -> None:
+    """Blobs and embeddings have no position in it."""
     blob = seal(Blob(digest="blake3:" + "0" * 64, data=""))
     with pytest.raises(UsageError):
-        place.ledger().append([blob])
-    assert place.ledger().append([]) == []
+        bank_files.ledger().append([blob])
+    assert bank_files.ledger().append([]) == []
 
 
-def test_appends_of_many_threads_are_all_there_once(place: Place) -> None:
-    """Those that wait for each other share a commit; one that is refused takes no other along."""
-    ledger = place.ledger()
+def test_concurrent_appends_of_many_threads_are_each_logged_once(bank_files: BankFiles) -> None:
+    """Waiting appends share a commit; a refused one does not affect the others."""
+    ledger = bank_files.ledger()
     outcomes: dict[int, object] = {}
     start = threading.Barrier(8)
 
@@ -228,7 +232,7 @@ def test_appends_of_many_threads_are_all_there_once(place: Place) -> None:
     places = [places for places in outcomes.values() if isinstance(places, list)]
     assert len(refused) == 7
     assert sorted(chain.from_iterable(places)) == list(range(_FOUNDING, _FOUNDING + 73))
-    assert len(_listed(place.ledger(writer=None))) == _FOUNDING + 73
+    assert len(_listed(bank_files.ledger(writer=None))) == _FOUNDING + 73
 
 
 _OTHER_PROCESS = """
@@ -249,8 +253,8 @@ for turn in range(25):
 """
 
 
-def test_two_processes_write_one_log(disk: Place) -> None:
-    """Each sees the other's head, and no place is given twice."""
+def test_two_processes_write_one_log(disk: BankFiles) -> None:
+    """Each sees the other's head, and no sequence number is used twice."""
     command: list[str | Path] = [
         sys.executable,
         "-c",
@@ -290,10 +294,10 @@ _EDITS = {
     "its arrival": "UPDATE record SET at = '2020-01-01T00:00:00.000000Z'",
     "its type": "UPDATE record SET type = 'working' WHERE type = 'semantic'",
     "its id": "UPDATE record SET id = zeroblob(32) WHERE place % 1024 = 5",
-    "its place": "UPDATE record SET place = place + 100 WHERE place % 1024 = 5",
-    "a record taken away": "DELETE FROM record WHERE place % 1024 = 5",
-    "the newest record taken away": "DELETE FROM record WHERE place % 1024 = 11",
-    "the bodies taken away": "UPDATE record SET body = NULL WHERE place % 1024 = 0",
+    "its position": "UPDATE record SET place = place + 100 WHERE place % 1024 = 5",
+    "a record removed": "DELETE FROM record WHERE place % 1024 = 5",
+    "the newest record removed": "DELETE FROM record WHERE place % 1024 = 11",
+    "the bodies removed": "UPDATE record SET body = NULL WHERE place % 1024 = 0",
     "a node of the tree": "UPDATE node SET hash = zeroblob(32) WHERE place % 1024 = 17",
     "all nodes": "DELETE FROM node",
     "the head's size": _head('"size":12', '"size":11'),
@@ -305,16 +309,14 @@ _EDITS = {
     "half a peak more": "UPDATE bank SET peaks = CAST(peaks || zeroblob(16) AS BLOB)",
     "the head emptied": "UPDATE bank SET head = x''",
     "the bank renamed": "UPDATE bank SET id = 'blake3:' || hex(zeroblob(32))",
-    "the bank taken away": "DELETE FROM bank",
+    "the bank removed": "DELETE FROM bank",
 }
 
 
 @pytest.mark.parametrize("edit", _EDITS)
 @pytest.mark.parametrize("while_open", [True, False])
-def test_an_edit_behind_the_stores_back_is_refused(
-    disk: Place, edit: str, while_open: object
-) -> None:
-    """By an ordinary listing, in a program that was just started or that was running."""
+def test_a_listing_refuses_an_edited_store(disk: BankFiles, edit: str, while_open: object) -> None:
+    """In a new program and in a running one."""
     ledger = disk.ledger()
     ledger.append(_memories(10))
     listed = _listed(ledger)
@@ -334,8 +336,8 @@ def test_an_edit_behind_the_stores_back_is_refused(
 
 
 @pytest.mark.parametrize("edit", ["its id", "the text of a record", "a node of the tree"])
-def test_an_edit_is_refused_when_one_record_is_asked_for(disk: Place, edit: str) -> None:
-    """Not only by listings."""
+def test_reading_one_record_refuses_an_edited_store(disk: BankFiles, edit: str) -> None:
+    """Not only listings do."""
     ledger = disk.ledger()
     records = _memories(10)
     ledger.append(records)
@@ -354,8 +356,8 @@ def test_an_edit_is_refused_when_one_record_is_asked_for(disk: Place, edit: str)
     assert len(list(found)) == 9  # type: ignore[call-overload]
 
 
-def test_a_row_that_the_index_nominates_wrongly_is_not_handed_out(disk: Place) -> None:
-    """Filters are evaluated again on what the bytes say."""
+def test_a_row_that_an_index_lists_wrongly_is_not_returned(disk: BankFiles) -> None:
+    """Filters are evaluated again on the bytes."""
     ledger = disk.ledger()
     ledger.append(_memories(3))
     disk.sql("UPDATE record SET user = 'mallory' WHERE user IS NOT NULL")
@@ -363,10 +365,10 @@ def test_a_row_that_the_index_nominates_wrongly_is_not_handed_out(disk: Place) -
         _listed(disk.ledger(), Filter(user="mallory"))
 
 
-def test_an_older_copy_of_the_store_is_refused_where_it_was_seen_newer(
-    disk: Place, tmp_path: Path
+def test_an_older_copy_of_the_store_is_refused_by_a_machine_with_a_witness(
+    disk: BankFiles, tmp_path: Path
 ) -> None:
-    """Reads and appends; on a machine without a witness it opens, which is what one is for."""
+    """For reads and appends; without a witness it opens."""
     ledger = disk.ledger()
     ledger.append(_memories(3))
     disk.store.close()
@@ -385,8 +387,8 @@ def test_an_older_copy_of_the_store_is_refused_where_it_was_seen_newer(
     assert len(_listed(disk.ledger(witnessed=False))) == _FOUNDING + 3
 
 
-def test_another_history_of_the_same_length_is_a_fork(disk: Place, tmp_path: Path) -> None:
-    """Also of a greater length, written by the very same key."""
+def test_another_history_of_the_same_length_is_a_fork(disk: BankFiles, tmp_path: Path) -> None:
+    """Also a longer one, written by the same key."""
     disk.store.close()
     shutil.copytree(disk.path.parent, tmp_path / "copy")
     disk.restart()
@@ -401,7 +403,7 @@ def test_another_history_of_the_same_length_is_a_fork(disk: Place, tmp_path: Pat
             _listed(disk.ledger())
 
 
-def test_a_bank_that_was_seen_and_is_missing_is_a_rollback(disk: Place) -> None:
+def test_a_missing_bank_that_was_witnessed_is_a_rollback(disk: BankFiles) -> None:
     """An empty store in its place is not a fresh start."""
     disk.store.close()
     shutil.rmtree(disk.path.parent)
@@ -413,30 +415,30 @@ def test_a_bank_that_was_seen_and_is_missing_is_a_rollback(disk: Place) -> None:
         _listed(disk.ledger(witnessed=False))
 
 
-def test_only_a_key_that_an_owner_admitted_adds_to_a_bank(place: Place) -> None:
-    """Neither an unknown key nor none at all; an owner's does."""
+def test_only_keys_admitted_by_an_owner_can_append(bank_files: BankFiles) -> None:
+    """Neither an unknown key nor no key; an owner's key can."""
     unknown = SigningKey.generate()
     for key in (unknown, None):
         with pytest.raises(ReadOnlyStoreError):
-            place.ledger(writer=key).append(_memories(1))
-    assert place.ledger(writer=_OWNER).append(_memories(1)) == [_FOUNDING]
+            bank_files.ledger(writer=key).append(_memories(1))
+    assert bank_files.ledger(writer=_OWNER).append(_memories(1)) == [_FOUNDING]
 
 
 def test_a_head_by_a_key_that_nobody_admitted_is_refused(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    bank_files: BankFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever can write the files extends the log with a key of his own."""
+    """Attack: somebody with the files extends the log with another key."""
     from satchel.ledger.authority import Authority
 
     with monkeypatch.context() as patch:
         patch.setattr(Authority, "admits", lambda *_: True)  # the attacker's program
-        place.ledger(writer=SigningKey.generate(), witnessed=False).append(_memories(1))
+        bank_files.ledger(writer=SigningKey.generate(), witnessed=False).append(_memories(1))
     with pytest.raises(VerificationError, match="no owner admitted"):
-        _listed(place.ledger())
+        _listed(bank_files.ledger())
 
 
-def test_an_admission_counts_in_its_own_bank_only() -> None:
-    """A record that admits a key to one bank, carried to another of the same owner."""
+def test_an_admission_applies_only_to_its_own_bank() -> None:
+    """Attack: an admission is copied to another bank of the same owner."""
     from satchel.ledger.authority import admission_record, apply_configs, founding_authority
 
     store = InMemoryStore()
@@ -453,8 +455,8 @@ def test_an_admission_counts_in_its_own_bank_only() -> None:
         assert authority.admits(guest.did) is expected
 
 
-def test_a_commit_that_was_not_witnessed_yet_is_no_rollback(disk: Place) -> None:
-    """A crash between the commit and the witness leaves the witness behind, never ahead."""
+def test_a_commit_that_was_not_witnessed_is_not_a_rollback(disk: BankFiles) -> None:
+    """A crash after the commit leaves the witness behind, never ahead."""
 
     class _Crash(Exception):  # noqa: N818 - no error of anybody's
         pass
@@ -468,3 +470,45 @@ def test_a_commit_that_was_not_witnessed_yet_is_no_rollback(disk: Place) -> None
         cut.append(_memories(2))
     assert len(_listed(disk.ledger())) == _FOUNDING + 2
     assert disk.ledger().append(_memories(1, start=5)) == [_FOUNDING + 2]
+
+
+@pytest.mark.parametrize("kind", [SqliteStore, LadybugStore])
+def test_a_walk_follows_parents_and_edges(
+    tmp_path: Path, kind: type[SqliteStore | LadybugStore]
+) -> None:
+    """Also backwards, along the shortest path."""
+    store = kind(tmp_path / "store")
+    ledger = created(store)
+    one = seal(Semantic(text="one"))
+    two = seal(Semantic(text="two", parent_ids=(one.id,)))
+    edge = seal(Edge(source=two.id, target="a place", kind="about"))
+    ledger.append([one, two, edge])
+    with ledger.reading() as view:
+
+        def links(names: Sequence[str], incoming: bool, limit: int) -> list[LoggedLink]:  # noqa: FBT001
+            return view.links(names, incoming=incoming, limit=limit)
+
+        found = walk(links, one.id, hops=2, budget=9, direction=Direction.IN)
+        assert [(name, hops) for name, hops, _ in found.reached] == [(two.id, 1)]
+        ways = paths(links, "a place", one.id, hops=3, budget=9)
+        assert [[linked.link.kind for linked in way] for way in ways.found] == [
+            ["about", "derives_from"]
+        ]
+    store.close()
+
+
+def test_a_link_without_a_record_is_refused(tmp_path: Path) -> None:
+    """Also one that an edited index has beside a record with another link."""
+    store = SqliteStore(tmp_path / "store")
+    ledger = created(store)
+    edge = seal(Edge(source="a", target="b", kind="knows"))
+    (place,) = ledger.append([edge])
+    with ledger.reading() as view:
+        ask = partial(view.links, ["a"], incoming=False, limit=9)
+        assert [linked.place for linked in ask()] == [place]
+    connection = apsw.Connection(str(tmp_path / "store"))
+    connection.execute("UPDATE link SET target = 'c'")
+    connection.close()
+    with ledger.reading() as view, pytest.raises(VerificationError, match="does not have"):
+        view.links(["a"], incoming=False, limit=9)
+    store.close()

@@ -1,4 +1,4 @@
-"""The power goes at any write or sync: nothing acknowledged is lost, and the rest is sound."""
+"""Power loss at any write or sync: nothing acknowledged is lost, and the store is sound."""
 
 import random
 from collections.abc import Callable
@@ -24,16 +24,16 @@ APPENDS = 12
 pytestmark = pytest.mark.usefixtures("at_rest")
 
 
-class Told(NamedTuple):
-    """What a program was told before the power went."""
+class Acknowledged(NamedTuple):
+    """What a program had acknowledged before the power loss."""
 
     banks: list[str]
     records: list[str]
 
 
-def work(disk: Disk, chance: random.Random, *, synchronous: str) -> Told:
-    """Make a store and append to it until the power goes; return what was acknowledged."""
-    told, number, ledger = Told([], []), 0, None
+def write_until_power_loss(disk: Disk, chance: random.Random, *, synchronous: str) -> Acknowledged:
+    """Make a store and append until the power fails; return what was acknowledged."""
+    told, number, ledger = Acknowledged([], []), 0, None
     (disk.folder / "store").mkdir(exist_ok=True)
     connections: list[apsw.Connection] = []
     store = None
@@ -66,31 +66,31 @@ def work(disk: Disk, chance: random.Random, *, synchronous: str) -> Told:
     return told
 
 
-def run(
+def run_to_power_loss(
     root: Path, seed: int, cut_at: int | None, *, synchronous: str = "full"
-) -> tuple[Told, int]:
-    """Work until the power goes; what survived is in a folder of that name."""
+) -> tuple[Acknowledged, int]:
+    """Write until the power fails; what survives is in a folder of that name."""
     chance = random.Random(seed)  # noqa: S311 - the same disk each time
     root.mkdir()
     with disk_in(root / "before", chance) as disk, pytest.MonkeyPatch.context() as patch:
         disk.patch(patch)
         disk.cut_at = cut_at
-        told = work(disk, random.Random(seed), synchronous=synchronous)  # noqa: S311 - idem
+        told = write_until_power_loss(disk, random.Random(seed), synchronous=synchronous)  # noqa: S311 - idem
         assert disk.off == (cut_at is not None), "there were fewer writes than that"
         (root / "survived" / "store").mkdir(parents=True)
         disk.survive(root / "survived")
         return told, disk.steps
 
 
-def reopened(root: Path) -> SqliteStore:
+def reopen(root: Path) -> SqliteStore:
     """Open what survived with the ordinary file system."""
     return SqliteStore(root / "survived" / "store" / "satchel.db")
 
 
-def require_sound(root: Path, told: Told) -> None:
-    """Require what a program that starts when the power is back can count on."""
+def require_sound(root: Path, told: Acknowledged) -> None:
+    """Require what a program that starts after the power loss can rely on."""
     witness = root / "survived" / "witness"
-    store = reopened(root)
+    store = reopen(root)
     try:
         with store.reading() as reader:
             banks = reader.banks()
@@ -114,44 +114,48 @@ def require_sound(root: Path, told: Told) -> None:
 
 
 def lose_power(root: Path, seeds: range) -> None:
-    """Cut the power once for each seed, anywhere from the first write to the last."""
+    """Cut the power once for each seed, anywhere between the first write and the last."""
     for seed in seeds:
-        _, steps = run(root / f"whole-{seed}", seed, None)
+        _, steps = run_to_power_loss(root / f"whole-{seed}", seed, None)
         cut_at = random.Random(f"{seed}").randrange(1, steps + 1)  # noqa: S311 - the same each time
         with noting(f"seed {seed}, cut at step {cut_at} of {steps}"):
-            told, _ = run(root / f"cut-{seed}", seed, cut_at)
+            told, _ = run_to_power_loss(root / f"cut-{seed}", seed, cut_at)
             require_sound(root / f"cut-{seed}", told)
 
 
-def test_power_loss_takes_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    """Fault: the power goes at twenty moments, from the making of the store on."""
+def test_a_power_loss_loses_no_acknowledged_append(tmp_path: Path) -> None:
+    """Fault: the power fails at twenty moments, from the creation of the store on."""
     lose_power(tmp_path, range(20))
 
 
 @pytest.mark.parametrize("synchronous", ["off", "normal"])
-def test_the_simulated_disk_loses_what_was_not_forced(tmp_path: Path, synchronous: str) -> None:
+def test_the_simulated_disk_loses_writes_that_were_not_synced(
+    tmp_path: Path, synchronous: str
+) -> None:
     """Fault: a store that does not wait for the disk; acknowledged records are gone.
 
     Without this the other tests would prove nothing. Whoever has the witness is told.
     """
     lost = 0
     for seed in range(20):
-        _, steps = run(tmp_path / f"whole-{seed}", seed, None, synchronous=synchronous)
+        _, steps = run_to_power_loss(
+            tmp_path / f"whole-{seed}", seed, None, synchronous=synchronous
+        )
         root = tmp_path / f"cut-{seed}"
-        told, _ = run(root, seed, steps * 3 // 4, synchronous=synchronous)
+        told, _ = run_to_power_loss(root, seed, steps * 3 // 4, synchronous=synchronous)
         assert told.records
         try:
             require_sound(root, told)
         except (AssertionError, SatchelError):
             lost += 1
             with noting(f"seed {seed}"), pytest.raises(SatchelError):
-                require_seen(root, told)
+                open_with_witness(root, told)
     assert lost >= 5
 
 
-def require_seen(root: Path, told: Told) -> None:
-    """Open and list what survived, with the witness of before the power went."""
-    store = reopened(root)
+def open_with_witness(root: Path, told: Acknowledged) -> None:
+    """Open and list what survived, with the witness from before the power loss."""
+    store = reopen(root)
     try:
         listed(opened(store, told.banks[0], root / "survived" / "witness"))
     finally:
@@ -159,7 +163,7 @@ def require_seen(root: Path, told: Told) -> None:
 
 
 def test_a_full_disk_loses_nothing_and_writes_continue_with_space(tmp_path: Path) -> None:
-    """Fault: no space after so many bytes, for the store or the witness; then space again."""
+    """Fault: the store or the witness runs out of space, and gets some again."""
     refused = 0
     chance = random.Random(5)  # noqa: S311 - the same disk each time
     with disk_in(tmp_path / "disk", chance) as disk, pytest.MonkeyPatch.context() as patch:
@@ -196,10 +200,10 @@ def small_disk(mount_small: Callable[[str], Path]) -> Path:
 
 
 @pytest.mark.parametrize("witnessed_there", [True, False])
-def test_a_really_full_disk_keeps_what_was_acknowledged(
+def test_a_full_file_system_keeps_acknowledged_appends(
     small_disk: Path, tmp_path: Path, witnessed_there: object
 ) -> None:
-    """Fault: a real file system without room, and with room again."""
+    """Fault: a real file system that is full, and then has space again."""
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(400_000))
     witness = (small_disk if witnessed_there else tmp_path) / "witness"
@@ -232,8 +236,8 @@ def test_a_really_full_disk_keeps_what_was_acknowledged(
     store.close()
 
 
-def test_a_torn_line_of_the_witness_is_ignored_whatever_part_remains(tmp_path: Path) -> None:
-    """Fault: the power goes while a line is forced; its end may be there without its beginning."""
+def test_a_torn_witness_line_is_ignored(tmp_path: Path) -> None:
+    """Fault: the power fails during a sync; any part of the line may survive."""
     torn = 0
     for seed in range(150):
         chance = random.Random(seed)  # noqa: S311 - the same disk each time
@@ -263,6 +267,6 @@ def test_a_torn_line_of_the_witness_is_ignored_whatever_part_remains(tmp_path: P
 
 @pytest.mark.prove
 @pytest.mark.parametrize("part", range(8))
-def test_power_lost_often_takes_nothing_that_was_acknowledged(tmp_path: Path, part: int) -> None:
+def test_repeated_power_loss_loses_no_acknowledged_append(tmp_path: Path, part: int) -> None:
     """Fault: the same, four hundred times."""
     lose_power(tmp_path, range(1000 + part * 50, 1050 + part * 50))

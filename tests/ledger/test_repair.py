@@ -1,4 +1,4 @@
-"""Everything looked at, and put right where that is possible; nothing is deleted."""
+"""Audit and repair: everything is verified, derived data is rebuilt, nothing is deleted."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ class Bank(NamedTuple):
     records: list[Sealed]
 
     def edit(self, sql: str) -> None:
-        """Change the database from outside; something has to be changed by it."""
+        """Run SQL on the database file; it must change something."""
         connection = apsw.Connection(str(self.store.path))
         try:
             connection.execute(sql)
@@ -35,13 +35,13 @@ class Bank(NamedTuple):
         finally:
             connection.close()
 
-    def again(self) -> Ledger:
-        """Open the bank as a program that was just started."""
+    def reopen(self) -> Ledger:
+        """Open the bank as a new program does."""
         return opened(self.store, self.ledger.bank, None)
 
     def current(self) -> list[str]:
-        """Return the ids of what an ordinary listing shows."""
-        with self.again().reading() as view:
+        """Return the IDs that an ordinary listing shows."""
+        with self.reopen().reading() as view:
             return [logged.record.id for logged in view.scan(Filter())]
 
 
@@ -61,8 +61,8 @@ def bank(tmp_path: Path) -> Iterator[Bank]:
     store.close()
 
 
-def test_a_sound_bank_has_no_findings_and_is_left_alone(bank: Bank) -> None:
-    """Also one that has grown to many blocks; the examination says how far it is."""
+def test_a_sound_bank_has_no_findings_and_is_not_changed(bank: Bank) -> None:
+    """Also one with many blocks; the audit reports its progress."""
     told: list[tuple[int, int]] = []
     found = examine(bank.store, bank.ledger.bank, progress=lambda *both: told.append(both))
     assert (found.is_sound, found.size, found.shown) == (True, 607, [])
@@ -91,31 +91,31 @@ _DERIVED = [
 
 
 @pytest.mark.parametrize(("edit", "flaw"), _DERIVED)
-def test_what_is_derived_is_derived_again(bank: Bank, edit: str, flaw: Flaw) -> None:
-    """Fault: columns, indexes, nodes changed from outside; all is found and put right."""
+def test_repair_rebuilds_derived_data(bank: Bank, edit: str, flaw: Flaw) -> None:
+    """Fault: edited columns, indexes and nodes are found and rebuilt."""
     current = bank.current()
     bank.edit(edit)
     assert examine(bank.store, bank.ledger.bank).counts[flaw]
-    done = repair(bank.store, bank.again(), at=now())
+    done = repair(bank.store, bank.reopen(), at=now())
     assert done.before.counts[flaw]
     assert done.after.is_sound, done.after.shown
     assert done.lost == ()
     assert bank.current() == current
-    with bank.again().reading() as view:
+    with bank.reopen().reading() as view:
         assert view.get([bank.records[18].id])
         assert [one.seq for one in view.neighbors(bank.records[5].id)] == [605]
         assert 20 in {logged.seq for logged, _ in view.candidates("18")}
-    bank.again().append(memories(1, start=700))
+    bank.reopen().append(memories(1, start=700))
 
 
-def test_bytes_that_do_not_verify_are_set_aside_and_logged(bank: Bank) -> None:
-    """Fault: one record changed, one emptied: both are lost, the bytes are kept, all else reads."""
+def test_repair_saves_and_logs_bytes_that_do_not_verify(bank: Bank) -> None:
+    """Fault: one changed and one emptied record are lost; their bytes are saved."""
     changed = "CAST(replace(CAST(body AS TEXT), 'memory', 'Memory') AS BLOB)"
     bank.edit(f"UPDATE record SET body = {changed} WHERE place & 1023 = 20")  # noqa: S608 - our own
     bank.edit("UPDATE record SET body = NULL WHERE place & 1023 = 21")
     with pytest.raises(VerificationError):
-        listed(bank.again())
-    done = repair(bank.store, bank.again(), at=now())
+        listed(bank.reopen())
+    done = repair(bank.store, bank.reopen(), at=now())
     assert (done.before.counts[Flaw.BODY], done.lost) == (2, (20, 21))
     assert done.after.is_sound, done.after.shown
     assert len(bank.current()) == 607 - 3 - 2 + 2
@@ -123,11 +123,11 @@ def test_bytes_that_do_not_verify_are_set_aside_and_logged(bank: Bank) -> None:
         kept = reader.side(bank.ledger.bank, DAMAGED)
     assert list(kept) == [f"{DAMAGED}20"]
     assert b"Memory 18" in kept[f"{DAMAGED}20"]
-    with bank.again().reading() as view:
+    with bank.reopen().reading() as view:
         erased = [one.model for one in view.scan() if isinstance(one.model, Erasure)]
         assert [one.entry for one in erased] == [record.id for record in bank.records[18:20]]
         assert view.get([bank.records[18].id]) == {}
-    assert repair(bank.store, bank.again(), at=now()).before.is_sound
+    assert repair(bank.store, bank.reopen(), at=now()).before.is_sound
 
 
 @pytest.mark.parametrize(
@@ -142,16 +142,16 @@ def test_bytes_that_do_not_verify_are_set_aside_and_logged(bank: Bank) -> None:
 def test_damage_that_cannot_be_repaired_is_reported_and_left_unchanged(
     bank: Bank, edit: str, flaw: Flaw
 ) -> None:
-    """A record that is gone, or what said so of others: that is a case for a backup."""
+    """A missing record or status needs a backup."""
     bank.edit(edit)
     assert examine(bank.store, bank.ledger.bank).counts[flaw]
     with pytest.raises(StoreDamagedError, match="backup"):
-        repair(bank.store, bank.again(), at=now())
+        repair(bank.store, bank.reopen(), at=now())
     assert examine(bank.store, bank.ledger.bank).counts[flaw]
 
 
 def test_a_damaged_page_is_reported_without_a_crash(bank: Bank) -> None:
-    """Fault: a stretch of the file overwritten with noise."""
+    """Fault: a part of the file is overwritten with noise."""
     bank.store.close()
     with bank.store.path.open("r+b") as file:
         file.seek(30 * 4096)

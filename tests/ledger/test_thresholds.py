@@ -1,4 +1,4 @@
-"""Several owners of a bank, and how many of them have to sign what is decided about it."""
+"""Several owners of a bank, and how many of them must sign a decision."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def _authority(one: Machine) -> Authority:
 
 @pytest.fixture
 def two_of_three(tmp_path: Path) -> Machine:
-    """A bank of three owners, two of whom have to sign."""
+    """A bank of three owners, two of whom must sign."""
     one = machine(tmp_path)
     assert one.decider().add_owner(BEN.did, BEN)
     assert one.decider().add_owner(CAT.did, CAT)
@@ -45,7 +45,7 @@ def two_of_three(tmp_path: Path) -> Machine:
 
 
 def _decisions(one: Machine, *keys: SigningKey) -> dict[str, Sealed]:
-    """Return one of each kind of record that owners decide with, signed by some keys."""
+    """Return one decision of each kind, signed by the given keys."""
     first, *also = keys
     return {
         "name": rename_record(one.bank, "mine", first, _AT, *also),
@@ -58,32 +58,32 @@ def _decisions(one: Machine, *keys: SigningKey) -> dict[str, Sealed]:
     }
 
 
-def _counts(one: Machine, record: Sealed) -> bool:
+def _takes_effect(one: Machine, record: Sealed) -> bool:
     before = _authority(one)
     with one.ledger().reading() as view:
         size, root = view.head.size, view.head.root
     return apply_configs(before, one.bank, [(size, record)], lambda _: root) != before
 
 
-def test_nothing_that_one_of_several_owners_decides_alone_counts(two_of_three: Machine) -> None:
-    """For any kind of decision; with another's signature each does."""
+def test_a_decision_of_one_owner_alone_has_no_effect(two_of_three: Machine) -> None:
+    """For every kind of decision; with another owner's signature it has."""
     for kind, record in _decisions(two_of_three, OWNER).items():
-        assert not _counts(two_of_three, record), kind
+        assert not _takes_effect(two_of_three, record), kind
     for kind, record in _decisions(two_of_three, OWNER, BEN).items():
-        assert _counts(two_of_three, record), kind
+        assert _takes_effect(two_of_three, record), kind
 
 
 def test_only_owners_count_for_the_threshold(two_of_three: Machine) -> None:
-    """Nor does a writer, nor a key that signs twice."""
+    """Neither a writer nor a key that signs twice."""
     for keys in ((OWNER, THIEF), (OWNER, WRITER), (OWNER, OWNER)):
         for kind, record in _decisions(two_of_three, *keys).items():
-            assert not _counts(two_of_three, record), kind
+            assert not _takes_effect(two_of_three, record), kind
 
 
-def test_a_decision_with_too_few_signatures_is_refused_and_leaves_the_log(
+def test_a_decision_with_too_few_signatures_is_refused_and_not_logged(
     two_of_three: Machine,
 ) -> None:
-    """The sentence says how many, and what is to be signed goes along."""
+    """The error says how many are missing, and includes what is to be signed."""
     before = two_of_three.listed()
     with pytest.raises(ThresholdError, match=r"2 of the 3 owners .* 1 did") as caught:
         two_of_three.decider().rename("mine")
@@ -97,72 +97,76 @@ def test_a_decision_with_too_few_signatures_is_refused_and_leaves_the_log(
         two_of_three.decider(OWNER, THIEF).rename("theirs")
 
 
-def test_an_old_record_does_not_lower_the_number_again(two_of_three: Machine) -> None:
-    """Whoever kept one from when two asked for one brings it in vain."""
+def test_replaying_an_old_record_does_not_lower_the_threshold(two_of_three: Machine) -> None:
+    """Attack: a record from when one of two owners was enough."""
     lower = threshold_record(two_of_three.bank, 1, 1, _AT, OWNER, BEN)
     assert two_of_three.decider(OWNER, BEN).enact([lower])
     assert two_of_three.decider().set_threshold(2)
-    assert not _counts(two_of_three, lower)
-    forge(two_of_three.store, two_of_three.bank, [threshold_record(*_again(two_of_three))])
+    assert not _takes_effect(two_of_three, lower)
+    forge(
+        two_of_three.store,
+        two_of_three.bank,
+        [threshold_record(*_replayed_threshold(two_of_three))],
+    )
     assert _authority(two_of_three).threshold == 2
 
 
-def _again(one: Machine) -> tuple[str, int, int, str, SigningKey, SigningKey]:
+def _replayed_threshold(one: Machine) -> tuple[str, int, int, str, SigningKey, SigningKey]:
     return one.bank, 1, 1, _AT, OWNER, BEN
 
 
-def test_there_are_never_fewer_owners_than_have_to_sign(two_of_three: Machine) -> None:
-    """Else nothing could be decided about the bank ever again."""
+def test_the_threshold_cannot_exceed_the_number_of_owners(two_of_three: Machine) -> None:
+    """Otherwise nobody could decide about the bank again."""
     both = two_of_three.decider(OWNER, BEN)
     assert both.end(REVOKED, CAT.did)
     for action, key in ((RETIRED, BEN), (REVOKED, BEN)):
         by = (OWNER, CAT) if action == REVOKED else (OWNER, BEN)
         record = key_end_record(action, two_of_three.bank, key.did, by[0], _AT, None, *by[1:])
-        assert not _counts(two_of_three, record)
+        assert not _takes_effect(two_of_three, record)
     with pytest.raises(UsageError, match="1 owners would remain, and 2 must sign"):
         both.end(RETIRED, BEN.did)
     with pytest.raises(UsageError, match="between 1 and that"):
         both.set_threshold(3)
 
 
-def test_a_key_that_was_stolen_does_not_help_to_keep_itself(two_of_three: Machine) -> None:
-    """Its own signature under its revocation is not one of those that are wanted."""
+def test_a_key_cannot_sign_its_own_revocation(two_of_three: Machine) -> None:
+    """Its signature does not count toward the threshold."""
     with pytest.raises(ThresholdError, match="1 did"):
         two_of_three.decider(OWNER, CAT).end(REVOKED, CAT.did)
     assert two_of_three.decider(OWNER, BEN).end(REVOKED, CAT.did)
 
 
 def test_nobody_becomes_an_owner_without_agreeing(tmp_path: Path) -> None:
-    """What it is to sign goes along with the refusal; signed elsewhere, it counts."""
+    """The refusal includes what the new owner is to sign; signed elsewhere, it counts."""
     one = machine(tmp_path)
     with pytest.raises(ThresholdError, match="must agree") as caught:
         one.decider().add_owner(BEN.did)
     assert caught.value.drawn
-    assert not _counts(one, owner_addition_record(one.bank, BEN.did, _AT, OWNER))
-    assert _counts(one, owner_addition_record(one.bank, BEN.did, _AT, OWNER, BEN))
+    assert not _takes_effect(one, owner_addition_record(one.bank, BEN.did, _AT, OWNER))
+    assert _takes_effect(one, owner_addition_record(one.bank, BEN.did, _AT, OWNER, BEN))
 
 
-def test_there_are_no_more_owners_than_may_sign_a_record(tmp_path: Path) -> None:
-    """Else a number of them could be asked for that no record holds."""
+def test_the_number_of_owners_is_limited_to_the_signatures_of_a_record(tmp_path: Path) -> None:
+    """Otherwise a threshold could need more signatures than a record holds."""
     one = machine(tmp_path)
     for number in range(1, MOST_OWNERS):
         key = SigningKey.from_seed(bytes([number]) * 32)
         assert one.decider().add_owner(key.did, key)
     with pytest.raises(UsageError, match="at most 15 owners"):
         one.decider().add_owner(THIEF.did, THIEF)
-    assert not _counts(one, owner_addition_record(one.bank, THIEF.did, _AT, OWNER, THIEF))
+    assert not _takes_effect(one, owner_addition_record(one.bank, THIEF.did, _AT, OWNER, THIEF))
 
 
-def test_each_owner_ends_a_token_alone(two_of_three: Machine) -> None:
-    """What only takes away has to be quick."""
-    assert _counts(
+def test_each_owner_can_revoke_a_token_alone(two_of_three: Machine) -> None:
+    """Removing a permission must be quick."""
+    assert _takes_effect(
         two_of_three,
         token_revocation_record(two_of_three.bank, "blake3:" + "0" * 64, CAT, _AT, None),
     )
 
 
 def test_accepting_a_loss_needs_the_threshold_of_owners(two_of_three: Machine) -> None:
-    """One owner's key alone does not make others believe an older store."""
+    """One owner's key alone does not make other machines accept an older store."""
     old = backup(two_of_three.store)
     two_of_three.add(2, start=50)
     put_back(two_of_three.store, old)
@@ -178,7 +182,7 @@ def test_accepting_a_loss_needs_the_threshold_of_owners(two_of_three: Machine) -
 
 
 def test_a_machine_that_knows_the_first_owner_trusts_admitted_owners(two_of_three: Machine) -> None:
-    """A machine that never saw the bank needs no more than the log; an untrusted one stays so."""
+    """A machine that never saw the bank needs only the log; an untrusted one stays untrusted."""
     store, bank, folder = two_of_three.store, two_of_three.bank, two_of_three._folder
     new = Machine(store, bank, folder / "new", trusted=frozenset({OWNER.did}))
     assert new.standing() == "own"
@@ -191,10 +195,10 @@ def test_a_machine_that_knows_the_first_owner_trusts_admitted_owners(two_of_thre
 
 @settings(max_examples=60, deadline=None)
 @given(by=st.sets(st.integers(0, 4)), owners=st.integers(1, 4), number=st.integers(1, 4))
-def test_a_decision_counts_exactly_when_as_many_owners_signed(
+def test_a_decision_takes_effect_exactly_when_the_threshold_is_met(
     by: set[int], owners: int, number: int
 ) -> None:
-    """For all banks, numbers and signers."""
+    """For all banks, thresholds and signers."""
     keys = [SigningKey.from_seed(bytes([seed]) * 32) for seed in range(5)]
     own = frozenset(key.did for key in keys[:owners])
     bank, wanted = "blake3:" + "1" * 64, min(number, owners)

@@ -1,4 +1,4 @@
-"""Several appends in one transaction: all of them or none, read back before they are committed."""
+"""Several appends in one transaction: all or nothing, read back before the commit."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -58,7 +58,7 @@ def _import(ledger: Ledger, groups: list[list[Row]]) -> Sealed:
     return source
 
 
-def _import_named_last(ledger: Ledger, groups: list[list[Row]]) -> Sealed:
+def _import_with_late_source(ledger: Ledger, groups: list[list[Row]]) -> Sealed:
     source = seal(Source(at=now(), provider="mem0", format="mem0"))
     with ledger.transaction() as log:
         log.begin_import()
@@ -76,7 +76,7 @@ def _texts(ledger: Ledger) -> list[Any]:
 
 
 def test_an_import_in_one_transaction_is_current_complete_and_verified(ledger: Ledger) -> None:
-    """On every store: each record is verified as it is read, and words find it."""
+    """On every store: each record is verified as it is read, and full-text search finds it."""
     source = _import(ledger, [_rows(0, 30), _rows(30, 12)])
     assert _texts(ledger) == [f"fact {number}" for number in range(42)]
     with ledger.reading() as view:
@@ -88,13 +88,15 @@ def test_an_import_in_one_transaction_is_current_complete_and_verified(ledger: L
     assert _texts(ledger)[-1] == "after"
 
 
-@pytest.mark.parametrize("logged", [_import, _import_named_last], ids=["named first", "named last"])
-def test_the_source_record_comes_first_in_the_log_whenever_it_is_known(
+@pytest.mark.parametrize(
+    "logged", [_import, _import_with_late_source], ids=["source first", "source last"]
+)
+def test_the_source_record_comes_first_in_the_log(
     ledger: Ledger,
     logged: Callable[[Ledger, list[list[Row]]], Sealed],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The same log, of which all is verified: records, order, batches, tree, words, columns."""
+    """Even if it is known last; the same log, verified: records, batches, tree and columns."""
     monkeypatch.setattr(transaction, "GROUP_RECORDS", 30)
     parts = [(0, 30), (30, 12)] if logged is _import else [(0, 10), (10, 20), (30, 8), (38, 4)]
     source = logged(ledger, [_rows(*part) for part in parts])
@@ -112,8 +114,8 @@ def test_the_source_record_comes_first_in_the_log_whenever_it_is_known(
     assert _texts(ledger)[-1] == "after"
 
 
-def test_a_bank_is_founded_with_the_import_into_it_or_not_at_all(ledger: Ledger) -> None:
-    """One transaction: what fails leaves no bank."""
+def test_a_bank_and_its_first_import_are_created_together_or_not_at_all(ledger: Ledger) -> None:
+    """One transaction: a failure leaves no bank."""
     source = seal(Source(at=now(), provider="mem0", format="mem0"))
 
     def logged(*, failing: bool) -> Ledger:
@@ -137,10 +139,10 @@ def test_a_bank_is_founded_with_the_import_into_it_or_not_at_all(ledger: Ledger)
     assert len(_texts(made)) == 5
 
 
-def test_what_is_left_open_and_read_back_otherwise_takes_the_import_back(
+def test_an_import_with_a_late_source_that_reads_back_differently_is_rolled_back(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attack by accident: the source record, a record of a group or a node is not stored."""
+    """Fault: the source record, a record of a group or a node is not stored."""
     for name, value in {
         "_named": [unplaced_row(Semantic(text="x"), "blake3:" + "0" * 64, b"{}")],
         "_digests": [RowsDigest()],
@@ -160,12 +162,12 @@ def test_what_is_left_open_and_read_back_otherwise_takes_the_import_back(
 
             patch.setattr(transaction.UnnamedImport, "is_stored", other)
             with pytest.raises(StoreDamagedError, match="records read back differently"):
-                _import_named_last(ledger, [_rows(0, 5)])
+                _import_with_late_source(ledger, [_rows(0, 5)])
         assert _texts(ledger) == []
 
 
-def test_what_fails_within_leaves_nothing(ledger: Ledger) -> None:
-    """Neither in the store nor in what the process knows of the log; the next one works."""
+def test_a_failed_transaction_leaves_nothing(ledger: Ledger) -> None:
+    """Neither in the store nor in memory; the next one succeeds."""
     before = _texts(ledger)
 
     def failing() -> None:
@@ -184,10 +186,10 @@ def test_what_fails_within_leaves_nothing(ledger: Ledger) -> None:
     assert len(_texts(ledger)) == 5
 
 
-def test_another_digest_than_what_was_logged_takes_it_back(
+def test_an_import_that_reads_back_differently_is_rolled_back(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attack by accident: the store reads back something else."""
+    """Fault: the store returns other bytes."""
     with monkeypatch.context() as patch:
         patch.setattr(transaction.StoredDigest, "value", property(lambda _self: (b"", b"")))
         with pytest.raises(StoreDamagedError, match="records read back differently"):

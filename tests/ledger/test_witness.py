@@ -1,4 +1,4 @@
-"""The witness keeps the newest head of each bank, and never goes back by itself."""
+"""The witness stores the newest head of each bank, and never goes back by itself."""
 
 import errno
 import os
@@ -27,28 +27,28 @@ def witness(tmp_path: Path) -> Witness:
     return Witness(tmp_path / "state" / "witness")
 
 
-def file_of(witness: Witness, bank: str = BANK) -> Path:
-    """Return where the heads of a bank are."""
+def heads_file(witness: Witness, bank: str = BANK) -> Path:
+    """Return the file of heads of a bank."""
     return witness.folder / f"{bank.removeprefix('blake3:')}.heads"
 
 
 def newest(witness: Witness, bank: str = BANK) -> tuple[int, int] | None:
-    """Return epoch and size of the newest head, as a reader that just started sees it."""
+    """Return epoch and size of the newest head, as a new reader sees it."""
     found = Witness(witness.folder).last(bank)
     cached = witness.cached_last(bank)
     assert found == cached
     return None if found is None else found.place
 
 
-def written(witness: Witness, count: int, epoch: int = 0) -> None:
-    """Put many heads into a file at once, without waiting for the disk each time."""
+def write_heads(witness: Witness, count: int, epoch: int = 0) -> None:
+    """Write many heads into a file at once, without a sync for each."""
     witness.record(signed(1, epoch))
-    with file_of(witness).open("ab") as stream:
+    with heads_file(witness).open("ab") as stream:
         stream.writelines(format_line(signed(size, epoch)) for size in range(2, count + 1))
 
 
-def test_the_newest_head_is_remembered(witness: Witness) -> None:
-    """With all that was signed, so that others can check it."""
+def test_the_witness_returns_the_newest_head(witness: Witness) -> None:
+    """With all that was signed, so that others can verify it."""
     assert witness.last(BANK) is None
     assert witness.cached_last(BANK) is None
     for size in (1, 2, 5):
@@ -61,7 +61,7 @@ def test_the_newest_head_is_remembered(witness: Witness) -> None:
 
 
 def test_each_bank_has_a_private_file_named_by_its_id(witness: Witness) -> None:
-    """Never by a name, which may lead anywhere; nobody else may read or enter."""
+    """Never by a name, which may be a path; no other user can read or enter."""
     witness.record(signed(3))
     witness.record(signed(1, bank=OTHER))
     assert witness.banks() == [BANK, OTHER]
@@ -74,30 +74,30 @@ def test_each_bank_has_a_private_file_named_by_its_id(witness: Witness) -> None:
             witness.last(name)
 
 
-def test_the_same_head_again_is_not_written_twice(witness: Witness) -> None:
-    """Who does not know whether it was recorded may ask again."""
+def test_recording_a_head_again_writes_nothing(witness: Witness) -> None:
+    """A caller that does not know whether it was recorded may repeat it."""
     witness.record(signed(4))
-    before = file_of(witness).read_bytes()
+    before = heads_file(witness).read_bytes()
     assert witness.record(signed(4)) is WitnessOutcome.COVERED
     assert witness.record(signed(4, at="2026-01-01T00:00:00.000000Z")) is WitnessOutcome.COVERED
-    assert file_of(witness).read_bytes() == before
+    assert heads_file(witness).read_bytes() == before
 
 
-def test_a_head_that_comes_late_is_covered_by_the_newest(witness: Witness) -> None:
+def test_a_late_older_head_is_covered_by_the_newest(witness: Witness) -> None:
     """Two processes commit n+1 and n+2 and acknowledge in the other order."""
     for size in (1, 2, 5, 9):
         witness.record(signed(size))
-    before = file_of(witness).read_bytes()
+    before = heads_file(witness).read_bytes()
     for late in (8, 5, 3, 1):
         assert witness.record(signed(late)) is WitnessOutcome.COVERED
-    assert file_of(witness).read_bytes() == before
+    assert heads_file(witness).read_bytes() == before
     assert newest(witness) == (0, 9)
 
 
 def test_a_head_is_on_disk_before_it_is_acknowledged(
     witness: Witness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file's name before its first line; a line that another may have left, once more."""
+    """The file's name before its first line; a line left by another process is synced again."""
     calls: list[str] = []
 
     def trace(name: str) -> None:
@@ -122,7 +122,7 @@ def test_a_head_is_on_disk_before_it_is_acknowledged(
 
 
 def test_threads_of_one_process_wait_for_each_other(witness: Witness) -> None:
-    """The lock holds between them too."""
+    """The lock also works between threads."""
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(witness.record, [signed(size) for size in range(1, 41)]))
     wrote = [size for size, result in enumerate(results, 1) if result is WitnessOutcome.WRITTEN]
@@ -131,19 +131,19 @@ def test_threads_of_one_process_wait_for_each_other(witness: Witness) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 4, 200, 400])
-def test_another_head_at_the_same_place_is_a_fork(witness: Witness, size: int) -> None:
-    """Also when it is not the newest that it contradicts, however far back that is."""
-    written(witness, 400)
-    before = file_of(witness).read_bytes()
+def test_another_head_of_the_same_size_is_a_fork(witness: Witness, size: int) -> None:
+    """Also if it contradicts an older head, however far back."""
+    write_heads(witness, 400)
+    before = heads_file(witness).read_bytes()
     with pytest.raises(WitnessError, match="forked") as caught:
         witness.record(signed(size, branch="theirs"))
     assert caught.value.exit_status == 3
     assert "which one is yours" in (caught.value.hint or "")
-    assert file_of(witness).read_bytes() == before
+    assert heads_file(witness).read_bytes() == before
 
 
-def test_an_epoch_may_begin_with_fewer_records_and_never_ends_backwards(witness: Witness) -> None:
-    """A rollback that a person accepted is recorded under the next epoch; the last is over."""
+def test_an_epoch_may_begin_smaller_but_never_goes_back(witness: Witness) -> None:
+    """An accepted rollback is recorded under the next epoch; the last one is over."""
     witness.record(signed(10))
     assert witness.record(signed(4, 1, branch="after")) is WitnessOutcome.WRITTEN
     assert newest(witness) == (1, 4)
@@ -153,8 +153,8 @@ def test_an_epoch_may_begin_with_fewer_records_and_never_ends_backwards(witness:
     assert newest(witness) == (1, 4)
 
 
-def test_only_a_head_that_its_key_signed_is_recorded(witness: Witness) -> None:
-    """The witness is not a place to put words into somebody's mouth."""
+def test_only_heads_with_a_valid_signature_are_recorded(witness: Witness) -> None:
+    """Nobody can record a head in the name of another key."""
     other = SigningKey.generate()
     value = signed(3)
     forged = [
@@ -181,8 +181,8 @@ def test_a_head_too_long_for_a_line_is_refused(witness: Witness) -> None:
 def test_only_the_end_of_a_long_file_is_read(
     witness: Witness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file grows by a line each commit; a read must not."""
-    written(witness, 199)
+    """The file grows by a line per commit; the cost of a read must not grow."""
+    write_heads(witness, 199)
     read: list[int] = []
     real = os.pread
 
@@ -192,37 +192,37 @@ def test_only_the_end_of_a_long_file_is_read(
 
     monkeypatch.setattr(os, "pread", counting)
     assert newest(witness) == (0, 199)
-    assert max(read) <= 2 * MAX_LINE < file_of(witness).stat().st_size
+    assert max(read) <= 2 * MAX_LINE < heads_file(witness).stat().st_size
 
 
-def test_a_torn_last_line_is_ignored_and_cut(witness: Witness) -> None:
-    """Crash while a line was appended: at each byte of it, and where the disk had zeros still."""
+def test_a_torn_last_line_is_ignored_and_truncated(witness: Witness) -> None:
+    """Crash during an append: at each byte of it, and with zeros from the disk."""
     witness.record(signed(1))
-    whole = file_of(witness).read_bytes()
+    whole = heads_file(witness).read_bytes()
     line = format_line(signed(2))
     for cut in range(len(line) + 1):
         for zeros in {0, 1, len(line) - cut}:
-            file_of(witness).write_bytes(whole + line[:cut] + bytes(zeros))
+            heads_file(witness).write_bytes(whole + line[:cut] + bytes(zeros))
             if zeros and cut == len(line):
                 continue  # bytes after a line that was closed: no crash of ours leaves that
             there = cut >= len(line) - 1  # only its LF may be missing
             assert newest(witness) == ((0, 2) if there else (0, 1))
             assert witness.record(signed(3)) is WitnessOutcome.WRITTEN
             expected = whole + (line if there else b"") + format_line(signed(3))
-            assert file_of(witness).read_bytes() == expected
+            assert heads_file(witness).read_bytes() == expected
 
 
-def test_a_torn_first_line_is_no_witness(witness: Witness) -> None:
-    """Nothing had been acknowledged, so there is nothing to protect yet."""
+def test_a_torn_first_line_counts_as_no_head(witness: Witness) -> None:
+    """Nothing was acknowledged yet, so there is nothing to protect."""
     witness.record(signed(1))
-    line = file_of(witness).read_bytes()
+    line = heads_file(witness).read_bytes()
     for torn in (b"", line[:3], line[:200], bytes(500)):
-        file_of(witness).write_bytes(torn)
+        heads_file(witness).write_bytes(torn)
         assert newest(witness) is None
         assert witness.banks() == []
         assert witness.heads(BANK) == []
     assert witness.record(signed(1)) is WitnessOutcome.WRITTEN
-    assert file_of(witness).read_bytes() == line
+    assert heads_file(witness).read_bytes() == line
 
 
 @pytest.mark.parametrize(
@@ -238,20 +238,20 @@ def test_a_torn_first_line_is_no_witness(witness: Witness) -> None:
     ],
     ids=["bit 0", "bit 5", "bit 7", "all bits", "NUL", "LF", "digit"],
 )
-def test_no_flipped_byte_makes_the_witness_forget(
+def test_a_flipped_byte_never_returns_an_older_head(
     witness: Witness, change: Callable[[int], int]
 ) -> None:
-    """The newest head is read as it was, or nothing is; never an older one, never another."""
+    """The newest head is read unchanged, or the read is refused."""
     witness.record(signed(1))
     witness.record(signed(2))
-    path = file_of(witness)
+    path = heads_file(witness)
     whole = path.read_bytes()
     last_line = len(whole) - len(format_line(signed(2)))
     for place, byte in enumerate(whole):
         if change(byte) == byte:
             continue
         path.write_bytes(whole[:place] + bytes([change(byte)]) + whole[place + 1 :])
-        found, refusal = looked_at(witness)
+        found, refusal = read_fresh(witness)
         if refusal is None:
             assert found == signed(2)
         else:
@@ -266,8 +266,8 @@ def test_no_flipped_byte_makes_the_witness_forget(
                 witness.heads(BANK)
 
 
-def looked_at(witness: Witness) -> tuple[dict[str, Any] | None, WitnessError | None]:
-    """Return the newest head as a new reader finds it, or why it finds none."""
+def read_fresh(witness: Witness) -> tuple[dict[str, Any] | None, WitnessError | None]:
+    """Return the newest head as a new reader finds it, or the error."""
     try:
         found = Witness(witness.folder).last(BANK)
     except WitnessError as error:
@@ -275,13 +275,13 @@ def looked_at(witness: Witness) -> tuple[dict[str, Any] | None, WitnessError | N
     return None if found is None else found.value, None
 
 
-def test_a_file_that_lost_bytes_in_the_middle_is_refused_where_it_matters(
+def test_missing_bytes_in_the_middle_are_detected_when_they_are_read(
     witness: Witness,
 ) -> None:
-    """A line taken out is not seen by the newest head; a line that is no line is."""
+    """A removed line does not affect the newest head; a damaged line is refused."""
     for size in (1, 2, 3):
         witness.record(signed(size))
-    path, lines = file_of(witness), [format_line(signed(size)) for size in (1, 2, 3)]
+    path, lines = heads_file(witness), [format_line(signed(size)) for size in (1, 2, 3)]
     for damaged, line in (
         (lines[0] + b"junk\n" + lines[2], 2),
         (lines[0] + b"\n" + lines[2], 2),
@@ -318,10 +318,10 @@ def test_a_file_that_lost_bytes_in_the_middle_is_refused_where_it_matters(
     ],
     ids=lambda end: f"{end[:8]!r} of {len(end)}",
 )
-def test_an_end_that_no_crash_leaves_is_refused(witness: Witness, end: bytes) -> None:
-    """Attack: bytes after the newest head that make it look like there is none, or another."""
+def test_attack_an_end_that_no_crash_leaves_is_refused(witness: Witness, end: bytes) -> None:
+    """Attack: bytes after the newest head that hide it or add another."""
     witness.record(signed(4))
-    with file_of(witness).open("ab") as stream:
+    with heads_file(witness).open("ab") as stream:
         stream.write(end)
     for look in (witness.last, witness.cached_last, witness.heads):
         with pytest.raises(WitnessError):
@@ -334,13 +334,13 @@ def test_an_end_that_no_crash_leaves_is_refused(witness: Witness, end: bytes) ->
 
 @pytest.mark.parametrize("suffix", [".heads", ".lock", ".removed"])
 @pytest.mark.parametrize("kind", ["symlink", "dangling", "hardlink", "fifo", "folder"])
-def test_what_is_planted_in_a_files_place_is_refused(
+def test_attack_a_link_pipe_or_folder_in_place_of_a_file_is_refused(
     witness: Witness, tmp_path: Path, kind: str, suffix: str
 ) -> None:
-    """Attack: have the program write into, wait for, or believe another file."""
+    """Attack: make the program write to, wait for, or trust another file."""
     witness.record(signed(1))
     witness.note_removed(BANK, [0])
-    path = file_of(witness).with_suffix(suffix)
+    path = heads_file(witness).with_suffix(suffix)
     theirs = tmp_path / "theirs"
     path.rename(theirs)
     content = theirs.read_bytes()
@@ -370,8 +370,8 @@ def test_what_is_planted_in_a_files_place_is_refused(
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_link_in_the_folders_place_is_refused(witness: Witness, tmp_path: Path) -> None:
-    """Attack: a folder of older heads shown instead of ours."""
+def test_attack_a_link_in_place_of_the_folder_is_refused(witness: Witness, tmp_path: Path) -> None:
+    """Attack: a folder of older heads is shown instead of ours."""
     witness.record(signed(1))
     witness.folder.rename(tmp_path / "theirs")
     witness.folder.symlink_to(tmp_path / "theirs")
@@ -382,8 +382,8 @@ def test_a_link_in_the_folders_place_is_refused(witness: Witness, tmp_path: Path
         witness.record(signed(2))
 
 
-def test_without_a_folder_nothing_is_known_and_nothing_breaks(tmp_path: Path) -> None:
-    """A fresh container has no protection against rollback; `available` is how it is told."""
+def test_a_missing_folder_means_no_known_heads(tmp_path: Path) -> None:
+    """A fresh container has no rollback protection; `available` reports it."""
     (tmp_path / "file").touch()
     for folder in (tmp_path / "absent", tmp_path / "absent" / "deep", tmp_path / "file" / "below"):
         witness = Witness(folder)
@@ -402,10 +402,10 @@ def test_without_a_folder_nothing_is_known_and_nothing_breaks(tmp_path: Path) ->
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
 @pytest.mark.parametrize("folder_is_there", [True, False])
-def test_a_medium_that_cannot_be_written_is_no_error(
+def test_a_read_only_witness_is_not_an_error(
     witness: Witness, monkeypatch: pytest.MonkeyPatch, number: int, *, folder_is_there: bool
 ) -> None:
-    """What was witnessed still counts; what is new is answered with None: unwitnessed."""
+    """Recorded heads still count; new ones return None: unwitnessed."""
     if folder_is_there:
         witness.record(signed(2))
         witness.note_removed(BANK, [1])
@@ -435,10 +435,10 @@ def test_a_medium_that_cannot_be_written_is_no_error(
         assert witness.positions(BANK) == (1,)
 
 
-def test_a_file_that_cannot_be_read_is_not_taken_for_none(
+def test_attack_an_unreadable_file_is_not_treated_as_missing(
     witness: Witness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attack: take the permission away, and with it the protection."""
+    """Attack: removing the permission must not remove the protection."""
     witness.record(signed(2))
     real = os.open
 
@@ -457,12 +457,12 @@ def test_a_file_that_cannot_be_read_is_not_taken_for_none(
 
 
 @pytest.mark.parametrize("call", ["pwrite", "fdatasync", "half"])
-def test_a_disk_that_fails_leaves_the_file_as_it_was(
+def test_a_failing_disk_leaves_the_file_unchanged(
     witness: Witness, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """Fault: no room, at once, in the middle of a line, or only when it is forced to disk."""
+    """Fault: no space before, within or at the sync of a line."""
     witness.record(signed(1))
-    before = file_of(witness).read_bytes()
+    before = heads_file(witness).read_bytes()
     real = os.pwrite
 
     def full(*_: Any) -> int:
@@ -475,9 +475,9 @@ def test_a_disk_that_fails_leaves_the_file_as_it_was(
         patched.setattr(os, "pwrite" if call == "half" else call, half if call == "half" else full)
         with pytest.raises(TargetError, match="No space left") as caught:
             witness.record(signed(2))
-    assert caught.value.file == str(file_of(witness))
+    assert caught.value.file == str(heads_file(witness))
     assert "Free disk space" in (caught.value.hint or "")
-    assert file_of(witness).read_bytes() == before
+    assert heads_file(witness).read_bytes() == before
     assert newest(witness) == (0, 1)
     assert witness.record(signed(2)) is WitnessOutcome.WRITTEN
     assert newest(witness) == (0, 2)
@@ -489,8 +489,8 @@ def small_disk(mount_small: Callable[[str], Path]) -> Path:
     return mount_small("64k")
 
 
-def test_a_really_full_disk_keeps_the_newest_head(small_disk: Path) -> None:
-    """Fault: a real file system without room, and with room again."""
+def test_a_full_file_system_keeps_the_newest_head(small_disk: Path) -> None:
+    """Fault: a real file system that is full, and then has space again."""
     witness = Witness(small_disk / "witness")
     witness.record(signed(1))
     ballast = small_disk / "ballast"
@@ -501,13 +501,13 @@ def test_a_really_full_disk_keeps_the_newest_head(small_disk: Path) -> None:
     with suppress(TargetError):
         for size in range(2, 200):
             witness.record(signed(size))
-    length = file_of(witness).stat().st_size
+    length = heads_file(witness).stat().st_size
     assert newest(witness) == (0, size - 1)
     assert size < 199, "it was never full"
     for _ in range(3):
         with pytest.raises(TargetError, match="No space left"):
             witness.record(signed(size))
-        assert file_of(witness).stat().st_size == length
+        assert heads_file(witness).stat().st_size == length
     with pytest.raises(TargetError, match="No space left"):
         witness.note_removed(BANK, [3])
     assert witness.positions(BANK) == ()
@@ -517,10 +517,10 @@ def test_a_really_full_disk_keeps_the_newest_head(small_disk: Path) -> None:
     assert newest(witness) == (0, size)
 
 
-def test_the_kernels_limit_in_the_middle_of_a_line_is_an_error(witness: Witness) -> None:
-    """Fault: the system takes a part of the line and then no more."""
+def test_a_file_size_limit_within_a_line_is_an_error(witness: Witness) -> None:
+    """Fault: the system accepts a part of the line and then no more."""
     witness.record(signed(1))
-    before = file_of(witness).read_bytes()
+    before = heads_file(witness).read_bytes()
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 100, old[1]))
     try:
@@ -528,18 +528,18 @@ def test_the_kernels_limit_in_the_middle_of_a_line_is_an_error(witness: Witness)
             witness.record(signed(2))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
-    assert file_of(witness).read_bytes() == before
+    assert heads_file(witness).read_bytes() == before
     assert witness.record(signed(2)) is WitnessOutcome.WRITTEN
 
 
-def test_a_long_file_is_thinned_and_keeps_what_counts(witness: Witness) -> None:
-    """The newest head is what a rollback is measured by; first and epochs' last date a fork."""
-    written(witness, 300)
+def test_a_long_file_is_compacted_to_the_heads_that_matter(witness: Witness) -> None:
+    """The newest head, the first, and the last of each epoch stay."""
+    write_heads(witness, 300)
     witness.record(signed(40, 1))
-    with file_of(witness).open("ab") as stream:
+    with heads_file(witness).open("ab") as stream:
         stream.writelines(format_line(signed(size, 2)) for size in range(1, 1400))
     size = 1400
-    while file_of(witness).stat().st_size > COMPACT_BYTES // 2:
+    while heads_file(witness).stat().st_size > COMPACT_BYTES // 2:
         assert witness.record(signed(size, 2)) is WitnessOutcome.WRITTEN
         size += 1
         assert size < 3000, "it was never compacted"
@@ -548,7 +548,7 @@ def test_a_long_file_is_thinned_and_keeps_what_counts(witness: Witness) -> None:
     assert {(0, 1), (0, 300), (1, 40)} <= set(kept)
     assert len(kept) > 400
     assert max(b[1] - a[1] for a, b in pairwise(kept) if a[0] == b[0]) <= 8
-    assert file_of(witness).stat().st_mode & 0o777 == 0o600
+    assert heads_file(witness).stat().st_mode & 0o777 == 0o600
     assert witness.record(signed(size, 2)) is WitnessOutcome.WRITTEN
     assert witness.record(signed(7, 2)) is WitnessOutcome.COVERED
     with pytest.raises(WitnessError, match="forked"):
@@ -556,26 +556,26 @@ def test_a_long_file_is_thinned_and_keeps_what_counts(witness: Witness) -> None:
     assert sorted(path.suffix for path in witness.folder.iterdir()) == [".heads", ".lock"]
 
 
-def test_a_file_of_many_epochs_stays_as_it_is(witness: Witness) -> None:
-    """What is kept of each epoch may be more than half of the bound; nothing of it is lost."""
+def test_a_file_of_many_epochs_is_not_compacted(witness: Witness) -> None:
+    """The heads of its epochs may exceed half of the bound; none is dropped."""
     witness.record(signed(1))
-    with file_of(witness).open("ab") as stream:
+    with heads_file(witness).open("ab") as stream:
         stream.writelines(format_line(signed(2, epoch)) for epoch in range(1, 1200))
-    before = file_of(witness).read_bytes()
+    before = heads_file(witness).read_bytes()
     witness.compact(BANK)
-    assert file_of(witness).read_bytes() == before
+    assert heads_file(witness).read_bytes() == before
 
 
-def test_a_short_file_is_left_alone(witness: Witness) -> None:
-    """Compaction drops nothing while there is room."""
-    written(witness, 50)
-    before = file_of(witness).read_bytes()
+def test_a_short_file_is_not_compacted(witness: Witness) -> None:
+    """Compaction drops nothing while there is space."""
+    write_heads(witness, 50)
+    before = heads_file(witness).read_bytes()
     witness.compact(BANK)
-    assert file_of(witness).read_bytes() == before
+    assert heads_file(witness).read_bytes() == before
 
 
-def small_bound(patched: pytest.MonkeyPatch, bound: int) -> None:
-    """Have files compacted at another size than 1 MiB."""
+def set_compaction_size(patched: pytest.MonkeyPatch, bound: int) -> None:
+    """Compact files at another size than 1 MiB."""
     for module in ("witness", "witness_file"):
         patched.setattr(f"satchel.ledger.{module}.COMPACT_BYTES", bound)
 
@@ -584,9 +584,9 @@ def small_bound(patched: pytest.MonkeyPatch, bound: int) -> None:
 def test_a_compaction_that_fails_does_not_fail_the_commit(
     witness: Witness, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """Fault: no room for the second file, or a damaged old line, which must not vanish."""
-    written(witness, 20)
-    path, size = file_of(witness), 21
+    """Fault: no space for the second file, or a damaged old line, which must not vanish."""
+    write_heads(witness, 20)
+    path, size = heads_file(witness), 21
     if call == "damage":
         path.write_bytes(path.read_bytes().replace(b"2025", b"1999", 1))
     before = path.read_bytes()
@@ -595,7 +595,7 @@ def test_a_compaction_that_fails_does_not_fail_the_commit(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
-        small_bound(patched, len(before) + 100)
+        set_compaction_size(patched, len(before) + 100)
         if call == "fsync":
             patched.setattr(os, "fsync", full)
         elif call == "replace":
@@ -609,10 +609,10 @@ def test_a_compaction_that_fails_does_not_fail_the_commit(
         assert sorted(found.suffix for found in witness.folder.iterdir()) == [".heads", ".lock"]
 
 
-def test_a_reader_asks_for_one_stat_when_nothing_changed(
+def test_a_reader_calls_stat_once_when_nothing_changed(
     witness: Witness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is called before every read of the bank."""
+    """It runs before every read of the bank."""
     witness.record(signed(1))
     witness.note_removed(BANK, [5])
     for path in witness.folder.iterdir():
@@ -630,28 +630,28 @@ def test_a_reader_asks_for_one_stat_when_nothing_changed(
         patched.setattr(os, "open", None)
         patched.setattr(Path, "lstat", counting)
         assert witness.cached_last(BANK) is found
-        assert stats == [file_of(witness)]
+        assert stats == [heads_file(witness)]
         assert witness.positions(BANK) == (5,)
         assert len(stats) == 2
     Witness(witness.folder).record(signed(2))
     assert newest(witness) == (0, 2)
 
 
-def test_a_reader_that_saw_a_young_file_looks_again(witness: Witness) -> None:
-    """Attack on the clock: another head of the same length, in the same file, at the same time."""
+def test_attack_a_reader_of_a_recent_file_reads_it_again(witness: Witness) -> None:
+    """Attack on the clock: another head of the same length, file and time."""
     witness.record(signed(1))
-    status = file_of(witness).stat()
+    status = heads_file(witness).stat()
     assert newest(witness) == (0, 1)
-    file_of(witness).write_bytes(format_line(signed(2)))
-    os.utime(file_of(witness), ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert file_of(witness).stat().st_size == status.st_size
+    heads_file(witness).write_bytes(format_line(signed(2)))
+    os.utime(heads_file(witness), ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert heads_file(witness).stat().st_size == status.st_size
     assert newest(witness) == (0, 2)
 
 
-def test_a_reader_notices_that_the_file_is_missing_or_new(witness: Witness) -> None:
-    """Nothing is answered from memory once the file is not the one that was read."""
+def test_a_reader_notices_a_missing_or_new_file(witness: Witness) -> None:
+    """The cache is not used once the file is another one."""
     witness.record(signed(3))
-    os.utime(file_of(witness), (1_700_000_000, 1_700_000_000))
+    os.utime(heads_file(witness), (1_700_000_000, 1_700_000_000))
     assert newest(witness) == (0, 3)
     assert Witness(witness.folder).forget(BANK)
     assert newest(witness) is None
@@ -662,20 +662,20 @@ def test_a_reader_notices_that_the_file_is_missing_or_new(witness: Witness) -> N
     assert not witness.forget(BANK)
 
 
-def test_forgetting_is_the_way_out_of_damage(witness: Witness) -> None:
-    """A person decides; what was erased stays noted all the same."""
+def test_forgetting_a_bank_clears_a_damaged_file(witness: Witness) -> None:
+    """An operator decides it; erased positions stay noted."""
     witness.record(signed(3))
     witness.note_removed(BANK, [1])
-    file_of(witness).write_bytes(b"junk\n")
+    heads_file(witness).write_bytes(b"junk\n")
     assert witness.forget(BANK)
     assert witness.positions(BANK) == (1,)
     assert witness.record(signed(3)) is WitnessOutcome.WRITTEN
 
 
-def test_a_reader_looks_again_when_it_met_a_writer(
+def test_a_reader_retries_under_the_lock_after_a_race(
     witness: Witness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Race: half of a cut, half of a new line. It is damage only if it is so under the lock."""
+    """It may see half of a new line; it is damaged only if it is so under the lock."""
     witness.record(signed(1))
     real, answers = os.pread, [b"half of a cut, half of a line\n"]
 
@@ -687,7 +687,7 @@ def test_a_reader_looks_again_when_it_met_a_writer(
     assert answers == []
 
 
-def test_positions_are_kept_sorted_and_once(witness: Witness) -> None:
+def test_erased_positions_are_stored_sorted_without_duplicates(witness: Witness) -> None:
     """Also in a process that starts later, and per bank."""
     assert witness.positions(BANK) == ()
     assert witness.note_removed(BANK, [7, 3, 7])
@@ -700,8 +700,8 @@ def test_positions_are_kept_sorted_and_once(witness: Witness) -> None:
         witness.note_removed(BANK, [-1])
 
 
-def test_positions_recorded_by_another_process_are_seen_immediately(witness: Witness) -> None:
-    """An erased record must not be shown once more by a reader that had looked before."""
+def test_erased_positions_of_another_process_are_seen_immediately(witness: Witness) -> None:
+    """A reader with a cache must not return an erased record again."""
     witness.note_removed(BANK, [1])
     for number in range(2, 30):
         assert witness.positions(BANK)[-1] == number - 1
@@ -710,7 +710,7 @@ def test_positions_recorded_by_another_process_are_seen_immediately(witness: Wit
 
 
 def test_positions_beyond_an_accepted_rollback_are_dropped(witness: Witness) -> None:
-    """The log goes on from there with other records, which nobody removed."""
+    """Other records take those positions, and nobody erased them."""
     witness.record(signed(60))
     witness.note_removed(BANK, [3, 40, 50])
     witness.record(signed(41, epoch=1), given_up=AcceptedRollback(epoch=0, size=40))
@@ -718,7 +718,7 @@ def test_positions_beyond_an_accepted_rollback_are_dropped(witness: Witness) -> 
 
 
 def test_positions_that_were_noted_after_an_accepted_rollback_are_kept(witness: Witness) -> None:
-    """A program that learns of the rollback late does not undo what others noted meanwhile."""
+    """A program that learns of the rollback late keeps what others noted in the meantime."""
     witness.record(signed(60))
     witness.record(signed(41, epoch=1), given_up=AcceptedRollback(epoch=0, size=40))
     witness.note_removed(BANK, [3, 40])
@@ -730,10 +730,10 @@ def test_positions_that_were_noted_after_an_accepted_rollback_are_kept(witness: 
     assert fresh.positions(BANK) == (50,)
 
 
-def test_damaged_positions_are_refused(witness: Witness) -> None:
-    """Attack: change the list, and erased text counts as never erased."""
+def test_attack_changed_positions_are_refused(witness: Witness) -> None:
+    """Attack: a changed list would make erased text count as never erased."""
     witness.note_removed(BANK, [3, 40])
-    path = file_of(witness).with_suffix(".removed")
+    path = heads_file(witness).with_suffix(".removed")
     whole = path.read_bytes()
     for place in range(len(whole)):
         for flip in (0x01, 0x80):
@@ -747,15 +747,15 @@ def test_damaged_positions_are_refused(witness: Witness) -> None:
         path.write_bytes(whole[:cut])
         with pytest.raises(WitnessError):
             witness.positions(BANK)
-    file_of(witness, OTHER).with_suffix(".removed").write_bytes(whole)
+    heads_file(witness, OTHER).with_suffix(".removed").write_bytes(whole)
     with pytest.raises(WitnessError, match="another bank"):
         witness.positions(OTHER)
 
 
-def test_what_the_file_holds_is_what_was_signed(witness: Witness) -> None:
-    """A person can read a line: its length, its checksum, and the JSON of a signed head."""
+def test_the_file_holds_the_signed_heads_as_readable_lines(witness: Witness) -> None:
+    """A line has its length, its checksum, and the JSON of a signed head."""
     witness.record(signed(3))
-    length, _, body = file_of(witness).read_bytes().split(b" ", 2)
+    length, _, body = heads_file(witness).read_bytes().split(b" ", 2)
     assert int(length, 16) == len(body) - 1
     assert msgspec.json.decode(body) == signed(3)
     assert sys.getsizeof(body) < MAX_LINE

@@ -1,4 +1,4 @@
-"""Several processes and one witness: no line lost, none torn into another, none forgotten."""
+"""Several processes and one witness: no line is lost, torn or forgotten."""
 
 import os
 import random
@@ -72,7 +72,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Start a program of this file as a process of its own; none outlives the test."""
+    """Start a program of this file as a process; none outlives the test."""
     running = []
     kit = Path(signed.__code__.co_filename).parent
 
@@ -99,50 +99,52 @@ def witness(tmp_path: Path) -> Witness:
     return Witness(tmp_path / "witness")
 
 
-def told(process: "subprocess.Popen[str]") -> str:
+def read_line(process: "subprocess.Popen[str]") -> str:
     """Wait for a line of a process."""
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
 
-def tell(process: "subprocess.Popen[str]", word: str) -> None:
+def send_line(process: "subprocess.Popen[str]", word: str) -> None:
     """Send a line to a process."""
     assert process.stdin is not None
     process.stdin.write(word + "\n")
     process.stdin.flush()
 
 
-def file_of(witness: Witness) -> Path:
-    """Return where the heads are."""
+def heads_file(witness: Witness) -> Path:
+    """Return the file of heads."""
     return witness.folder / f"{BANK.removeprefix('blake3:')}.heads"
 
 
-def test_concurrent_recorders_lose_and_mix_no_line(witness: Witness, start: Start) -> None:
-    """Four writers, 200 heads: what was said to be written is there, in order, and the newest."""
+def test_concurrent_recorders_write_every_line_whole_and_in_order(
+    witness: Witness, start: Start
+) -> None:
+    """Four writers, 200 heads: every acknowledged head exists, and the newest is returned."""
     writers = [start(WRITER, witness.folder) for _ in range(4)]
-    assert [told(writer) for writer in writers] == ["ready"] * 4
+    assert [read_line(writer) for writer in writers] == ["ready"] * 4
     for first, writer in enumerate(writers, 1):
-        tell(writer, f"{first} 201 4")
-    said = [told(writer).split() for _ in range(50) for writer in writers]
+        send_line(writer, f"{first} 201 4")
+    said = [read_line(writer).split() for _ in range(50) for writer in writers]
 
     wrote = {int(size) for size, result in said if result == WitnessOutcome.WRITTEN}
     assert len(said) == 200
     assert [head.head.size for head in witness.heads(BANK)] == sorted(wrote)
     assert max(wrote) == 200
-    assert file_of(witness).read_bytes() == b"".join(format_line(signed(n)) for n in sorted(wrote))
+    assert heads_file(witness).read_bytes() == b"".join(
+        format_line(signed(n)) for n in sorted(wrote)
+    )
 
 
-def test_a_reader_sees_records_of_another_process_immediately(
-    witness: Witness, start: Start
-) -> None:
-    """As soon as it is acknowledged, a read must not believe an older store any more."""
+def test_a_reader_sees_heads_of_another_process_immediately(witness: Witness, start: Start) -> None:
+    """Once acknowledged, a read must not accept an older store any more."""
     writer = start(WRITER, witness.folder)
-    assert told(writer) == "ready"
+    assert read_line(writer) == "ready"
     for size in range(1, 51):
         before = witness.cached_last(BANK)
         assert before is None or before.head.size == size - 1
-        tell(writer, f"{size} {size + 1}")
-        assert told(writer) == f"{size} written"
+        send_line(writer, f"{size} {size + 1}")
+        assert read_line(writer) == f"{size} written"
         found = witness.cached_last(BANK)
         assert found is not None
         assert found.head.size == size
@@ -152,11 +154,11 @@ def test_a_reader_sees_records_of_another_process_immediately(
 def test_a_reader_of_a_busy_file_never_goes_back(
     witness: Witness, start: Start, bound: int
 ) -> None:
-    """Lines are written and files replaced all the time, and nothing of it is taken for damage."""
+    """Lines are written and files replaced all the time, and never mistaken for damage."""
     writers = [start(WRITER, witness.folder, bound) for _ in range(2)]
-    assert [told(writer) for writer in writers] == ["ready"] * 2
+    assert [read_line(writer) for writer in writers] == ["ready"] * 2
     for writer in writers:
-        tell(writer, "1 151")
+        send_line(writer, "1 151")
     looks: list[Callable[[str], WitnessedHead | None]] = [witness.last, witness.cached_last]
     sizes = [0]
     while sizes[-1] < 150:
@@ -168,15 +170,15 @@ def test_a_reader_of_a_busy_file_never_goes_back(
     assert (len(witness.heads(BANK)) < 150) == (bound < 1 << 20)
 
 
-def kill_in_the_middle(witness: Witness, start: Start, rounds: int) -> None:
-    """Kill a writer after some acknowledgments; what it had acknowledged is there."""
+def kill_while_recording(witness: Witness, start: Start, rounds: int) -> None:
+    """Kill a writer after some acknowledgments; require all that it acknowledged."""
     chance = random.Random(11)  # noqa: S311 - the same moments each time
     size = 1
     for _ in range(rounds):
         writer = start(WRITER, witness.folder)
-        assert told(writer) == "ready"
-        tell(writer, f"{size} {size + 1000}")
-        acknowledged = [told(writer) for _ in range(chance.randrange(1, 30))]
+        assert read_line(writer) == "ready"
+        send_line(writer, f"{size} {size + 1000}")
+        acknowledged = [read_line(writer) for _ in range(chance.randrange(1, 30))]
         writer.send_signal(signal.SIGKILL)
         # Not communicate(): it reads past the lines that readline() had taken in ahead.
         assert writer.stdout is not None
@@ -189,48 +191,46 @@ def kill_in_the_middle(witness: Witness, start: Start, rounds: int) -> None:
         assert [head.head.size for head in witness.heads(BANK)] == list(range(1, size))
 
 
-def test_killed_while_recording_keeps_what_was_acknowledged(witness: Witness, start: Start) -> None:
-    """Fault: kill -9 at a moment of chance, three times; the next process goes on."""
-    kill_in_the_middle(witness, start, 3)
+def test_a_recorder_that_is_killed_keeps_acknowledged_heads(witness: Witness, start: Start) -> None:
+    """Fault: kill -9 at a random moment, three times; the next process continues."""
+    kill_while_recording(witness, start, 3)
 
 
 @pytest.mark.prove
-def test_killed_often_while_recording_keeps_what_was_acknowledged(
+def test_a_recorder_that_is_killed_repeatedly_keeps_acknowledged_heads(
     witness: Witness, start: Start
 ) -> None:
     """Fault: the same, forty times on one file."""
-    kill_in_the_middle(witness, start, 40)
+    kill_while_recording(witness, start, 40)
 
 
 @pytest.mark.parametrize("byte", [0, 1, 4, 21, 22, 300, -2, -1])
-def test_killed_in_the_middle_of_a_line_leaves_one_that_is_ignored(
-    witness: Witness, start: Start, byte: int
-) -> None:
-    """Fault: the kernel ends the process at a byte of the line; the next append cuts it."""
+def test_a_line_torn_by_a_kill_is_ignored(witness: Witness, start: Start, byte: int) -> None:
+    """Fault: the kernel ends the process within the line; the next append truncates it."""
     witness.record(signed(1))
-    line, before = format_line(signed(2)), file_of(witness).read_bytes()
+    line, before = format_line(signed(2)), heads_file(witness).read_bytes()
     taken = byte % len(line)
     victim = start(VICTIM, len(before) + taken, witness.folder, 2, 1 << 20)
     assert victim.wait() == -signal.SIGXFSZ
-    assert file_of(witness).read_bytes() == before + line[:taken]
+    assert heads_file(witness).read_bytes() == before + line[:taken]
     found = Witness(witness.folder).last(BANK)
     assert found is not None
     assert found.head.size == (2 if byte == -1 else 1)
     witness.record(signed(2))
     assert [head.head.size for head in witness.heads(BANK)] == [1, 2]
     assert witness.record(signed(3)) is WitnessOutcome.WRITTEN
-    assert file_of(witness).read_bytes() == before + line + format_line(signed(3))
+    assert heads_file(witness).read_bytes() == before + line + format_line(signed(3))
 
 
 @pytest.mark.parametrize("moment", ["ftruncate", "pwrite", "fdatasync"])
-def test_killed_before_the_acknowledgment_the_next_process_resumes(
+def test_a_kill_before_the_acknowledgment_lets_the_next_process_resume(
     witness: Witness, start: Start, moment: str
 ) -> None:
-    """Fault: kill -9 before each step of an append, also of the very first."""
+    """Fault: kill -9 before each step of an append, including the very first."""
     witness.folder.mkdir(mode=0o700)
     for size in (1, 2):
         if moment == "ftruncate":  # there is something to cut
-            with file_of(witness).open("ab") as stream:
+            with heads_file(witness).open("ab") as stream:
                 stream.write(format_line(signed(size))[:300])
         victim = start(VICTIM, moment, witness.folder, size, 1 << 20)
         assert victim.wait() == -signal.SIGKILL
@@ -242,14 +242,14 @@ def test_killed_before_the_acknowledgment_the_next_process_resumes(
 
 
 @pytest.mark.parametrize("moment", ["fsync", "replace", "replaced", "fsync of the folder"])
-def test_after_a_kill_during_compaction_the_newest_head_exists(
+def test_a_kill_during_compaction_keeps_the_newest_head(
     witness: Witness, start: Start, moment: str
 ) -> None:
-    """Fault: kill -9 between the steps of the rewrite; what it leaves is cleared by the next."""
+    """Fault: kill -9 between the steps of the rewrite; the next process clears its leftovers."""
     witness.record(signed(1))
-    with file_of(witness).open("ab") as stream:
+    with heads_file(witness).open("ab") as stream:
         stream.writelines(format_line(signed(size)) for size in range(2, 21))
-    before = file_of(witness).read_bytes()
+    before = heads_file(witness).read_bytes()
     victim = start(VICTIM, moment, witness.folder, 21, len(before) + 1)
     assert victim.wait() == -signal.SIGKILL
 

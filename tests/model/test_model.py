@@ -109,19 +109,19 @@ FULL: dict[str, dict[str, Any]] = {
 
 
 def sealed(kind: str, **members: Any) -> dict[str, Any]:
-    """Return a record of a kind, sealed, as JSON."""
+    """Return a sealed record of a type, as JSON."""
     return seal(as_model({"type": kind, **FULL[kind], **members})).value
 
 
 def test_there_is_an_example_of_every_type() -> None:
-    """What follows covers the whole model."""
+    """The other tests therefore cover the whole model."""
     assert FULL.keys() == RECORD_CLASSES.keys()
     assert set(ENTRY_CLASSES) == set(Component)
 
 
 @pytest.mark.parametrize("kind", FULL)
 def test_every_member_of_every_type_survives_sealing(kind: str) -> None:
-    """Nothing the model names is lost or renamed between the value and the bytes."""
+    """No member is lost or renamed between the value and the bytes."""
     value = sealed(kind)
     assert value.items() >= FULL[kind].items()
     assert not value.keys() - known_members(kind)
@@ -130,8 +130,8 @@ def test_every_member_of_every_type_survives_sealing(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", FULL)
-def test_every_schema_is_valid_and_takes_what_is_sealed(kind: str) -> None:
-    """The published shape of a type is the shape that is written."""
+def test_every_schema_is_valid_and_accepts_sealed_records(kind: str) -> None:
+    """The published schema of a type matches what is written."""
     schema = record_schemas()[kind]
     assert schema["$schema"] == DIALECT
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -152,8 +152,8 @@ def test_every_schema_is_valid_and_takes_what_is_sealed(kind: str) -> None:
             validator.validate(sealed(kind) | wrong)
 
 
-def test_the_published_schemas_are_those_of_the_model() -> None:
-    """The files under ``schemas/`` are generated, not written."""
+def test_the_published_schemas_match_the_model() -> None:
+    """The files in ``schemas/`` are generated, not written by hand."""
     folder = Path(__file__).parent.parent.parent / "schemas"
     if not folder.is_dir():
         pytest.skip("the schemas are not beside the tests (an installed package)")
@@ -206,7 +206,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("kind", "members", "field"), WRONG, ids=str)
-def test_a_member_of_another_type_is_refused_not_coerced(
+def test_a_member_of_the_wrong_type_is_refused_not_coerced(
     kind: str, members: dict[str, Any], field: str
 ) -> None:
     """``"1.0"``, ``true`` and ``1`` made three byte forms of one signed entry elsewhere."""
@@ -216,8 +216,8 @@ def test_a_member_of_another_type_is_refused_not_coerced(
 
 
 @pytest.mark.parametrize("kind", FULL)
-def test_a_time_in_another_form_is_refused_in_every_member(kind: str) -> None:
-    """The right shape is not enough either: the day must exist."""
+def test_a_noncanonical_time_is_refused_in_every_member(kind: str) -> None:
+    """The right shape is not enough: the day must exist."""
     names = [name for name in known_members(kind) if name == "at" or name.startswith("valid_")]
     names += [name for name in known_members(kind) if name.endswith("_at")]
     assert names
@@ -228,13 +228,13 @@ def test_a_time_in_another_form_is_refused_in_every_member(kind: str) -> None:
 
 
 @pytest.mark.parametrize("value", [{}, {"type": "entry"}, {"type": "note"}, {"type": 5}], ids=str)
-def test_a_record_of_no_known_type_is_refused(value: dict[str, Any]) -> None:
-    """There is no general record to fall back to."""
+def test_a_record_of_an_unknown_type_is_refused(value: dict[str, Any]) -> None:
+    """There is no generic record to fall back to."""
     with pytest.raises(MalformedError):
         as_model(value)
 
 
-def test_values_do_not_change() -> None:
+def test_values_are_immutable() -> None:
     """A memory is replaced, never edited."""
     entry = Semantic(text="x")
     with pytest.raises(AttributeError):
@@ -242,13 +242,13 @@ def test_values_do_not_change() -> None:
     assert Semantic().metadata is not Semantic().metadata
 
 
-def test_members_at_their_default_are_not_written() -> None:
-    """New optional members never change the ids of what was sealed before."""
+def test_members_with_default_values_are_not_written() -> None:
+    """New optional members never change the IDs of existing records."""
     assert msgspec.json.encode(Semantic(text="x")) == b'{"type":"semantic","text":"x"}'
     assert msgspec.json.encode(Episodic()) == b'{"type":"episodic"}'
 
 
-def test_every_type_decodes_by_its_own_word() -> None:
+def test_every_type_decodes_by_its_tag() -> None:
     """One decoder reads any record."""
     for kind, cls in RECORD_CLASSES.items():
         data = json.dumps({"type": kind, **FULL[kind]})
@@ -257,7 +257,7 @@ def test_every_type_decodes_by_its_own_word() -> None:
 
 
 def test_own_times_of_edges_and_sessions_are_checked() -> None:
-    """A subclass checks its own times and those it inherits."""
+    """A subclass checks its own times and the inherited ones."""
     day = "2025-02-30T00:00:00.000000Z"
     with pytest.raises(ValueError, match="valid_until"):
         Edge(source=ID, target=OTHER, kind="k", valid_until=day)

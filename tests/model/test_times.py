@@ -1,4 +1,4 @@
-"""Times: one text of 27 characters for each moment."""
+"""Times: each moment has one text of 27 characters."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -24,8 +24,8 @@ moments = st.datetimes(
 
 
 @given(moments)
-def test_every_moment_has_one_text_that_leads_back(moment: datetime) -> None:
-    """For all moments in all zones, also in the first century."""
+def test_every_moment_has_one_text_that_parses_back(moment: datetime) -> None:
+    """For all moments in all zones, including the first century."""
     text = format_time(moment)
     assert len(text) == TIME_LENGTH
     assert is_canonical_time(text)
@@ -58,18 +58,18 @@ def test_every_moment_has_one_text_that_leads_back(moment: datetime) -> None:
     ],
 )
 def test_any_other_spelling_is_not_a_time(text: str) -> None:
-    """A second spelling of a moment would be a second id of a memory."""
+    """A second spelling of a moment would be a second ID of a memory."""
     assert not is_canonical_time(text)
 
 
-def test_a_leap_day_is_a_day_in_a_leap_year_only() -> None:
+def test_a_leap_day_exists_only_in_a_leap_year() -> None:
     """The shape alone is not enough."""
     assert is_canonical_time("2024-02-29T00:00:00.000000Z")
     assert not is_canonical_time("2100-02-29T00:00:00.000000Z")
 
 
 def test_a_moment_without_a_zone_is_refused() -> None:
-    """Guessing one would be inventing a fact."""
+    """Guessing a zone would invent a fact."""
     with pytest.raises(ValueError, match="zone"):
         format_time(datetime(2025, 1, 2))  # noqa: DTZ001 - the point of the test
 
@@ -91,7 +91,7 @@ def test_a_moment_without_a_zone_is_refused() -> None:
     ],
 )
 def test_a_foreign_time_is_read_exactly_or_not_at_all(text: str, expected: str | None) -> None:
-    """What cannot be kept to the digit is left to the caller, who keeps the original."""
+    """If a digit would be lost, the caller keeps the original text."""
     assert read_time(text) == expected
 
 
@@ -102,7 +102,7 @@ def test_reading_a_time_never_fails(text: str) -> None:
     assert found is None or is_canonical_time(found)
 
 
-def test_the_present_moment_is_canonical() -> None:
+def test_now_is_canonical() -> None:
     """The clock is read in UTC."""
     assert is_canonical_time(now())
     assert abs(to_datetime(now()) - datetime.now(UTC)) < timedelta(hours=1)

@@ -1,4 +1,4 @@
-"""Options that are declared once: what each interface makes of them, and what is refused."""
+"""Operations that are declared once: what each interface derives, and what is refused."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -118,12 +118,12 @@ DEFAULTS = {
 
 
 def test_omitted_arguments_have_their_defaults() -> None:
-    """Of every option."""
+    """For every option."""
     assert pack([]) == DEFAULTS
 
 
 def test_values_are_normalized_when_options_are_made() -> None:
-    """One text is a tuple of one; a path is text; a parser's result replaces what was given."""
+    """A text becomes a tuple of one; a path becomes text; a parser's result replaces the value."""
     options = PackOptions("blue", items=Path("/a"), at="2026-01-31")
     assert (options.items, options.at) == (("/a",), "2026-01-31T00:00:00Z")
     assert PackOptions(items=["a", Path("b")]).items == ("a", "b")
@@ -141,7 +141,7 @@ def test_values_are_normalized_when_options_are_made() -> None:
         ({"size": "huge"}, "size", "unknown value 'huge'"),
     ],
 )
-def test_a_value_out_of_bounds_is_refused_by_the_name_of_its_option(
+def test_a_value_out_of_bounds_is_refused_with_the_name_of_its_option(
     given: dict[str, Any], field: str, message: str
 ) -> None:
     """In Python, before anything runs."""
@@ -151,8 +151,8 @@ def test_a_value_out_of_bounds_is_refused_by_the_name_of_its_option(
     assert (refused.value.field, ran) == (field, [])
 
 
-def test_an_alias_runs_the_operation_with_options_of_its_own() -> None:
-    """Its help says what it is another name of, and why; what is refused is refused by both."""
+def test_an_alias_runs_the_operation_with_its_own_options() -> None:
+    """Its help names the operation and the reason; both refuse the same values."""
     packed = list[str]()
     assert fill(packed, crate="blue") == DEFAULTS | {"name": "blue", "count": 2}
     assert packed == ["opened", "blue", "closed"]
@@ -163,7 +163,7 @@ def test_an_alias_runs_the_operation_with_options_of_its_own() -> None:
         fill(packed, crate="yellow")
 
 
-def test_an_option_without_help_is_no_declaration() -> None:
+def test_an_option_needs_help() -> None:
     """It would be a blank line in each interface."""
 
     @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def test_an_option_without_help_is_no_declaration() -> None:
 
 
 def test_type_checkers_see_no_option_that_python_does_not_offer() -> None:
-    """A declaration that says one thing to them and another at run time is refused."""
+    """A declaration that differs between them and run time is refused."""
 
     @dataclass(frozen=True)
     class Accepted(Options):
@@ -191,7 +191,7 @@ def test_type_checkers_see_no_option_that_python_does_not_offer() -> None:
 
 
 class Box:
-    """Has the operation as a method."""
+    """A class with the operation as a method."""
 
     def __init__(self) -> None:
         self.packed = list[str]()
@@ -217,7 +217,7 @@ def test_the_method_takes_the_options_as_keywords() -> None:
 
 
 def cli(*words: str) -> tuple[int, str, list[dict[str, Any]]]:
-    """Run the command; return its exit status, its output and the results."""
+    """Run the command; return its exit status, output and results."""
     state.reset(json=False)  # of a command that ran in this process before
     group, results = Group(), list[dict[str, Any]]()
     command(group, pack, results.append, context=lambda _: nullcontext([]))
@@ -242,8 +242,8 @@ def test_the_command_has_the_same_options() -> None:
 
 
 @pytest.mark.parametrize("words", [("--count", "0"), ("--size", "huge"), ("--secret", "x")])
-def test_the_command_refuses_the_same(words: tuple[str, ...]) -> None:
-    """And what it does not offer."""
+def test_the_command_refuses_the_same_values(words: tuple[str, ...]) -> None:
+    """And options that it does not offer."""
     status, _, results = cli(*words)
     assert (status == 0, results) == (False, [])
 
@@ -295,8 +295,8 @@ def test_a_query_has_the_same_options(client: TestClient) -> None:
     assert client.get("/count", params={"count": 10}).status_code == 422
 
 
-def test_json_is_no_query_parameter() -> None:
-    """Said when the route is made, not when somebody asks."""
+def test_json_is_refused_as_a_query_parameter() -> None:
+    """When the route is created, not when it is called."""
     with pytest.raises(TypeError, match="extra"):
         query(pack)
 
@@ -317,7 +317,7 @@ class Counted(NamedTuple):
         ({"count": 1}, {"count": 1}),
     ],
 )
-def test_the_json_of_a_result_is_one_object(result: Any, expected: dict[str, Any]) -> None:
+def test_a_result_is_one_json_object(result: Any, expected: dict[str, Any]) -> None:
     """A list has the name that the operation declares; a named tuple is an object."""
 
     def listed(context: None, options: CountOptions) -> Any:
@@ -330,7 +330,7 @@ def test_the_json_of_a_result_is_one_object(result: Any, expected: dict[str, Any
     assert listing.json(result) == expected
 
 
-def test_a_list_without_a_name_is_no_result() -> None:
+def test_a_list_result_needs_a_name() -> None:
     """A bare list could never get another member."""
     with pytest.raises(TypeError, match="items="):
         pack.json(cast("Any", []))
@@ -338,13 +338,13 @@ def test_a_list_without_a_name_is_no_result() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions(Options):
-    """What only the command line offers."""
+    """An option that only the command line offers."""
 
     size_file: Annotated[str, Option("File with the size.")] = "none"
 
 
-def test_what_only_a_command_offers_reaches_what_it_prints_and_opens() -> None:
-    """A file that is read for it is open until the operation is done."""
+def test_an_option_of_the_command_line_only_is_parsed_and_opened() -> None:
+    """A file that it opens stays open until the operation is done."""
     state.reset(json=False)
     events = list[str]()
 

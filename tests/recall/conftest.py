@@ -1,4 +1,4 @@
-"""Banks to recall from, in each store."""
+"""Banks in each store."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ from satchel.stores.sqlite import SqliteStore
 
 @pytest.fixture
 def make_bank(tmp_path: Path) -> Callable[[str], Remembering]:
-    """Return what makes a bank in a new store of a kind."""
+    """Return a function that makes a bank in a new store of a kind."""
 
     def make(kind: str) -> Remembering:
         store = InMemoryStore() if kind == "memory" else SqliteStore(tmp_path / "recalled.db")

@@ -1,11 +1,13 @@
-"""Recall by several signals: words, meaning, the conversation around, who said it, edges."""
+"""Recall by several signals: words, meaning, neighboring turns, speaker, edges."""
 
 import struct
 import sys
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import apsw
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,9 @@ from hypothesis import strategies as st
 from recall_kit import NOW, Remembering
 
 from satchel.crypto.sealed_records import seal
-from satchel.errors import InferenceError
+from satchel.errors import InferenceError, VerificationError
+from satchel.ledger import columns
+from satchel.ledger.ledger import Ledger
 from satchel.model.records import Edge, Entry, Episodic, Erasure, Semantic, Status
 from satchel.model.values import Scope
 from satchel.ports.inference import Embedder
@@ -24,12 +28,13 @@ from satchel.recall.query import Query, RecallResult
 from satchel.recall.sketches import MatrixSketches, PlainSketches, QuantizedQuery, VectorSketches
 from satchel.recall.vector_index import GenerationInfo, current_generation, fill
 from satchel.stores.memory import InMemoryStore
+from satchel.stores.sqlite import SqliteStore
 
 TOPICS = ("food", "work", "music", "travel")
 
 
 class Topics:
-    """A model that knows which words go together."""
+    """An embedder that knows which words belong to one topic."""
 
     model, revision = "topics", ""
     dimensions = len(TOPICS)
@@ -38,7 +43,7 @@ class Topics:
     )
 
     def embed(self, given: Sequence[str]) -> list[bytes]:
-        """Return how often each topic is in a text."""
+        """Return the count of each topic in a text."""
         found = []
         for text in given:
             topics = [self.words.get(word) for word in text.lower().split()]
@@ -47,7 +52,7 @@ class Topics:
 
 
 def topics(_made: GenerationInfo) -> Embedder:
-    """Give the model that made the vectors."""
+    """Return the model that made the vectors."""
     return Topics()
 
 
@@ -58,22 +63,22 @@ def ask(bank: Remembering, text: str, **members: Any) -> RecallResult:
 
 
 def texts(found: RecallResult) -> list[str | None]:
-    """Return what was found, in its order."""
+    """Return the texts of the result, in order."""
     return [hit.entry.text for hit in found.hits]
 
 
 def embed(bank: Remembering) -> None:
-    """Make the vectors of what the bank has."""
+    """Make the vectors of a bank."""
     fill(bank.store, bank.ledger, Topics())
 
 
-def said(speaker: str, text: str, run: str = "r1") -> Entry:
+def turn(speaker: str, text: str, run: str = "r1") -> Entry:
     """Return a turn of a conversation."""
     return Episodic(text=text, actor=speaker, scope=Scope(run=run))
 
 
-def test_what_means_the_same_is_found_without_a_word_in_common(bank: Remembering) -> None:
-    """The plan says that it was nominated by its meaning, and by which model."""
+def test_a_memory_with_the_same_meaning_is_found_without_a_common_word(bank: Remembering) -> None:
+    """The plan says that it was found by meaning, and by which model."""
     bank.add(Semantic(text="Ada likes sushi"), Semantic(text="the desk is grey"))
     assert bank.texts("dinner") == []
     embed(bank)
@@ -85,8 +90,8 @@ def test_what_means_the_same_is_found_without_a_word_in_common(bank: Remembering
     assert signals.cosine == 1.0
 
 
-def test_words_and_meaning_order_together(bank: Remembering) -> None:
-    """Of two with the word, the one that also means it comes first."""
+def test_words_and_meaning_are_combined_in_the_ranking(bank: Remembering) -> None:
+    """Of two with the word, the one that also has the meaning ranks first."""
     bank.add(Semantic(text="tea towels for the desk office report"))
     bank.add(Semantic(text="tea and sushi for the grey old green cup"))
     embed(bank)
@@ -106,8 +111,8 @@ def test_a_bank_without_vectors_answers_by_words(bank: Remembering) -> None:
     assert [hit.logged.seq for hit in found.hits] == own
 
 
-def test_a_model_that_does_not_answer_leaves_the_words(bank: Remembering) -> None:
-    """A server that is down makes no question fail; the plan says so."""
+def test_recall_falls_back_to_words_when_the_model_fails(bank: Remembering) -> None:
+    """A server that is down fails no query; the plan reports it."""
     bank.add(Semantic(text="Ada likes tea"))
     embed(bank)
 
@@ -122,8 +127,8 @@ def test_a_model_that_does_not_answer_leaves_the_words(bank: Remembering) -> Non
     assert "not sent" in refused.plan.note
 
 
-def test_filters_hold_for_what_meaning_nominates(bank: Remembering) -> None:
-    """Deleted, held, expired and others' memories are not found by their meaning, either."""
+def test_filters_apply_to_nearest_memories(bank: Remembering) -> None:
+    """Deleted, held, expired and others' memories are not found by meaning either."""
     kept, deleted, _, _ = bank.add(
         Semantic(text="Ada likes sushi", scope=Scope(user="ada")),
         Semantic(text="sushi, deleted"),
@@ -139,7 +144,7 @@ def test_filters_hold_for_what_meaning_nominates(bank: Remembering) -> None:
 
 
 def test_memories_retired_since_are_ranked_by_meaning_as_well(bank: Remembering) -> None:
-    """As of an earlier moment, what was deleted since counts as it did."""
+    """As of an earlier moment, memories deleted later rank as before."""
     (old,) = bank.add(Semantic(text="tea and sushi of the first day"))
     bank.add(Semantic(text="tea towels for the desk office report"))
     embed(bank)
@@ -150,14 +155,14 @@ def test_memories_retired_since_are_ranked_by_meaning_as_well(bank: Remembering)
     assert texts(ask(bank, "tea")) == ["tea towels for the desk office report"]
 
 
-def test_a_turn_counts_those_around_it(bank: Remembering) -> None:
-    """What answers a question, and what leads to it, come with the turn that has its words."""
+def test_a_turn_shares_its_score_with_its_neighbors(bank: Remembering) -> None:
+    """The answer to a question, and its context, rank with the turn that has its words."""
     bank.add(
-        said("Ada", "the weather is fine"),
-        said("Bela", "where did you eat the noodles?"),
-        said("Ada", "at the harbour"),
-        said("Bela", "nice"),
-        said("Bela", "nice", run="r2"),
+        turn("Ada", "the weather is fine"),
+        turn("Bela", "where did you eat the noodles?"),
+        turn("Ada", "at the harbour"),
+        turn("Bela", "nice"),
+        turn("Bela", "nice", run="r2"),
     )
     found = ask(bank, "noodles")
     assert set(texts(found)[:2]) == {"where did you eat the noodles?", "at the harbour"}
@@ -166,24 +171,24 @@ def test_a_turn_counts_those_around_it(bank: Remembering) -> None:
 
 
 def test_a_long_turn_shares_little(bank: Remembering) -> None:
-    """An answer that goes on and on says enough alone; what stands beside it gets less of it."""
-    bank.add(said("Ada", "thank you", "r1"), said("Bela", "noodles", "r1"))
-    bank.add(said("Ada", "thanks", "r2"), said("Bela", "noodles " + "and so on " * 500, "r2"))
+    """A long answer has many words of its own; its neighbors get less of its score."""
+    bank.add(turn("Ada", "thank you", "r1"), turn("Bela", "noodles", "r1"))
+    bank.add(turn("Ada", "thanks", "r2"), turn("Bela", "noodles " + "and so on " * 500, "r2"))
     scores = {hit.entry.text: hit.score for hit in ask(bank, "noodles").hits}
     assert scores["thank you"] is not None
     assert scores["thanks"] is not None
     assert scores["thank you"] > scores["thanks"]
 
 
-def test_neighbors_in_the_log_of_other_conversations_count_nothing(bank: Remembering) -> None:
-    """Facts that happen to stand beside each other say nothing of each other."""
-    bank.add(Semantic(text="noodles"), Semantic(text="trains"), said("Ada", "planes"))
+def test_turns_of_other_conversations_share_no_score(bank: Remembering) -> None:
+    """Facts that are adjacent in the log by chance do not affect each other."""
+    bank.add(Semantic(text="noodles"), Semantic(text="trains"), turn("Ada", "planes"))
     assert texts(ask(bank, "noodles")) == ["noodles"]
 
 
 def test_the_person_named_in_the_question_ranks_first(bank: Remembering) -> None:
-    """Of two that said the same, by the first word of the name at least."""
-    bank.add(said("Ada Berg", "I like tea", "r1"), said("user:Bela", "I like tea", "r2"))
+    """Of two with the same text; the first name is enough."""
+    bank.add(turn("Ada Berg", "I like tea", "r1"), turn("user:Bela", "I like tea", "r2"))
     for name, first in (("Ada", "Ada Berg"), ("Bela", "user:Bela")):
         hit = ask(bank, f"what tea does {name} like").hits[0]
         assert isinstance(hit.entry, Episodic)
@@ -192,17 +197,17 @@ def test_the_person_named_in_the_question_ranks_first(bank: Remembering) -> None
         assert hit.signals.speaker == 1
 
 
-def test_a_conversation_that_speaks_of_all_of_it_comes_first(bank: Remembering) -> None:
-    """Of two turns with the same word, the one where the rest of the question is spoken of."""
-    bank.add(*(said("Ada", text, "r1") for text in ("we bought a boat", "a", "b", "c", "d")))
-    bank.add(*(said("Ada", text, "r2") for text in ("we bought a boat", "e", "f", "g", "storm")))
+def test_a_conversation_about_all_words_of_the_question_ranks_first(bank: Remembering) -> None:
+    """Of two turns with the same word, the one whose conversation has the other words."""
+    bank.add(*(turn("Ada", text, "r1") for text in ("we bought a boat", "a", "b", "c", "d")))
+    bank.add(*(turn("Ada", text, "r2") for text in ("we bought a boat", "e", "f", "g", "storm")))
     hits = ask(bank, "boat storm").hits
     boats = [hit for hit in hits if hit.entry.text == "we bought a boat"]
     assert [hit.entry.scope for hit in boats] == [Scope(run="r2"), Scope(run="r1")]
 
 
 def test_links_are_followed_one_hop(bank: Remembering) -> None:
-    """What is linked with the best comes after it, says so, and nothing beyond it does."""
+    """Memories linked with the best results rank after them, marked; nothing further."""
     first, second, third = bank.add(
         Semantic(text="the boat is called Petrel"),
         Semantic(text="it was built in Bergen"),
@@ -228,15 +233,15 @@ def test_links_are_followed_one_hop(bank: Remembering) -> None:
         {"kind": "about", "valid_from": "2027-01-01T00:00:00.000000Z"},
     ],
 )
-def test_invalid_edges_lead_nowhere(bank: Remembering, edge: dict[str, Any]) -> None:
-    """Neither one that is over or not yet, nor one to what was replaced."""
+def test_invalid_edges_are_not_followed(bank: Remembering, edge: dict[str, Any]) -> None:
+    """Neither an expired or future edge, nor one to a replaced memory."""
     first, second = bank.add(Semantic(text="Petrel"), Semantic(text="Bergen"))
     bank.add(Edge(source=first.id, target=second.id, **edge))
     assert texts(ask(bank, "Petrel")) == ["Petrel"]
 
 
 def test_a_hub_with_very_many_links_is_not_traversed(bank: Remembering) -> None:
-    """Attack: a memory that everything is linked with; forty edges are looked at."""
+    """Attack: a memory that everything is linked with; forty edges are read."""
     (hub,) = bank.add(Semantic(text="Petrel"))
     others = bank.add(*(Semantic(text=f"other {number}") for number in range(60)))
     bank.add(*(Edge(source=hub.id, target=other.id, kind="about") for other in others))
@@ -246,7 +251,7 @@ def test_a_hub_with_very_many_links_is_not_traversed(bank: Remembering) -> None:
 def test_memories_of_a_time_in_the_question_rank_first_and_the_others_are_marked(
     bank: Remembering,
 ) -> None:
-    """No memory is dropped for its time; it can be switched off, and options win over it."""
+    """No memory is dropped for its time; it can be disabled, and options take precedence."""
     bank.add(
         Episodic(text="tea in May", occurred_at="2026-05-10T00:00:00.000000Z"),
         Episodic(text="tea in March", occurred_at="2026-03-10T00:00:00.000000Z"),
@@ -262,7 +267,7 @@ def test_memories_of_a_time_in_the_question_rank_first_and_the_others_are_marked
 
 
 def test_within_a_budget_memories_of_the_named_time_come_first(bank: Remembering) -> None:
-    """As many as asked for, and no token over the budget."""
+    """As many as requested, within the token budget."""
     bank.add(
         Episodic(text="tea in March", occurred_at="2026-03-10T00:00:00.000000Z"),
         Episodic(text="tea in May", occurred_at="2026-05-10T00:00:00.000000Z"),
@@ -282,7 +287,7 @@ def test_within_a_budget_memories_of_the_named_time_come_first(bank: Remembering
 
 
 def test_a_time_without_memories_is_ignored_and_reported(bank: Remembering) -> None:
-    """A question with a time that nobody wrote down is still answered."""
+    """A question about a time without memories is still answered."""
     bank.add(Episodic(text="tea", occurred_at="2026-03-10T00:00:00.000000Z"))
     found = ask(bank, "tea yesterday")
     assert texts(found) == ["tea"]
@@ -290,7 +295,7 @@ def test_a_time_without_memories_is_ignored_and_reported(bank: Remembering) -> N
 
 
 def test_a_relative_time_counts_from_the_newest_memory(bank: Remembering) -> None:
-    """Of a conversation of 2023, "two years ago" is 2021, whatever year it is now."""
+    """In a conversation of 2023, "two years ago" is 2021, whatever the year is now."""
     bank.add(
         Episodic(text="the race in Oslo", occurred_at="2021-04-10T00:00:00.000000Z"),
         Episodic(text="the race in Bergen", occurred_at="2022-04-10T00:00:00.000000Z"),
@@ -301,25 +306,25 @@ def test_a_relative_time_counts_from_the_newest_memory(bank: Remembering) -> Non
     assert found.plan.since == "2021-01-01T00:00:00.000000Z"
 
 
-def test_a_relative_time_counts_from_now_where_the_newest_memory_leads_to_nothing(
+def test_a_relative_time_counts_from_now_if_the_newest_memory_gives_no_result(
     bank: Remembering,
 ) -> None:
-    """Last month of a bank that ends in May is May for someone who asks in June."""
+    """In a bank that ends in May, "last month" is May for a query in June."""
     bank.add(Episodic(text="tea", occurred_at="2026-05-10T00:00:00.000000Z"))
     found = ask(bank, "tea last month")
     assert found.plan.since == "2026-05-01T00:00:00.000000Z"
     assert not found.plan.time_dropped
 
 
-def test_the_moment_of_an_earlier_bank_is_what_relative_times_count_from(bank: Remembering) -> None:
-    """Whoever asks as of a moment gives it."""
+def test_relative_times_of_an_as_of_query_count_from_its_moment(bank: Remembering) -> None:
+    """A query as of a moment gives it."""
     bank.add(Episodic(text="tea", occurred_at="2023-05-10T00:00:00.000000Z"))
     found = ask(bank, "tea last year", as_of="2030-01-01T00:00:00.000000Z")
     assert found.plan.since == "2029-01-01T00:00:00.000000Z"
 
 
-def test_a_time_that_is_named_is_found_beyond_the_best_of_other_times(bank: Remembering) -> None:
-    """Attack on the nomination: hundreds of better memories of other times."""
+def test_attack_better_matches_of_other_times_do_not_hide_the_named_time(bank: Remembering) -> None:
+    """Attack on the candidates: hundreds of better memories of other times."""
     bank.add(
         Episodic(text="a cup of tea among other things", occurred_at="2026-03-10T00:00:00.000000Z"),
         *(
@@ -332,27 +337,27 @@ def test_a_time_that_is_named_is_found_beyond_the_best_of_other_times(bank: Reme
     assert not first.other_time
 
 
-def test_a_short_turn_after_a_long_one_is_not_taken_for_it(bank: Remembering) -> None:
-    """A long answer's words are its own: the thanks that follow it do not rank with them."""
+def test_a_short_turn_does_not_rank_with_the_long_turn_before_it(bank: Remembering) -> None:
+    """The words of a long answer are its own: the thanks after it rank lower."""
     answer = "noodles " * 3 + "and so on and on " * 100
-    bank.add(said("assistant", answer, "r1"), said("Ada", "thank you", "r1"))
-    bank.add(said("Ada", "I like noodles", "r2"), said("Ada", "trains", "r2"))
-    bank.add(*(said("Ada", f"planes {number}", "r3") for number in range(9)))
+    bank.add(turn("assistant", answer, "r1"), turn("Ada", "thank you", "r1"))
+    bank.add(turn("Ada", "I like noodles", "r2"), turn("Ada", "trains", "r2"))
+    bank.add(*(turn("Ada", f"planes {number}", "r3") for number in range(9)))
     words = {hit.entry.text: hit.signals.words for hit in ask(bank, "noodles").hits if hit.signals}
     assert words["thank you"] < 0.75 * words[answer]
     assert words["trains"] > words["I like noodles"] / 2
 
 
 def test_a_question_for_a_time_prefers_turns_that_name_one(bank: Remembering) -> None:
-    """Of two that say the same, the one with a date answers "when"."""
+    """Of two with the same text, the one with a date answers "when"."""
     bank.add(
-        said("Ada", "we sailed to Bergen", "r1"), said("Ada", "we sailed to Bergen yesterday", "r2")
+        turn("Ada", "we sailed to Bergen", "r1"), turn("Ada", "we sailed to Bergen yesterday", "r2")
     )
     assert texts(ask(bank, "when did Ada sail to Bergen"))[0] == "we sailed to Bergen yesterday"
 
 
-def test_facts_that_contradict_each_other_are_shown_as_such(bank: Remembering) -> None:
-    """Of one subject and predicate, with another object."""
+def test_contradicting_facts_are_marked(bank: Remembering) -> None:
+    """The same subject and predicate with another object."""
     oslo, bergen, works = bank.add(
         Semantic(subject="Ada", predicate="lives_in", object="Oslo"),
         Semantic(subject="Ada", predicate="lives_in", object="Bergen"),
@@ -362,8 +367,8 @@ def test_facts_that_contradict_each_other_are_shown_as_such(bank: Remembering) -
     assert clashes == {oslo.id: (bergen.id,), bergen.id: (oslo.id,), works.id: ()}
 
 
-def test_versions_are_shown_as_such(bank: Remembering) -> None:
-    """The new one says what it replaced; as of then, the old one what has replaced it."""
+def test_versions_of_a_memory_are_marked(bank: Remembering) -> None:
+    """The new one names what it replaced; as of then, the old one names its replacement."""
     (old,) = bank.add(Semantic(text="Ada drinks tea"))
     size = bank.size()
     new = seal(Semantic(text="Ada drinks coffee"))
@@ -386,7 +391,7 @@ def test_versions_are_shown_as_such(bank: Remembering) -> None:
 def test_questions_in_other_languages_find_their_entries(
     bank: Remembering, question: str, wanted: str
 ) -> None:
-    """Japanese, Chinese, Thai and German, among each other."""
+    """Japanese, Chinese, Thai and German in one bank."""
     bank.add(
         Semantic(text="次の金曜日に会議があります"),
         Semantic(text="我喜欢喝咖啡和茶"),
@@ -396,8 +401,8 @@ def test_questions_in_other_languages_find_their_entries(
     assert texts(ask(bank, question))[0] == wanted
 
 
-def test_an_erasure_takes_the_sketch_of_a_vector_too(bank: Remembering) -> None:
-    """What is drawn from a vector tells nearly as much; those beside it are drawn again."""
+def test_erasure_removes_the_sketch_of_a_vector(bank: Remembering) -> None:
+    """A sketch reveals nearly as much as its vector; the other sketches are made again."""
     gone, _ = bank.add(Semantic(text="Ada eats sushi"), Semantic(text="Bela eats tea"))
     embed(bank)
     bank.add(Status(target=gone.id, state="deleted"))
@@ -409,8 +414,8 @@ def test_an_erasure_takes_the_sketch_of_a_vector_too(bank: Remembering) -> None:
     assert texts(ask(bank, "dinner")) == ["Bela eats tea"]
 
 
-def test_a_generation_takes_its_sketches_with_it(bank: Remembering) -> None:
-    """Making all vectors again leaves no sketch of the old ones, and finds the same."""
+def test_rebuilding_vectors_removes_the_old_sketches(bank: Remembering) -> None:
+    """The new ones find the same memories."""
     bank.add(*(Semantic(text="Ada eats sushi") for _ in range(3)))
     embed(bank)
     with bank.ledger.reading() as view:
@@ -425,8 +430,8 @@ def test_a_generation_takes_its_sketches_with_it(bank: Remembering) -> None:
     assert len(texts(ask(bank, "dinner"))) == 3
 
 
-def test_what_is_new_is_found_by_meaning_in_a_process_that_asked_before(bank: Remembering) -> None:
-    """What is held in memory is let go when vectors are added."""
+def test_new_memories_are_found_by_meaning_in_a_running_process(bank: Remembering) -> None:
+    """Cached sketches are dropped when vectors are added."""
     bank.add(Semantic(text="Ada eats sushi"))
     embed(bank)
     assert len(ask(bank, "dinner").hits) == 1
@@ -438,7 +443,7 @@ def test_what_is_new_is_found_by_meaning_in_a_process_that_asked_before(bank: Re
 def test_without_sketches_all_vectors_are_compared(
     bank: Remembering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without numpy, and in a bank from before there were any: the same order."""
+    """Without numpy, and in an older bank without sketches: the same order."""
     bank.add(*(Semantic(text=f"{word} {'desk ' * count}") for word, count in _MIXED))
     embed(bank)
     whole = texts(ask(bank, "dinner"))
@@ -454,10 +459,10 @@ _MIXED = [("sushi", 0), ("tea", 1), ("dinner", 2), ("eats", 3), ("report", 4)]
     st.lists(st.lists(st.floats(-1, 1, width=32), min_size=6, max_size=6), min_size=1, max_size=30),
     st.lists(st.floats(-1, 1, width=32), min_size=6, max_size=6),
 )
-def test_a_sketch_is_nearly_as_far_as_its_vector(
+def test_the_cosine_of_a_sketch_is_close_to_that_of_its_vector(
     vectors: list[list[float]], asked: list[float]
 ) -> None:
-    """For all vectors: each keeps its place, and its cosine but for a hundredth or so."""
+    """For all vectors: the same position, and a cosine within about a hundredth."""
     generation, side = _sketched(vectors)
     found = _filled(generation, side).cosines(QuantizedQuery(asked, 6), range(len(vectors)))
     assert len(found) == len(vectors)
@@ -474,7 +479,7 @@ def _filled(generation: Generation, side: Mapping[str, bytes]) -> MatrixSketches
 
 
 def _sketched(vectors: list[list[float]]) -> tuple[Generation, dict[str, bytes]]:
-    """Return the sketches of vectors, as they stand beside a log."""
+    """Return the sketches of vectors as they are stored."""
     generation, bank = Generation("any", len(vectors[0])), Remembering(InMemoryStore())
     made = {place: struct.pack(f"<{len(one)}f", *one) for place, one in enumerate(vectors)}
     with bank.store.writing() as writing:
@@ -487,7 +492,7 @@ def _sketched(vectors: list[list[float]]) -> tuple[Generation, dict[str, bytes]]
 def test_sketches_are_compared_alike_with_numpy_and_without(
     seed: int, count: int, size: int
 ) -> None:
-    """For all vectors: the same places, in the same order, with the same cosines, to the digit."""
+    """For all vectors: the same positions, order and cosines, to the digit."""
     chance = np.random.default_rng(seed)
     vectors = chance.normal(size=(count, size)).round(int(chance.integers(0, 3))).tolist()
     asked = QuantizedQuery(chance.normal(size=size).tolist(), size)
@@ -509,7 +514,7 @@ def test_sketches_are_compared_alike_with_numpy_and_without(
 
 @given(st.integers(1, 5000), st.integers(0, 2**20))
 def test_each_part_of_the_sketches_is_read_once(parts: int, number: int) -> None:
-    """They are read 16 at a time, by what their names begin with."""
+    """They are read 16 at a time, by the prefix of their names."""
     name = sketch_prefix(number * SKETCHED_TOGETHER) + "key"
 
     found = [prefix for prefix in sketches._prefixes(parts) if name.startswith(prefix)]
@@ -517,10 +522,10 @@ def test_each_part_of_the_sketches_is_read_once(parts: int, number: int) -> None
     assert len(found) == 1 if number < parts else len(found) <= 1
 
 
-def test_sketches_are_kept_on_when_some_are_drawn(
+def test_cached_sketches_are_extended_with_new_ones(
     bank: Remembering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A bank that is added to and asked in turns is not loaded anew each time."""
+    """A bank with alternating writes and queries is not loaded again each time."""
     loads = list[int]()
 
     class Counted(MatrixSketches):
@@ -543,7 +548,7 @@ def test_sketches_are_kept_on_when_some_are_drawn(
 
 
 def test_damaged_sketches_are_ignored(bank: Remembering) -> None:
-    """Attack: side values of other lengths; nothing fails, words still find."""
+    """Attack: side values of other lengths; nothing fails, and words still match."""
     bank.add(Semantic(text="Ada eats sushi"))
     embed(bank)
     with bank.ledger.reading() as view:
@@ -554,8 +559,8 @@ def test_damaged_sketches_are_ignored(bank: Remembering) -> None:
     assert texts(ask(bank, "sushi")) == ["Ada eats sushi"]
 
 
-def test_a_late_report_is_found_by_the_time_of_its_event(bank: Remembering) -> None:
-    """``two months ago`` counts from when it was said; what is told within the time ranks below."""
+def test_a_late_report_is_ranked_by_the_time_of_its_event(bank: Remembering) -> None:
+    """``two months ago`` counts from when it was said; a mention at that time ranks below."""
     for run, day, text in (
         ("r1", "2026-05-20", "we spoke of climbing on a mountain at school"),
         ("r2", "2026-07-10", "we went climbing on a mountain two months ago"),
@@ -578,13 +583,13 @@ def test_a_late_report_is_found_by_the_time_of_its_event(bank: Remembering) -> N
 
 def long_turn(*words: str) -> Entry:
     """Return a turn of 200 words, with some words 50 words from one another."""
-    return said(
+    return turn(
         "Ada", " ".join(f"{word} {'and so on ' * 16}" for word in (*words, *"abcd"[len(words) :]))
     )
 
 
-def test_words_that_stand_together_count_in_long_texts(bank: Remembering) -> None:
-    """Of two long turns with the same words, the one that has them side by side comes first."""
+def test_adjacent_words_rank_higher_in_long_texts(bank: Remembering) -> None:
+    """Of two long turns with the same words, the one with adjacent words ranks first."""
     bank.add(long_turn("tomato", "soup", "recipe"), long_turn("tomato soup recipe"))
 
     first, second = bank.ask("tomato soup recipe").hits
@@ -596,10 +601,65 @@ def test_words_that_stand_together_count_in_long_texts(bank: Remembering) -> Non
     assert 0.5 < first.signals.weights.phrase < 1.0
 
 
-def test_in_short_texts_it_does_not_matter_where_words_stand(bank: Remembering) -> None:
-    """Phrases are not looked for there."""
-    bank.add(said("Ada", "tomato in the garden, a recipe for soup"), said("Ada", "tomato soup"))
+def test_word_positions_do_not_matter_in_short_texts(bank: Remembering) -> None:
+    """Phrases are not searched there."""
+    bank.add(turn("Ada", "tomato in the garden, a recipe for soup"), turn("Ada", "tomato soup"))
 
     found = bank.ask("tomato soup").hits
 
     assert [hit.signals.phrase for hit in found if hit.signals] == [0.0, 0.0]
+
+
+EDITS = {
+    "retired": "UPDATE record SET retired = 5 WHERE id = ?1",
+    "held": "UPDATE record SET hold = 1 WHERE id = ?1",
+    "type": "UPDATE record SET type = CASE type WHEN 'edge' THEN 'semantic' ELSE 'edge' END"
+    " WHERE id = ?1 OR type = 'edge'",
+}
+
+
+@pytest.mark.parametrize("large", [0, 1 << 20])
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_column_does_not_hide_a_nearest_memory(
+    tmp_path: Path, edit: str, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a large bank, whose rows are verified as they are read, and in a small one."""
+    monkeypatch.setattr(columns, "_LARGE", large)
+    path = tmp_path / "a.db"
+    bank = Remembering(SqliteStore(path))
+    wanted, desk, _ = bank.add(
+        Semantic(text="Ada likes sushi"),
+        Semantic(text="the desk is grey"),
+        Semantic(text="a report"),
+    )
+    bank.add(Edge(source=desk.id, target="grey", kind="is"))
+    fill(bank.store, bank.ledger, Topics())
+
+    def found() -> list[str | None]:
+        ledger = Ledger(SqliteStore(path), bank.ledger.bank)
+        with ledger.reading() as view:
+            asked = recall(view, Query(text="dinner"), now=lambda: NOW, embedders=topics)
+        return [hit.entry.text for hit in asked.hits]
+
+    assert found() == ["Ada likes sushi"]
+    connection = apsw.Connection(str(path))
+    connection.execute(EDITS[edit], (bytes.fromhex(wanted.id.removeprefix("blake3:")),))
+    assert connection.total_changes() > 0
+    connection.close()
+    with pytest.raises(VerificationError):
+        found()
+
+
+@pytest.mark.parametrize("large", [0, 1 << 20])
+def test_retired_memories_are_omitted_from_nearest_results(
+    tmp_path: Path, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log retired them, so nothing is refused."""
+    monkeypatch.setattr(columns, "_LARGE", large)
+    bank = Remembering(SqliteStore(tmp_path / "a.db"))
+    gone, kept = bank.add(Semantic(text="Ada likes sushi"), Semantic(text="Bela likes tea"))
+    fill(bank.store, bank.ledger, Topics())
+    bank.add(Status(target=gone.id, state="deleted"))
+    with bank.ledger.reading() as view:
+        asked = recall(view, Query(text="dinner"), now=lambda: NOW, embedders=topics)
+    assert [hit.logged.record.id for hit in asked.hits] == [kept.id]

@@ -1,4 +1,4 @@
-"""The lexical reranker: what each of its parts adds to a score."""
+"""The lexical reranker: what each part adds to a score."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def scores(question: str, *texts: str) -> list[float]:
 
 
 def test_a_text_with_all_of_the_words_scores_above_one_with_some() -> None:
-    """A text with none of them has nothing."""
+    """A text with none of them scores zero."""
     every, some, none = scores(
         "Which ferry goes to the harbour?",
         "The ferry goes to the harbour.",
@@ -25,14 +25,14 @@ def test_a_text_with_all_of_the_words_scores_above_one_with_some() -> None:
 
 
 @pytest.mark.parametrize(("rare", "usual"), [("harbour", "people"), ("Melanie", "time")])
-def test_a_rare_word_counts_more_than_a_usual_one(rare: str, usual: str) -> None:
-    """How rare a word is does not depend on the other texts."""
+def test_a_rare_word_counts_more_than_a_common_one(rare: str, usual: str) -> None:
+    """The rarity of a word does not depend on the other texts."""
     with_rare, with_usual = scores(f"{usual} {rare}", f"a {rare} here", f"a {usual} here")
 
     assert with_rare > with_usual
 
 
-def test_words_that_are_neighbors_in_the_question_count_more_as_neighbors() -> None:
+def test_adjacent_words_of_the_question_count_more_when_adjacent() -> None:
     """Both texts have the same words within one passage."""
     close, apart = scores("harbour ferry", f"harbour ferry {FILLER}", f"harbour {FILLER} ferry")
 
@@ -40,7 +40,7 @@ def test_words_that_are_neighbors_in_the_question_count_more_as_neighbors() -> N
 
 
 def test_words_in_one_passage_count_more_than_words_far_apart() -> None:
-    """Both texts have the same words, none as neighbors, and the same length."""
+    """Both texts have the same words, none adjacent, and the same length."""
     passage, far = scores(
         "harbour ferry",
         f"harbour {FILLER} ferry {FILLER} {FILLER} {FILLER}",
@@ -50,7 +50,7 @@ def test_words_in_one_passage_count_more_than_words_far_apart() -> None:
     assert passage > far
 
 
-def test_of_two_texts_with_the_same_words_the_shorter_scores_higher() -> None:
+def test_the_shorter_of_two_texts_with_the_same_words_scores_higher() -> None:
     """A long text has some of any question's words."""
     brief, long = scores("harbour ferry", "harbour ferry", f"harbour ferry {FILLER * 20}")
 
@@ -58,19 +58,19 @@ def test_of_two_texts_with_the_same_words_the_shorter_scores_higher() -> None:
 
 
 def test_words_of_scripts_without_spaces_are_found() -> None:
-    """They are compared as pairs of characters, as the index has them."""
+    """They are compared as pairs of characters, as in the index."""
     found, other = scores("金曜日の会議", "次の金曜日に会議があります", "雨が降っています")
 
     assert found > other
 
 
-def test_a_question_without_words_scores_nothing() -> None:
-    """Signs alone order nothing."""
+def test_a_question_without_words_scores_zero() -> None:
+    """Punctuation alone ranks nothing."""
     assert scores("?!", "harbour", "") == [0.0, 0.0]
 
 
-def test_the_work_grows_with_the_length_of_what_is_read_alone() -> None:
-    """Beyond the first 8,192 characters nothing is read, and 64 terms are looked for at most."""
+def test_a_bounded_length_of_each_text_is_read() -> None:
+    """At most 8,192 characters are read, and at most 64 terms are searched."""
     text = "harbour ferry " * 600
     question = " ".join(f"word{number}" for number in range(63)) + " harbour ferry"
 

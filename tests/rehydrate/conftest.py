@@ -1,4 +1,4 @@
-"""Banks to wake up from, in each store."""
+"""Banks in each store."""
 
 from pathlib import Path
 

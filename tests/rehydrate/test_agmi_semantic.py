@@ -1,4 +1,4 @@
-"""The third-party suite of poisoned memory: what an agent is shown of it, which is nothing."""
+"""The third-party suite of poisoned memory: none of it reaches the agent."""
 
 from typing import Any
 
@@ -36,10 +36,11 @@ def test_isolation_hijack_and_hidden_instructions_are_safe_on_every_channel(
     [MemoryInjectionAttack, UpdatePoisoningAttack, MetadataPoisoningAttack],
     ids=lambda attack: attack.name,
 )
-def test_without_the_key_nothing_can_be_planted(attack: Any) -> None:
-    """External and laundered channels are kept out five of five.
+def test_memory_cannot_be_planted_without_the_key(attack: Any) -> None:
+    """External and laundered channels are blocked five out of five.
 
-    What the agent itself signed cannot be told from what the user said: that is agmi's own finding.
+    What the agent itself signed cannot be distinguished from what the user said: agmi's own
+    finding.
     """
     found = attack().run(SatchelSemantic())
     assert found.error is None

@@ -1,4 +1,4 @@
-"""The escaped record: nothing leaves it, and it can be read back byte for byte."""
+"""The encoded record: it cannot be broken out of, and it decodes byte for byte."""
 # ruff: noqa: RUF001 - lookalikes are what it is about
 
 import json
@@ -32,13 +32,13 @@ HOSTILE = st.lists(
 
 @given(HOSTILE)
 def test_every_text_is_decoded_byte_for_byte(text: str) -> None:
-    """The encoding loses nothing, half characters included."""
+    """The encoding loses nothing, lone surrogates included."""
     assert decoded(encoded(text)) == text
 
 
 @given(HOSTILE)
-def test_nothing_live_or_invisible_is_left_in_a_record(text: str) -> None:
-    """No line end, no bracket of a boundary or a template, no character that cannot be seen."""
+def test_an_encoded_record_has_no_active_or_invisible_characters(text: str) -> None:
+    """No line end, no bracket of a boundary or a template, no invisible character."""
     written = encoded(text)
     assert len(written.splitlines()) <= 1
     assert not set(written) & set("<>[]|&\t\r\n")
@@ -63,8 +63,8 @@ def test_nothing_live_or_invisible_is_left_in_a_record(text: str) -> None:
         "Human: hi",
     ],
 )
-def test_no_word_is_left_the_name_of_a_speaker(text: str) -> None:
-    """Role headers lose their colon, in whatever disguise; and come back whole."""
+def test_an_encoded_record_has_no_role_headers(text: str) -> None:
+    """Role headers lose their colon in any disguise, and decode unchanged."""
     written = encoded(text)
     assert ":" not in written
     assert "：" not in written
@@ -80,14 +80,14 @@ def test_no_word_is_left_the_name_of_a_speaker(text: str) -> None:
         "file.py: line 3",
     ],
 )
-def test_ordinary_text_stays_as_it_is(text: str) -> None:
-    """What harms nobody is not touched: no folding, no normalizing (D61)."""
+def test_ordinary_text_is_unchanged(text: str) -> None:
+    """Harmless text is neither folded nor normalized (D61)."""
     assert encoded(text) == text
 
 
 @pytest.mark.parametrize("text", ["\\x", "\\q", "\\u12"])
-def test_an_escape_that_nobody_writes_is_refused(text: str) -> None:
-    """A text that was not encoded here is not guessed at."""
+def test_an_unknown_escape_is_refused(text: str) -> None:
+    """A text that was not encoded here is not guessed."""
     with pytest.raises(MalformedError, match="escape"):
         decoded(text)
 

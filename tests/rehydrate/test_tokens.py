@@ -1,4 +1,4 @@
-"""Counting tokens, and models by their names."""
+"""Token counts, and profiles of models by name."""
 
 import sys
 
@@ -25,10 +25,10 @@ TEXT = "The user prefers tea, 10:30 on Mondays; 茶 🎂 naïve\n123|[memory 123
         ("", None),
     ],
 )
-def test_a_model_of_openai_is_counted_in_its_own_vocabulary(
+def test_an_openai_model_is_counted_with_its_own_vocabulary(
     model: str, vocabulary: str | None
 ) -> None:
-    """What is not known yet is taken for new; others are estimated, and it says so."""
+    """An unknown OpenAI model counts as new; other models are estimated and marked so."""
     assert vocabulary_of(model) == vocabulary
     found = tokenizer_of(model)
     assert (found.name, found.exact) == (vocabulary or "estimate", vocabulary is not None)
@@ -46,22 +46,22 @@ def test_a_model_of_openai_is_counted_in_its_own_vocabulary(
     ],
 )
 def test_a_model_has_the_profile_of_its_family(model: str, family: str) -> None:
-    """An unknown one is set plainly."""
+    """An unknown one gets the plain profile."""
     assert profile_of(model).name == family
 
 
-def test_the_estimate_is_no_less_than_what_a_vocabulary_takes() -> None:
-    """Rather too many than too few."""
+def test_the_estimate_is_not_below_the_exact_count() -> None:
+    """It is rather too high than too low."""
     assert Estimate().count(TEXT) >= GptTokens(O200K).count(TEXT) > 10
 
 
-def test_half_a_character_is_counted_not_crashed_on() -> None:
-    """A lone surrogate has no bytes."""
+def test_a_lone_surrogate_is_counted() -> None:
+    """It has no UTF-8 bytes."""
     assert GptTokens(O200K).count("a\ud800b") > 0
 
 
 def test_without_the_package_tokens_are_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And asking for the vocabulary itself says how to install it."""
+    """Requesting the vocabulary itself fails with the install command."""
     monkeypatch.setitem(sys.modules, "bpe_openai._bindings", None)
     assert tokenizer_of("gpt-4o").name == "estimate"
     with pytest.raises(MissingExtraError) as raised:

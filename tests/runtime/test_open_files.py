@@ -2,7 +2,6 @@
 
 import errno
 import os
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from satchel.errors import MalformedError, PathRefusedError, TargetError, UnreadableError
 from satchel.runtime.files import OpenFile, open_input, open_regular
 from satchel.runtime.output import Outlet
-from satchel.runtime.scratch import Spool
 
 DATA = bytes(range(256)) * 2000
 
@@ -161,38 +159,3 @@ def test_errors_in_the_block_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError) as failed, open_input(path):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
     assert failed.value.file == str(path)
-
-
-def test_a_spool_returns_what_was_written() -> None:
-    """In memory and on disk alike."""
-    for size in (10, 3_000_000):
-        spool = Spool(memory_bytes=1000)
-        spool.write(b"x" * size + b"\n")
-        spool.write(b"y")
-        assert spool.size == size + 2
-        assert b"".join(spool.chunks()) == b"x" * size + b"\ny"
-        assert [len(line) for line in spool.lines()] == [size + 1, 1]
-        spool.close()
-        spool.close()
-
-
-def test_a_full_temporary_folder_is_a_typed_error_with_a_hint(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The error names the folder and how to choose another."""
-    spool = Spool(memory_bytes=0)
-
-    class Full:
-        """A file on a full disk."""
-
-        def write(self, data: bytes) -> None:
-            """Raise an error of a full disk."""
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patched:
-        patched.setattr(spool, "_file", Full())
-        with pytest.raises(TargetError) as caught:
-            spool.write(b"x" * 3_000_000)
-    assert caught.value.file == tempfile.gettempdir()
-    assert "TMPDIR" in (caught.value.hint or "")
-    spool.close()

@@ -1,4 +1,4 @@
-"""Sessions, checkpoints and forks: what is said stays, and any point can be gone back to."""
+"""Sessions, checkpoints and forks: messages are never lost, and any point can be resumed."""
 
 import threading
 from collections.abc import Iterator
@@ -52,13 +52,13 @@ def size_of(bank: OpenBank) -> int:
 
 
 def bodies(bank: OpenBank) -> list[bytes]:
-    """Return the bytes of all records of the log."""
+    """Return the bodies of all records of the log."""
     with bank.ledger.reading() as view:
         return [logged.record.body for logged in view.scan()]
 
 
-def bytes_in(bank: OpenBank) -> int:
-    """Return what the store takes on the disk, without the log that is written ahead."""
+def disk_size(bank: OpenBank) -> int:
+    """Return the size of the store on disk, without its write-ahead log."""
     with apsw.Connection(bank.settings.store) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return Path(bank.settings.store).stat().st_size
@@ -68,7 +68,7 @@ def bytes_in(bank: OpenBank) -> int:
 
 
 def test_messages_are_read_back_with_all_members(bank: OpenBank) -> None:
-    """Parts, tool calls, names and times; also a message that says nothing in words."""
+    """Parts, tool calls, names and times; also a message without text."""
     parts = [{"type": "text", "text": "look"}, {"type": "image", "url": "x"}]
     calls = {"tool_calls": [{"id": "1", "function": {"name": "find", "arguments": "{}"}}]}
     at = "2026-01-02T03:04:05.000000Z"
@@ -88,8 +88,8 @@ def test_messages_are_read_back_with_all_members(bank: OpenBank) -> None:
     assert (found.session.id, found.session.agent, found.session.user) == (session, "helper", "ada")
 
 
-def test_any_prefix_is_read_back(bank: OpenBank) -> None:
-    """A point is a message: its number, or its id."""
+def test_any_prefix_of_a_session_can_be_read(bank: OpenBank) -> None:
+    """A point is a message: its number, or its ID."""
     begun(bank, 12)
     every = texts_of(bank, "talk")
     ids = [one.id for one in sessions_queries.messages_of(bank, "talk")]
@@ -103,8 +103,8 @@ def test_any_prefix_is_read_back(bank: OpenBank) -> None:
         texts_of(bank, "talk", "13")
 
 
-def test_the_last_messages_are_shown_and_the_others_counted(bank: OpenBank) -> None:
-    """How many come before is told."""
+def test_show_returns_the_last_messages_and_counts_the_others(bank: OpenBank) -> None:
+    """The number of messages before them is returned."""
     begun(bank, 30)
     found = show_session(bank, "talk", last=3)
     assert [one.number for one in found.messages] == [28, 29, 30]
@@ -114,20 +114,20 @@ def test_the_last_messages_are_shown_and_the_others_counted(bank: OpenBank) -> N
 
 
 def test_400_turns_take_less_than_two_megabytes(bank: OpenBank) -> None:
-    """Added a few at a time; no turn is kept again because another follows."""
+    """Added a few at a time; no turn is stored again because another follows."""
     session = begun(bank).session
-    before = bytes_in(bank)
+    before = disk_size(bank)
     said = turns(400, size=590)
     for start in range(0, 400, 5):
         record(bank, session, said[start : start + 5])
     assert sessions_queries.show_session(bank, session).number == 400
-    assert bytes_in(bank) - before < 2_000_000
+    assert disk_size(bank) - before < 2_000_000
 
 
 def test_many_messages_become_visible_together_or_not_at_all(
     bank: OpenBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More than one commit: a message that cannot be kept leaves nothing of those before it."""
+    """More than one commit: a message that is refused leaves none of those before it."""
     monkeypatch.setattr(recording, "TOGETHER", 30)
     good = turns(2 * recording.TOGETHER + 7)
     begin(bank, NewSession(name="long"), good)
@@ -143,7 +143,7 @@ def test_many_messages_become_visible_together_or_not_at_all(
     assert texts_of(bank, "long")[-1] == f"turn {len(good) + 100}"
 
 
-def test_what_cannot_be_kept_is_refused_and_nothing_is_written(bank: OpenBank) -> None:
+def test_invalid_messages_are_refused_and_nothing_is_written(bank: OpenBank) -> None:
     """Each with the error that names it."""
     session = begun(bank, 1).session
     size = size_of(bank)
@@ -161,7 +161,7 @@ def test_what_cannot_be_kept_is_refused_and_nothing_is_written(bank: OpenBank) -
 
 
 def test_concurrent_writers_append_one_after_the_other(bank: OpenBank) -> None:
-    """Nobody's message is lost, and those of one call stay together."""
+    """No message is lost, and those of one call stay together."""
     session = begun(bank).session
     start = threading.Barrier(6)
 
@@ -182,8 +182,8 @@ def test_concurrent_writers_append_one_after_the_other(bank: OpenBank) -> None:
     assert all(one[:-1] == other[:-1] for one, other in zip(found[::2], found[1::2], strict=True))
 
 
-def test_secrets_are_counted_and_replaced_when_asked(bank: OpenBank) -> None:
-    """In messages and in what is kept beside them."""
+def test_secrets_are_counted_and_replaced_on_request(bank: OpenBank) -> None:
+    """In messages and in the session state."""
     secret = "sk-ant-api03-" + "a1B2" * 23 + "AA"  # shaped like a key, and none
     done = say(bank, begun(bank).session, f"my key is {secret}")
     assert sum(done.secrets.values()) == done.secrets_kept == 1
@@ -197,7 +197,7 @@ def test_secrets_are_counted_and_replaced_when_asked(bank: OpenBank) -> None:
 # -- state ----------------------------------------------------------------------------------------
 
 
-def test_what_is_kept_beside_messages_is_as_it_was_at_each_point(bank: OpenBank) -> None:
+def test_the_state_of_a_session_can_be_read_at_each_point(bank: OpenBank) -> None:
     """Working state, summary and notes, at every message and in every fork."""
     session = begun(bank, 2).session
     change(bank, session, working_state={"task": 1}, note="first")
@@ -222,8 +222,8 @@ def test_what_is_kept_beside_messages_is_as_it_was_at_each_point(bank: OpenBank)
     }
 
 
-def test_a_fork_changes_its_own_state_only(bank: OpenBank) -> None:
-    """The other one keeps what it has."""
+def test_a_fork_changes_only_its_own_state(bank: OpenBank) -> None:
+    """The source keeps its state."""
     session = begun(bank, 2).session
     change(bank, session, working_state="old", note="one")
     forked = fork(bank, session).id
@@ -237,8 +237,8 @@ def test_a_fork_changes_its_own_state_only(bank: OpenBank) -> None:
 # -- forks ----------------------------------------------------------------------------------------
 
 
-def test_any_of_five_distillations_can_be_forked_from(bank: OpenBank) -> None:
-    """Not only the newest: by number, by checkpoint, by receipt, with the state of right after."""
+def test_each_of_five_distillations_can_be_forked(bank: OpenBank) -> None:
+    """By number, checkpoint or receipt, with the state right after it."""
     session = begun(bank).session
     batches = [[f"I live in town {n}.", f"We decided to go to {n}.", "ok"] for n in range(1, 6)]
     points = distilled(bank, session, batches)
@@ -260,8 +260,8 @@ def test_any_of_five_distillations_can_be_forked_from(bank: OpenBank) -> None:
     assert texts_of(bank, session) == whole
 
 
-def test_a_fork_leaves_the_original_byte_for_byte(bank: OpenBank) -> None:
-    """Nothing of the log changes, its end does not move, and the fork costs one record."""
+def test_a_fork_leaves_its_source_unchanged_byte_for_byte(bank: OpenBank) -> None:
+    """No record changes, the end of the source stays, and the fork costs one record."""
     session = begun(bank, 9).session
     before = bodies(bank)
     done = fork(bank, session, at="4", name="other")
@@ -277,8 +277,8 @@ def test_a_fork_leaves_the_original_byte_for_byte(bank: OpenBank) -> None:
     assert len(texts_of(bank, done.id)) == 5
 
 
-def test_forks_of_forks_go_back_to_any_message_of_any_of_them(bank: OpenBank) -> None:
-    """Also to one from before the fork, and a fork that says nothing itself can be forked."""
+def test_forks_of_forks_can_start_at_any_message_of_any_ancestor(bank: OpenBank) -> None:
+    """Also before the earlier fork; a fork without messages can be forked."""
     session = begun(bank, 4).session
     first = fork(bank, session, at="3", name="a").id
     say(bank, first, "a1", "a2")
@@ -296,8 +296,8 @@ def test_forks_of_forks_go_back_to_any_message_of_any_of_them(bank: OpenBank) ->
     assert numbers == [1, 2, 3]
 
 
-def test_the_branch_tree_says_where_each_fork_begins(bank: OpenBank) -> None:
-    """Parents before children, older ones first, with the point."""
+def test_the_branch_tree_shows_where_each_fork_begins(bank: OpenBank) -> None:
+    """Parents before children, oldest first, with the point."""
     session = begun(bank, 5).session
     point = create_checkpoint(bank, session, name="c", at="2")
     late = fork(bank, session, at="4", name="late")
@@ -312,8 +312,8 @@ def test_the_branch_tree_says_where_each_fork_begins(bank: OpenBank) -> None:
     assert found[3].id == early.id
 
 
-def test_memories_made_later_are_kept_and_counted(bank: OpenBank) -> None:
-    """They may be right on their own; a fork goes back in the conversation only."""
+def test_a_fork_keeps_and_counts_later_memories(bank: OpenBank) -> None:
+    """They may be right on their own; a fork goes back only in the conversation."""
     session = begun(bank, 2).session
     keep(bank, "before")
     say(bank, session, "third")
@@ -328,10 +328,10 @@ def test_memories_made_later_are_kept_and_counted(bank: OpenBank) -> None:
     assert len(texts(bank)) == 4
 
 
-def test_a_fork_that_hides_later_memories_recalls_what_was_known_and_its_own(
+def test_a_fork_with_hidden_later_memories_recalls_earlier_and_its_own_memories(
     bank: OpenBank,
 ) -> None:
-    """Also a version that was replaced since; and for its forks. Others recall everything."""
+    """Also replaced versions, and for its forks. Other sessions recall everything."""
     session = begun(bank, 1).session
     keep(bank, "tea is green", key="tea")
     point = create_checkpoint(bank, session)
@@ -354,8 +354,8 @@ def test_a_fork_that_hides_later_memories_recalls_what_was_known_and_its_own(
         recalled(hiding, as_of=3)
 
 
-def test_a_point_of_another_session_is_none_of_this_one(bank: OpenBank) -> None:
-    """Neither a message, nor a checkpoint, nor what the fork left behind."""
+def test_a_point_of_another_session_is_refused(bank: OpenBank) -> None:
+    """A message, a checkpoint, or a message after the point of the fork."""
     one, other = begun(bank, 3, "one").session, begun(bank, 3, "other")
     point = create_checkpoint(bank, other.session, name="elsewhere")
     memory = keep(bank, "a memory")
@@ -368,8 +368,8 @@ def test_a_point_of_another_session_is_none_of_this_one(bank: OpenBank) -> None:
         fork(bank, forked, at=left)
 
 
-def test_duplicate_names_must_be_made_unambiguous(bank: OpenBank) -> None:
-    """Ids always do."""
+def test_duplicate_session_names_are_refused_as_ambiguous(bank: OpenBank) -> None:
+    """IDs always work."""
     first = begun(bank, 1, "same").session
     begun(bank, 1, "same")
     with pytest.raises(UsageError, match="2 conversations"):
@@ -386,7 +386,7 @@ def test_duplicate_names_must_be_made_unambiguous(bank: OpenBank) -> None:
 def test_a_session_is_renamed_and_archived_without_changing_its_messages(
     bank: OpenBank,
 ) -> None:
-    """A name is what was said last; what is put away is listed when asked for, and usable."""
+    """The last name counts; an archived session is listed on request, and usable."""
     session = begun(bank, 3).session
     branches.rename_session(bank, "talk", "better")
     assert branches.rename_session(bank, "better", "better").name == "better"
@@ -401,8 +401,8 @@ def test_a_session_is_renamed_and_archived_without_changing_its_messages(
     assert [one.messages for one in list_sessions(bank)] == [4]
 
 
-def test_a_diff_says_where_two_sessions_part(bank: OpenBank) -> None:
-    """What both have is not compared message by message: it is the same record."""
+def test_a_diff_shows_where_two_sessions_diverge(bank: OpenBank) -> None:
+    """Common messages are the same records, so they are not compared."""
     session = begun(bank, 6).session
     one, other = fork(bank, session, at="4").id, fork(bank, session, at="2").id
     say(bank, one, "x")
@@ -420,8 +420,8 @@ def test_a_diff_says_where_two_sessions_part(bank: OpenBank) -> None:
 # -- what goes ------------------------------------------------------------------------------------
 
 
-def test_a_message_that_was_erased_or_deleted_leaves_a_gap_and_no_more(bank: OpenBank) -> None:
-    """The conversation goes on before and after it, in forks too."""
+def test_an_erased_or_deleted_message_leaves_only_a_gap(bank: OpenBank) -> None:
+    """The conversation continues before and after it, in forks too."""
     session = begun(bank, 3).session
     change(bank, session, note="one")
     change(bank, session, note="two")
@@ -449,8 +449,8 @@ def test_a_message_that_was_erased_or_deleted_leaves_a_gap_and_no_more(bank: Ope
 # -- listings -------------------------------------------------------------------------------------
 
 
-def test_a_listing_counts_what_walking_through_each_session_counts(bank: OpenBank) -> None:
-    """Sessions of this machine, with state, checkpoints and forks; all of them, or the newest."""
+def test_a_listing_counts_the_same_as_reading_each_session(bank: OpenBank) -> None:
+    """Sessions with state, checkpoints and forks; all of them, or the newest."""
     for number in range(5):
         session = begin(bank, NewSession(name=f"s{number}"), turns(number)).session
         if number % 2:
@@ -477,10 +477,10 @@ def test_a_listing_counts_what_walking_through_each_session_counts(bank: OpenBan
         list_sessions(bank, limit=0)
 
 
-def test_a_listing_of_the_newest_reads_no_more_than_their_part_of_the_log(
+def test_a_listing_of_the_newest_sessions_reads_only_their_part_of_the_log(
     bank: OpenBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once, whatever is before them; checkpoints and names that came later are among it."""
+    """Once, whatever is before it; later checkpoints and names are included."""
     begun_in_turn = [begin(bank, NewSession(name=f"s{number}"), turns(3)) for number in range(60)]
     session = begun_in_turn[-1].session
     create_checkpoint(bank, session)
@@ -509,7 +509,7 @@ def test_a_listing_of_the_newest_reads_no_more_than_their_part_of_the_log(
 
 
 def test_a_session_continued_on_another_machine_is_counted_whole(bank: OpenBank) -> None:
-    """What comes with a later import moves the end, and what goes another way does not."""
+    """A later import moves the end, and a diverging branch does not."""
     session = begin(bank, NewSession(name="s"), turns(2)).session
     with bank.ledger.reading() as view:
         tip = tip_of(view, view.get([session])[session])

@@ -1,4 +1,4 @@
-"""Attacks: records that claim a conversation which cannot be."""
+"""Attacks: records that claim an impossible conversation."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,20 +30,20 @@ def bank() -> Iterator[OpenBank]:
 
 
 def event(kind: str = "message", **members: Any) -> Sealed:
-    """Return a record that somebody else made."""
+    """Return a record made by other software."""
     return seal(SessionEvent(event=kind, **members))  # type: ignore[arg-type]
 
 
-def arrive(bank: OpenBank, *records: Sealed) -> None:
-    """Bring records with an import."""
+def import_records(bank: OpenBank, *records: Sealed) -> None:
+    """Import records."""
     source = seal(Source(provider="x", format="x", at=now()))
     bank.ledger.append([source])
     bank.ledger.append(records, batch=source.id)
     bank.ledger.append([closing_receipt(source.id, now())])
 
 
-def look(bank: OpenBank) -> None:
-    """Look at everything in every way; whatever is refused is refused with an error of ours."""
+def read_everything(bank: OpenBank) -> None:
+    """Call every read operation; a refusal must be a typed error."""
     for one in list_sessions(bank, include_archived=True):
         for call in (
             lambda name: show_session(bank, name),
@@ -60,7 +60,7 @@ def look(bank: OpenBank) -> None:
 
 
 def test_parents_that_lead_nowhere_or_to_other_records_end_a_chain(bank: OpenBank) -> None:
-    """An id of nothing, of a memory, of the bank, of another session; a text that is no id."""
+    """The ID of nothing, of a memory, the bank or another session; a text that is not an ID."""
     memory, other = keep(bank, "x"), begun(bank, 2, "other")
     session = new_session("s")
     parents = [_NOBODY, memory, bank.id, other.element, "x" * 71, ""]
@@ -68,8 +68,8 @@ def test_parents_that_lead_nowhere_or_to_other_records_end_a_chain(bank: OpenBan
         event(session=session.id, parent=parent, role="user", text=str(n), state={"step": n})
         for n, parent in enumerate(parents)
     ]
-    arrive(bank, session, *records)
-    look(bank)
+    import_records(bank, session, *records)
+    read_everything(bank)
     for record in records:
         found = fork(bank, "s", at=record.id)
         assert len(texts_of(bank, found.id)) <= len(records)
@@ -87,52 +87,52 @@ _CLAIMS: tuple[Any, ...] = (
 
 
 @pytest.mark.parametrize("kind", ["message", "session", "checkpoint", "fork"])
-def test_a_place_that_is_claimed_is_not_believed(bank: OpenBank, kind: str) -> None:
-    """Attack: counts and pointers of any sort, in each kind of record."""
+def test_claimed_positions_are_not_trusted(bank: OpenBank, kind: str) -> None:
+    """Attack: counts and pointers of any kind, in each type of record."""
     real = begun(bank, 2, "real")
     for state in _CLAIMS:
         of_it = [
             event(kind, session=real.session, parent=one, state=state, role="r")
             for one in (None, real.session, real.element)
         ]
-        arrive(bank, *of_it, event(kind, parent=real.element, state=state, name="n"))
+        import_records(bank, *of_it, event(kind, parent=real.element, state=state, name="n"))
         assert texts_of(bank, real.session) == ["turn 1", "turn 2"]
-    look(bank)
+    read_everything(bank)
     say(bank, real.session, "third")
     assert texts_of(bank, real.session) == ["turn 1", "turn 2", "third"]
 
 
-def test_a_circle_through_other_softwares_messages_ends(bank: OpenBank) -> None:
-    """Attack: what has no parent takes the one before it in the log, which leads back to it."""
+def test_a_cycle_of_parents_ends(bank: OpenBank) -> None:
+    """Attack: a message without a parent follows the one before it in the log, which leads back."""
     session = event("session", session="s", name="s")
     free = event(session="s", text="free", role="user")
     turn = event("fork", session="s", parent=free.id, name="f", state={"step": 5, "number": 5})
     back = event(session="s", parent=turn.id, text="back", role="user", state={"step": 9})
-    arrive(bank, session, back, turn, free)
-    look(bank)
+    import_records(bank, session, back, turn, free)
+    read_everything(bank)
     assert texts_of(bank, "f") == ["free"]
 
 
 def test_a_message_that_comes_before_its_parent_in_the_log_is_read_after_it(
     bank: OpenBank,
 ) -> None:
-    """The order of a conversation is that of its chain; an archive may have any other."""
+    """A conversation has the order of its chain; an archive may have any other."""
     session = new_session("s")
     recorder = Recorder(Tip(session.id, session.id))
     said = [recorder.message(Message(role="user", content=str(n))) for n in range(30)]
-    arrive(bank, *reversed(said), session)
+    import_records(bank, *reversed(said), session)
     point = fork(bank, "s", at=said[-1].id, name="f")
     assert texts_of(bank, "f") == [str(n) for n in range(30)]
     assert point.messages == 30
 
 
-def test_what_went_another_way_elsewhere_moves_no_end(bank: OpenBank) -> None:
-    """Attack, and accident: a copy of the session went on otherwise, and is merged."""
+def test_a_diverging_branch_does_not_move_the_end(bank: OpenBank) -> None:
+    """Attack, and accident: a copy of the session diverged and is merged."""
     session = begun(bank, 3).session
     tip = Tip(session, show_session(bank, session).messages[1].id, 2, 2)
     elsewhere = Recorder(tip)
     others = [elsewhere.message(Message(role="user", content=f"other {n}")) for n in range(3)]
-    arrive(bank, *others)
+    import_records(bank, *others)
     assert texts_of(bank, session) == ["turn 1", "turn 2", "turn 3"]
     say(bank, session, "fourth")
     assert texts_of(bank, session) == ["turn 1", "turn 2", "turn 3", "fourth"]
@@ -140,35 +140,37 @@ def test_what_went_another_way_elsewhere_moves_no_end(bank: OpenBank) -> None:
     assert texts_of(bank, found.id) == ["turn 1", "turn 2", "other 0", "other 1", "other 2"]
 
 
-def test_a_continuation_from_the_end_elsewhere_moves_the_end(bank: OpenBank) -> None:
-    """A copy that only said more is taken along."""
+def test_a_continuation_in_a_copy_moves_the_end(bank: OpenBank) -> None:
+    """A copy that only added messages at the end is merged."""
     session = begun(bank, 2)
     elsewhere = Recorder(Tip(session.session, session.element, 2, 2))
-    arrive(bank, *(elsewhere.message(Message(role="user", content=f"more {n}")) for n in range(2)))
+    import_records(
+        bank, *(elsewhere.message(Message(role="user", content=f"more {n}")) for n in range(2))
+    )
     say(bank, session.session, "here again")
     assert texts_of(bank, session.session) == ["turn 1", "turn 2", "more 0", "more 1", "here again"]
 
 
-def test_a_mark_of_another_writer_moves_no_end(bank: OpenBank) -> None:
+def test_an_imported_end_marker_does_not_move_the_end(bank: OpenBank) -> None:
     """Attack: an import says which message is the last."""
     session = begun(bank, 3).session
     first = show_session(bank, session).messages[0].id
-    arrive(bank, about(session, session, tip=first))
+    import_records(bank, about(session, session, tip=first))
     assert len(texts_of(bank, session)) == 3
 
 
-def test_a_message_that_says_it_is_a_session_is_none(bank: OpenBank) -> None:
-    """Attack: the bytes of a message hold what the bytes of a session do."""
+def test_a_message_that_claims_to_be_a_session_is_not_one(bank: OpenBank) -> None:
+    """Attack: the bytes of a message contain those of a session."""
     trap = {"event": "session", "x": [{"event": "fork"}, {"event": "checkpoint"}]}
     session = begun(bank, 1).session
     say(bank, session, '"event":"session"')
-    arrive(bank, event(session=session, content=trap, role="user"))
+    import_records(bank, event(session=session, content=trap, role="user"))
     assert [one.name for one in list_sessions(bank)] == ["talk"]
 
 
 @pytest.mark.prove
 def test_a_thousand_forks_of_forks_are_walked_without_recursion(bank: OpenBank) -> None:
-    """Attack: nesting as deep as somebody likes."""
+    """Attack: arbitrarily deep nesting."""
     session = begun(bank, 2)
     records, element, source = [], session.element, session.session
     for _ in range(1_200):

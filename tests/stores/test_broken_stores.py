@@ -1,7 +1,13 @@
-"""Each promise fails for a store that breaks it; a promise that cannot fail proves nothing."""
+"""The contract suite itself: every check fails for a broken store, and runs for every store."""
 
 import itertools
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -15,6 +21,8 @@ from hypothesis import HealthCheck, Phase, settings
 
 from satchel.conformance import stores as promises
 from satchel.conformance.stores import StoreSubject, side_data
+from satchel.conformance.stores.oracle import bench
+from satchel.conformance.stores.traits import needs
 from satchel.ports.store import StoreTraits
 from satchel.stores.memory import InMemoryStore
 from satchel.stores.sqlite import SqliteStore
@@ -23,7 +31,7 @@ _Make = Callable[[Path], StoreSubject]
 
 
 def _memory(saboteur: type[View] | type[Broken] | type[InMemoryStore]) -> _Make:
-    """Return what gives a store in memory that is broken in one way."""
+    """Return a factory of a store in memory that is broken in one way."""
 
     def make(_: Path) -> StoreSubject:
         if issubclass(saboteur, InMemoryStore):
@@ -36,7 +44,7 @@ def _memory(saboteur: type[View] | type[Broken] | type[InMemoryStore]) -> _Make:
 
 
 def _sqlite(view: type[View]) -> _Make:
-    """Return what gives a store on disk that is broken in one way."""
+    """Return a factory of a store on disk that is broken in one way."""
 
     def make(folder: Path) -> StoreSubject:
         names = itertools.count()
@@ -51,7 +59,7 @@ def _sqlite(view: type[View]) -> _Make:
 
 
 def _file(saboteur: type[broken.WholeFile]) -> _Make:
-    """Return what gives a store that is one pickled file."""
+    """Return a factory of a store that is one pickled file."""
 
     def make(folder: Path) -> StoreSubject:
         names = itertools.count()
@@ -65,7 +73,7 @@ def _file(saboteur: type[broken.WholeFile]) -> _Make:
 
 
 def _copying(saboteur: type[Broken]) -> _Make:
-    """Return what gives a store on disk whose copies are broken."""
+    """Return a factory of a store on disk whose copies are broken."""
 
     def make(folder: Path) -> StoreSubject:
         names = itertools.count()
@@ -334,8 +342,8 @@ def _settings(examples: int) -> settings:
 _THOROUGH, _BRIEF = _settings(500), _settings(10)
 
 
-def _promises() -> dict[str, Callable[..., None]]:
-    """Return all but those of vectors and blobs, whose saboteurs are in tests/contracts."""
+def _checks() -> dict[str, Callable[..., None]]:
+    """Return all checks except those of vectors and blobs, which tests/contracts breaks."""
     return {
         name: found
         for name, found in vars(promises).items()
@@ -346,8 +354,8 @@ def _promises() -> dict[str, Callable[..., None]]:
 def _outcome(
     promise: str, subject: StoreSubject, patch: pytest.MonkeyPatch, how: settings = _BRIEF
 ) -> str:
-    """Return whether a promise was kept, broken or skipped; a crash is none of these."""
-    check: Any = _promises()[promise]
+    """Return whether a check passed, failed or was skipped; a crash is none of these."""
+    check: Any = _checks()[promise]
     # Not through the decorator, which would change the promise for the other modules too.
     patch.setattr(check, "_hypothesis_internal_use_settings", how, raising=False)
     try:
@@ -361,10 +369,10 @@ def _outcome(
     return "kept"
 
 
-def test_there_are_promises_and_each_has_a_saboteur() -> None:
-    """A new promise comes with a store that breaks it; a suite without promises is a mistake."""
-    assert _promises()
-    assert set(_promises()) == set(_SABOTEURS)
+def test_every_check_has_a_store_that_breaks_it() -> None:
+    """A new check comes with such a store; a suite without checks is a mistake."""
+    assert _checks()
+    assert set(_checks()) == set(_SABOTEURS)
     assert set(promises.__all__) >= set(_SABOTEURS)
     assert all(_SABOTEURS.values())
 
@@ -376,29 +384,29 @@ def _pairs() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("promise", "make"), [*_pairs()])
-def test_a_broken_promise_is_noticed(
+def test_every_check_fails_for_a_store_that_breaks_it(
     promise: str, make: _Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The promise fails for its saboteur, by an assertion; a skip or a crash shows nothing."""
+    """By an assertion; a skip or a crash shows nothing."""
     assert _outcome(promise, make(tmp_path), monkeypatch, _THOROUGH) == "broken"
 
 
 @pytest.mark.parametrize("promise", sorted(_SABOTEURS))
-def test_an_honest_store_behind_the_same_views_keeps_it(
+def test_every_check_passes_for_a_correct_store_behind_the_same_wrapper(
     promise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So what is noticed above is what was broken, and not the way it was done."""
+    """The failures above therefore come from the defect, not from the wrapper."""
     assert _outcome(promise, _sqlite(View)(tmp_path), monkeypatch) == "kept"
 
 
-def test_a_trait_that_is_off_is_the_only_reason_to_skip(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that claims nothing skips what is about a trait, and nothing else."""
+def test_a_check_is_skipped_only_for_a_trait_that_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store without traits skips only the checks that need one."""
 
     class Modest(InMemoryStore):
         traits = StoreTraits(durable=False)
 
     subject = StoreSubject("modest", Modest)
-    outcomes = {name: _outcome(name, subject, monkeypatch) for name in _promises()}
+    outcomes = {name: _outcome(name, subject, monkeypatch) for name in _checks()}
     skipped = {name for name, outcome in outcomes.items() if outcome == "skipped"}
 
     assert set(outcomes.values()) == {"kept", "skipped"}
@@ -425,3 +433,54 @@ def test_a_trait_that_is_off_is_the_only_reason_to_skip(monkeypatch: pytest.Monk
         "test_a_raw_copy_is_a_consistent_snapshot",
         "test_the_stamp_changes_when_another_process_writes",
     }
+
+
+ROOT = Path(__file__).parent.parent.parent
+STORES = {"ladybug", "memory", "postgresql", "sqlite"}
+
+
+def test_the_contract_collects_the_same_number_of_tests_for_every_store() -> None:
+    """Otherwise a store could miss a check unnoticed."""
+    words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*words, "tests/stores/test_store_contract.py"],
+        cwd=ROOT,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = Counter(re.findall(r"^\S+::test_\w+\[(\w+)[\]-]", done.stdout, re.MULTILINE))
+    assert found.keys() == STORES
+    assert len(set(found.values())) == 1
+    assert min(found.values()) >= len(needs())
+
+
+def test_every_check_declares_the_traits_that_it_needs() -> None:
+    """The table in the docs is generated from it."""
+    asked = needs()
+    assert asked.keys() == {name for name in vars(promises) if name.startswith("test_")}
+    traits = {field.name for field in fields(StoreTraits)}
+    assert frozenset.union(*asked.values()) == traits
+    assert not any(len(wanted) > 1 for wanted in asked.values())
+
+
+def test_a_missing_trait_is_the_only_way_to_skip_a_check() -> None:
+    """The skip names the trait that the store does not claim."""
+    folder = Path(promises.__file__).parent
+    skips = [
+        path.name
+        for path in folder.glob("*.py")
+        if re.search(r"\b(?:pytest|mark)\.(?:skip|xfail)", path.read_text())
+    ]
+    assert skips == ["oracle.py"]
+
+    class Modest(InMemoryStore):
+        traits = StoreTraits(durable=False)
+
+    with bench(StoreSubject("modest", Modest)) as both:
+        for field in fields(StoreTraits):
+            with pytest.raises(pytest.skip.Exception, match=f"does not claim `{field.name}`"):
+                both.need(field.name)
+    with bench(StoreSubject("memory", InMemoryStore)) as both:
+        both.need("full_text")

@@ -1,5 +1,7 @@
-"""What is LadybugDB's own: one owner of its files, logs that cannot be read, and its graph."""
+"""LadybugDB: one owner of the files, unreadable logs, its graph, many rows and older engines."""
 
+import gc
+import gzip
 import os
 import shutil
 import signal
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import ladybug
+import pyarrow as pa
 import pytest
 
 from satchel.bank.connections import open_store
@@ -29,9 +32,13 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.model.records import Edge, Model, Semantic
+from satchel.model.values import Scope
 from satchel.ports.rows import Row, derive_row
+from satchel.ports.store import ColumnChange
 from satchel.stores.ladybug import LadybugStore
 from satchel.stores.ladybug.database import FILE, LOCK, LOG
+from satchel.stores.ladybug.statements import AT_ONCE, MANY
+from satchel.stores.sqlite import SqliteStore
 
 HOLD = """
 import sys
@@ -53,12 +60,12 @@ else:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where a store is going to be."""
+    """The path of a store that does not exist yet."""
     return tmp_path / "bank.graph"
 
 
 def write(store: LadybugStore, *drafts: Model, erased: tuple[int, ...] = ()) -> list[Row]:
-    """Log drafts after what is there."""
+    """Append drafts to the log."""
     size, rows = size_of(store), []
     for place, draft in enumerate(drafts, size):
         record = seal(draft)
@@ -69,13 +76,13 @@ def write(store: LadybugStore, *drafts: Model, erased: tuple[int, ...] = ()) -> 
 
 
 def size_of(store: LadybugStore) -> int:
-    """Return how many records there are, counted one by one."""
+    """Return the number of records, counted one by one."""
     with store.reading() as reader:
         return len(list(reader.scan(BANK, ALL))) if reader.banks() else 0
 
 
 def cypher(folder: Path, statement: str) -> list[list[Any]]:
-    """Ask the closed store with the engine itself."""
+    """Query the closed store with the engine itself."""
     database = ladybug.Database(str(folder / FILE), max_db_size=1 << 40)
     connection = ladybug.Connection(database)
     found: list[list[Any]] = connection.execute(statement).get_all()
@@ -84,7 +91,7 @@ def cypher(folder: Path, statement: str) -> list[list[Any]]:
     return found
 
 
-def held(folder: Path, how: str) -> "subprocess.Popen[str]":
+def start_holder(folder: Path, how: str) -> "subprocess.Popen[str]":
     """Start a process that opens the store."""
     return subprocess.Popen(
         [sys.executable, "-c", HOLD, str(folder), how, BANK],
@@ -94,17 +101,17 @@ def held(folder: Path, how: str) -> "subprocess.Popen[str]":
     )
 
 
-def told(process: "subprocess.Popen[str]") -> str:
+def read_line(process: "subprocess.Popen[str]") -> str:
     """Return the next line of a process."""
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
 
 @pytest.mark.parametrize("closed_first", [0, 1])
-def test_two_handles_on_one_path_lose_nothing_acknowledged(
+def test_two_handles_on_one_path_lose_no_acknowledged_write(
     folder: Path, tmp_path: Path, closed_first: int
 ) -> None:
-    """Whichever closes first, also where the second names the folder through a link."""
+    """Whichever closes first, also if the second names the folder through a link."""
     (tmp_path / "link").symlink_to(tmp_path)
     handles = [LadybugStore(folder), LadybugStore(tmp_path / "link" / folder.name)]
     for number in range(3):
@@ -120,29 +127,29 @@ def test_two_handles_on_one_path_lose_nothing_acknowledged(
 
 
 def test_another_process_is_refused_and_the_holder_named(folder: Path) -> None:
-    """For reading as well; with the number of the process, until that has closed it."""
+    """For reading as well; with the process ID, until that process has closed it."""
     store = LadybugStore(folder)
     write(store, memory(1))
     for how in ("write", "read"):
-        other = held(folder, how)
-        assert f"process {os.getpid()} on" in told(other)
+        other = start_holder(folder, how)
+        assert f"process {os.getpid()} on" in read_line(other)
         other.communicate()
     store.close()
-    other = held(folder, "write")
-    assert told(other) == "1"
+    other = start_holder(folder, "write")
+    assert read_line(other) == "1"
     with pytest.raises(LockedError, match=f"process {other.pid} on"):
         LadybugStore(folder, busy_ms=50)
     other.communicate("\n")
 
 
-def test_several_processes_may_read(folder: Path) -> None:
-    """None of them changes a file; who wants to write has to wait."""
+def test_several_processes_can_read(folder: Path) -> None:
+    """None of them changes a file; a writer must wait."""
     store = LadybugStore(folder)
     write(store, memory(1))
     store.close()
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    store, other = LadybugStore(folder, read_only=True), held(folder, "read")
-    assert told(other) == "1"
+    store, other = LadybugStore(folder, read_only=True), start_holder(folder, "read")
+    assert read_line(other) == "1"
     assert size_of(store) == 1
     with pytest.raises(ReadOnlyStoreError), store.writing():
         pass
@@ -155,15 +162,15 @@ def test_several_processes_may_read(folder: Path) -> None:
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_reading_makes_nothing(folder: Path) -> None:
-    """An address with a mistake in it names no new, empty store."""
+def test_reading_a_missing_store_creates_nothing(folder: Path) -> None:
+    """A mistyped address is an error, not a new empty store."""
     with pytest.raises(StoreError, match="no store"):
         LadybugStore(folder, read_only=True)
     assert not folder.exists()
 
 
 def test_the_folder_is_private_and_has_an_address(folder: Path) -> None:
-    """The engine's files follow the umask, so nobody else may enter."""
+    """The engine's files follow the umask, so nobody else may enter the folder."""
     store = open_store(f"ladybug:///{folder}")
     assert store.name == str(folder)
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -171,7 +178,7 @@ def test_the_folder_is_private_and_has_an_address(folder: Path) -> None:
     open_store(f"ladybug:///{folder}", read_only=True).close()
 
 
-def left_by_a_kill(folder: Path, rows: int) -> None:
+def killed_store(folder: Path, rows: int) -> None:
     """Leave a store as a killed program does, with all of some rows in the log."""
     store = LadybugStore(folder.with_name("living"))
     for number in range(rows):
@@ -180,21 +187,22 @@ def left_by_a_kill(folder: Path, rows: int) -> None:
     store.close()
 
 
-def _cut(log: bytes) -> bytes:
-    return log[:-1]
-
-
 def _flip(log: bytes) -> bytes:
     middle = len(log) // 2
     return log[:middle] + bytes([log[middle] ^ 1]) + log[middle + 1 :]
 
 
-@pytest.mark.parametrize("damage", [_cut, _flip])
+def _lengthen_first_record(log: bytes) -> bytes:
+    """The first record seems to end after the end of the log."""
+    return log[:29] + b"\1" + log[30:]
+
+
+@pytest.mark.parametrize("damage", [_flip, _lengthen_first_record])
 def test_an_unreadable_log_is_kept_and_reported(
     folder: Path, damage: Callable[[bytes], bytes]
 ) -> None:
-    """Once, with where the files are; then the store has what came before, whole."""
-    left_by_a_kill(folder, 20)
+    """Once, with the path of the files; then the store has the state before it, complete."""
+    killed_store(folder, 20)
     log = folder / LOG
     log.write_bytes(damage(log.read_bytes()))
     before = {name: (folder / name).read_bytes() for name in (FILE, LOG)}
@@ -209,16 +217,41 @@ def test_an_unreadable_log_is_kept_and_reported(
     assert {path.stat().st_mode & 0o777 for path in kept.iterdir()} == {0o600}
     store = LadybugStore(folder)
     size = size_of(store)
-    assert 0 < size < 20
+    assert size < 20
     with store.reading() as reader:
         assert reader.head(BANK) == commit_of([], size).head
     write(store, memory(99))
     store.close()
 
 
-def test_a_log_without_damage_is_read(folder: Path) -> None:
-    """What was acknowledged before a kill is there."""
-    left_by_a_kill(folder, 5)
+def test_an_interrupted_write_is_dropped(folder: Path) -> None:
+    """A kill can leave any part of the last transaction; it was not acknowledged."""
+    living = LadybugStore(folder.with_name("living"))
+    for number in range(3):
+        write(living, memory(number))
+    before = (living.path / LOG).stat().st_size
+    write(living, memory(3))
+    shutil.copytree(living.path, folder)
+    living.close()
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    written = len(files[LOG])
+    for size in (before + 1, before + 8, *range(before + 100, written, 300), written - 1):
+        for name, data in files.items():
+            (folder / name).write_bytes(data[:size] if name == LOG else data)
+        reader = LadybugStore(folder, read_only=True)
+        assert size_of(reader) == 3
+        reader.close()
+        assert (folder / LOG).read_bytes() == files[LOG][:size]
+        store = LadybugStore(folder)
+        write(store, memory(99))
+        assert size_of(store) == 4
+        store.close()
+    assert not (folder / "damaged-1").exists()
+
+
+def test_an_undamaged_log_is_read(folder: Path) -> None:
+    """Writes acknowledged before the kill exist."""
+    killed_store(folder, 5)
     reader = LadybugStore(folder, read_only=True)
     assert size_of(reader) == 5
     reader.close()
@@ -228,7 +261,7 @@ def test_a_log_without_damage_is_read(folder: Path) -> None:
     store.close()
 
 
-def test_what_is_not_ours_is_refused(folder: Path) -> None:
+def test_foreign_files_are_refused(folder: Path) -> None:
     """Another file, another graph, and files of a newer engine."""
     folder.mkdir()
     (folder / FILE).write_bytes(b"a letter, and not a graph" * 999)
@@ -252,7 +285,7 @@ def test_what_is_not_ours_is_refused(folder: Path) -> None:
 def test_files_of_an_older_engine_are_copied_before_they_are_opened_for_writing(
     folder: Path,
 ) -> None:
-    """The engine writes them anew; for reading alone nothing is changed."""
+    """The engine rewrites them; a reader changes nothing."""
     LadybugStore(folder).close()
     older = b"LBUG" + (40).to_bytes(8, "little") + (folder / FILE).read_bytes()[12:]
     (folder / FILE).write_bytes(older)
@@ -264,8 +297,8 @@ def test_files_of_an_older_engine_are_copied_before_they_are_opened_for_writing(
     assert (folder / "graph.storage-40.lbug").read_bytes() == older
 
 
-def test_what_is_listed_ends_with_its_block(folder: Path) -> None:
-    """Whoever goes on with it is told, and sees nothing that was written since."""
+def test_a_listing_ends_with_its_block(folder: Path) -> None:
+    """Continuing it is an error, and it shows nothing that was written since."""
     store = LadybugStore(folder)
     write(store, memory(1))
     with store.reading() as reader:
@@ -275,10 +308,10 @@ def test_what_is_listed_ends_with_its_block(folder: Path) -> None:
     store.close()
 
 
-def test_a_missing_engine_is_named_with_how_to_install_it(
+def test_a_missing_engine_is_reported_with_the_install_command(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So is the other package that has its name."""
+    """So is the other package with its name."""
     monkeypatch.setitem(sys.modules, "ladybug", None)
     with pytest.raises(MissingExtraError) as error:
         LadybugStore(folder)
@@ -289,8 +322,8 @@ def test_a_missing_engine_is_named_with_how_to_install_it(
     assert "ladybug-core" in (error.value.hint or "")
 
 
-def test_a_child_leaves_its_parents_files_alone(folder: Path) -> None:
-    """Whatever it does before it ends; it is told that its parent has the store."""
+def test_a_child_process_does_not_touch_its_parents_files(folder: Path) -> None:
+    """Whatever it does before it ends; it gets the error that its parent has the store."""
     store = LadybugStore(folder, busy_ms=50)
     write(store, memory(1))
     child = os.fork()
@@ -313,8 +346,8 @@ def test_a_child_leaves_its_parents_files_alone(folder: Path) -> None:
     store.close()
 
 
-def test_a_block_in_which_the_engine_failed_keeps_nothing(folder: Path) -> None:
-    """Also where the error is caught: the engine took back what came before."""
+def test_a_block_with_a_failed_statement_commits_nothing(folder: Path) -> None:
+    """Also if the error is caught: the engine rolled the block back."""
     store = LadybugStore(folder)
     (row,) = write(store, memory(1))
     record = seal(memory(2))
@@ -337,8 +370,8 @@ def test_a_block_in_which_the_engine_failed_keeps_nothing(folder: Path) -> None:
     store.close()
 
 
-def test_one_thread_writes_at_a_time_and_a_block_is_not_begun_in_another(folder: Path) -> None:
-    """Who does not get his turn is told; what he could have waited for ever for is refused."""
+def test_only_one_thread_writes_at_a_time(folder: Path) -> None:
+    """A writer that waits too long gets an error; a nested block is refused, not a deadlock."""
     store, errors = LadybugStore(folder, busy_ms=20), list[type[BaseException]]()
 
     def also() -> None:
@@ -360,7 +393,7 @@ def test_one_thread_writes_at_a_time_and_a_block_is_not_begun_in_another(folder:
     store.close()
 
 
-def test_scrubbed_files_hold_nothing_of_what_was_erased(folder: Path) -> None:
+def test_scrubbed_files_hold_no_erased_data(folder: Path) -> None:
     """Neither the words of a record nor the name of a placeholder that only it linked to."""
     store = LadybugStore(folder)
     secret = Edge(source="xyzzy-one", target="xyzzy-two", kind="xyzzy-kind")
@@ -374,8 +407,8 @@ def test_scrubbed_files_hold_nothing_of_what_was_erased(folder: Path) -> None:
     assert {path.name for path in files} == {FILE, "lock"}
 
 
-def test_a_scrub_that_was_killed_leaves_the_store_and_is_cleared_away(folder: Path) -> None:
-    """The new file counts once it has the name."""
+def test_a_killed_scrub_leaves_the_store_and_is_cleaned_up(folder: Path) -> None:
+    """The new file counts once it is renamed."""
     store = LadybugStore(folder)
     write(store, memory(1))
     (folder / "graph.new.lbug").write_bytes(b"half a file")
@@ -385,8 +418,8 @@ def test_a_scrub_that_was_killed_leaves_the_store_and_is_cleared_away(folder: Pa
     store.close()
 
 
-def test_what_others_could_read_or_have_linked_is_put_right_or_refused(tmp_path: Path) -> None:
-    """At every open: the files, the log that the engine makes anew, and links in their place."""
+def test_readable_files_are_made_private_and_links_are_refused(tmp_path: Path) -> None:
+    """At every open: the files, the log that the engine recreates, and links in their place."""
     folder = tmp_path / "a"
     with closing(LadybugStore(folder)) as there:
         write(there, memory(1))
@@ -408,7 +441,7 @@ def test_what_others_could_read_or_have_linked_is_put_right_or_refused(tmp_path:
     assert not victim.exists()
 
 
-def test_core_links_have_tables_of_their_own_and_missing_ends_are_placeholders(
+def test_core_links_have_their_own_tables_and_missing_ends_are_placeholders(
     folder: Path,
 ) -> None:
     """In the graph as Cypher sees it; a placeholder is filled when its record arrives."""
@@ -456,12 +489,12 @@ for turn in count():
 
 
 def kill_writers(folder: Path, rounds: int) -> None:
-    """Kill writers at any moment, and compare records and links with what they acknowledged."""
+    """Kill writers at random; compare records and links with what they acknowledged."""
     for turn in range(rounds):
         process = subprocess.Popen(
             [sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE, text=True
         )
-        said = [told(process) for _ in range(1 + turn * 7 % 11)]
+        said = [read_line(process) for _ in range(1 + turn * 7 % 11)]
         process.send_signal(signal.SIGKILL)
         said += process.communicate()[0].splitlines()
         size, newest = said[-1].split()
@@ -478,21 +511,21 @@ def kill_writers(folder: Path, rounds: int) -> None:
         store.close()
 
 
-def test_a_killed_writer_loses_nothing_that_it_acknowledged(folder: Path) -> None:
+def test_a_killed_ladybug_writer_loses_no_acknowledged_write(folder: Path) -> None:
     """Records and links, a few times."""
     kill_writers(folder, 1)
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(1_500)
-def test_many_killed_writers_lose_nothing_that_they_acknowledged(folder: Path) -> None:
+def test_many_killed_ladybug_writers_lose_no_acknowledged_write(folder: Path) -> None:
     """Records and links, two hundred times, each store opened after the last kill."""
     for number in range(10):
         kill_writers(folder.with_name(f"{number}.graph"), 20)
 
 
-def test_a_record_without_a_size_is_damage(folder: Path) -> None:
-    """A column that was emptied from outside is refused by name, and stops no program."""
+def test_a_record_without_a_size_is_reported_as_damage(folder: Path) -> None:
+    """A column that was emptied from outside is named in the error."""
     store = LadybugStore(folder)
     write(store, memory(1))
     store.close()
@@ -503,3 +536,183 @@ def test_a_record_without_a_size_is_damage(folder: Path) -> None:
         damaged.reading() as reader,
     ):
         list(reader.scan(BANK, ALL))
+
+
+ODD = ("", "a\0b", "\x01", "🐝" * 9, "{'a': 1}", '{"a": 1}', "[]", "null", "1e5", "'", "\\", "`$x`")
+
+
+def rows_of(drafts: list[Model], first: int = 0) -> list[Row]:
+    """Return the rows of drafts, from a sequence number on."""
+    records = [seal(draft) for draft in drafts]
+    return [
+        derive_row(record.model, seq=place, at=AT, body=record.body)
+        for place, record in enumerate(records, first)
+    ]
+
+
+def facts(count: int, turn: int = 0) -> list[Model]:
+    """Return facts, each of another user."""
+    return [Semantic(text=f"fact {turn} {n}", scope=Scope(user=f"u{n}")) for n in range(count)]
+
+
+@pytest.mark.parametrize("count", [MANY - 1, MANY, AT_ONCE, AT_ONCE + MANY])
+def test_rows_are_the_same_for_any_number_of_rows_per_statement(count: int, tmp_path: Path) -> None:
+    """Equal to SQLite's, including unusual texts and many changes at once."""
+    drafts = facts(count)
+    for number, odd in enumerate(ODD):
+        drafts[number] = Semantic(text=f"odd {odd} text", scope=Scope(user=odd or None, agent="x"))
+    drafts += [Edge(source=f"s{n}", target=f"t{n}", kind=f"k{n % 3}") for n in range(count)]
+    rows = rows_of(drafts)
+    changes = [ColumnChange(row.seq, retired=len(rows), hold=row.seq % 2 == 0) for row in rows[::2]]
+    (last,) = rows_of([Semantic(text="the last")], len(rows))
+    stores = LadybugStore(tmp_path / "graph"), SqliteStore(tmp_path / "store.db")
+    found = []
+    for store in stores:
+        with store.writing() as writing:
+            writing.append(BANK, commit_of(rows, 0))
+        with store.writing() as writing:
+            writing.append(BANK, commit_of([last], len(rows), changes=changes))
+        with store.reading() as reader:
+            found.append(list(reader.scan(BANK, ALL)))
+            assert [row.hold for row in found[-1][:4]] == [True, False, True, False]
+            assert reader.candidates(BANK, "odd", limit=99)
+        store.close()
+    assert found[0] == found[1]
+
+
+def test_a_bulk_load_frees_its_tables(tmp_path: Path) -> None:
+    """A cached statement would keep the table that it read in memory."""
+    store = LadybugStore(tmp_path / "graph")
+    gc.collect()
+    before, size = pa.total_allocated_bytes(), 0
+    for turn in range(5):
+        rows = rows_of(facts(2 * MANY, turn), size)
+        with store.writing() as writing:
+            writing.append(BANK, commit_of(rows, size))
+        size += len(rows)
+    gc.collect()
+    assert pa.total_allocated_bytes() == before
+    store.close()
+
+
+def test_rows_refused_by_the_engine_roll_back_the_transaction(tmp_path: Path) -> None:
+    """Nothing of the block stays, and the store continues."""
+    store = LadybugStore(tmp_path / "graph")
+    first = rows_of(facts(MANY))
+    with store.writing() as writing:
+        writing.append(BANK, commit_of(first, 0))
+    taken = rows_of(facts(MANY, turn=1))  # at places that are taken
+
+    def fail() -> None:
+        with store.writing() as writing:
+            writing.put_side(BANK, {"note": b"lost"})
+            writing.append(BANK, commit_of(taken, 0))
+
+    with pytest.raises(StoreError):
+        fail()
+    more = rows_of(facts(MANY, turn=2), MANY)
+    with store.writing() as writing:
+        writing.append(BANK, commit_of(more, MANY))
+    store.close()
+    again = LadybugStore(tmp_path / "graph")
+    with again.reading() as reader:
+        assert [row.id for row in reader.scan(BANK, ALL)] == [row.id for row in first + more]
+        assert reader.side(BANK) == {}
+    again.close()
+
+
+def test_a_bulk_load_without_arrow_names_the_install_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of the rows is written; a few rows still work."""
+    store = LadybugStore(tmp_path / "graph")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    def fail() -> None:
+        with store.writing() as writing:
+            writing.append(BANK, commit_of(rows_of(facts(MANY)), 0))
+
+    with pytest.raises(MissingExtraError) as error:
+        fail()
+    assert "satchel[graph]" in (error.value.hint or "")
+    with store.writing() as writing:
+        writing.append(BANK, commit_of(rows_of(facts(2)), 0))
+    with store.reading() as reader:
+        assert len(list(reader.scan(BANK, ALL))) == 2
+    store.close()
+
+
+DATA = Path(__file__).parents[1] / "data" / "graphs"
+VERSIONS = ("40", "41")
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    """Return a folder with an unpacked store."""
+    folder.mkdir(mode=0o700)
+    for packed, file in ((f"{name}.gz", FILE), (f"{name}.wal.gz", LOG)):
+        if (DATA / packed).exists():
+            (folder / file).write_bytes(gzip.decompress((DATA / packed).read_bytes()))
+    return folder
+
+
+def rows_in(store: LadybugStore) -> list[Row]:
+    """Return all rows."""
+    with store.reading() as reader:
+        return list(reader.scan(BANK, ALL))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_store_of_an_older_engine_is_copied_opened_and_continued(
+    version: str, tmp_path: Path
+) -> None:
+    """Records, links and words; the copy equals the old file, and opens as well."""
+    folder = unpacked(f"satchel-{version}", tmp_path / "store")
+    before = (folder / FILE).read_bytes()
+    reader = LadybugStore(folder, read_only=True)
+    rows = rows_in(reader)
+    reader.close()
+    assert (folder / FILE).read_bytes() == before
+    assert [row.type for row in rows] == ["semantic"] * 5 + ["edge"] * 3
+    store = LadybugStore(folder)
+    assert rows_in(store) == rows
+    with store.reading() as reading:
+        assert reading.head(BANK) == commit_of(rows, 0).head
+        linked = {
+            (link.link.target, link.link.kind)
+            for link in reading.links(BANK, [rows[0].id], incoming=False, kinds=None, limit=9)
+        }
+    kinds = ("similar_to", "knows", "derives_from")
+    assert linked == {(rows[place].id, kind) for place, kind in enumerate(kinds, 1)}
+    record = seal(memory(9))
+    new = derive_row(record.model, seq=len(rows), at=AT, body=record.body)
+    with store.writing() as writing:
+        writing.append(BANK, commit_of([new], len(rows)))
+    store.close()
+    kept = folder / f"graph.storage-{version}.lbug"
+    assert kept.read_bytes() == before
+    assert kept.stat().st_mode & 0o777 == 0o600
+    own = ladybug.Database.get_storage_version()
+    assert (folder / FILE).read_bytes()[4:12] == own.to_bytes(8, "little")
+    kept.rename(folder / FILE)
+    again = LadybugStore(folder)
+    assert rows_in(again) == rows
+    again.close()
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_log_of_an_older_engine_is_refused_before_anything_is_changed(
+    version: str,
+    read_only: bool,  # noqa: FBT001 - a parameter of the test
+    tmp_path: Path,
+) -> None:
+    """The current engine would truncate what it cannot read: the last acknowledged writes."""
+    folder = unpacked(f"satchel-{version}-killed", tmp_path / "store")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(StoreVersionError, match=f"version {version}") as error:
+        LadybugStore(folder, read_only=read_only)
+    release = {"40": "0.15.3", "41": "0.17.1"}[version]
+    assert f"ladybug=={release}" in (error.value.hint or "")
+    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert {name: after[name] for name in before} == before
+    assert set(after) <= {*before, "lock"}

@@ -1,12 +1,15 @@
-"""Older files are brought up to date once, whole or not at all, and kept as they were."""
+"""Migrations: older stores are upgraded once, completely or not at all, and a copy is kept."""
 
+import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -15,6 +18,8 @@ from ledger_kit import listed, memories, opened
 from older_kit import OLDEST, STEPS, build_links, make_older, version_of
 
 from satchel.errors import StoreError, StoreFullError, StoreVersionError, TargetError
+from satchel.ports.rows import Filter
+from satchel.ports.vectors import Generation
 from satchel.stores.sqlite import SqliteStore
 from satchel.stores.sqlite.connection import Step
 from satchel.stores.sqlite.statements import VERSION
@@ -23,13 +28,13 @@ KIT = Path(make_older.__code__.co_filename).parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(KIT), *sys.path])}
 
 
-def copies(path: Path) -> list[Path]:
-    """Return what is kept beside a store."""
+def backups_of(path: Path) -> list[Path]:
+    """Return the copies next to a store."""
     return sorted(path.parent.glob(f"{path.name}.v*.bak"))
 
 
 def require_current(path: Path, bank: str, ids: list[str]) -> None:
-    """Require that a store is up to date, holds what it held, and goes on."""
+    """Require that a store is upgraded and complete, and accepts appends."""
     store = SqliteStore(path)
     try:
         ledger = opened(store, bank, None)
@@ -46,7 +51,7 @@ def require_current(path: Path, bank: str, ids: list[str]) -> None:
 
 
 def require_old(path: Path, size: int) -> None:
-    """Require a whole store of the oldest version that an older program can open."""
+    """Require a complete store of the oldest version that an older program can open."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         assert connection.pragma("user_version") == OLDEST
@@ -57,14 +62,14 @@ def require_old(path: Path, size: int) -> None:
         connection.close()
 
 
-def test_an_older_store_is_brought_up_to_date_and_kept_as_it_was(tmp_path: Path) -> None:
-    """Every record is there and proved, what is derived was built, and the copy is the old file."""
+def test_an_older_store_is_upgraded_and_a_copy_is_kept(tmp_path: Path) -> None:
+    """Every record verifies, derived data was built, and the copy is the old file."""
     path = tmp_path / "satchel.db"
     bank, records = make_older(path)
     before = path.read_bytes()
     store = SqliteStore(path, steps=STEPS)
     store.close()
-    (kept,) = copies(path)
+    (kept,) = backups_of(path)
     assert store.migration_backup == kept
     assert kept.name.startswith(f"satchel.db.v{OLDEST}.20")
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
@@ -95,8 +100,10 @@ def _break(connection: apsw.Connection) -> None:
 
 
 @pytest.mark.parametrize("step", [_lose, _swap_heads, _break, "SELECT nonsense", "DROP TABLE bank"])
-def test_a_step_that_fails_leaves_the_old_file_and_no_copy(tmp_path: Path, step: Step) -> None:
-    """Lost records, changed heads, damage and wrong SQL are seen before anything is committed."""
+def test_a_failed_migration_step_leaves_the_old_file_and_no_copy(
+    tmp_path: Path, step: Step
+) -> None:
+    """Lost records, changed heads, damage and invalid SQL are detected before the commit."""
     path = tmp_path / "satchel.db"
     bank, records = make_older(path)
     before = picture(tmp_path)
@@ -108,10 +115,10 @@ def test_a_step_that_fails_leaves_the_old_file_and_no_copy(tmp_path: Path, step:
 
 
 @pytest.mark.parametrize("moment", ["fsync", "link", "unlink", "between steps", "in a step"])
-def test_a_killed_migration_leaves_the_old_file_and_no_half_copy(
+def test_a_killed_migration_leaves_the_old_file_and_no_partial_copy(
     tmp_path: Path, moment: str
 ) -> None:
-    """Fault: kill -9 while the copy is forced, named, or after it, and with steps half done."""
+    """Fault: kill -9 while the copy is synced or renamed, after it, and between steps."""
     path = tmp_path / "satchel.db"
     bank, records = make_older(path)
     program = (
@@ -121,17 +128,17 @@ def test_a_killed_migration_leaves_the_old_file_and_no_half_copy(
         [sys.executable, "-c", program, moment, str(path)], env=ENVIRONMENT, check=False
     )
     assert done.returncode == -signal.SIGKILL
-    for kept in copies(path):
+    for kept in backups_of(path):
         require_old(kept, len(records) + 2)
     require_old(path, len(records) + 2)
     SqliteStore(path, steps=STEPS).close()
     require_current(path, bank, [record.id for record in records])
-    assert {path, *copies(path)} == set(tmp_path.iterdir())
-    assert copies(path)
+    assert {path, *backups_of(path)} == set(tmp_path.iterdir())
+    assert backups_of(path)
 
 
 def test_two_programs_that_open_an_older_store_concurrently_migrate_it_once(tmp_path: Path) -> None:
-    """One does it, the other finds it done; both go on, and there is one copy."""
+    """The second finds it done; both continue, and there is one copy."""
     program = """
 import pathlib, sys
 from older_kit import STEPS
@@ -159,18 +166,18 @@ for line in sys.stdin:
             assert each.stdin is not None
             print(path, file=each.stdin, flush=True)
         told = [each.stdout.readline().strip() for each in programs if each.stdout is not None]
-        assert sorted(told) == sorted(["None", *map(str, copies(path))])
-        assert len(copies(path)) == 1
+        assert sorted(told) == sorted(["None", *map(str, backups_of(path))])
+        assert len(backups_of(path)) == 1
         require_current(path, bank, [record.id for record in records])
     for each in programs:
         each.communicate()
 
 
 @pytest.mark.parametrize("room", ["no copy", "no steps"])
-def test_a_full_disk_leaves_the_old_file_and_no_half_copy(
+def test_a_migration_on_a_full_disk_leaves_the_old_file_and_no_partial_copy(
     mount_small: Callable[[str], Path], room: str
 ) -> None:
-    """Fault: no room for the copy, or for the steps after it; with room it is done."""
+    """Fault: no space for the copy, or for the steps after it; with space it succeeds."""
     folder = mount_small("4m")
     path = folder / "satchel.db"
     bank, records = make_older(path, size=600)
@@ -195,8 +202,8 @@ def test_a_full_disk_leaves_the_old_file_and_no_half_copy(
     require_current(path, bank, ids)
 
 
-def test_an_older_store_is_not_read_without_bringing_it_up_to_date(tmp_path: Path) -> None:
-    """The error says to open it for writing once; nothing is made or changed."""
+def test_an_older_store_cannot_be_read_before_it_is_upgraded(tmp_path: Path) -> None:
+    """The error says to open it for writing once; nothing is changed."""
     path = tmp_path / "satchel.db"
     make_older(path)
     before = picture(tmp_path)
@@ -208,8 +215,8 @@ def test_an_older_store_is_not_read_without_bringing_it_up_to_date(tmp_path: Pat
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-def test_a_newer_store_is_refused_and_left_as_it_is(tmp_path: Path, read_only: bool) -> None:  # noqa: FBT001 - a parameter
-    """Reading or writing; the error says what helps."""
+def test_a_newer_store_is_refused_and_not_changed(tmp_path: Path, read_only: bool) -> None:  # noqa: FBT001 - a parameter
+    """For reading and writing; the error says what helps."""
     path = tmp_path / "satchel.db"
     SqliteStore(path).close()
     connection = apsw.Connection(str(path))
@@ -223,11 +230,11 @@ def test_a_newer_store_is_refused_and_left_as_it_is(tmp_path: Path, read_only: b
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-def test_a_database_that_is_not_ours_is_refused_and_left_as_it_is(
+def test_a_foreign_database_is_refused_and_not_changed(
     tmp_path: Path,
     read_only: bool,  # noqa: FBT001 - a parameter
 ) -> None:
-    """Its journal mode stays what it was."""
+    """Its journal mode stays."""
     path = tmp_path / "other.db"
     connection = apsw.Connection(str(path))
     connection.execute("CREATE TABLE theirs (x)")
@@ -239,8 +246,8 @@ def test_a_database_that_is_not_ours_is_refused_and_left_as_it_is(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_program_does_not_write_to_what_a_newer_one_brought_up_to_date(tmp_path: Path) -> None:
-    """It had the store open before; its appends are refused, and the newer one's are kept."""
+def test_a_running_older_program_cannot_write_to_an_upgraded_store(tmp_path: Path) -> None:
+    """It had the store open before; its appends are refused, and the newer program's stay."""
     path = tmp_path / "satchel.db"
     bank, records = make_older(path)
     SqliteStore(path, steps=STEPS).close()
@@ -254,3 +261,81 @@ def test_a_program_does_not_write_to_what_a_newer_one_brought_up_to_date(tmp_pat
         ledger.append(memories(1, 501))
     assert len(listed(ledger)) == len(records) + 3
     store.close()
+
+
+RELEASED = Path(__file__).parent.parent / "data" / "released"
+STORES = sorted(RELEASED.glob("store-*.db"))
+
+
+@pytest.fixture(params=STORES, ids=lambda path: path.stem)
+def released(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Any]:
+    """A copy of a released store, and its expected content."""
+    path = tmp_path / "satchel.db"
+    shutil.copy(request.param, path)
+    return path, json.loads(request.param.with_suffix(".json").read_text())
+
+
+def require_all(store: SqliteStore, told: Any) -> None:
+    """Require that every record verifies under the old head, with the same query results."""
+    ledger = opened(store, told["bank"], None)
+    with ledger.reading() as view:
+        assert (view.head.size, view.head.root) == (told["size"], told["root"])
+        assert [logged.record.id for logged in view.scan()] == told["all"]
+        assert [logged.record.id for logged in view.scan(Filter())] == told["current"]
+        near = view.nearest(Generation("model", 3), [1, 0, 0])
+        assert [found.record.id for found, _ in near] == told["near"]
+        assert b"".join(view.blob(told["blob"])) == b"a blob"
+        assert [found.record.id for found, _ in view.candidates("金曜日")] == told["friday"]
+
+
+def test_this_version_has_a_released_store() -> None:
+    """A change of the tables needs a new file: tests/data/released/make.py."""
+    assert f"store-{VERSION}" in [path.stem for path in STORES]
+
+
+def test_a_released_store_is_upgraded_verified_and_extended(released: tuple[Path, Any]) -> None:
+    """Every step of the upgrade runs on open."""
+    path, told = released
+    store = SqliteStore(path)
+    require_all(store, told)
+    ledger = opened(store, told["bank"], None)
+    assert ledger.append(memories(2, 900)) == [told["size"], told["size"] + 1]
+    store.close()
+    store = SqliteStore(path)
+    assert len(listed(opened(store, told["bank"], None))) == told["size"] + 2
+    store.close()
+
+
+def test_a_released_store_of_this_version_is_read_in_place() -> None:
+    """Read only, from the folder of the samples, which does not change."""
+    path = RELEASED / f"store-{VERSION}.db"
+    before = sorted(RELEASED.iterdir()), path.read_bytes()
+    store = SqliteStore(path, read_only=True)
+    require_all(store, json.loads(path.with_suffix(".json").read_text()))
+    store.close()
+    assert (sorted(RELEASED.iterdir()), path.read_bytes()) == before
+
+
+def test_upgraded_stores_have_the_tables_of_new_ones(
+    released: tuple[Path, Any], tmp_path: Path
+) -> None:
+    """Changed tables without a new version, or an incomplete step, are detected.
+
+    The index of names needs no new version: the first write creates it.
+    """
+    path, _ = released
+    for each in (path, tmp_path / "new.db"):
+        store = SqliteStore(each)
+        with store.writing():
+            pass
+        store.close()
+    assert _tables(path) == _tables(tmp_path / "new.db")
+
+
+def _tables(path: Path) -> list[tuple[Any, ...]]:
+    connection = apsw.Connection(str(path))
+    try:
+        found = connection.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
+    finally:
+        connection.close()
+    return sorted((kind, name, " ".join(str(sql).split())) for kind, name, sql in found)

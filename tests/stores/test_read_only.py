@@ -1,4 +1,4 @@
-"""A store that is only read: on whatever medium, beside whoever writes, and without a trace."""
+"""Read-only stores: on any medium, with concurrent writers, and without a trace."""
 
 import os
 import shutil
@@ -35,10 +35,10 @@ LEFT = {
 SEEN = 40
 
 
-def make_media(folder: Path, left: str) -> tuple[Path, str]:
-    """Put a store into a folder with what a writer left beside it; return it and its bank.
+def make_store_with_leftovers(folder: Path, left: str) -> tuple[Path, str]:
+    """Put a store into a folder with the files that a writer left; return it and its bank.
 
-    Half of its records are only in the log, where one was left with something in it.
+    Half of its records are only in the log, if a log with content was left.
     """
     origin = folder.parent / "origin"
     origin.mkdir()
@@ -62,7 +62,7 @@ def make_media(folder: Path, left: str) -> tuple[Path, str]:
 
 
 def require_readable(path: Path, bank: str) -> None:
-    """Require that all is there, proved, and found by its words; and that nothing is added."""
+    """Require that all records exist, verify and can be searched; appends are refused."""
     store = SqliteStore(path, read_only=True)
     try:
         ledger = opened(store, bank, None)
@@ -79,12 +79,12 @@ def require_readable(path: Path, bank: str) -> None:
 
 
 @pytest.mark.parametrize("left", LEFT)
-def test_a_store_on_a_medium_that_cannot_be_written_is_read(
+def test_a_store_on_a_read_only_mount_can_be_read(
     mount_small: Callable[[str], Path], left: str
 ) -> None:
-    """A read-only mount, whatever a writer left beside the store: every record is there."""
+    """Whatever a writer left next to the store: every record exists."""
     folder = mount_small("8m")
-    path, bank = make_media(folder, left)
+    path, bank = make_store_with_leftovers(folder, left)
     subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
     before = picture(folder)
     require_readable(path, bank)
@@ -92,14 +92,14 @@ def test_a_store_on_a_medium_that_cannot_be_written_is_read(
 
 
 @pytest.mark.parametrize("left", LEFT)
-def test_reading_a_store_leaves_no_trace_where_one_could_be_left(tmp_path: Path, left: str) -> None:
-    """No file is made and no byte changed, but for the index when it is there with its log.
+def test_reading_a_store_leaves_no_trace(tmp_path: Path, left: str) -> None:
+    """No file is made and no byte changed, except in the shared memory file of an existing log.
 
-    That one is the table of locks between the programs that use a store now.
+    It is the lock table between the programs that use a store.
     """
     folder = tmp_path / "media"
     folder.mkdir()
-    path, bank = make_media(folder, left)
+    path, bank = make_store_with_leftovers(folder, left)
     before = picture(folder)
     require_readable(path, bank)
     after = picture(folder)
@@ -110,10 +110,10 @@ def test_reading_a_store_leaves_no_trace_where_one_could_be_left(tmp_path: Path,
 
 @pytest.mark.parametrize("left", LEFT)
 def test_a_store_can_be_read_without_write_permission(tmp_path: Path, left: str) -> None:
-    """Files of mode 0400 in a folder of mode 0500, and no right to pass over modes."""
+    """Files of mode 0400 in a folder of mode 0500, without the right to override modes."""
     folder = tmp_path / "media"
     folder.mkdir()
-    path, bank = make_media(folder, left)
+    path, bank = make_store_with_leftovers(folder, left)
     for found in folder.iterdir():
         found.chmod(0o400)
     folder.chmod(0o500)
@@ -145,7 +145,7 @@ def writer(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def test_a_reader_sees_commits_of_another_process(tmp_path: Path, writer: Ledger) -> None:
-    """Beside a writer that was there before, each new view is the newest."""
+    """The writer was there before; each new view is the newest."""
     store = SqliteStore(tmp_path / "satchel.db", read_only=True)
     ledger = opened(store, writer.bank, None)
     for number in range(5):
@@ -154,10 +154,10 @@ def test_a_reader_sees_commits_of_another_process(tmp_path: Path, writer: Ledger
     store.close()
 
 
-def test_a_mount_that_cannot_be_written_is_read_while_others_write_behind_it(
+def test_a_read_only_mount_is_read_while_others_write_the_folder(
     tmp_path: Path, mount_small: Callable[[str], Path]
 ) -> None:
-    """As a container that was given the folder for reading only."""
+    """As in a container that got the folder for reading only."""
     folder, mounted = mount_small("8m"), tmp_path / "mounted"
     mounted.mkdir()
     written = SqliteStore(folder / "satchel.db")
@@ -183,10 +183,10 @@ def test_a_mount_that_cannot_be_written_is_read_while_others_write_behind_it(
 
 @pytest.mark.parametrize("left", LEFT)
 def test_an_exclusive_reader_sees_later_writes(tmp_path: Path, left: str) -> None:
-    """A writer that comes later is noticed, while it is there and when it has gone again."""
+    """A later writer is noticed, while it runs and after it has ended."""
     folder = tmp_path / "media"
     folder.mkdir()
-    path, bank = make_media(folder, left)
+    path, bank = make_store_with_leftovers(folder, left)
     store = SqliteStore(path, read_only=True)
     ledger = opened(store, bank, None)
     for turn in range(3):
@@ -200,11 +200,11 @@ def test_an_exclusive_reader_sees_later_writes(tmp_path: Path, left: str) -> Non
 
 
 @pytest.mark.parametrize("left", ["nothing", "a log"])
-def test_a_read_during_a_concurrent_write_does_not_count(tmp_path: Path, left: str) -> None:
-    """The reader has no locks then: it is told to read again, and then it takes them."""
+def test_a_read_during_a_concurrent_write_is_repeated(tmp_path: Path, left: str) -> None:
+    """The reader has no locks then: it must read again, and takes them."""
     folder = tmp_path / "media"
     folder.mkdir()
-    path, bank = make_media(folder, left)
+    path, bank = make_store_with_leftovers(folder, left)
     store = SqliteStore(path, read_only=True)
     ledger = opened(store, bank, None)
 
@@ -225,7 +225,7 @@ def test_a_read_during_a_concurrent_write_does_not_count(tmp_path: Path, left: s
     store.close()
 
 
-def test_reading_takes_no_locks_from_a_writer_of_the_same_program(tmp_path: Path) -> None:
+def test_reading_releases_no_locks_of_a_writer_of_the_same_program(tmp_path: Path) -> None:
     """A program that read alone, then writes, and stops reading, still holds what says so.
 
     The system drops all locks of a program on a file when it closes any descriptor of it. Another
@@ -233,7 +233,7 @@ def test_reading_takes_no_locks_from_a_writer_of_the_same_program(tmp_path: Path
     """
     folder = tmp_path / "media"
     folder.mkdir()
-    path, bank = make_media(folder, "a log")
+    path, bank = make_store_with_leftovers(folder, "a log")
     reading = SqliteStore(path, read_only=True)
     written = SqliteStore(path)
     writer = opened(written, bank, None)
@@ -255,8 +255,8 @@ with open(sys.argv[1], "r+b") as file:
     written.close()
 
 
-def test_a_store_with_a_journal_is_not_read(tmp_path: Path) -> None:
-    """Its writer was killed in a transaction outside the log; only a writer can roll it back."""
+def test_a_store_with_a_rollback_journal_is_not_read(tmp_path: Path) -> None:
+    """Its writer was killed in a transaction; only a writer can roll it back."""
     path = tmp_path / "satchel.db"
     SqliteStore(path).close()
     path.with_name("satchel.db-journal").write_bytes(b"\xd9\xd5\x05\xf9 \xa1c\xd7")
@@ -266,8 +266,8 @@ def test_a_store_with_a_journal_is_not_read(tmp_path: Path) -> None:
     assert picture(tmp_path) == before
 
 
-def test_what_is_not_there_is_not_made_by_reading(tmp_path: Path) -> None:
-    """No store, an empty file, a folder that is missing: refused, and as they were."""
+def test_reading_creates_no_missing_files(tmp_path: Path) -> None:
+    """No store, an empty file, a missing folder: refused and unchanged."""
     empty = tmp_path / "empty.db"
     empty.touch()
     before = picture(tmp_path)
@@ -278,8 +278,8 @@ def test_what_is_not_there_is_not_made_by_reading(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
-def test_links_are_not_followed_by_reading(tmp_path: Path, ending: str) -> None:
-    """The store itself, or a file that SQLite would take for a part of it."""
+def test_reading_follows_no_links(tmp_path: Path, ending: str) -> None:
+    """The store itself, or a file that SQLite would use as a part of it."""
     path, bank = tmp_path / "satchel.db", tmp_path / "other"
     SqliteStore(path).close()
     bank.write_bytes(b"")
@@ -289,10 +289,10 @@ def test_links_are_not_followed_by_reading(tmp_path: Path, ending: str) -> None:
         SqliteStore(path, read_only=True)
 
 
-def test_a_name_that_looks_like_an_address_is_a_name(
+def test_a_file_name_that_looks_like_a_uri_is_a_file_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Names that begin with "file:", or hold what is special in an address, name files."""
+    """Names that begin with "file:" or contain special characters of a URI."""
     monkeypatch.chdir(tmp_path)
     for name in ("file:x", "a?mode=memory", "b#c", "d%41", "e f", "é\udcff"):
         store = SqliteStore(Path(name))

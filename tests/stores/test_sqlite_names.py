@@ -1,4 +1,4 @@
-"""The index of names in a file of SQLite's: what it may leave out, and what it leaves behind."""
+"""The index of bank names in a SQLite file: it is optional, and never trusted."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +23,7 @@ NAMES = ("one", "two", "three", "four", "nobody")
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A file with banks, one of which was called otherwise before."""
+    """A file with banks, one of which was renamed."""
     path = tmp_path / "satchel.db"
     store = SqliteStore(path)
     made = [_founded(store, name) for name in ("one", "two", "three")]
@@ -43,7 +43,7 @@ def _sql(path: Path, *statements: str) -> None:
     connection.close()
 
 
-def _told(store: SqliteStore) -> dict[str, list[str]]:
+def _banks_by_name(store: SqliteStore) -> dict[str, list[str]]:
     return {name: found for name in NAMES if (found := banks_called(store, name))}
 
 
@@ -51,14 +51,14 @@ def _is_indexed(store: SqliteStore) -> bool:
     return has_names(store._connection())
 
 
-def test_a_file_from_before_is_asked_without_and_gets_its_index_with_the_first_write(
+def test_an_older_file_gets_its_name_index_with_the_first_write(
     path: Path,
 ) -> None:
-    """Who only reads changes nothing, and finds the same."""
+    """Until then names are found without it; a reader changes nothing."""
     _sql(path, DROP)
     before = path.read_bytes()
     store = SqliteStore(path, read_only=True)
-    assert _told(store) == named_banks(store)
+    assert _banks_by_name(store) == named_banks(store)
     assert not _is_indexed(store)
     store.close()
     assert path.read_bytes() == before
@@ -67,13 +67,13 @@ def test_a_file_from_before_is_asked_without_and_gets_its_index_with_the_first_w
     with store.writing():
         pass
     assert _is_indexed(store)
-    assert _told(store) == named_banks(store)
+    assert _banks_by_name(store) == named_banks(store)
     assert store.check() == []
     store.close()
 
 
-def test_a_program_that_knows_of_no_index_keeps_it_up(path: Path) -> None:
-    """Rows that are put past this program are found; so is what they became."""
+def test_writes_past_this_program_update_the_name_index(path: Path) -> None:
+    """SQLite maintains it: new and changed rows are found."""
     _sql(
         path,
         "UPDATE record SET body = CAST(replace(body, 'one', 'uno') AS BLOB) WHERE type = 'bank'",
@@ -90,19 +90,19 @@ _OTHER = "CREATE INDEX record_name ON record (substr(body, 1, 9)) WHERE type = '
 
 
 @pytest.mark.parametrize("index", [_OTHER, "CREATE INDEX record_name ON record (id)"])
-def test_an_index_of_another_kind_under_that_name_is_not_used(path: Path, index: str) -> None:
-    """Attack: it is there, and holds nothing of names."""
+def test_attack_another_index_under_that_name_is_not_used(path: Path, index: str) -> None:
+    """Attack: it exists, and does not contain the names."""
     _sql(path, DROP, index)
     store = SqliteStore(path)
     with store.writing():
         pass
     assert not _is_indexed(store)
-    assert _told(store) == named_banks(store)
+    assert _banks_by_name(store) == named_banks(store)
     store.close()
 
 
-def _emptied(path: Path, index: str = _OTHER) -> None:
-    """Give an index the right words, and other contents."""
+def _replace_index(path: Path, index: str = _OTHER) -> None:
+    """Give an index the right definition, and other contents."""
     connection = apsw.Connection(str(path))
     connection.execute(f"{DROP}; {index}; PRAGMA writable_schema = 1")
     sql = "UPDATE sqlite_schema SET sql = ? WHERE name = 'record_name'"
@@ -113,34 +113,36 @@ def _emptied(path: Path, index: str = _OTHER) -> None:
 _WITHOUT_THE_SECOND = NAME_INDEX.replace("WHERE (", "WHERE place >> 40 <> 2 AND (")
 
 
-@pytest.mark.parametrize("forge", [_emptied, partial(_emptied, index=_WITHOUT_THE_SECOND)])
-def test_a_forged_index_hides_no_bank(path: Path, forge: Callable[[Path], None]) -> None:
-    """Attack: whoever writes the file takes names out of it; they are found, and it is noticed."""
+@pytest.mark.parametrize(
+    "forge", [_replace_index, partial(_replace_index, index=_WITHOUT_THE_SECOND)]
+)
+def test_attack_a_forged_index_hides_no_bank(path: Path, forge: Callable[[Path], None]) -> None:
+    """Attack: names are removed from it; they are found, and it is reported."""
     forge(path)
     store = SqliteStore(path)
     assert _is_indexed(store)
-    assert _told(store) == named_banks(store)
+    assert _banks_by_name(store) == named_banks(store)
     assert any("record_name" in problem for problem in store.check())
     store.close()
 
 
-def test_a_forged_index_leads_to_no_bank_that_is_not_called_so(path: Path) -> None:
-    """Attack: each name is put where another bank is; rows are looked at, and then proved."""
-    _emptied(path, _swapped())
+def test_attack_a_forged_index_leads_to_no_bank_of_another_name(path: Path) -> None:
+    """Attack: each name points to another bank; rows are checked, then verified."""
+    _replace_index(path, _swapped_index())
     store = SqliteStore(path)
     assert _is_indexed(store)
-    assert _told(store) == named_banks(store)
+    assert _banks_by_name(store) == named_banks(store)
     store.close()
 
 
-def _swapped() -> str:
-    """Return an index in which every row says what the first bank is called."""
+def _swapped_index() -> str:
+    """Return an index in which every row has the name of the first bank."""
     said = bank_name_bytes("one").hex()
     return f"CREATE INDEX record_name ON record (X'{said}') WHERE {NAME_INDEX.split(' WHERE ')[1]}"
 
 
-def test_a_damaged_file_is_written_to_without_an_index(path: Path) -> None:
-    """What cannot be looked through for names is no reason to refuse what else there is to do."""
+def test_a_damaged_file_is_written_without_an_index(path: Path) -> None:
+    """Names that cannot be indexed do not prevent other writes."""
     _sql(path, DROP)
     connection = apsw.Connection(str(path))
     sql = "SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = 'record'"
@@ -158,8 +160,8 @@ def test_a_damaged_file_is_written_to_without_an_index(path: Path) -> None:
     store.close()
 
 
-def test_the_name_of_a_bank_that_was_removed_is_in_no_byte(path: Path) -> None:
-    """Nor in the index, once the store was scrubbed; and others keep theirs."""
+def test_the_name_of_a_removed_bank_leaves_no_bytes(path: Path) -> None:
+    """Not in the index either, once the store was scrubbed; others keep theirs."""
     store = SqliteStore(path)
     bank = _founded(store, "Rumpelstiltskin").bank
     with store.writing() as writing:
@@ -172,7 +174,7 @@ def test_the_name_of_a_bank_that_was_removed_is_in_no_byte(path: Path) -> None:
 
 
 def test_a_name_is_verified_without_reading_the_bank(path: Path) -> None:
-    """Counted in steps of SQLite's machine: those of a bank of 1,000 memories are as many."""
+    """Counted in virtual machine steps of SQLite: a bank of 1,000 memories takes as many."""
     store, taken = SqliteStore(path), list[int]()
     for count in (2, 1000):
         bank = _founded(store, "long")
@@ -185,7 +187,7 @@ def test_a_name_is_verified_without_reading_the_bank(path: Path) -> None:
 
 
 def _steps(store: SqliteStore, work: Callable[[], object]) -> int:
-    """Return how many steps SQLite's machine takes for some work, in tens."""
+    """Return how many virtual machine steps an action takes, in tens."""
     connection, taken = store._connection(), list[int]()
 
     def count() -> bool:
@@ -199,7 +201,7 @@ def _steps(store: SqliteStore, work: Callable[[], object]) -> int:
 
 
 def test_a_name_among_500_banks_takes_no_more_than_among_5(tmp_path: Path) -> None:
-    """Counted likewise; without the index, as before there was one, it takes more."""
+    """Counted the same way; without the index it takes more."""
     taken = list[int]()
     for number in (5, 500):
         store = SqliteStore(tmp_path / f"{number}.db")

@@ -1,4 +1,4 @@
-"""What is in the database file, read past the store: the bytes that were logged, and no copy."""
+"""The database file, read without the store: the logged bytes, and no second copy."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,7 +25,7 @@ _TEXTS = ("Zo\u00eb", "Zoe\u0308", "a\0b", "\ufeff", "\u202e", "e" * 70_000, "\U
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the store is."""
+    """The path of the store."""
     return tmp_path / "satchel.db"
 
 
@@ -64,8 +64,8 @@ def _awkward() -> list[Sealed]:
     return [seal(draft) for draft in (*drafts, *others, *edges)]
 
 
-def test_the_blob_of_a_row_is_the_canonical_bytes(path: Path, ledger: Ledger) -> None:
-    """Byte for byte, as a blob; the id is the 32 bytes of the record's."""
+def test_a_row_holds_the_canonical_bytes(path: Path, ledger: Ledger) -> None:
+    """Byte for byte, as a blob; the ID is the 32 bytes of the record's."""
     records = _awkward()
     ledger.append(records)
     rows = _sql(path, "SELECT id, typeof(body), body FROM record ORDER BY place")[2:]
@@ -75,8 +75,8 @@ def test_the_blob_of_a_row_is_the_canonical_bytes(path: Path, ledger: Ledger) ->
     ]
 
 
-def test_no_column_of_text_holds_a_lossy_copy(path: Path, ledger: Ledger) -> None:
-    """Every text in a column is the very text of the record: not folded, cut or composed."""
+def test_text_columns_hold_exact_texts(path: Path, ledger: Ledger) -> None:
+    """Every text in a column equals that of the record: not folded, truncated or composed."""
     records = _awkward()
     ledger.append(records)
     names = ("kind", "user", "agent", "run", "app", "session", "moment", "expires_at")
@@ -92,8 +92,8 @@ def test_no_column_of_text_holds_a_lossy_copy(path: Path, ledger: Ledger) -> Non
     assert set(links) == {(text.encode(), text.encode()) for text in _TEXTS}
 
 
-def test_the_words_of_a_memory_are_in_its_bytes_alone(path: Path, ledger: Ledger) -> None:
-    """The full-text index has terms and places, and no text that could be read instead."""
+def test_the_text_of_a_memory_is_stored_only_in_its_bytes(path: Path, ledger: Ledger) -> None:
+    """The full-text index has terms and positions, and no readable text."""
     ledger.append([seal(Semantic(text="The deployments run on Friday"))])
     assert _sql(path, "SELECT terms FROM words") == [(None,)]
     texts = [
@@ -105,8 +105,8 @@ def test_the_words_of_a_memory_are_in_its_bytes_alone(path: Path, ledger: Ledger
     assert holding == ["SELECT CAST(body AS BLOB) FROM record"]
 
 
-def test_counts_are_counted_and_not_remembered(path: Path, ledger: Ledger) -> None:
-    """A row that somebody deleted is missing from them at once."""
+def test_counts_are_computed_and_not_stored(path: Path, ledger: Ledger) -> None:
+    """A deleted row is missing from them at once."""
     ledger.append(memories(3))
     store = SqliteStore(path)
     _sql(path, "DELETE FROM record WHERE place % 16 = 3")
@@ -116,7 +116,7 @@ def test_counts_are_counted_and_not_remembered(path: Path, ledger: Ledger) -> No
 
 
 def test_a_store_of_a_newer_version_is_refused_and_not_changed(path: Path) -> None:
-    """The error says which version, which file, and what to do."""
+    """The error names the version and the file, and what to do."""
     SqliteStore(path).close()
     _sql(path, f"PRAGMA user_version = {VERSION + 1}")
     before = path.read_bytes()
@@ -128,8 +128,8 @@ def test_a_store_of_a_newer_version_is_refused_and_not_changed(path: Path) -> No
 
 
 @pytest.mark.parametrize("sql", ["CREATE TABLE theirs (a)", "PRAGMA application_id = 7"])
-def test_a_database_of_another_program_is_not_taken_for_ours(path: Path, sql: str) -> None:
-    """Nothing is made in it."""
+def test_a_database_of_another_program_is_refused(path: Path, sql: str) -> None:
+    """Nothing is created in it."""
     _sql(path, sql)
     path.chmod(0o600)
     before = _sql(path, "SELECT name FROM sqlite_schema")
@@ -138,8 +138,8 @@ def test_a_database_of_another_program_is_not_taken_for_ours(path: Path, sql: st
     assert _sql(path, "SELECT name FROM sqlite_schema") == before
 
 
-def test_a_column_that_holds_what_it_cannot_is_damage(path: Path, ledger: Ledger) -> None:
-    """Whatever the file holds, a row is one or the store says that it is damaged."""
+def test_an_invalid_column_value_is_reported_as_damage(path: Path, ledger: Ledger) -> None:
+    """Whatever the file holds, a row is valid or the store reports damage."""
     ledger.append(memories(1))
     _sql(path, "PRAGMA writable_schema = 1")
     _sql(path, "UPDATE record SET user = CAST(x'ff' AS TEXT) WHERE user IS NOT NULL")
@@ -149,10 +149,8 @@ def test_a_column_that_holds_what_it_cannot_is_damage(path: Path, ledger: Ledger
     store.close()
 
 
-def test_a_record_that_is_held_by_another_number_than_one_is_damage(
-    path: Path, ledger: Ledger
-) -> None:
-    """The column says yes or no: 2 reads as yes, but no program of ours writes it."""
+def test_an_invalid_hold_flag_is_reported_as_damage(path: Path, ledger: Ledger) -> None:
+    """The column is 0 or 1: 2 reads as true, but our programs never write it."""
     ledger.append(memories(1))
     _sql(path, "UPDATE record SET hold = 2 WHERE type = 'semantic'")
     store = SqliteStore(path)
@@ -168,7 +166,7 @@ def test_a_record_that_is_held_by_another_number_than_one_is_damage(
 def test_rows_of_one_session_are_found_by_its_index(
     ledger: Ledger, path: Path, name: str, *, newest_first: bool
 ) -> None:
-    """Whichever types are wanted: nothing goes through all rows of a bank for one of them."""
+    """For any types: no query reads all rows of a bank for one session."""
     asked = list[tuple[str, tuple[Any, ...]]]()
     each = SqliteView._each
 

@@ -1,4 +1,4 @@
-"""Whatever is done to a bank, in whatever order, it answers as a plain model of it does."""
+"""A state machine: any sequence of operations gives the answers of a plain model."""
 
 import shutil
 import tempfile
@@ -45,8 +45,8 @@ _NOBODY = "blake3:" + "0" * 64
 
 
 @dataclass
-class Told:
-    """One record, as the model has it."""
+class ModelRecord:
+    """A record in the model."""
 
     id: str
     type: str
@@ -63,20 +63,20 @@ class Told:
     """Whether its place is all that is left of it."""
 
     def erase(self) -> None:
-        """Forget what it was about."""
+        """Remove what the record contained."""
         self.erased, self.slot, self.user, self.kind, self.session = True, None, None, None, None
         self.links, self.words = [], ""
 
-    def retired(self, size: int) -> bool:
-        """Tell whether it was retired when the log had a size."""
+    def is_retired(self, size: int) -> bool:
+        """Return whether the record was retired at a size of the log."""
         found = False
         for seq, state in self.states:
             if seq < size and state in (*_RETIRING, "restored"):
                 found = state != "restored"
         return found
 
-    def held(self, size: int) -> bool:
-        """Tell whether it was in quarantine when the log had a size."""
+    def is_held(self, size: int) -> bool:
+        """Return whether the record was in quarantine at a size of the log."""
         found = False
         for seq, state in self.states:
             if seq < size and state in ("quarantined", "released"):
@@ -84,19 +84,19 @@ class Told:
         return found
 
 
-class Bank:
-    """A bank in plain Python: a list, and what was said about its members."""
+class ModelBank:
+    """A bank in plain Python: a list of records with their statuses."""
 
     def __init__(self) -> None:
-        self.log: list[Told] = []
+        self.log: list[ModelRecord] = []
 
-    def after(self, records: list[Sealed]) -> "list[Told] | None":
-        """Return the log with records added, or None where a slot would be taken twice."""
-        log = [Told(**{**vars(told), "states": list(told.states)}) for told in self.log]
+    def after(self, records: list[Sealed]) -> "list[ModelRecord] | None":
+        """Return the log with records added, or None if a slot would be taken twice."""
+        log = [ModelRecord(**{**vars(told), "states": list(told.states)}) for told in self.log]
         for record in records:
             model = record.model
             seq = len(log)
-            log.append(_told(record))
+            log.append(_model_record(record))
             if isinstance(model, Status):
                 for told in log[:seq]:
                     if told.id == model.target:
@@ -105,19 +105,19 @@ class Bank:
                 for told in log[:seq]:
                     if told.id == model.entry:
                         told.erase()
-        slots = Counter(told.slot for told in log if not told.retired(len(log)) and told.slot)
+        slots = Counter(told.slot for told in log if not told.is_retired(len(log)) and told.slot)
         return None if any(count > 1 for count in slots.values()) else log
 
-    def wanted(self, wanted: Filter) -> list[str]:
-        """Return the ids that a filter wants, in the order of the log."""
+    def matching(self, wanted: Filter) -> list[str]:
+        """Return the IDs that match a filter, in log order."""
         size = len(self.log) if wanted.as_of is None else wanted.as_of
         return [
             told.id
             for seq, told in enumerate(self.log)
             if not told.erased
             and (wanted.as_of is None or seq < wanted.as_of)
-            and (wanted.retired or not told.retired(size))
-            and (wanted.held or not told.held(size))
+            and (wanted.retired or not told.is_retired(size))
+            and (wanted.held or not told.is_held(size))
             and (wanted.types is None or told.type in wanted.types)
             and (wanted.kinds is None or told.kind in wanted.kinds)
             and (wanted.user is None or told.user == wanted.user)
@@ -125,13 +125,13 @@ class Bank:
         ]
 
 
-def _told(record: Sealed) -> Told:
+def _model_record(record: Sealed) -> ModelRecord:
     model = record.model
     scope = getattr(model, "scope", None)
     links = [(record.id, parent) for parent in getattr(model, "parent_ids", ())]
     if isinstance(model, Edge):
         links = [(model.source, model.target)]
-    return Told(
+    return ModelRecord(
         id=record.id,
         type=record.type,
         slot=slot_of(model),
@@ -154,21 +154,21 @@ _FILTERS = st.builds(
 )
 
 
-class Machine(RuleBasedStateMachine):
-    """A bank on disk and one in memory, both beside the model."""
+class BankMachine(RuleBasedStateMachine):
+    """A bank on disk and one in memory, compared with the model."""
 
     def __init__(self) -> None:
         super().__init__()
         self.root = Path(tempfile.mkdtemp(prefix="satchel-machine-"))
         (self.root / "store").mkdir()
-        self.model = Bank()
+        self.model = ModelBank()
         self.stack = ExitStack()
         self.stores: list[Store] = [self._store(), InMemoryStore()]
         self.ledgers = [created(store, self._witness()) for store in self.stores]
         for ledger in self.ledgers[:1]:
             with ledger.reading() as view:
                 self.founding = [logged.record for logged in view.scan()]
-        self.model.log = [_told(record) for record in self.founding]
+        self.model.log = [_model_record(record) for record in self.founding]
         self.pinned: Callable[[], None] | None = None
 
     def _store(self) -> Store:
@@ -178,7 +178,7 @@ class Machine(RuleBasedStateMachine):
         return Witness(self.root / "witness")
 
     def teardown(self) -> None:
-        """Close everything and throw it away."""
+        """Close and remove everything."""
         self.stack.close()
         for store in self.stores:
             store.close()
@@ -186,14 +186,14 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def step(self, data: st.DataObject) -> None:
-        """Do one thing that can be done now.
+        """Do one thing that is possible now.
 
-        One rule, since with many of them most runs go without most of them.
+        A single rule: with many rules, most runs would skip most of them.
         """
-        able = [self.append, self.append, self.say, self.scan, self.as_of, self.get]
+        able = [self.append, self.append, self.add_status, self.scan, self.as_of, self.get]
         able += [self.erase, self.scrub] if self._retired() else []
         able += [self.current, self.neighbors, self.words, self.reopen, self.another]
-        able += [self.update, self.update, self.take_back, self.fail] if self._slotted() else []
+        able += [self.update, self.update, self.revert, self.fail] if self._slotted() else []
         able.append(self.release if self.pinned else self.pin)
         work = data.draw(_of([each.__name__ for each in able]))
         getattr(self, work)(data)
@@ -201,7 +201,7 @@ class Machine(RuleBasedStateMachine):
     # -- what is done ----------------------------------------------------------------------
 
     def _draft(self, data: st.DataObject) -> Model:
-        """Return something new, about what is there or about nothing."""
+        """Return a new record, about an existing record or none."""
         known = [told.id for told in self.model.log if told.type != "bank"]
         some = st.sampled_from([*known, _NOBODY])
         word = data.draw(st.sampled_from(_WORDS))
@@ -220,7 +220,7 @@ class Machine(RuleBasedStateMachine):
         )
 
     def _put(self, records: list[Sealed]) -> None:
-        """Append to both, which must refuse what the model refuses, and nothing else."""
+        """Append to both, which must refuse exactly what the model refuses."""
         expected = self.model.after(records)
         size = len(self.model.log)
         for ledger in self.ledgers:
@@ -233,22 +233,22 @@ class Machine(RuleBasedStateMachine):
             self.model.log = expected
 
     def append(self, data: st.DataObject) -> None:
-        """Log some records in one append, and perhaps what becomes of one of them."""
+        """Append some records, possibly with statuses of them."""
         records = [seal(self._draft(data)) for _ in range(data.draw(st.integers(1, 4)))]
         state: State | None = data.draw(st.sampled_from([None, None, *_STATES]))
         if state is not None:
             records.append(seal(Status(target=data.draw(_of(records)).id, state=state)))
         self._put(records)
 
-    def say(self, data: st.DataObject) -> None:
-        """Say what becomes of records that are there, or of one that is not."""
+    def add_status(self, data: st.DataObject) -> None:
+        """Append statuses of existing records, or of an unknown one."""
         some = _of([told.id for told in self._slotted()] or [_NOBODY])
         target = data.draw(st.one_of(some, _of([told.id for told in self.model.log])))
         states = data.draw(st.lists(st.sampled_from(_STATES), min_size=1, max_size=3))
         self._put([seal(Status(target=target, state=state)) for state in states])
 
     def update(self, data: st.DataObject) -> None:
-        """Put a new record in the place of one that has a slot, in one append."""
+        """Replace a record that has a slot, in one append."""
         old = data.draw(_of(self._slotted()))
         parts = old.slot or ""
         with self.ledgers[0].reading() as view:
@@ -261,8 +261,8 @@ class Machine(RuleBasedStateMachine):
         status = seal(Status(target=old.id, state="superseded", by=new.id))
         self._put(data.draw(st.permutations([status, new])))
 
-    def take_back(self, data: st.DataObject) -> None:
-        """Let an older record of a slot take over again, in one append."""
+    def revert(self, data: st.DataObject) -> None:
+        """Make an older record of a slot current again, in one append."""
         now = data.draw(_of(self._slotted()))
         older = [told.id for told in self.model.log if told.slot == now.slot and told is not now]
         other = data.draw(_of([*older, now.id]))
@@ -273,7 +273,7 @@ class Machine(RuleBasedStateMachine):
         self._put(data.draw(st.permutations(statuses)))
 
     def erase(self, data: st.DataObject) -> None:
-        """Erase some of what is retired; what is current is refused."""
+        """Erase some retired records; current ones are refused."""
         some = data.draw(st.lists(_of(self._retired()), min_size=1, max_size=3, unique_by=id))
         self._put([seal(Erasure(entry=told.id)) for told in some])
         current = [told.id for told in self._slotted()]
@@ -283,23 +283,23 @@ class Machine(RuleBasedStateMachine):
                     ledger.append([seal(Erasure(entry=current[0]))])
 
     def scrub(self, data: st.DataObject) -> None:
-        """Rid the files of what was erased."""
+        """Remove erased data from the files."""
         if self.pinned is None:  # a view that is open keeps the log from being emptied
             for store in (self.stores[0], self.stores[1]):
                 store.scrub()
 
-    def _retired(self) -> list[Told]:
+    def _retired(self) -> list[ModelRecord]:
         size = len(self.model.log)
         found = self.model.log[_FOUNDING:]
         speaking = ("status", "erasure")
-        return [told for told in found if told.retired(size) and told.type not in speaking]
+        return [told for told in found if told.is_retired(size) and told.type not in speaking]
 
-    def _slotted(self) -> list[Told]:
+    def _slotted(self) -> list[ModelRecord]:
         size = len(self.model.log)
-        return [told for told in self.model.log if told.slot and not told.retired(size)]
+        return [told for told in self.model.log if told.slot and not told.is_retired(size)]
 
     def fail(self, data: st.DataObject) -> None:
-        """Append something with a record whose slot is taken: none of it is kept."""
+        """Append with a record whose slot is taken: nothing is logged."""
         taken = data.draw(_of(self._slotted()))
         with self.ledgers[0].reading() as view:
             model = view.get([taken.id])[taken.id].model
@@ -310,13 +310,13 @@ class Machine(RuleBasedStateMachine):
         )
 
     def reopen(self, data: st.DataObject) -> None:
-        """Close the store and open it as a program that was just started."""
+        """Close the store and open it as a new program does."""
         self.stores[0].close()
         self.stores[0] = self._store()
         self._renew()
 
     def another(self, data: st.DataObject) -> None:
-        """Go on with a second handle; the first one stays open, and is there to be asked."""
+        """Continue with a second handle; the first one stays open for reads."""
         self.stores.append(self.stores[0])
         self.stores[0] = self._store()
         old = self.ledgers[0]
@@ -338,7 +338,7 @@ class Machine(RuleBasedStateMachine):
         self.stack.callback(inside.close)
         expected = [told.id for told in self.model.log if not told.erased]
         size = len(self.model.log)
-        now = set(self.model.wanted(Filter()))
+        now = set(self.model.matching(Filter()))
 
         def release() -> None:
             assert view.head.size == size
@@ -349,7 +349,7 @@ class Machine(RuleBasedStateMachine):
         self.pinned = release
 
     def release(self, data: st.DataObject) -> None:
-        """Read a view that was opened before: it shows what was true then."""
+        """Read a view that was opened before: it shows the state of that time."""
         assert self.pinned is not None
         self.pinned()
         self.pinned = None
@@ -362,16 +362,16 @@ class Machine(RuleBasedStateMachine):
             yield [one, two]
 
     def _mine(self, ids: list[str]) -> list[str]:
-        """Return ids without those of the founding records, which differ between the stores."""
+        """Return IDs without those of the founding records, which differ between the stores."""
         founding = {record.id for record in self.founding}
         return [identity for identity in ids if identity not in founding]
 
     def scan(self, data: st.DataObject) -> None:
-        """List what a filter wants, from the start or from a place."""
+        """List the matches of a filter, from the start or from a position."""
         wanted = data.draw(_FILTERS)
         after = data.draw(st.integers(-1, len(self.model.log)))
         ids = [told.id for told in self.model.log]
-        expected = [found for found in self.model.wanted(wanted) if ids.index(found) > after]
+        expected = [found for found in self.model.matching(wanted) if ids.index(found) > after]
         with self._views() as views:
             for view in views:
                 found = [x.record.id for x in view.scan(wanted, after=after) if x.seq >= _FOUNDING]
@@ -387,14 +387,14 @@ class Machine(RuleBasedStateMachine):
             self._as_of(replace(wanted, as_of=moment))
 
     def _as_of(self, wanted: Filter) -> None:
-        expected = self._mine(self.model.wanted(wanted))
+        expected = self._mine(self.model.matching(wanted))
         with self._views() as views:
             for view in views:
                 found = [x.record.id for x in view.scan(wanted) if x.seq >= _FOUNDING]
                 assert found == expected
 
     def get(self, data: st.DataObject) -> None:
-        """Ask for records by id, and for one that is not there."""
+        """Read records by ID, and an unknown one."""
         ids = data.draw(st.lists(_of([*(t.id for t in self.model.log[_FOUNDING:]), _NOBODY])))
         erased = {told.id for told in self.model.log if told.erased}
         with self._views() as views:
@@ -404,7 +404,7 @@ class Machine(RuleBasedStateMachine):
                 assert all(logged.record.id == each for each, logged in found.items())
 
     def current(self, data: st.DataObject) -> None:
-        """Ask who has a slot now."""
+        """Read the current record of a slot."""
         slots = sorted({told.slot for told in self.model.log if told.slot})
         slot = data.draw(_of([*slots, "nobody's"]))
         holder = next((told.id for told in self._slotted() if told.slot == slot), None)
@@ -428,14 +428,14 @@ class Machine(RuleBasedStateMachine):
                 assert found == expected
 
     def words(self, data: st.DataObject) -> None:
-        """Look for a word: whatever has it and is current is nominated, nothing retired is."""
+        """Search a word: every current record with it is a candidate, and no retired one."""
         word, size = data.draw(st.sampled_from(_WORDS)), len(self.model.log)
         saying = {
             told.id
             for told in self.model.log
-            if word in told.words and not told.retired(size) and not told.held(size)
+            if word in told.words and not told.is_retired(size) and not told.is_held(size)
         }
-        shown = set(self.model.wanted(Filter()))
+        shown = set(self.model.matching(Filter()))
         with self.ledgers[0].reading() as view:
             found = [logged.record.id for logged, _ in view.candidates(word, limit=10_000)]
         assert len(set(found)) == len(found)
@@ -444,8 +444,8 @@ class Machine(RuleBasedStateMachine):
     # -- what always holds -----------------------------------------------------------------
 
     @invariant()
-    def the_head_counts_what_is_there(self) -> None:
-        """Type by type."""
+    def head_counts_every_type(self) -> None:
+        """The counts of the head equal the records of each type."""
         counts = Counter(told.type for told in self.model.log)
         for ledger in self.ledgers:
             with ledger.reading() as view:
@@ -453,9 +453,9 @@ class Machine(RuleBasedStateMachine):
                 assert view.head.size == len(self.model.log)
 
     @invariant()
-    def what_is_current_is_what_the_model_says(self) -> None:
-        """And in the order of the log."""
-        expected = self._mine(self.model.wanted(Filter()))
+    def current_records_equal_the_model(self) -> None:
+        """In log order."""
+        expected = self._mine(self.model.matching(Filter()))
         for ledger in self.ledgers:
             with ledger.reading() as view:
                 found = [x.record.id for x in view.scan(Filter()) if x.seq >= _FOUNDING]
@@ -481,8 +481,10 @@ def _of(values: list[Any]) -> st.SearchStrategy[Any]:
         (["quarantined", "released"], [True, False, True]),
     ],
 )
-def test_a_bank_as_of_a_moment_is_as_it_was_then(states: list[State], shown: list[bool]) -> None:
-    """Also where what was true at that moment has ended since, and begun again."""
+def test_a_bank_as_of_a_moment_equals_its_state_at_that_moment(
+    states: list[State], shown: list[bool]
+) -> None:
+    """Also where that state has ended since, and begun again."""
     ledger = created(InMemoryStore())
     record = seal(Semantic(text="x"))
     (place,) = ledger.append([record])
@@ -496,14 +498,14 @@ def test_a_bank_as_of_a_moment_is_as_it_was_then(states: list[State], shown: lis
     assert found == shown
 
 
-class GraphMachine(Machine):
-    """The same, with LadybugDB in the place of SQLite."""
+class GraphMachine(BankMachine):
+    """The same with LadybugDB instead of SQLite."""
 
     def _store(self) -> Store:
         return LadybugStore(self.root / "store" / "satchel.graph")
 
 
-def _run(examples: int, steps: int, machine: type[Machine] = Machine) -> None:
+def _run(examples: int, steps: int, machine: type[BankMachine] = BankMachine) -> None:
     quiet = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
     run_state_machine_as_test(
         machine,
@@ -516,20 +518,20 @@ def _run(examples: int, steps: int, machine: type[Machine] = Machine) -> None:
     )
 
 
-def test_a_bank_answers_as_the_model_does_whatever_is_done_to_it() -> None:
+def test_a_bank_equals_the_model_after_any_operations() -> None:
     """For all sequences of appends, statuses, failures and reopenings, on disk and in memory."""
     _run(30, 25)
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(1200)
-def test_a_bank_answers_as_the_model_does_for_long() -> None:
-    """The same, more often and for longer."""
+def test_a_bank_equals_the_model_after_many_operations() -> None:
+    """The same with more and longer sequences."""
     _run(100, 40)
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(1200)
-def test_a_bank_in_a_graph_answers_as_the_model_does() -> None:
-    """The same with LadybugDB on the disk."""
+def test_a_bank_in_ladybug_equals_the_model_after_any_operations() -> None:
+    """The same with LadybugDB on disk."""
     _run(30, 25, GraphMachine)

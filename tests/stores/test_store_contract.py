@@ -107,7 +107,7 @@ def store(
 def fewer_examples(
     store: StoreSubject, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Take fewer examples of a property where a store is slow to make."""
+    """Use fewer examples of a property if a store is slow to make."""
     share = _SHARE.get(store.name, 1)
     if share < 1 and is_hypothesis_test(request.function):
         own = "_hypothesis_internal_use_settings"  # there is no other way to it after ``@given``

@@ -1,7 +1,9 @@
-"""The words that a store indexes and searches, against SQLite's own full-text index."""
-# ruff: noqa: RUF001 - letters that look like others are what these tests are about
+"""The terms that a store indexes and searches, and their cost, with SQLite's full-text index."""
 
+import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
+from random import Random
 from unicodedata import category, normalize
 
 import apsw
@@ -20,6 +22,9 @@ from satchel.stores.text_search import (
     query_terms,
     readable,
 )
+
+# ruff: noqa: RUF001 - letters that look like others are what these tests are about
+
 
 TABLE = (
     "CREATE VIRTUAL TABLE words USING fts5(text, detail=full, content='', contentless_delete=1, "
@@ -48,7 +53,7 @@ WRITTEN_TOGETHER = {
 
 @pytest.fixture(scope="session")
 def index() -> Iterator[apsw.Connection]:
-    """Return a database with an empty full-text table."""
+    """A database with an empty full-text table."""
     connection = apsw.Connection(":memory:")
     connection.execute(TABLE)
     yield connection
@@ -56,8 +61,8 @@ def index() -> Iterator[apsw.Connection]:
 
 
 @pytest.fixture(scope="session")
-def found(index: apsw.Connection) -> Found:
-    """Return a function that tells whether a text is found by what somebody types."""
+def matches(index: apsw.Connection) -> Found:
+    """Return a function that reports whether a query finds a text."""
 
     def search(typed: str, text: str, *, any_word: bool = True) -> bool:
         expression = query(typed, any_word=any_word)
@@ -92,10 +97,10 @@ def found(index: apsw.Connection) -> Found:
     ],
 )
 def test_a_word_is_found_inside_a_sentence_without_spaces(
-    found: Found, typed: str, text: str, *, any_word: bool
+    matches: Found, typed: str, text: str, *, any_word: bool
 ) -> None:
-    """For all scripts without spaces, and Korean: a word does not have to stand alone."""
-    assert found(typed, text, any_word=any_word)
+    """For all scripts without spaces, and Korean: a word need not stand alone."""
+    assert matches(typed, text, any_word=any_word)
 
 
 @pytest.mark.parametrize(
@@ -111,35 +116,35 @@ def test_a_word_is_found_inside_a_sentence_without_spaces(
         ("ខរ", "ភាសាខ្មែរ"),  # the consonant below belongs to the one above
     ],
 )
-def test_characters_in_another_order_are_not_the_word(found: Found, typed: str, text: str) -> None:
+def test_characters_in_another_order_do_not_match(matches: Found, typed: str, text: str) -> None:
     """曜金 is not in 金曜日."""
-    assert not found(typed, text)
+    assert not matches(typed, text)
 
 
 @pytest.mark.parametrize(
     "text", ["茶が好き", "緑茶", "緑茶を飲む", "お茶、お願い", "茶", "緑茶3杯"]
 )
-def test_one_character_is_found_wherever_it_stands(found: Found, text: str) -> None:
+def test_one_character_is_found_at_any_position(matches: Found, text: str) -> None:
     """At the start, in the middle, at the end of a run, and alone."""
-    assert found("茶", text)
-    assert not found("紅", text)
+    assert matches("茶", text)
+    assert not matches("紅", text)
 
 
 @pytest.mark.parametrize("script", WRITTEN_TOGETHER)
 @given(data=st.data())
-def test_every_stretch_of_a_sentence_finds_the_sentence(
-    found: Found, script: str, data: st.DataObject
+def test_every_substring_of_a_sentence_finds_the_sentence(
+    matches: Found, script: str, data: st.DataObject
 ) -> None:
-    """For all stretches of whole characters of a run: the phrase is met inside it."""
+    """For all substrings of whole characters: the phrase matches inside the run."""
     characters = WRITTEN_TOGETHER[script].split("|")
     sentence = "".join(characters)
     start = data.draw(st.integers(0, len(characters) - 1))
     stop = data.draw(st.integers(start + 1, len(characters)))
-    assert found("".join(characters[start:stop]), f"abc{sentence}3月", any_word=False)
+    assert matches("".join(characters[start:stop]), f"abc{sentence}3月", any_word=False)
 
 
-def test_a_question_finds_its_answer_and_the_closest_one_first(index: apsw.Connection) -> None:
-    """A run that is too long for a word is found by its pairs; the words together rank first."""
+def test_a_question_finds_the_closest_answer_first(index: apsw.Connection) -> None:
+    """A run that is too long for a word is found by its pairs; adjacent words rank first."""
     texts = ["土曜日は休み", "会議は金曜日の10時から", "金曜日の会議は何時?と聞かれた", "猫"]
     index.execute("DELETE FROM words")
     for row, text in enumerate(texts):
@@ -184,20 +189,18 @@ def test_a_question_finds_its_answer_and_the_closest_one_first(index: apsw.Conne
         ("葛\U000e0100城", "葛城市"),
     ],
 )
-def test_forms_of_a_word_find_each_other(found: Found, typed: str, text: str) -> None:
+def test_forms_of_a_word_find_each_other(matches: Found, typed: str, text: str) -> None:
     """Width, composition, case, accents, points, invisible characters and English endings."""
-    assert found(typed, text)
+    assert matches(typed, text)
 
 
 @pytest.mark.parametrize(
     ("typed", "text"),
     [("ran", "she runs"), ("कम", "काम कीमत"), ("हल", "हैलो"), ("ปา", "ปี"), ("か", "がく")],
 )
-def test_words_that_differ_are_not_taken_for_each_other(
-    found: Found, typed: str, text: str
-) -> None:
-    """Vowel signs and voicing make other words; irregular verbs are not known to Porter."""
-    assert not found(typed, text)
+def test_different_words_do_not_match_each_other(matches: Found, typed: str, text: str) -> None:
+    """Vowel signs and voicing make other words; Porter does not know irregular verbs."""
+    assert not matches(typed, text)
 
 
 @pytest.mark.parametrize("any_word", [True, False])
@@ -220,27 +223,27 @@ def test_words_that_differ_are_not_taken_for_each_other(
     ],
 )
 def test_the_parts_of_mixed_text_are_found(
-    found: Found, text: str, parts: list[str], *, any_word: bool
+    matches: Found, text: str, parts: list[str], *, any_word: bool
 ) -> None:
-    """Names, versions, addresses, emoji, and words that touch another script."""
-    assert [part for part in [*parts, text] if not found(part, text, any_word=any_word)] == []
+    """Names, versions, addresses, emoji, and words next to another script."""
+    assert [part for part in [*parts, text] if not matches(part, text, any_word=any_word)] == []
 
 
-def test_what_is_written_together_is_looked_for_together(found: Found) -> None:
-    """Without any_word a name is met as one; with it, one part will do."""
+def test_words_written_together_are_searched_as_a_phrase(matches: Found) -> None:
+    """Without any_word a name matches as a whole; with it, one part is enough."""
     text = "the user wrote an example"
-    assert not found("user@example.com", text, any_word=False)
-    assert found("user@example.com", text)
-    assert not found("tea coffee", "a cup of tea", any_word=False)
-    assert found("tea coffee", "a cup of tea")
-    assert found("coffee tea", "tea, then coffee", any_word=False)
+    assert not matches("user@example.com", text, any_word=False)
+    assert matches("user@example.com", text)
+    assert not matches("tea coffee", "a cup of tea", any_word=False)
+    assert matches("tea coffee", "a cup of tea")
+    assert matches("coffee tea", "tea, then coffee", any_word=False)
 
 
 @pytest.mark.parametrize(
     "typed", ["", " \n", "\0", "\ud800", "...", '"*^()-:+', "\u0301\u200d", "、。"]
 )
-def test_there_may_be_nothing_to_search_for(typed: str) -> None:
-    """None, not an expression that SQLite refuses."""
+def test_a_query_without_terms_is_none(typed: str) -> None:
+    """Not an expression that SQLite refuses."""
     assert query(typed) is None
 
 
@@ -259,11 +262,11 @@ def test_there_may_be_nothing_to_search_for(typed: str) -> None:
         "'; DROP TABLE words; -- tea",
     ],
 )
-def test_syntax_that_a_person_types_is_only_text(found: Found, typed: str) -> None:
-    """It neither raises nor acts: the words in it are looked for."""
-    assert found(typed, "tea")
-    assert not found(typed, "teapot")
-    assert found(typed, typed, any_word=False)
+def test_query_syntax_is_plain_text(matches: Found, typed: str) -> None:
+    """It neither raises nor acts: its words are searched."""
+    assert matches(typed, "tea")
+    assert not matches(typed, "teapot")
+    assert matches(typed, typed, any_word=False)
 
 
 @given(typed=TEXTS, any_word=st.booleans())
@@ -281,16 +284,16 @@ def test_no_query_makes_sqlite_raise(index: apsw.Connection, *, typed: str, any_
 @example("ก\u200bข")
 @example("か\u309aき")
 @example("a" * (LONGEST_WORD + 1))
-def test_a_text_is_found_whole_and_by_each_of_its_words(found: Found, text: str) -> None:
-    """For all texts, each word between spaces, asked either way."""
+def test_a_text_is_found_whole_and_by_each_of_its_words(matches: Found, text: str) -> None:
+    """For all texts, each word between spaces, with and without any_word."""
     for word in [text, *text.split()]:
         if query(word) is not None:
-            assert found(word, text)
-            assert found(word, text, any_word=False)
+            assert matches(word, text)
+            assert matches(word, text, any_word=False)
 
 
 @given(TEXTS)
-def test_the_form_of_unicode_makes_no_difference(text: str) -> None:
+def test_the_unicode_normalization_form_makes_no_difference(text: str) -> None:
     """For all texts: NFC, NFD, NFKC and NFKD have the same terms."""
     terms = index_text(text)
     for form in ("NFC", "NFD", "NFKC", "NFKD"):
@@ -299,14 +302,14 @@ def test_the_form_of_unicode_makes_no_difference(text: str) -> None:
 
 @given(TEXTS)
 def test_the_terms_of_a_text_are_plain_words(index: apsw.Connection, text: str) -> None:
-    """For all texts: the tokenizer keeps each term whole, so that phrases are what they seem."""
+    """For all texts: the tokenizer keeps each term whole, so that phrases match."""
     terms = index_text(text)
     tokens = _tokens(index, terms)
     assert len(tokens) == len(terms.split(" ") if terms else [])
 
 
 def test_every_letter_digit_and_mark_of_unicode_is_kept_whole(index: apsw.Connection) -> None:
-    """Python and SQLite have tables of their own; where they disagree, a word would be lost."""
+    """Python and SQLite have their own tables; a difference would lose a word."""
     letters = filter(str.isalnum, map(chr, range(0x20000)))
     # Some Arabic forms are nothing but points over a space.
     characters = [one for one in letters if any(map(str.isalnum, normalize("NFKC", one)))]
@@ -319,13 +322,13 @@ def test_every_letter_digit_and_mark_of_unicode_is_kept_whole(index: apsw.Connec
 
 @given(TEXTS)
 def test_the_output_is_at_most_a_few_times_the_input(text: str) -> None:
-    """For all texts: three characters for each one, whatever it unfolds to (ﷺ: eighteen)."""
+    """For all texts: three characters for each one, whatever it expands to (ﷺ: eighteen)."""
     unfolded = normalize("NFKD", normalize("NFKD", text).casefold())
     assert len(index_text(text)) <= 3 * max(len(unfolded), len(text))
 
 
-def test_a_query_is_bounded(found: Found) -> None:
-    """At most so many terms and so long a phrase, however much is typed; it still finds."""
+def test_a_query_is_bounded(matches: Found) -> None:
+    """A bound on terms and phrase length for any input; it still finds."""
     many = " ".join(f"word{number}" for number in range(1000))
     long = "".join(chr(0x4E00 + number) for number in range(1000))
     marks = "ก" + "ี" * 10_000
@@ -340,18 +343,18 @@ def test_a_query_is_bounded(found: Found) -> None:
             assert (
                 len(expression) <= MOST_TERMS * (LONGEST_WORD + 8) + LONGEST_PHRASE * LONGEST_WORD
             )
-            assert found(typed, typed, any_word=any_word)
+            assert matches(typed, typed, any_word=any_word)
 
 
 def _tokens(index: apsw.Connection, terms: str) -> list[str]:
     """Return what SQLite's tokenizer makes of ``terms``, before stemming."""
     tokenizer = index.fts5_tokenizer("unicode61", ["remove_diacritics", "2"])
-    found = tokenizer(terms.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False)
-    return [str(token[0]) for token in found if not isinstance(token, str)]
+    matches = tokenizer(terms.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False)
+    return [str(token[0]) for token in matches if not isinstance(token, str)]
 
 
-def test_stop_words_are_as_they_are_folded() -> None:
-    """One that is not would never be met."""
+def test_stop_words_are_in_folded_form() -> None:
+    """Others would never match."""
     assert [word for word in STOP_WORDS | DENIED if index_text(word) != word] == []
 
 
@@ -373,5 +376,81 @@ def test_stop_words_are_as_they_are_folded() -> None:
 def test_stop_words_are_ignored_in_a_query_unless_there_is_nothing_else(
     typed: str, terms: list[str]
 ) -> None:
-    """And what is looked for can be shown to a person."""
+    """The searched terms can be shown to a person."""
     assert [readable(term) for term in query_terms(typed)] == terms
+
+
+TABLE_WITH_OPTIONS = (
+    "CREATE VIRTUAL TABLE words USING fts5(text, detail=full, content='', contentless_delete=1, "
+    "tokenize='porter unicode61 remove_diacritics 2'{})"
+)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["茶", "ก", "ที่", "한", "a", "é", "🎂", "a.", "茶a", "ี", "茶\u200b", "ក្ក", "្ក", "ﷺ", "a\u0301"],
+)
+def test_the_work_grows_linearly_with_the_text(unit: str) -> None:
+    """Counted, not timed: executed lines of Python, for any unit."""
+    once, twice = (_count_lines(unit * size) for size in (2000, 4000))
+    assert twice <= 2.1 * once
+    assert len(index_text(unit * 4000)) <= 2.1 * len(index_text(unit * 2000)) + 8
+
+
+def test_indexing_the_ends_of_runs_costs_less_than_every_character() -> None:
+    """The reason in the module's docstring: sizes of optimized indexes, which are exact."""
+    texts = _sentences(1500)
+    pairs = ["".join(text).split("。") for text in texts]
+    only_pairs = [" ".join(a + b for run in runs for a, b in pairwise(run)) for runs in pairs]
+    singles = [" ".join(text.replace("。", "")) for text in texts]
+    ours = _size([index_text(text) for text in texts])
+    assert ours < 1.12 * _size(only_pairs)
+    assert _size([f"{a} {b}" for a, b in zip(only_pairs, singles, strict=True)]) > 1.4 * ours
+    assert _size([index_text(text) for text in texts], ", prefix='1'") > 1.4 * ours
+
+
+def _count_lines(text: str) -> int:
+    """Return how many lines of Python it takes to index and search ``text``."""
+    count = 0
+
+    def trace(_frame: object, event: str, _argument: object) -> object:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)  # type: ignore[arg-type]  # a tracer's type refers to itself
+    try:
+        index_text(text)
+        query(text)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def _sentences(count: int) -> list[str]:
+    """Return texts whose characters and words have the frequencies of a language."""
+    random = Random(7)  # noqa: S311 - the same texts in every run, no secret
+    characters = [chr(0x4E00 + 6 * number) for number in range(3000)]
+    common = [1 / (rank + 1) for rank in range(3000)]
+    words = [
+        "".join(random.choices(characters, common, k=random.choice((1, 1, 2, 2, 2, 2, 2, 3, 4))))
+        for _ in range(10_000)
+    ]
+    used = [1 / (rank + 1) ** 0.9 for rank in range(10_000)]
+    return [
+        "".join([*random.choices(words, used, k=9), "。", *random.choices(words, used, k=6)])
+        for _ in range(count)
+    ]
+
+
+def _size(texts: list[str], options: str = "") -> int:
+    """Return the bytes of the full-text index of ``texts``."""
+    connection = apsw.Connection(":memory:")
+    connection.execute(TABLE_WITH_OPTIONS.format(options))
+    with connection:
+        connection.executemany("INSERT INTO words(text) VALUES (?)", ((text,) for text in texts))
+    connection.execute("INSERT INTO words(words) VALUES ('optimize')")
+    size: int = connection.execute("SELECT sum(length(block)) FROM words_data").get
+    connection.close()
+    return size

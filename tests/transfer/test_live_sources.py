@@ -1,4 +1,4 @@
-"""Importing from a live product and handing memory to one: a local Mem0, both ways."""
+"""Imports from a live product and exports to one: a local Mem0 store."""
 
 import json
 import shutil
@@ -41,13 +41,13 @@ _PEER = Path(__file__).parent.parent.parent / "benchmarks" / "peers" / "mem0_loc
 _USERS = ("ada", "bo", "cy")
 
 
-def _handed(bank: str, folder: Path | str, **options: Any) -> Export:
+def _export(bank: str, folder: Path | str, **options: Any) -> Export:
     with opened(bank) as there:
         return export(there, Path(folder), ExportOptions(format="mem0-local", **options))
 
 
-def _everything(folder: Path) -> tuple[Any, Any]:
-    """Return what a store holds, in no order: the points, and the history of what is there."""
+def _content(folder: Path) -> tuple[Any, Any]:
+    """Return the sorted content of a store: the points, and the history of existing ones."""
     with closing(sqlite3.connect(folder / "history.db")) as database:
         rows = sorted(database.execute("SELECT * FROM history WHERE new_memory IS NOT NULL"))
     items, _ = read(folder)
@@ -56,8 +56,8 @@ def _everything(folder: Path) -> tuple[Any, Any]:
     return sorted(shown), [row for row in rows if row[1] not in gone]
 
 
-def test_each_user_has_a_bank_with_his_memories_and_their_history(tmp_path: Path) -> None:
-    """Recognized by what is in the folder; the folder stays as it is."""
+def test_each_user_gets_a_bank_with_memories_and_their_history(tmp_path: Path) -> None:
+    """The source is recognized by its files, which do not change."""
     folder = copy_of_sample(tmp_path / "a")
     before = digests(folder)
     done = bring(folder, None)
@@ -82,8 +82,8 @@ def test_each_user_has_a_bank_with_his_memories_and_their_history(tmp_path: Path
     assert changed == [one.text_of_updated_at for one in told.versions[1:]]
 
 
-def test_reading_it_again_changes_nothing_with_whatever_is_to_be_done() -> None:
-    """Known are the older versions too; also deleted ones, and where others overwrite."""
+def test_importing_a_live_source_again_changes_nothing_with_any_policy() -> None:
+    """Older versions and deleted memories are known as well, also with overwrite."""
     bring(SAMPLE, include_deleted=True)
     before = size()
     for mode in ConflictPolicy:
@@ -93,7 +93,7 @@ def test_reading_it_again_changes_nothing_with_whatever_is_to_be_done() -> None:
     assert size() == before
 
 
-def test_deleted_texts_come_as_deleted_memories() -> None:
+def test_deleted_texts_are_imported_as_deleted_memories() -> None:
     """In the history and in no list."""
     done = bring(SAMPLE, include_deleted=True).banks[0]
     assert done.done.past == 8
@@ -102,21 +102,21 @@ def test_deleted_texts_come_as_deleted_memories() -> None:
 
 
 def test_a_deleted_text_has_no_owner() -> None:
-    """So it goes where it is told to, and never to the first user."""
+    """It goes to the given bank, and never to the first user."""
     with pytest.raises(MalformedError, match="no user or agent"):
         bring(SAMPLE, None, include_deleted=True)
 
 
-def test_a_file_does_not_reveal_deleted_memories(tmp_path: Path) -> None:
-    """Asked for it, the answer is no silence."""
+def test_a_file_cannot_be_imported_with_deleted_memories(tmp_path: Path) -> None:
+    """The option is refused, not ignored."""
     path = tmp_path / "a.json"
     path.write_text('[{"memory": "a", "user_id": "ada"}]')
     with pytest.raises(UsageError):
         bring(path, include_deleted=True)
 
 
-def test_an_undone_import_takes_its_history_along() -> None:
-    """Nothing of it is current, and it can be had again."""
+def test_undoing_an_import_undoes_its_history() -> None:
+    """None of it is current, and it can be imported again."""
     bring(SAMPLE)
     undo_import(load_settings(), "b", None)
     assert texts() == []
@@ -124,14 +124,14 @@ def test_an_undone_import_takes_its_history_along() -> None:
     assert len(texts()) == 20
 
 
-def test_an_empty_store_is_no_success(tmp_path: Path) -> None:
-    """Nothing read is said to be nothing."""
+def test_an_empty_live_source_is_an_error(tmp_path: Path) -> None:
+    """Nothing was read."""
     with pytest.raises(EmptyInputError):
         bring(with_points(tmp_path / "a"))
 
 
 def _changed(folder: Path, *texts_: str) -> Path:
-    """Return the sample after changes to its first memory, as the library writes them."""
+    """Return the sample with changes of its first memory, as the library writes them."""
     if not folder.exists():
         copy_of_sample(folder)
     ((entry, *_), _) = read(folder)
@@ -155,8 +155,8 @@ def _changed(folder: Path, *texts_: str) -> Path:
     return folder
 
 
-def test_what_changed_there_since_is_left_or_followed_step_by_step(tmp_path: Path) -> None:
-    """Two changes later: both come when others overwrite, one after the other."""
+def test_later_changes_of_a_live_source_are_skipped_or_refused(tmp_path: Path) -> None:
+    """Two changes later, with the policies error and skip."""
     bring(SAMPLE)
     later = _changed(tmp_path / "later", "second", "third")
     with pytest.raises(ConflictError):
@@ -167,8 +167,8 @@ def test_what_changed_there_since_is_left_or_followed_step_by_step(tmp_path: Pat
     assert "third" not in texts()
 
 
-def test_what_changed_there_since_takes_over_with_each_step(tmp_path: Path) -> None:
-    """The bank's version is superseded by the next one there, and that by the last."""
+def test_overwrite_imports_each_later_change_of_a_live_source(tmp_path: Path) -> None:
+    """The bank's version is superseded by the next one, and that by the last."""
     bring(SAMPLE)
     later = _changed(tmp_path / "later", "second", "third")
     done = bring(later, on_conflict="overwrite").banks[0].done
@@ -180,8 +180,8 @@ def test_what_changed_there_since_takes_over_with_each_step(tmp_path: Path) -> N
     assert size() == before
 
 
-def test_what_is_deleted_there_is_deleted_here_where_the_source_decides(tmp_path: Path) -> None:
-    """With ``mirror`` and the deletions asked for: once, not twice."""
+def test_a_mirror_import_applies_deletions_of_a_live_source(tmp_path: Path) -> None:
+    """With ``mirror`` and deleted memories requested: once, not twice."""
     bring(SAMPLE)
     folder = copy_of_sample(tmp_path / "a")
     ((entry, *_), _) = read(folder)
@@ -212,27 +212,27 @@ def test_what_is_deleted_there_is_deleted_here_where_the_source_decides(tmp_path
 # -- out again -----------------------------------------------------------------------------
 
 
-def test_out_and_back_each_memory_and_its_history_are_equal(tmp_path: Path) -> None:
+def test_memories_and_their_history_round_trip_through_mem0(tmp_path: Path) -> None:
     """From three banks into one store."""
     bring(SAMPLE, None)
     notes = []
     for user in _USERS:
-        done = _handed(user, tmp_path / "a")
+        done = _export(user, tmp_path / "a")
         assert (done.lost, done.known) == (0, 0)
         assert done.account is not None
         notes += [note for note in done.account.notes if "older versions" in note]
     assert sum(int(note.split()[0]) for note in notes) == 6
     assert all(note.endswith("they were not verified by reading back") for note in notes)
-    assert _everything(tmp_path / "a") == _everything(SAMPLE)
+    assert _content(tmp_path / "a") == _content(SAMPLE)
 
 
-def test_vectors_go_out_and_back_when_asked_for_both_times(tmp_path: Path) -> None:
-    """By those who know that both sides use one model."""
+def test_vectors_round_trip_through_mem0_on_request(tmp_path: Path) -> None:
+    """For users who know that both sides use one model."""
     bring(SAMPLE, embeddings=True)
-    kept = _handed("b", tmp_path / "a")
+    kept = _export("b", tmp_path / "a")
     assert "vectors" in " ".join(kept.notes)
-    assert _handed("b", tmp_path / "b", embeddings=True).lost == 0
-    assert _handed("b", tmp_path / "b", embeddings=True).known == 20
+    assert _export("b", tmp_path / "b", embeddings=True).lost == 0
+    assert _export("b", tmp_path / "b", embeddings=True).known == 20
     assert _vectors(tmp_path / "b") == _vectors(SAMPLE)
 
 
@@ -241,58 +241,58 @@ def _vectors(folder: Path) -> dict[Any, Any]:
         return {one.id: one.vectors for one in points.page(None, 100)[0]}
 
 
-def test_handing_it_over_again_writes_nothing(tmp_path: Path) -> None:
-    """So whoever was killed runs it again."""
+def test_exporting_to_mem0_again_writes_nothing(tmp_path: Path) -> None:
+    """A killed export can be run again."""
     bring(SAMPLE)
-    assert _handed("b", tmp_path / "a").written == 20
+    assert _export("b", tmp_path / "a").written == 20
     before = digests(tmp_path / "a")
-    again = _handed("b", tmp_path / "a")
+    again = _export("b", tmp_path / "a")
     assert (again.written, again.known) == (0, 20)
     assert digests(tmp_path / "a") == before
 
 
 def test_a_dry_run_predicts_the_import(tmp_path: Path) -> None:
-    """And it makes nothing."""
+    """It creates nothing."""
     bring(SAMPLE)
-    planned = _handed("b", tmp_path / "a", dry_run=True)
+    planned = _export("b", tmp_path / "a", dry_run=True)
     assert not (tmp_path / "a").exists()
-    done = _handed("b", tmp_path / "a")
+    done = _export("b", tmp_path / "a")
     assert (planned.written, planned.losses) == (done.written, done.losses)
 
 
-def test_what_is_lost_is_named_and_can_forbid_it(tmp_path: Path) -> None:
+def test_losses_of_an_export_to_mem0_are_named_and_can_be_refused(tmp_path: Path) -> None:
     """Tags have no place in Mem0's own store."""
     path = tmp_path / "a.json"
     path.write_text('[{"id": "1", "memory": "a", "user_id": "ada", "categories": ["x"]}]')
     bring(path)
     with pytest.raises(LossError, match="tags"):
-        _handed("b", tmp_path / "a", fail_on_loss=True)
+        _export("b", tmp_path / "a", fail_on_loss=True)
     assert not (tmp_path / "a").exists()
-    assert [loss.name for loss in _handed("b", tmp_path / "a").losses] == ["tags"]
+    assert [loss.name for loss in _export("b", tmp_path / "a").losses] == ["tags"]
 
 
-def test_a_store_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
-    """In place of the folder is a file."""
+def test_an_unwritable_target_is_reported(tmp_path: Path) -> None:
+    """A file is in place of the folder."""
     bring(SAMPLE)
     (tmp_path / "a").write_text("")
     with pytest.raises(TargetError):
-        _handed("b", tmp_path / "a")
+        _export("b", tmp_path / "a")
 
 
 def test_scrubbed_memories_are_imported_without_their_earlier_texts(tmp_path: Path) -> None:
-    """The older texts would say it."""
+    """The older texts would contain the secret."""
     text, secret = Maker().make("aws-access-key")
     later = _changed(tmp_path / "later", text, "fine again")
     bring(later)
-    done = _handed("b", tmp_path / "a", scrub_secrets=True)
+    done = _export("b", tmp_path / "a", scrub_secrets=True)
     assert "were not exported" in " ".join(done.notes)
     assert secret.encode() in (later / "history.db").read_bytes()
     for found in (tmp_path / "a").rglob("*"):
         assert found.is_dir() or secret.encode() not in found.read_bytes()
 
 
-def test_a_killed_import_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The source is listed again, and says the same: ids, history and all."""
+def test_a_killed_import_of_a_live_source_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source is listed again with the same IDs and history."""
     with monkeypatch.context() as cut:
         cut.setattr(ImportBatch, "close", _killed)
         with pytest.raises(KeyboardInterrupt):
@@ -309,10 +309,10 @@ def _killed(*_: object) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(600)
-def test_a_thousand_memories_go_out_and_back_as_the_real_library_says(tmp_path: Path) -> None:
+def test_a_thousand_memories_round_trip_and_mem0_reads_them(tmp_path: Path) -> None:
     """mem0ai itself, offline: three users, changes and deletions; every field equal.
 
-    It reads what we wrote, says the same of each memory and of its history, and goes on with it.
+    It reads our files, returns each memory and its history, and continues with them.
     """
     python = peers.environment("mem0ai") / "python"
 
@@ -325,7 +325,7 @@ def test_a_thousand_memories_go_out_and_back_as_the_real_library_says(tmp_path: 
 
     import_file(load_settings(), tmp_path / "a", None, owner, ImportOptions())
     for user in _USERS:
-        assert _handed(user, f"mem0://{tmp_path / 'b'}?dimensions=8").lost == 0
+        assert _export(user, f"mem0://{tmp_path / 'b'}?dimensions=8").lost == 0
     library("read", tmp_path / "b", tmp_path / "b.json")
 
     said = json.loads((tmp_path / "a.json").read_bytes())
@@ -341,7 +341,7 @@ def test_a_thousand_memories_go_out_and_back_as_the_real_library_says(tmp_path: 
 def test_a_damaged_memory_of_a_live_source_is_skipped_on_request(
     tmp_path: Path,
 ) -> None:
-    """Named, counted, and the others are there; one is damaged, one says nothing, one is huge."""
+    """Named and counted, and the others are imported; one is damaged, one empty, one huge."""
     huge = {"data": "x", "user_id": "ada", "note": "y" * 2_000_000}
     said = [{"data": text, "user_id": "ada"} for text in ("tea", "water", "cocoa")]
     folder = with_points(tmp_path / "a", said[0], {"user_id": "ada"}, huge, *said[1:])
@@ -359,10 +359,10 @@ def test_a_damaged_memory_of_a_live_source_is_skipped_on_request(
     assert bring(folder, skip_bad=True).banks[0].done.known == 2
 
 
-def test_what_a_product_keeps_otherwise_is_found_when_it_is_read_again(
+def test_reading_back_detects_what_a_product_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though nothing said so: a member that is gone, another text, a memory that is not there."""
+    """Without any error: a missing member, another text, a missing memory."""
     path = tmp_path / "a.json"
     path.write_text(json.dumps(rows(("1", "tea"), ("2", "water"), metadata={"k": "v"})))
     bring(path)
@@ -375,7 +375,7 @@ def test_what_a_product_keeps_otherwise_is_found_when_it_is_read_again(
         put(self, changed[:1])
 
     monkeypatch.setattr(Points, "put", badly)
-    done = _handed("b", tmp_path / "m", accept_loss=("metadata",))
+    done = _export("b", tmp_path / "m", accept_loss=("metadata",))
 
     lost = {(loss.name, loss.count) for loss in done.losses}
     assert {("metadata", 1), ("text", 1), ("semantic", 1)} <= lost
@@ -385,16 +385,16 @@ def test_what_a_product_keeps_otherwise_is_found_when_it_is_read_again(
     assert done.unaccepted >= 2
 
 
-def test_what_others_have_in_a_product_is_passed_over_when_it_is_read_again(
+def test_reading_back_ignores_foreign_memories_of_a_product(
     tmp_path: Path,
 ) -> None:
-    """Only what was handed over is compared, with a receipt that can be copied."""
+    """Only exported memories are compared."""
     folder = copy_of_sample(tmp_path / "m")
     path, copy = tmp_path / "a.json", tmp_path / "r.json"
     path.write_text(json.dumps(rows(("1", "tea"), ("2", "water"))))
     bring(path)
 
-    done = _handed("b", folder, receipt=copy)
+    done = _export("b", folder, receipt=copy)
 
     assert (done.written, done.lost) == (2, 0)
     assert done.account is not None
@@ -402,29 +402,29 @@ def test_what_others_have_in_a_product_is_passed_over_when_it_is_read_again(
     assert done.receipt is not None
     assert done.receipt.encode() in copy.read_bytes()
     with pytest.raises(TargetExistsError):
-        _handed("b", folder, receipt=copy)
+        _export("b", folder, receipt=copy)
 
 
-def test_what_would_be_handed_over_is_planned(tmp_path: Path) -> None:
-    """How many are new and known, what the product cannot hold; nothing is there afterwards."""
+def test_an_export_to_a_product_can_be_planned(tmp_path: Path) -> None:
+    """New and known memories, and losses; nothing is written."""
     path = tmp_path / "a.json"
     path.write_text(json.dumps(rows(("1", "tea"), ("2", "water"), categories=["x"])))
     bring(path)
 
-    plan = _handed("b", tmp_path / "m", dry_run=True).plan
+    plan = _export("b", tmp_path / "m", dry_run=True).plan
 
     assert plan is not None
     assert not (tmp_path / "m").exists()
     assert (plan.targets[0].created, plan.embedding.records) == (2, 2)
     assert [(one.field, one.count) for one in plan.cannot_hold] == [("tags", 2)]
-    _handed("b", tmp_path / "m")
-    plan = _handed("b", tmp_path / "m", dry_run=True).plan
+    _export("b", tmp_path / "m")
+    plan = _export("b", tmp_path / "m", dry_run=True).plan
     assert plan is not None
     assert (plan.targets[0].created, plan.targets[0].left_alone) == (0, 2)
 
 
 def test_an_export_names_only_missing_origins(tmp_path: Path) -> None:
-    """Those of other products; what Mem0 keeps beside its memories is a note."""
+    """Those of other products; the history of Mem0 is a note."""
     bring(SAMPLE)
     foreign = Semantic(text="from elsewhere", origin=Origin(provider="letta", id="9"))
     with opened() as there:

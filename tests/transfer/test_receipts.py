@@ -1,4 +1,4 @@
-"""Each transfer leaves a signed account of what was read, written, read back and lost."""
+"""Receipts: a signed account of what each transfer read, wrote, read back and lost."""
 
 import json
 from collections import Counter
@@ -69,7 +69,7 @@ def _export(output: Path, **options: Any) -> Any:
         return export(there, output, ExportOptions(**options))
 
 
-def test_an_import_is_closed_by_its_receipt_which_this_machine_signed(first: Path) -> None:
+def test_an_import_is_completed_by_its_signed_receipt(first: Path) -> None:
     """The record that makes it visible is the receipt: counts, fields, input, and a signature."""
     done = bring(first)
     (record,) = _logged_receipts()
@@ -85,8 +85,8 @@ def test_an_import_is_closed_by_its_receipt_which_this_machine_signed(first: Pat
     assert account.lost == []
 
 
-def test_importing_the_same_again_says_in_its_receipt_that_nothing_changed(first: Path) -> None:
-    """The log is as it was; the receipt is kept on the machine, not in the bank."""
+def test_the_receipt_of_a_repeated_import_reports_no_changes(first: Path) -> None:
+    """The log is unchanged; the receipt is stored on the machine, not in the bank."""
     bring(first)
     before = size()
     done = bring(first)
@@ -100,7 +100,7 @@ def test_importing_the_same_again_says_in_its_receipt_that_nothing_changed(first
 def test_the_receipts_of_a_bank_and_of_a_machine_are_listed_newest_first(
     first: Path, tmp_path: Path
 ) -> None:
-    """A bank has those of its imports in the log, wherever they were made."""
+    """A bank has those of its imports in the log, from any machine."""
     bring(first)
     _export(tmp_path / "o.json", format="mem0")
     bring(first, "other")
@@ -115,7 +115,7 @@ def test_the_receipts_of_a_bank_and_of_a_machine_are_listed_newest_first(
 
 
 def test_a_missing_or_damaged_receipt_is_reported(first: Path, tmp_path: Path) -> None:
-    """A damaged file among those that are kept hides no other."""
+    """A damaged file does not hide the others."""
     bring(first)
     settings = load_settings()
     (settings.home / "receipts" / "99990101T000000Z-x.json").write_bytes(b"\xff\n{}")
@@ -131,8 +131,8 @@ def test_a_missing_or_damaged_receipt_is_reported(first: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     "content", [b"", b"{}\n", b"null\n", b"[]", b"x" * 2_000_000, b"\xff\xfe\n", b'{"type":"bank"}']
 )
-def test_a_file_that_is_no_receipt_is_refused(tmp_path: Path, content: bytes) -> None:
-    """Attack: anything in the place of a receipt."""
+def test_attack_a_file_that_is_not_a_receipt_is_refused(tmp_path: Path, content: bytes) -> None:
+    """Attack: anything in place of a receipt."""
     path = tmp_path / "r.json"
     path.write_bytes(content)
     with pytest.raises(MalformedError) if len(content) < 10**6 else pytest.raises(Exception):  # noqa: PT011
@@ -154,8 +154,8 @@ def _forged(record: Any, change: Any) -> bytes:
     return seal(draft).body
 
 
-def test_a_receipt_that_was_changed_does_not_verify(first: Path, tmp_path: Path) -> None:
-    """Attack: a loss taken out of a receipt, with the id made anew, and without."""
+def test_attack_a_changed_receipt_does_not_verify(first: Path, tmp_path: Path) -> None:
+    """Attack: a loss is removed from a receipt, with and without a new ID."""
     bring(first, receipt=tmp_path / "r.json")
     (record,) = _logged_receipts()
     assert find_receipts(load_settings(), str(tmp_path / "r.json"))[0].exit_status == 0
@@ -171,7 +171,7 @@ def test_a_receipt_that_was_changed_does_not_verify(first: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("key", "standing"), [(None, "unsigned"), (SigningKey.generate(), "untrusted")]
 )
-def test_a_receipt_counts_as_much_as_its_signer(
+def test_unsigned_and_untrusted_receipts_are_reported_as_such(
     tmp_path: Path, key: SigningKey | None, standing: str
 ) -> None:
     """An unsigned receipt is unsigned, and an unknown key is untrusted."""
@@ -203,8 +203,8 @@ def test_an_existing_receipt_file_is_refused_before_any_work(first: Path, tmp_pa
     assert recent_receipts(load_settings()) == []
 
 
-def test_a_receipt_that_cannot_be_kept_undoes_nothing(first: Path, own_home: Path) -> None:
-    """Something lies where the receipts go: the import holds, and says so."""
+def test_an_import_completes_if_its_receipt_cannot_be_stored(first: Path, own_home: Path) -> None:
+    """A file is in place of the receipts folder; the import reports it."""
     bring(first)
     folder = own_home / "receipts"
     for path in folder.iterdir():
@@ -216,10 +216,10 @@ def test_a_receipt_that_cannot_be_kept_undoes_nothing(first: Path, own_home: Pat
     assert any("was not stored" in note for note in done.notes)
 
 
-def test_what_a_writer_drops_in_silence_is_found_when_it_is_read_back(
+def test_fields_dropped_by_a_writer_are_found_by_reading_back(
     first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken on purpose: a writer that leaves the owner out and changes a text."""
+    """Broken on purpose: a writer that omits the owner and changes a text."""
     bring(first)
     plain = row_of
 
@@ -245,10 +245,10 @@ def test_what_a_writer_drops_in_silence_is_found_when_it_is_read_back(
     assert sorted(one.name for one in tmp_path.iterdir() if "tmp" in one.name) == []
 
 
-def test_a_record_that_a_writer_drops_in_silence_is_found(
+def test_records_dropped_by_a_writer_are_found_by_reading_back(
     first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken on purpose: a writer that leaves out a memory and doubles another."""
+    """Broken on purpose: a writer that omits one memory and duplicates another."""
     bring(first)
     plain = mem0._rows
 
@@ -262,8 +262,8 @@ def test_a_record_that_a_writer_drops_in_silence_is_found(
     assert done.account.counts["semantic"].read_back == 3
 
 
-def test_what_a_format_says_it_cannot_hold_counts_once(tmp_path: Path) -> None:
-    """It is missing when read back as well, which is no second loss."""
+def test_a_loss_reported_by_a_format_is_not_counted_again_by_reading_back(tmp_path: Path) -> None:
+    """The missing field is one loss."""
     bring(write(tmp_path / "a.json", rows(A)))
     with opened() as there:
         day = "2026-01-01T00:00:00.000000Z"
@@ -281,10 +281,10 @@ def test_what_a_format_says_it_cannot_hold_counts_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("accepted", "left"), [((), 2), (("scope",), 1), (("scope/namespace", "valid_from"), 0)]
 )
-def test_an_accepted_loss_is_reported_and_no_failure(
+def test_an_accepted_loss_is_reported_and_not_a_failure(
     tmp_path: Path, accepted: tuple[str, ...], left: int
 ) -> None:
-    """A member stands for what is in it; ``all`` for everything."""
+    """A member covers what is in it; ``all`` covers everything."""
     bring(write(tmp_path / "a.json", rows(A)))
     with opened() as there:
         day = "2026-01-01T00:00:00.000000Z"
@@ -298,7 +298,7 @@ def test_an_accepted_loss_is_reported_and_no_failure(
     assert again.unaccepted == again.plan.unaccepted == 0
 
 
-def test_a_field_is_accepted_by_its_name_not_by_how_it_begins() -> None:
+def test_a_loss_is_accepted_by_full_name_not_by_prefix() -> None:
     """``scope`` is not ``scoped``."""
     assert is_accepted("scope/user", ["scope"])
     assert not is_accepted("scoped", ["scope"])
@@ -317,10 +317,10 @@ def test_a_sealed_output_is_verified_and_not_compared_twice(first: Path, tmp_pat
     assert (back.account.read_back, back.account.verdict) == ("equal", "good")
 
 
-def test_a_log_that_reads_back_otherwise_takes_the_import_back(
+def test_an_import_whose_log_reads_back_differently_is_rolled_back(
     first: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Attack by accident: the disk gives other bytes than a killed attempt had written."""
+    """Fault: the disk returns other bytes than a killed attempt had written."""
     plain = View.pending_rows
 
     def damaged(self: View, source: str) -> Any:
@@ -340,8 +340,8 @@ def test_a_log_that_reads_back_otherwise_takes_the_import_back(
     assert bring(first).banks[0].done.added == 3
 
 
-def test_a_page_of_several_is_refused_until_that_is_accepted(tmp_path: Path) -> None:
-    """A source that says itself that it has more is no success."""
+def test_a_partial_page_of_results_is_refused_unless_accepted(tmp_path: Path) -> None:
+    """The source itself says that it has more records."""
     path, output = tmp_path / "a.json", tmp_path / "o.pam"
     path.write_text(json.dumps({"count": 9, "results": rows(A), "next": "https://x/2"}))
     with pytest.raises(ShortInputError):
@@ -356,8 +356,8 @@ def test_a_page_of_several_is_refused_until_that_is_accepted(tmp_path: Path) -> 
     assert done.unaccepted == 0
 
 
-def test_each_bank_of_an_import_has_a_receipt_of_its_own(tmp_path: Path) -> None:
-    """With what came into that bank; a file of receipts has one a line."""
+def test_each_bank_of_an_import_has_its_own_receipt(tmp_path: Path) -> None:
+    """With the records of that bank; a file of receipts has one per line."""
     path = write(tmp_path / "a.json", rows(A, B), rows(C, user="bob"))
     done = bring(path, None, receipt=tmp_path / "r.json")
     assert [one.counts["semantic"].read for one in done.accounts] == [2, 1]
@@ -367,7 +367,7 @@ def test_each_bank_of_an_import_has_a_receipt_of_its_own(tmp_path: Path) -> None
     assert {one.outcome for one in found} == {"good"}
 
 
-def _sayings(account: ReceiptBody) -> dict[str, Any]:
+def _comparable(account: ReceiptBody) -> dict[str, Any]:
     value = dict(to_builtins(account))
     for name in ("began", "ended", "source", "resumed"):
         value.pop(name, None)
@@ -379,7 +379,7 @@ def _sayings(account: ReceiptBody) -> dict[str, Any]:
 def test_a_resumed_import_gives_the_same_receipt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    """But for the times, and how much of it had been logged before."""
+    """Except for the times, and the number of records logged before."""
     monkeypatch.setattr(import_stage, "GROUP", 7)
     monkeypatch.setattr(import_stage, "COMMIT_BYTES", 1)
     path = write(tmp_path / "a.json", rows(*((str(n), f"memory {n}") for n in range(40))))
@@ -388,14 +388,14 @@ def test_a_resumed_import_gives_the_same_receipt(
         bring(path, "b", on_logging=killing(at))
     done = bring(path, "b")
     assert done.accounts[0].resumed == min(7 * (at + 1), 40)
-    assert _sayings(done.accounts[0]) == _sayings(whole.accounts[0])
+    assert _comparable(done.accounts[0]) == _comparable(whole.accounts[0])
 
 
 @given(st.lists(st.tuples(st.text(), st.text(), st.integers(1, 9)), max_size=300), st.text())
-def test_whatever_is_lost_a_receipt_can_be_made_shown_and_read_again(
+def test_attack_a_receipt_of_any_loss_can_be_made_shown_and_parsed(
     losses: list[tuple[str, str, int]], name: str
 ) -> None:
-    """Attack: field names of a hostile file, half characters and terminal escapes among them."""
+    """Attack: field names of a hostile file with lone surrogates and terminal escapes."""
     report = Report()
     for field, reason, count in losses:
         report.lost(field + "\ud800\x1b[2J", reason, count=count, example=field * 500)
@@ -432,7 +432,7 @@ def test_whatever_is_lost_a_receipt_can_be_made_shown_and_read_again(
 def test_a_loss_reported_by_a_writer_counts_once(
     said: dict[str, int], found: dict[str, int], told_then: dict[str, int]
 ) -> None:
-    """A whole that is gone has each of its parts in it; what is more than that counts."""
+    """A missing object includes its parts; further losses are counted."""
     report, differences = Report(), Differences()
     for name, count in said.items():
         report.lost(name, "it has no such field", count=count)

@@ -1,4 +1,4 @@
-"""A sidecar holds what an output's format cannot, and is believed for that output only."""
+"""Sidecars: what the format of an output cannot hold, valid only for that output."""
 
 import json
 from collections.abc import Callable
@@ -24,45 +24,45 @@ from satchel.transfer.sidecars import SidecarLine, SidecarLines, head_of
 SUFFIX = ".satchel.jsonl"
 
 
-def send(output: Path, bank: str = "start", **options: Any) -> Export:
+def export_with_sidecar(output: Path, bank: str = "start", **options: Any) -> Export:
     """Export a bank with a sidecar."""
     options.setdefault("sidecar", True)
     with open_bank(load_settings(), bank) as there:
         return export(there, output, ExportOptions(**options))
 
 
-def edited(path: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:
-    """Change the rows of a Mem0 file, as somebody does who has it."""
+def edit_rows(path: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:
+    """Change the rows of a Mem0 file, as another program does."""
     value = json.loads(path.read_text())
     change(value["results"] if isinstance(value, dict) else value)
     path.write_text(json.dumps(value))
 
 
 def row_with(rows: list[dict[str, Any]], text: str) -> dict[str, Any]:
-    """Return the row that says something."""
+    """Return the row with a text."""
     return next(row for row in rows if text in row["memory"])
 
 
-def said(bank: str, text: str) -> dict[str, Any]:
-    """Return the one current record of a bank that says something."""
+def record_with(bank: str, text: str) -> dict[str, Any]:
+    """Return the only current record of a bank with a text."""
     (found,) = [value for value in held(bank) if text in (value.get("text") or "")]
     return found
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A Mem0 file of a rich bank, with its sidecar."""
+    """A Mem0 file of a bank with every member, with its sidecar."""
     put(rich(), "start", tmp_path)
     path = output_of("mem0", tmp_path, "out")
-    send(path)
+    export_with_sidecar(path)
     return path
 
 
-def test_nothing_is_lost_that_is_in_the_sidecar(file: Path) -> None:
-    """The receipt names what is only in there; the file itself is as it is without one."""
+def test_members_in_the_sidecar_are_not_losses(file: Path) -> None:
+    """The receipt names them; the file itself is the same as without a sidecar."""
     beside = file.with_name(file.name + SUFFIX)
-    done = send(file, overwrite=True, fail_on_loss=True)
-    alone = send(file.with_name("alone.mem0.json"), sidecar=False)
+    done = export_with_sidecar(file, overwrite=True, fail_on_loss=True)
+    alone = export_with_sidecar(file.with_name("alone.mem0.json"), sidecar=False)
 
     assert done.losses == []
     assert done.unaccepted == 0
@@ -75,8 +75,8 @@ def test_nothing_is_lost_that_is_in_the_sidecar(file: Path) -> None:
     assert beside.stat().st_mode & 0o077 == 0
 
 
-def test_a_bank_that_comes_home_has_all_of_it_already(file: Path) -> None:
-    """Records come back under their ids, so nothing is there twice."""
+def test_importing_an_export_into_its_own_bank_adds_nothing(file: Path) -> None:
+    """Records come back under their IDs, so nothing is duplicated."""
     found = bring(file, "start")
 
     assert found.banks[0].done.added == 0
@@ -84,12 +84,12 @@ def test_a_bank_that_comes_home_has_all_of_it_already(file: Path) -> None:
     assert len(ids("start")) == len(rich())
 
 
-def test_an_edit_counts_and_what_stands_beside_it_stays(file: Path) -> None:
-    """What the format holds is as the other side has it, the rest as the sidecar has it."""
-    before = said("start", "q03")
-    edited(file, lambda rows: row_with(rows, "q03").update(memory="q03 Ada likes coffee"))
+def test_an_edit_of_the_file_is_imported_with_the_members_of_the_sidecar(file: Path) -> None:
+    """Members of the format come from the file, all others from the sidecar."""
+    before = record_with("start", "q03")
+    edit_rows(file, lambda rows: row_with(rows, "q03").update(memory="q03 Ada likes coffee"))
     found = bring(file, "new")
-    after = said("new", "q03")
+    after = record_with("new", "q03")
 
     assert after["text"] == "q03 Ada likes coffee"
     for name in ("subject", "confidence", "valid_until", "expires_at", "created_at"):
@@ -101,23 +101,23 @@ def test_an_edit_counts_and_what_stands_beside_it_stays(file: Path) -> None:
     assert after["id"] in child["parent_ids"]
 
 
-def test_an_edit_of_what_the_bank_has_takes_its_place(file: Path) -> None:
-    """At home, what was changed elsewhere supersedes the very record that went out."""
-    before = said("start", "q06")["id"]
-    edited(file, lambda rows: row_with(rows, "q06").update(memory="q06 shorter"))
+def test_an_edit_of_the_file_replaces_the_record_of_its_bank(file: Path) -> None:
+    """In the original bank, it supersedes the exported record."""
+    before = record_with("start", "q06")["id"]
+    edit_rows(file, lambda rows: row_with(rows, "q06").update(memory="q06 shorter"))
     bring(file, "start")
     again = bring(file, "start")
 
-    assert said("start", "q06")["text"] == "q06 shorter"
-    assert said("start", "q06")["tags"] == ["with space", "with,comma"]
+    assert record_with("start", "q06")["text"] == "q06 shorter"
+    assert record_with("start", "q06")["tags"] == ["with space", "with,comma"]
     assert before not in ids("start")
     assert again.banks[0].done.added == 0
     assert len(ids("start")) == len(rich())
 
 
-def test_what_was_deleted_there_is_not_brought_back(file: Path) -> None:
-    """Neither it nor a link to it; how many they are is said. A bank that has it keeps it."""
-    edited(file, lambda rows: rows.remove(row_with(rows, "q03")))
+def test_rows_deleted_from_the_file_are_not_restored(file: Path) -> None:
+    """Neither the record nor a link to it; they are counted. A bank that has it keeps it."""
+    edit_rows(file, lambda rows: rows.remove(row_with(rows, "q03")))
     found = bring(file, "new")
     home = bring(file, "start")
 
@@ -125,38 +125,38 @@ def test_what_was_deleted_there_is_not_brought_back(file: Path) -> None:
     assert not any(one["type"] == "edge" and one["kind"] == "similar_to" for one in held("new"))
     assert any("1 gone" in note for note in found.notes)
     assert home.banks[0].done.vanished == 0
-    assert said("start", "q03")
+    assert record_with("start", "q03")
 
 
-def test_what_is_new_there_comes_as_it_is(file: Path) -> None:
-    """A memory that the other side added has no line, and needs none."""
+def test_rows_added_to_the_file_are_imported(file: Path) -> None:
+    """A new memory has no line in the sidecar, and needs none."""
     row = {"id": "00000000-0000-4000-8000-000000000001", "memory": "q90 new", "user_id": "ada"}
-    edited(file, lambda rows: rows.append(row))
+    edit_rows(file, lambda rows: rows.append(row))
     found = bring(file, "new")
 
-    assert said("new", "q90")["origin"]["provider"] == "mem0"
+    assert record_with("new", "q90")["origin"]["provider"] == "mem0"
     assert any("1 new" in note for note in found.notes)
 
 
-def test_the_order_of_rows_and_a_field_of_theirs_lose_nothing(file: Path) -> None:
-    """Whoever writes the file again in another order has changed no memory."""
-    edited(file, lambda rows: rows.reverse())
+def test_reordered_rows_lose_nothing(file: Path) -> None:
+    """Another order in the file changes no memory."""
+    edit_rows(file, lambda rows: rows.reverse())
     found = bring(file, "new")
 
     assert ids("new") == ids("start")
     assert any("was changed since" in note for note in found.notes)
 
 
-def test_a_file_that_has_another_name_now_is_found_by_its_digest(file: Path) -> None:
-    """Its sidecar says of which bytes it is."""
+def test_the_sidecar_of_a_renamed_file_is_found_by_its_digest(file: Path) -> None:
+    """A sidecar names the bytes that it belongs to."""
     file.rename(file.with_name("renamed.json"))
     bring(file.with_name("renamed.json"), "new")
 
     assert ids("new") == ids("start")
 
 
-def test_a_sidecar_that_is_elsewhere_is_named(file: Path, tmp_path: Path) -> None:
-    """``--sidecar`` says where it is."""
+def test_a_sidecar_in_another_place_can_be_given(file: Path, tmp_path: Path) -> None:
+    """``--sidecar`` gives its path."""
     (tmp_path / "other").mkdir()
     there = file.with_name(file.name + SUFFIX).rename(tmp_path / "other" / "s")
     bring(file, "new", sidecar=there)
@@ -165,7 +165,7 @@ def test_a_sidecar_that_is_elsewhere_is_named(file: Path, tmp_path: Path) -> Non
 
 
 def test_a_missing_sidecar_is_reported(file: Path) -> None:
-    """The receipt that is kept here says that there was one."""
+    """The receipt stored here says that there was one."""
     file.with_name(file.name + SUFFIX).unlink()
     found = bring(file, "new")
 
@@ -173,12 +173,12 @@ def test_a_missing_sidecar_is_reported(file: Path) -> None:
     assert found.unaccepted == 1
 
 
-def test_without_it_the_file_alone_counts(file: Path) -> None:
+def test_the_sidecar_can_be_ignored(file: Path) -> None:
     """``--ignore-sidecar`` reads what another program would read."""
     found = bring(file, "new", ignore_sidecar=True)
 
     assert found.banks[0].done.added == 4
-    assert "confidence" not in said("new", "q03")
+    assert "confidence" not in record_with("new", "q03")
 
 
 @pytest.mark.parametrize(
@@ -194,10 +194,10 @@ def test_without_it_the_file_alone_counts(file: Path) -> None:
         lambda data: data.replace(b'"satchel_sidecar":1', b'"satchel_sidecar":2'),
         lambda data: data.replace(b'"format":"mem0"', b'"format":"ama"'),
     ],
-    ids=["changed", "cut", "longer", "torn", "headless", "binary", "empty", "newer", "format"],
+    ids=["changed", "short", "longer", "torn", "headless", "binary", "empty", "newer", "format"],
 )
 def test_a_changed_sidecar_is_refused(file: Path, spoil: Callable[[bytes], bytes]) -> None:
-    """Nothing is imported, and the error names it and says how to go on without."""
+    """Nothing is imported; the error names it and the option to ignore it."""
     beside = file.with_name(file.name + SUFFIX)
     assert spoil(beside.read_bytes()) != beside.read_bytes()
     beside.write_bytes(spoil(beside.read_bytes()))
@@ -210,16 +210,16 @@ def test_a_changed_sidecar_is_refused(file: Path, spoil: Callable[[bytes], bytes
 
 
 def test_a_sidecar_of_another_file_is_refused(file: Path, tmp_path: Path) -> None:
-    """Its name is right, and nothing that it speaks of is there."""
+    """Its name matches, but none of its records are in the file."""
     put([seal(Semantic(text="somebody else's memory"))], "other", tmp_path)
-    send(tmp_path / "other.mem0.json", "other")
+    export_with_sidecar(tmp_path / "other.mem0.json", "other")
     (tmp_path / f"other.mem0.json{SUFFIX}").replace(file.with_name(file.name + SUFFIX))
     with pytest.raises(MalformedError, match="belongs to another file"):
         bring(file, "new")
 
 
-def test_a_forged_sidecar_brings_no_power(file: Path) -> None:
-    """A record that is no memory, or that its id does not name, is refused."""
+def test_a_forged_sidecar_is_refused(file: Path) -> None:
+    """A record that is not a memory, or does not match its ID."""
     beside = file.with_name(file.name + SUFFIX)
     output = head_of(beside).output
     config = {"type": "config", "action": "writer", "id": "blake3:" + "0" * 64, "nonce": "0" * 32}
@@ -233,8 +233,8 @@ def test_a_forged_sidecar_brings_no_power(file: Path) -> None:
             bring(file, "new")
 
 
-def test_a_link_in_the_place_of_a_sidecar_is_refused(file: Path, tmp_path: Path) -> None:
-    """Whoever was allowed to read the file was not allowed to read what the link leads to."""
+def test_a_link_in_place_of_a_sidecar_is_refused(file: Path, tmp_path: Path) -> None:
+    """Permission to read the file does not cover the target of the link."""
     beside = file.with_name(file.name + SUFFIX)
     (tmp_path / "elsewhere").mkdir()
     beside.rename(tmp_path / "elsewhere" / "s")
@@ -243,31 +243,31 @@ def test_a_link_in_the_place_of_a_sidecar_is_refused(file: Path, tmp_path: Path)
         bring(file, "new")
 
 
-def test_the_sidecar_of_what_is_replaced_goes_with_it(file: Path) -> None:
-    """Left there, it would be read as that of the new file."""
+def test_replacing_a_file_removes_its_old_sidecar(file: Path) -> None:
+    """Otherwise it would be read as that of the new file."""
     beside = file.with_name(file.name + SUFFIX)
     file.unlink()
     with pytest.raises(TargetExistsError, match="sidecar"):
-        send(file, sidecar=False)
-    done = send(file, sidecar=False, overwrite=True)
+        export_with_sidecar(file, sidecar=False)
+    done = export_with_sidecar(file, sidecar=False, overwrite=True)
 
     assert not beside.exists()
     assert any("sidecar" in note for note in done.notes)
 
 
-def test_what_the_format_holds_needs_none(tmp_path: Path) -> None:
-    """An artifact holds all of it."""
+def test_a_lossless_format_gets_no_sidecar(tmp_path: Path) -> None:
+    """An artifact holds everything."""
     put(rich(), "start", tmp_path)
-    done = send(tmp_path / "whole.pam.jsonl")
+    done = export_with_sidecar(tmp_path / "whole.pam.jsonl")
 
     assert done.sidecar is None
     assert not list(tmp_path.glob("whole*satchel*"))
 
 
 def test_a_dry_run_reports_the_contents_of_the_sidecar(tmp_path: Path) -> None:
-    """And counts none of it as lost."""
+    """None of it counts as lost."""
     put(rich(), "start", tmp_path)
-    done = send(tmp_path / "dry.mem0.json", dry_run=True)
+    done = export_with_sidecar(tmp_path / "dry.mem0.json", dry_run=True)
 
     assert done.unaccepted == 0
     assert any("written to the sidecar" in note for note in done.notes)
@@ -275,12 +275,12 @@ def test_a_dry_run_reports_the_contents_of_the_sidecar(tmp_path: Path) -> None:
 
 
 def test_an_encrypted_file_has_an_encrypted_sidecar(tmp_path: Path) -> None:
-    """For whom the one is, for those is the other; neither shows a word."""
+    """For the same recipients; neither shows a word."""
     put(rich(), "start", tmp_path)
     settings = load_settings()
     create_identity(settings, "me")
     path = tmp_path / "secret.mem0.json.age"
-    send(path, lock=lock_for(settings, ["me"]))
+    export_with_sidecar(path, lock=lock_for(settings, ["me"]))
     beside = tmp_path / f"secret.mem0.json{SUFFIX}.age"
 
     assert b"kettle" not in beside.read_bytes()
@@ -289,13 +289,15 @@ def test_an_encrypted_file_has_an_encrypted_sidecar(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["markdown_memory", "agents_md"])
-def test_a_folder_and_a_part_of_a_file_have_one_beside_them(name: str, tmp_path: Path) -> None:
-    """What others wrote there is theirs, and comes as new."""
+def test_a_folder_and_a_section_of_a_file_have_a_sidecar_next_to_them(
+    name: str, tmp_path: Path
+) -> None:
+    """Foreign content there is imported as new."""
     put(rich(), "start", tmp_path)
     path = tmp_path / "AGENTS.md" if name == "agents_md" else tmp_path / "folder"
     if name == "agents_md":
         path.write_text("# Mine\n\nBuild with make.\n")
-    send(path, format=name)
+    export_with_sidecar(path, format=name)
     before = ids("start")
     bring(path, "new", source_format=name)
 
@@ -303,8 +305,8 @@ def test_a_folder_and_a_part_of_a_file_have_one_beside_them(name: str, tmp_path:
     assert set(before) <= set(ids("new"))
 
 
-def test_a_conversion_reads_one_and_writes_one(file: Path, tmp_path: Path) -> None:
-    """From format to format with nothing lost on the way."""
+def test_a_conversion_reads_and_writes_sidecars(file: Path, tmp_path: Path) -> None:
+    """From format to format without a loss."""
     there = tmp_path / "there.graphiti.json"
     done = convert(file, there, load_settings(), ConvertOptions(sidecar=True))
     bring(there, "new")
@@ -313,15 +315,15 @@ def test_a_conversion_reads_one_and_writes_one(file: Path, tmp_path: Path) -> No
     assert ids("new") == ids("start")
 
 
-def test_secrets_are_not_scrubbed_of_what_keeps_its_id(file: Path) -> None:
-    """As of a sealed file; without the sidecar they are."""
+def test_secrets_of_records_that_keep_their_id_cannot_be_scrubbed(file: Path) -> None:
+    """As in a sealed file; without the sidecar they can."""
     with pytest.raises(UsageError, match="cannot be changed"):
         bring(file, "new", scrub_secrets=True)
     assert bring(file, "new", scrub_secrets=True, ignore_sidecar=True).banks
 
 
-def test_the_receipt_of_the_import_names_it(file: Path) -> None:
-    """By its digest, as that of the export does."""
+def test_the_receipt_of_the_import_names_the_sidecar(file: Path) -> None:
+    """By its digest, like that of the export."""
     found = bring(file, "new")
     account = find_receipts(load_settings(), found.receipts[0])[0].account
 

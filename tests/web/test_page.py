@@ -206,7 +206,7 @@ def test_a_memory_is_created_edited_forgotten_and_restored(
     page.get_by_role("dialog").get_by_role("button", name="Forget").click()
     page.locator(".chip", has_text="deleted").first.wait_for()
     assert client.get(f"{BANK}/entries/{newer}").json()["state"] == "deleted"
-    page.locator("#told").get_by_role("button", name="Undo").click()
+    page.locator("#notice").get_by_role("button", name="Undo").click()
     page.locator(".chip.good", has_text="current").first.wait_for()
     found = client.get(f"{BANK}/entries/{newer}").json()
     assert (found["state"], sorted(found["tags"])) == ("current", ["friends", "games"])
@@ -402,7 +402,7 @@ def test_a_session_is_renamed_archived_and_restored(
     page.get_by_role("heading", name="holidays at the sea").wait_for()
     page.get_by_role("button", name="Archive").click()
     page.get_by_role("heading", name="the hills").wait_for()
-    page.locator("#told").get_by_role("button", name="Undo").click()
+    page.locator("#notice").get_by_role("button", name="Undo").click()
     page.get_by_role("heading", name="holidays at the sea").wait_for()
     listed = server[1].client().get(f"{BANK}/sessions").json()["sessions"]
     assert {one["name"] for one in listed} == {"holidays at the sea", "the hills"}

@@ -79,7 +79,7 @@ def test_selected_memories_are_forgotten_after_confirmation_and_restored(
     page.get_by_text("2 memories forgotten.").wait_for()
     page.get_by_text("There are no memories yet.").wait_for()
     assert {one["state"] for one in _texts(server[1], all="true").values()} == {"deleted"}
-    page.locator("#told").get_by_role("button", name="Undo").click()
+    page.locator("#notice").get_by_role("button", name="Undo").click()
     page.get_by_text("2 memories restored.").wait_for()
     page.get_by_role("link", name=TEA).wait_for()
     assert len(_texts(server[1])) == 2

@@ -19,7 +19,8 @@ from satchel.config.options import OnProgress
 from satchel.config.settings import Settings, Value
 from satchel.errors import SatchelError, UnknownBankError, UsageError
 from satchel.files import MemoryStore
-from satchel.files.bank_files import compare, namespace_of
+from satchel.files.bank_files import compare
+from satchel.files.catch_up import namespace_of
 from satchel.files.paths import OWN, folder_of
 from satchel.ports.operations import Option, Options, operation
 from satchel.setup.watch import check_watching

@@ -48,7 +48,7 @@ from satchel.ledger.columns import LINKS
 from satchel.ledger.view import View
 from satchel.model.records import Edge, Entry
 from satchel.model.values import agent_name
-from satchel.ports.format import HEAD_BYTES, Place, ReadContext, formats
+from satchel.ports.format import HEAD_BYTES, Location, ReadContext, formats
 from satchel.ports.record_set import Loss, RefusedRecord
 from satchel.receipts.receipt import receipt_text
 from satchel.receipts.steps import join_receipt_bodies, save_receipt
@@ -660,7 +660,7 @@ def _edges_in(outlet: Outlet, name: str) -> dict[str, int]:
     """Return the number of edges that were written, by kind."""
     count = Counter[str]()
     with outlet.written() as written, suppress(InputError):
-        place = Place(outlet.path, held=written)
+        place = Location(outlet.path, held=written)
         with closing(formats[name].read(place, ReadContext())) as records:  # type: ignore[type-var]
             count.update(record.kind for record in records if isinstance(record, Edge))
     return dict(count)

@@ -82,8 +82,7 @@ class FileCalls:
             return found
 
     def _files_opened(self) -> MemoryStore:
-        from satchel.files.bank_files import files_of_bank
-        from satchel.files.catch_up import log_open_changes
+        from satchel.files.bank_files import files_of_bank, log_open_changes
 
         bank = self._opened
         store = files_of_bank(bank)

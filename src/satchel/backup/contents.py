@@ -464,7 +464,7 @@ def write_agent(
     if pending:
         refs.append(packs.put(bytes(pending)))
     contents = msgspec.structs.replace(describe(), files=packed_files)
-    index = AgentIndex(told=packs.put(msgspec.json.encode(contents)), packs=refs)
+    index = AgentIndex(contents=packs.put(msgspec.json.encode(contents)), packs=refs)
     return AgentBackup(
         id=identity,
         bank=bank,
@@ -481,7 +481,7 @@ def read_agent_contents(part: AgentBackup, packs: Packs) -> AgentContents:
         VerificationError: If they do not verify, or a path leads out of a folder.
         EncryptionError: If no identity here decrypts them.
     """
-    data = packs.get(read_index(packs, part.index, AgentIndex).told)
+    data = packs.get(read_index(packs, part.index, AgentIndex).contents)
     try:
         contents = msgspec.json.decode(data, type=resolved(AgentContents))
         for file in contents.files:

@@ -212,7 +212,7 @@ class FilesIndex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class AgentIndex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Index of the files of an agent."""
 
-    told: Ref
+    contents: Ref = msgspec.field(name="told")
     """Pack with their names, which only the recipients can decrypt."""
 
     packs: list[Ref]
@@ -220,7 +220,7 @@ class AgentIndex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def refs(self) -> Iterator[Ref]:
         """Yield the packs that it names."""
-        yield self.told
+        yield self.contents
         yield from self.packs
 
 

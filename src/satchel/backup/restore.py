@@ -63,7 +63,7 @@ from satchel.errors import (
     VerificationError,
     shown_address,
 )
-from satchel.files.bank_files import namespace_of
+from satchel.files.catch_up import namespace_of
 from satchel.files.paths import folder_of
 from satchel.model.values import now
 from satchel.ports.operations import operation, path_text, texts

@@ -64,7 +64,7 @@ from satchel.errors import (
     VerificationError,
     shown_address,
 )
-from satchel.files.bank_files import namespace_of
+from satchel.files.catch_up import namespace_of
 from satchel.files.paths import folder_of
 from satchel.ledger.heads import read_bank_name
 from satchel.model.values import format_time, now, tool_version

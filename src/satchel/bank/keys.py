@@ -452,13 +452,13 @@ class OwnerList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str | None = None
 
 
-Place = tuple[Store, str]
+BankLocation = tuple[Store, str]
 """An open store, and the ID of a bank in it."""
 
 
 def add_owner(
     settings: Settings,
-    location: Place,
+    location: BankLocation,
     owners: Owners,
     key: str,
     newcomer: SigningKey | None = None,
@@ -471,7 +471,9 @@ def add_owner(
     return owners_in(settings, store, bank)
 
 
-def set_threshold(settings: Settings, location: Place, owners: Owners, threshold: int) -> OwnerList:
+def set_threshold(
+    settings: Settings, location: BankLocation, owners: Owners, threshold: int
+) -> OwnerList:
     """Set how many owners of a bank must sign; see ``KeyDecider.set_threshold``."""
     require_owner(settings, "banks")
     store, bank = location

@@ -71,7 +71,7 @@ class RedactionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Whether it was redacted before it was imported; else it was redacted in this bank."""
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """A line for people."""
         author = f" by {self.by}" if self.by else ""
         where = ", as imported" if self.imported else ""

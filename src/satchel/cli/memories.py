@@ -212,7 +212,7 @@ def show_memory(result: MemoryDetails) -> None:
     if result.held:
         rows.append(("quarantined", "until it is reviewed"))
     if result.redacted is not None:
-        rows.append(("redacted", result.redacted.told))
+        rows.append(("redacted", result.redacted.summary))
     if result.key is not None:
         rows.append(("key", result.key))
     rows += _members(result.record)
@@ -338,7 +338,7 @@ def _show_version(version: MemoryVersion) -> None:
     if not version.differs:
         line("  ", excerpt(version.text))
     if version.redacted is not None:
-        line("  redacted ", excerpt(version.redacted.told))
+        line("  redacted ", excerpt(version.redacted.summary))
     for event in version.events:
         why = f": {event.reason}" if event.reason else ""
         who = f" by {event.actor}" if event.actor else ""

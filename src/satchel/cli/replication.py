@@ -134,7 +134,7 @@ def _prepare_migration(values: dict[str, Any], listed: BankNamesOptions) -> None
         )
     names = (listed.banks_listed or "").split(",")
     values["banks"] = (*values.get("banks", ()), *(name.strip() for name in names if name.strip()))
-    values |= {"home": state.home, "config": state.config, "told": _print_migrated}
+    values |= {"home": state.home, "config": state.config, "on_bank": _print_migrated}
 
 
 def _print_migrated(done: MigratedBank) -> None:

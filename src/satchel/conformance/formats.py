@@ -30,7 +30,7 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, InputError, TargetError, UnknownFormatError
 from satchel.model.records import RECORD_CLASSES
 from satchel.model.values import Component, read_time
-from satchel.ports.format import Place, ReadContext, Target, formats
+from satchel.ports.format import Location, ReadContext, Target, formats
 from satchel.ports.record_set import Report, open_record_set
 
 SMALL = Limits(line_bytes=2**16, entry_bytes=2**16, document_bytes=2**20)
@@ -88,7 +88,7 @@ def _number(value: float) -> tuple[str, int]:
 
 
 @dataclass(frozen=True)
-class TricklingPlace(Place):
+class TricklingLocation(Location):
     """A file that returns a few bytes at a time."""
 
     @property
@@ -170,8 +170,8 @@ def test_it_recognizes_its_own_samples(subject: Subject) -> None:
     """Each good sample is recognized by its first bytes, and shows a sign, if any are declared."""
     signs = subject.adapter.info.signs
     for sample in subject.good():
-        assert subject.adapter.recognizes(Place(sample)), sample.name
-        assert signs is None or signs.fit(Place(sample)), sample.name
+        assert subject.adapter.recognizes(Location(sample)), sample.name
+        assert signs is None or signs.fit(Location(sample)), sample.name
 
 
 def test_no_other_format_claims_its_samples(subject: Subject) -> None:
@@ -180,7 +180,7 @@ def test_no_other_format_claims_its_samples(subject: Subject) -> None:
         others = [
             name
             for name, other in formats.items()
-            if name != subject.name and other.recognizes(Place(sample))
+            if name != subject.name and other.recognizes(Location(sample))
         ]
 
         assert others == [], sample.name
@@ -195,7 +195,7 @@ def test_it_claims_no_junk(subject: Subject, junk: bytes) -> None:
         path.write_bytes(junk)
 
         with suppress(InputError):  # what it reports as damaged it does not recognize
-            assert not subject.adapter.recognizes(Place(path))
+            assert not subject.adapter.recognizes(Location(path))
 
 
 def test_samples_read_as_expected(subject: Subject) -> None:
@@ -403,7 +403,7 @@ def test_it_streams_if_it_says_so(subject: Subject) -> None:
     several = [path for path in subject.good() if len(subject.take(path).records) > 1]
     assert several
     for sample in several:
-        location = TricklingPlace(sample)
+        location = TricklingLocation(sample)
         first = next(iter(subject.adapter.read(location, ReadContext())))
 
         assert first is not None
@@ -438,7 +438,7 @@ _WORLD = (
 
 def _read_plain(subject: Subject, sample: Path) -> list[Any]:
     reading = ReadContext()
-    found = list(subject.adapter.read(Place(sample), reading))
+    found = list(subject.adapter.read(Location(sample), reading))
     if any(isinstance(item, Sealed) for item in found):
         return [subject.take(sample).contents, reading.container]
     return [*found, reading.container]

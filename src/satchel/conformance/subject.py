@@ -18,7 +18,7 @@ from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import Sealed, seal, seeded_nonces
 from satchel.model.records import Model, Source
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Format, Place, ReadContext, Target, WriteContext
+from satchel.ports.format import Format, Location, ReadContext, Target, WriteContext
 from satchel.ports.record_set import RecordSet, Report, open_record_set
 
 KEY = SigningKey.from_seed(bytes(range(32)))
@@ -110,9 +110,9 @@ class Subject:
         if not getattr(self.adapter.info.traits, trait):
             pytest.skip(f"{self.name} does not claim `{trait}`")
 
-    def take(self, location: Path | Place, limits: Limits = DEFAULT_LIMITS) -> ReadResult:
+    def take(self, location: Path | Location, limits: Limits = DEFAULT_LIMITS) -> ReadResult:
         """Read a file as an import does: everything, sealed."""
-        location = location if isinstance(location, Place) else Place(location)
+        location = location if isinstance(location, Location) else Location(location)
         reading = ReadContext(limits=limits)
         nonces = seeded_nonces(bytes(32))
         records = list(read_records(self.adapter, location, reading, nonces=nonces))

@@ -203,7 +203,7 @@ class Repository:
     def _packed(self, name: str, depth: int) -> tuple[str, bytes]:
         key = bytes.fromhex(name)
         for pack in self._packs:
-            offset = pack.place_of(key)
+            offset = pack.offset_of(key)
             if offset is not None:
                 return self._at(pack, offset, depth)
         raise MalformedError(f"the object {name[:12]} is missing")
@@ -254,7 +254,7 @@ class _Pack:
         if len(self._names) != _HASH * count:
             raise MalformedError("the index of a pack is truncated")
 
-    def place_of(self, key: bytes) -> int | None:
+    def offset_of(self, key: bytes) -> int | None:
         names, count = self._names, len(self._places)
         at = bisect_left(range(count), key, key=lambda n: names[_HASH * n : _HASH * (n + 1)])
         if at == count or names[_HASH * at : _HASH * (at + 1)] != key:

@@ -20,7 +20,7 @@ from satchel.formats._database import open_database_copy
 from satchel.formats.chroma import FILE, entries_in
 from satchel.formats.chroma import FORMAT as CHROMA
 from satchel.model.records import Model
-from satchel.ports.format import ConnectorOptions, Info, Page, Place, ReadContext, WriteResult
+from satchel.ports.format import ConnectorOptions, Info, Location, Page, ReadContext, WriteResult
 from satchel.ports.record_set import Report
 
 _KIND = Kind(
@@ -74,7 +74,7 @@ class ChromaLocal:
                 hint="To write what a collection accepts: --to chroma_get.",
             )
         folder = address.folder
-        self._source = Place(folder / FILE if folder.is_dir() else folder)
+        self._source = Location(folder / FILE if folder.is_dir() else folder)
         self._reading = ReadContext(limits=options.limits, skip_bad=options.skip_bad)
         self._stack = ExitStack()
         self._items: Iterator[Model] = iter(())

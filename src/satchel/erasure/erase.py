@@ -26,7 +26,8 @@ from satchel.erasure.fragments import Fragments, NestedFileScanner
 from satchel.erasure.selection import DerivedRecords, EraseOptions, EraseReason, EraseSelection
 from satchel.errors import MemoryStoreError, SatchelError, StoreBusyError
 from satchel.files import MemoryStore
-from satchel.files.bank_files import namespace_of, opened_files
+from satchel.files.bank_files import opened_files
+from satchel.files.catch_up import namespace_of
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.transaction import ERASABLE, finish_erasure, is_unfinished
 from satchel.ledger.view import View

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from satchel.errors import AccessDenied, ConcurrencyError, MemoryStoreError
     from satchel.files.manifest import MemoryMeta
     from satchel.files.memory_store import MemoryStore
-    from satchel.files.places import Dir
+    from satchel.files.storage import Dir
 
 _WHERE = {
     "AccessDenied": "satchel.errors",
     "ConcurrencyError": "satchel.errors",
-    "Dir": "satchel.files.places",
+    "Dir": "satchel.files.storage",
     "MemoryMeta": "satchel.files.manifest",
     "MemoryStore": "satchel.files.memory_store",
     "MemoryStoreError": "satchel.errors",

@@ -37,8 +37,9 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.files import MemoryStore
+from satchel.files.catch_up import SAVED, last_logged_save, mark, namespace_of
 from satchel.files.manifest import StoredVersion
-from satchel.files.paths import TRANSCRIPT, Namespace, key_checked, root_checked
+from satchel.files.paths import TRANSCRIPT, key_checked
 from satchel.ledger.projection import VerifiedRecord
 from satchel.ledger.view import View
 from satchel.model.records import FileVersion
@@ -124,7 +125,6 @@ def only_read(store: MemoryStore) -> None:
 
 _TOGETHER = 500
 _TOLD = "logged"
-_SAVED = "files/saved"
 _ACTIONS = {"create": "created", "delete": "deleted", "rename": "renamed", "promote": "created"}
 _FILES = Filter(types=frozenset({"file_version"}))
 
@@ -205,18 +205,8 @@ def _follow_saved(bank: OpenBank, store: MemoryStore) -> int:
         del versions[: len(batch)]
     if reached[1] >= 0 and reached != known:
         with bank.store.writing() as writing:
-            writing.put_side(bank.id, {_SAVED: msgspec.json.encode(reached)})
+            writing.put_side(bank.id, {SAVED: msgspec.json.encode(reached)})
     return written
-
-
-def last_logged_save(bank: OpenBank) -> tuple[str, int] | None:
-    """Return the remote store whose changes a bank has logged, and its last logged change."""
-    with bank.ledger.reading() as view:
-        saved = view.side(_SAVED).get(_SAVED)
-    try:
-        return None if saved is None else msgspec.json.decode(saved, type=tuple[str, int])
-    except msgspec.DecodeError:  # not verified: a position that is too early logs nothing twice
-        return None
 
 
 def compare(bank: OpenBank, store: MemoryStore) -> FilesComparison:
@@ -234,11 +224,6 @@ def compare(bank: OpenBank, store: MemoryStore) -> FilesComparison:
         tuple(sorted(path for path in ours.keys() & theirs.keys() if ours[path] != theirs[path])),
         tuple(sorted(theirs.keys() - ours.keys())),
     )
-
-
-def mark(bank: OpenBank) -> str:
-    """Return the name under which a store stores the last change that a bank logged."""
-    return f"logged:{bank.id}"
 
 
 def _logged_revision(bank: OpenBank, store: MemoryStore) -> int:
@@ -325,21 +310,6 @@ def _number(logged: VerifiedRecord) -> int:
 
 
 DEFAULT_KEY = "default"
-
-
-def namespace_of(settings: Settings) -> Namespace:
-    """Return the folder of the keys of these settings.
-
-    Raises:
-        MemoryStoreError: If the configured one is not valid.
-    """
-    files = settings.options.files
-    return Namespace(
-        root_checked(files.storage_root or str(settings.home / "files")),
-        key_checked(files.org, "org"),
-        key_checked(files.project, "project"),
-        key_checked(files.domain, "domain"),
-    )
 
 
 @contextmanager
@@ -498,3 +468,24 @@ def files_of_bank(bank: OpenBank) -> MemoryStore:
     if not bank.ledger.writes:
         only_read(store)
     return store
+
+
+def log_pending_changes(bank: OpenBank) -> None:
+    """Log the changes of a bank's memory files since the last logged one.
+
+    It does nothing for a bank that is open for reading, for the holder of a token, or if another
+    bank has the same name. Errors are ignored: a later call catches up.
+    """
+    if bank.bearer is not None or not bank.ledger.writes:
+        return
+    with suppress(SatchelError), store_of(bank.settings, str(bank.name), create=False) as store:
+        log_open_changes(bank, store)
+
+
+def log_open_changes(bank: OpenBank, store: MemoryStore) -> None:
+    """Log the changes of a bank's open memory files; as ``log_pending_changes``."""
+    if bank.bearer is not None or not bank.ledger.writes:
+        return
+    with suppress(SatchelError):
+        if find_bank(bank.store, str(bank.name)) == bank.id:
+            follow_into(bank, store)

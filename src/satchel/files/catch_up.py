@@ -1,6 +1,6 @@
-"""Log changes of memory files in their bank before it is read.
+"""Check whether memory files have changes that their bank has not logged.
 
-The module that opens memory files is imported only if there are any: most banks have none.
+The module that logs them is imported only if there are any: most banks have no files.
 """
 
 from contextlib import closing, suppress
@@ -8,19 +8,57 @@ from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from satchel.bank.open_bank import OpenBank, find_bank
+import msgspec
+
+from satchel.bank.open_bank import OpenBank
+from satchel.config.settings import Settings
 from satchel.errors import SatchelError
 
 if TYPE_CHECKING:
-    from satchel.files import MemoryStore
+    from satchel.files.paths import Namespace
 
 _PATIENCE = 3.0
 
 _NOT_AGAIN = 60.0
 
 
+SAVED = "files/saved"
+"""Name of what is stored beside a bank's log: which change of which remote store it has logged."""
+
 _silent = dict[str, float]()
 """Places that did not answer, and until when they are skipped."""
+
+
+def mark(bank: OpenBank) -> str:
+    """Return the name under which a store stores the last change that a bank logged."""
+    return f"logged:{bank.id}"
+
+
+def namespace_of(settings: Settings) -> "Namespace":
+    """Return the folder of the keys of these settings.
+
+    Raises:
+        MemoryStoreError: If the configured one is not valid.
+    """
+    from satchel.files.paths import Namespace, key_checked, root_checked
+
+    files = settings.options.files
+    return Namespace(
+        root_checked(files.storage_root or str(settings.home / "files")),
+        key_checked(files.org, "org"),
+        key_checked(files.project, "project"),
+        key_checked(files.domain, "domain"),
+    )
+
+
+def last_logged_save(bank: OpenBank) -> tuple[str, int] | None:
+    """Return the remote store whose changes a bank has logged, and its last logged change."""
+    with bank.ledger.reading() as view:
+        saved = view.side(SAVED).get(SAVED)
+    try:
+        return None if saved is None else msgspec.json.decode(saved, type=tuple[str, int])
+    except msgspec.DecodeError:  # not verified: a position that is too early logs nothing twice
+        return None
 
 
 def is_behind(bank: OpenBank) -> bool:
@@ -29,8 +67,6 @@ def is_behind(bank: OpenBank) -> bool:
     For files at a remote place, this is one request. A place that does not answer in time is not
     asked again for a minute, so that only one read waits for it.
     """
-    from satchel.files.bank_files import mark, namespace_of
-
     settings = bank.settings
     root = settings.options.files.storage_root
     if bank.bearer is not None or not bank.name or not (root or (settings.home / "files").is_dir()):
@@ -51,8 +87,7 @@ def is_behind(bank: OpenBank) -> bool:
 
 
 def _is_behind_saved(bank: OpenBank, address: str) -> bool:
-    from satchel.files.bank_files import last_logged_save
-    from satchel.files.places import place_of
+    from satchel.files.storage import file_storage
 
     if monotonic() < _silent.get(address, 0.0):
         return False
@@ -60,7 +95,7 @@ def _is_behind_saved(bank: OpenBank, address: str) -> bool:
 
     def ask() -> None:
         with suppress(SatchelError):
-            answers.append(place_of(address).standing())
+            answers.append(file_storage(address).standing())
 
     asking = Thread(target=ask, daemon=True)  # a service may take long to answer
     asking.start()
@@ -69,30 +104,3 @@ def _is_behind_saved(bank: OpenBank, address: str) -> bool:
         _silent[address] = monotonic() + _NOT_AGAIN
         return False
     return answers[0] is not None and answers[0] != last_logged_save(bank)
-
-
-def log_pending_changes(bank: OpenBank) -> None:
-    """Log the changes of a bank's memory files since the last logged one.
-
-    It does nothing for a bank that is open for reading, for the holder of a token, or if another
-    bank has the same name. Errors are ignored: a later call catches up.
-    """
-    from satchel.files.bank_files import store_of
-
-    if bank.bearer is not None or not bank.ledger.writes or not is_behind(bank):
-        return
-
-    with suppress(SatchelError), store_of(bank.settings, str(bank.name), create=False) as store:
-        log_open_changes(bank, store)
-
-
-def log_open_changes(bank: OpenBank, store: "MemoryStore") -> None:
-    """Log the changes of a bank's open memory files; as ``catch_up``."""
-    from satchel.files.bank_files import follow_into
-
-    if bank.bearer is not None or not bank.ledger.writes:
-        return
-
-    with suppress(SatchelError):
-        if find_bank(bank.store, str(bank.name)) == bank.id:
-            follow_into(bank, store)

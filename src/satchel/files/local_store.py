@@ -31,11 +31,11 @@ class LocalFileStorage:
         self._at = folder
 
     def is_at(self, root: Path) -> bool:
-        """See ``Place``."""
+        """See ``FileStorage``."""
         return root == self._at or root.resolve() == self._at.resolve()
 
     def exists(self) -> bool:
-        """See ``Place``: a store that another program is creating exists once it is complete."""
+        """See ``FileStorage``; a store that is being created exists once it is complete."""
         if not (self._at / OWN / FILE_NAME).exists():
             return self._has_files()
         store = GroupCommit(self._at, _PLAIN)
@@ -58,7 +58,7 @@ class LocalFileStorage:
         return False
 
     def create(self, policy: Policy) -> None:
-        """See ``Place``; concurrent creations are serialized by the lock of the folder."""
+        """See ``FileStorage``; concurrent creations are serialized by the lock of the folder."""
         if not (self._at / OWN / FILE_NAME).exists() and self._has_files():
             raise StoreExistsError(self.address)
         store = GroupCommit(self._at, policy)
@@ -69,13 +69,13 @@ class LocalFileStorage:
             store.close()
 
     def load_into(self, store: GroupCommit, policy: Policy) -> None:
-        """See ``Place``; a working copy gets the present files."""
+        """See ``FileStorage``; a working copy gets the present files."""
         del policy
         if self.exists():
             self._pull(store, frozenset(), strict=False)
 
     def refresh(self, store: GroupCommit, discard: frozenset[str]) -> None:
-        """See ``Place``."""
+        """See ``FileStorage``."""
         if self.exists():
             self._pull(store, discard, strict=True)
 
@@ -106,7 +106,7 @@ class LocalFileStorage:
             target.close()
 
     def push(self, store: GroupCommit) -> None:
-        """See ``Place``."""
+        """See ``FileStorage``."""
         for path in store.tree.files():
             store.do(SyncFromDisk(requested_path=path, actor="outside", trusted=True))
         nonce = secrets.token_hex(16)
@@ -126,7 +126,7 @@ class LocalFileStorage:
         store.do(_PulledChanges(shas, until, revision))
 
     def erase(self, path: str, until: int) -> None:
-        """See ``Place``."""
+        """See ``FileStorage``."""
         del until
         target = GroupCommit(self._at, _PLAIN)
         try:
@@ -140,31 +140,31 @@ class LocalFileStorage:
             target.close()
 
     def collect(self, grace: float = DAY) -> CollectResult:
-        """See ``Place``; a folder has no unreferenced objects."""
+        """See ``FileStorage``; a folder has no unreferenced objects."""
         del grace
         return CollectResult(0, 0, 0)
 
     def laid_open(self) -> Iterator[tuple[str, bytes]]:
-        """See ``Place``; the bytes are in the folder."""
+        """See ``FileStorage``; the bytes are in the folder."""
         yield from ()
 
     def standing(self) -> tuple[str, int] | None:
-        """See ``Place``."""
+        """See ``FileStorage``."""
         return None
 
     def versions(self, since: int = -1) -> list[list[Any]]:
-        """See ``Place``; the folder has them."""
+        """See ``FileStorage``; the folder has them."""
         del since
         return []
 
     def load_history(self, store: GroupCommit) -> None:
-        """See ``Place``; a folder has it."""
+        """See ``FileStorage``; a folder has it."""
 
     def examine(self) -> tuple[int, list[str]] | None:
-        """See ``Place``; the working copy is the place."""
+        """See ``FileStorage``; the working copy is the place."""
 
     def tail(self, store: GroupCommit, number: int) -> list[dict[str, Any]] | None:
-        """See ``Place``; a folder has them."""
+        """See ``FileStorage``; a folder has them."""
 
 
 _SEEN = "place_revision"

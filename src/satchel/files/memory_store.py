@@ -32,7 +32,7 @@ from satchel.files.paths import (
     namespace,
     prefix_of,
 )
-from satchel.files.places import Dir, FileStorage, place_of
+from satchel.files.storage import Dir, FileStorage, file_storage
 from satchel.files.transaction import (
     Delete,
     Erase,
@@ -875,7 +875,7 @@ def _key_exists(
     storage_root: str | None = None,
 ) -> bool:
     del cls
-    return place_of(namespace(org, project, domain, storage_root).path(key)).exists()
+    return file_storage(namespace(org, project, domain, storage_root).path(key)).exists()
 
 
 def _path_exists(store: MemoryStoreReader, rel_path: str = "", **named: Any) -> bool:
@@ -928,7 +928,7 @@ class MemoryStore(MemoryStoreWriter):
             remote_path = namespace().path(key)
         self.key = key
         self.remote_path = remote_path
-        self._place = None if remote_path is None else place_of(remote_path)
+        self._place = None if remote_path is None else file_storage(remote_path)
         self.root = self._choose_root(root)
         try:
             self._store = GroupCommit(self.root, policy)
@@ -1012,7 +1012,7 @@ class MemoryStore(MemoryStoreWriter):
         Raises:
             MemoryStoreError: If the store exists, or the key is not valid.
         """
-        storage = place_of(namespace(org, project, domain, storage_root).path(key))
+        storage = file_storage(namespace(org, project, domain, storage_root).path(key))
         policy = Policy.of(read_only_prefixes, audit=audit, keep_versions=keep_versions)
         storage.create(policy)
         return cls(key=key, remote_path=storage.address)
@@ -1034,7 +1034,7 @@ class MemoryStore(MemoryStoreWriter):
         Raises:
             MemoryStoreError: If the key is not valid.
         """
-        storage = place_of(namespace(org, project, domain, storage_root).path(key))
+        storage = file_storage(namespace(org, project, domain, storage_root).path(key))
         policy = Policy.of(read_only_prefixes, audit=audit, keep_versions=keep_versions)
         if not storage.exists():
             with suppress(StoreExistsError):  # a concurrent call created it
@@ -1228,7 +1228,7 @@ class MemoryStore(MemoryStoreWriter):
         """
         storage = self._place
         if remote_destination is not None:
-            destination = place_of(remote_destination)
+            destination = file_storage(remote_destination)
             if (
                 self.key is not None
                 and storage is not None
@@ -1245,7 +1245,7 @@ class MemoryStore(MemoryStoreWriter):
         if storage is None:
             if self._temporary is None:
                 return Dir.of(str(self.root))
-            storage = place_of(namespace().unnamed())
+            storage = file_storage(namespace().unnamed())
         if not storage.is_at(self.root):
             self.sync()
             if self._is_own(storage):

@@ -15,7 +15,7 @@ from typing import BinaryIO, NamedTuple, cast
 from satchel.crypto.canonical import DEFAULT_LIMITS, Limits
 from satchel.crypto.json_reader import ForeignReader
 from satchel.errors import InputError, LimitError, MalformedError, PathRefusedError
-from satchel.ports.format import HEAD_BYTES, Place, ReadContext
+from satchel.ports.format import HEAD_BYTES, Location, ReadContext
 from satchel.runtime.contained_folder import parts_of
 
 ZIP_MAGIC = b"PK\x03\x04"
@@ -71,7 +71,7 @@ class ChatArchive:
 
     def __init__(
         self,
-        location: Place,
+        location: Location,
         files: list[ArchiveFile],
         opened: zipfile.ZipFile | None,
         limits: Limits,
@@ -135,7 +135,7 @@ class ChatArchive:
 
 
 @contextmanager
-def open_archive(location: Place, limits: Limits = DEFAULT_LIMITS) -> Iterator[ChatArchive]:
+def open_archive(location: Location, limits: Limits = DEFAULT_LIMITS) -> Iterator[ChatArchive]:
     """Open an input: an archive, or one file.
 
     Raises:
@@ -159,7 +159,7 @@ def open_archive(location: Place, limits: Limits = DEFAULT_LIMITS) -> Iterator[C
             yield ChatArchive(location, files, archive, limits)
 
 
-def heads(location: Place, suffix: str | tuple[str, ...] = ".json") -> Iterator[bytes]:
+def heads(location: Location, suffix: str | tuple[str, ...] = ".json") -> Iterator[bytes]:
     """Yield the first bytes of the files with a suffix; damaged files are skipped.
 
     Raises:

@@ -25,7 +25,7 @@ from satchel.formats._json import (
 )
 from satchel.model.records import Entry, GraphNode, Identity, Semantic, SessionEvent
 from satchel.model.values import Origin, Scope, TrustClass, read_time
-from satchel.ports.format import Place, ReadContext
+from satchel.ports.format import Location, ReadContext
 from satchel.runtime.contained_folder import parts_of
 
 NAME = "cognee"
@@ -337,7 +337,7 @@ class Chunks(Protocol):
         ...
 
 
-def is_archive(location: Place) -> bool:
+def is_archive(location: Location) -> bool:
     """Return whether a place is a COGX archive, by the names and first bytes of its files."""
     if location.is_folder:
         return False
@@ -363,7 +363,7 @@ def _is_known_file(name: str, start: bytes) -> bool:
 
 
 @contextmanager
-def _has_manifest(location: Place) -> Iterator[bool]:
+def _has_manifest(location: Location) -> Iterator[bool]:
     is_ours = False
     try:
         with open_archive(location) as archive:
@@ -376,7 +376,7 @@ def _has_manifest(location: Place) -> Iterator[bool]:
     yield is_ours
 
 
-def files_in(location: Place, reading: ReadContext) -> Iterator[tuple[str, Chunks]]:
+def files_in(location: Location, reading: ReadContext) -> Iterator[tuple[str, Chunks]]:
     """Yield the files of an archive with their bytes; read each before the next one.
 
     Raises:

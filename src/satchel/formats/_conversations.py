@@ -14,7 +14,7 @@ from satchel.formats._json import json_object, parse_rows
 from satchel.model.records import Model, SessionEvent
 from satchel.model.values import Origin, TrustClass, format_time, read_time
 from satchel.ports.drafts import placeholder
-from satchel.ports.format import BOM, Place, ReadContext
+from satchel.ports.format import BOM, Location, ReadContext
 from satchel.ports.record_set import Report
 
 Row = dict[str, Any]
@@ -164,7 +164,7 @@ def rows_of(
 def from_files(
     archive: ChatArchive,
     reading: ReadContext,
-    location: Place,
+    location: Location,
     by_file: dict[str, RowParser | None],
     *,
     other_products: Collection[str] = (),
@@ -221,7 +221,7 @@ def _kind_of(file: ArchiveFile) -> str:
     return file.name if ending in ("json", "html") else f"*.{ending}"
 
 
-def require_some(records: Iterable[Model], location: Place) -> Iterator[Model]:
+def require_some(records: Iterable[Model], location: Location) -> Iterator[Model]:
     """Yield the records of an export.
 
     Raises:
@@ -555,7 +555,7 @@ class LineParser(Protocol):
 def from_transcripts(
     archive: ChatArchive,
     reading: ReadContext,
-    location: Place,
+    location: Location,
     make: Callable[[ArchiveFile], LineParser | None],
     *,
     first: str = "",
@@ -583,7 +583,7 @@ def from_lines(
     archive: ChatArchive,
     file: ArchiveFile,
     reading: ReadContext,
-    location: Place,
+    location: Location,
     taking: LineParser,
 ) -> Iterator[Model]:
     """Yield the records of the lines of a file; bad lines are refused.

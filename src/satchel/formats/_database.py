@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from satchel.crypto.json_reader import ForeignReader, ordinary_values
 from satchel.errors import InputError, MalformedError, TargetError
-from satchel.ports.format import Place, ReadContext
+from satchel.ports.format import Location, ReadContext
 from satchel.runtime.foreign_databases import Database
 
 MAGIC = b"SQLite format 3\x00"
@@ -23,7 +23,7 @@ _PAGE_SIZE = slice(16, 18)
 
 
 @contextmanager
-def open_database_copy(location: Place, reading: ReadContext) -> Iterator[Database]:
+def open_database_copy(location: Location, reading: ReadContext) -> Iterator[Database]:
     """Yield the database in a file, with the journal beside it.
 
     The bytes are copied first: SQLite opens files by name, and the name may refer to another file a
@@ -44,7 +44,7 @@ def open_database_copy(location: Place, reading: ReadContext) -> Iterator[Databa
             database.close()
 
 
-def _copy(location: Place, copy: Path) -> None:
+def _copy(location: Location, copy: Path) -> None:
     with location.open() as stream:
         start = stream.read(_LEAST)
         if not start.startswith(MAGIC):
@@ -153,12 +153,12 @@ _LONGEST_VARINT = 9
 _FIRST_TEXT = 13
 
 
-def tables_of(location: Place) -> frozenset[str]:
+def tables_of(location: Location) -> frozenset[str]:
     """Return the table names in a database file, without opening it; empty for other files."""
     if not location.head.startswith(MAGIC):
         return frozenset()
     try:
-        with Place(location.path, held=location.held).open() as stream:
+        with Location(location.path, held=location.held).open() as stream:
             return frozenset(_tables(stream))
     except (InputError, OSError, IndexError, ValueError):  # reading reports the problem
         return frozenset()

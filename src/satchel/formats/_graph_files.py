@@ -22,7 +22,7 @@ from typing import IO, Any, BinaryIO, NamedTuple
 from satchel.crypto.canonical import encode_foreign
 from satchel.errors import InputError, LimitError, MalformedError, MissingExtraError, TargetError
 from satchel.formats import _graph_child
-from satchel.ports.format import Place, ReadContext
+from satchel.ports.format import Location, ReadContext
 from satchel.runtime.files import open_input as opened
 
 _HEADER = 12
@@ -169,7 +169,7 @@ _CATALOG_OFFSET = 12
 _LOG_BYTES = 1 << 20
 
 
-def is_graphiti(location: Place) -> bool:
+def is_graphiti(location: Location) -> bool:
     """Return whether a graph file is one of Graphiti, by its catalog of tables."""
     if location.is_folder or graph_header(location.head) is None:
         return False
@@ -217,7 +217,7 @@ class GraphRow(NamedTuple):
     """Its columns in the reversible form; amplihack's nodes have ``agent_id``, too."""
 
 
-def graph_file(location: Place) -> Path | None:
+def graph_file(location: Location) -> Path | None:
     """Return the graph file that a place is or contains; None for none."""
     if not location.is_folder:
         return location.path if graph_header(location.head) else None
@@ -230,7 +230,7 @@ def graph_file(location: Place) -> Path | None:
 
 
 def rows_of(
-    location: Place, reading: ReadContext, tables: GraphSchema = AMPLIHACK
+    location: Location, reading: ReadContext, tables: GraphSchema = AMPLIHACK
 ) -> Generator[GraphRow, None, None]:
     """Yield the rows of a graph: nodes, then links; other tables are counted as lost.
 
@@ -248,7 +248,7 @@ def rows_of(
     path = graph_file(location)
     if path is None:
         raise MalformedError("not a LadybugDB or Kuzu graph", file=location.name, byte=0)
-    source = location if path == location.path else Place(path)
+    source = location if path == location.path else Location(path)
     header = graph_header(source.head)
     assert header is not None  # noqa: S101 - it was looked at above
     header.require_readable(source.name)
@@ -263,7 +263,7 @@ class _CopyReport:
 
     def __init__(
         self,
-        source: Place,
+        source: Location,
         header: GraphHeader,
         copy: Path,
         reading: ReadContext,
@@ -390,7 +390,7 @@ def _head_of(path: Path) -> bytes:
         return stream.read(_HEAD_BYTES)
 
 
-def _copy(source: Place, copy: Path) -> None:
+def _copy(source: Location, copy: Path) -> None:
     with source.open() as stream:
         _write(stream, copy)
     for end in _LOG_SUFFIXES:

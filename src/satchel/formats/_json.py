@@ -19,7 +19,7 @@ from satchel.crypto.json_reader import (
     with_numbers,
 )
 from satchel.errors import InputError, LimitError, MalformedError, UnreadableError
-from satchel.ports.format import BOM, Place, ReadContext
+from satchel.ports.format import BOM, Location, ReadContext
 from satchel.ports.record_set import Report
 
 _T = TypeVar("_T")
@@ -137,7 +137,7 @@ class Decompressor:
         return data
 
 
-def reader_of(stream: BinaryIO, location: Place, reading: ReadContext) -> ForeignReader:
+def reader_of(stream: BinaryIO, location: Location, reading: ReadContext) -> ForeignReader:
     """Return a JSON reader of a file, compressed or not."""
     source = cast("BinaryIO", _Source(stream, location.name, reading))
     return ForeignReader(source, location.name, item_bytes=reading.limits.line_bytes)

@@ -17,7 +17,7 @@ from satchel.formats._conversations import paragraphs, words_of
 from satchel.formats._notes import NAME, entry_of, slug, split, summary
 from satchel.model.records import Entry, Semantic
 from satchel.model.values import Origin, TrustClass
-from satchel.ports.format import Place, ReadContext
+from satchel.ports.format import Location, ReadContext
 
 MOST_FILES = 99_999
 """Largest number of files besides the index."""
@@ -29,7 +29,7 @@ def text_in(
     archive: ChatArchive,
     file: ArchiveFile,
     reading: ReadContext,
-    location: Place,
+    location: Location,
     most: int | None = None,
 ) -> str:
     """Return the text of a file.
@@ -61,7 +61,7 @@ def text_in(
 
 
 def _located(
-    error: InputError, archive: ChatArchive, file: ArchiveFile, location: Place
+    error: InputError, archive: ChatArchive, file: ArchiveFile, location: Location
 ) -> InputError:
     error.field = archive.file_of(file) or error.field
     error.file = location.name
@@ -249,7 +249,7 @@ KEPT = "index"
 
 
 def memories_in(
-    archive: ChatArchive, reading: ReadContext, location: Place, top: str | None = None
+    archive: ChatArchive, reading: ReadContext, location: Location, top: str | None = None
 ) -> Iterator[Entry]:
     """Yield the memories of a folder of notes; other files are counted as lost.
 

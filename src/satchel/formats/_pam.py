@@ -7,7 +7,7 @@ from satchel.artifact.encodings import Encoding, gzip_sink, sign_statement, writ
 from satchel.crypto.sealed_records import Sealed
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Target, Traits, WriteContext
+from satchel.ports.format import Info, Location, ReadContext, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet, SignedStatement, open_record_set
 
 TRAITS = Traits(components=frozenset(Component), exact=True, sealed=True, keeps_ids=True)
@@ -27,7 +27,7 @@ class PamFormat:
     encoding: ClassVar[Encoding]
     info: ClassVar[Info]
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield the sealed records."""
         with open_record_set(location.file, reading.limits) as records:
             yield from records

@@ -19,7 +19,7 @@ from satchel.formats._json import as_json as json_of
 from satchel.formats._json import parse_rows
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component
-from satchel.ports.format import Place, ReadContext
+from satchel.ports.format import Location, ReadContext
 from satchel.ports.record_set import RecordSet, Report
 
 _TRANSFER_RECORDS = ("source", "receipt")
@@ -82,7 +82,7 @@ class RowLayout:
         self._sign = sign
         self._inside = inside
 
-    def read(self, location: Place, reading: ReadContext, make: Make) -> Iterator[Model]:
+    def read(self, location: Location, reading: ReadContext, make: Make) -> Iterator[Model]:
         """Yield the records of the rows.
 
         Raises:

@@ -37,7 +37,7 @@ from satchel.model.values import Component, Evidence, Origin, TrustClass
 from satchel.ports.format import (
     MOST_WITHIN,
     Info,
-    Place,
+    Location,
     ReadContext,
     Signs,
     Target,
@@ -187,7 +187,7 @@ class AgentsMd:
         lost_on_writing="Everything but the text and type of memories.",
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         if not location.head.startswith(ZIP_MAGIC):
             is_known = location.path.name in _NAMES | _ALONE
             named = is_known and bool(location.head) and b"\0" not in location.head
@@ -201,7 +201,7 @@ class AgentsMd:
         is_other = "MEMORY.md" in names or any(name.endswith(".jsonl") for name in names)
         return not is_other and not names.isdisjoint(_NAMES)
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         some = False
         with open_archive(location, reading.limits) as archive:
             for file, text in _files(archive, reading, location):
@@ -248,7 +248,7 @@ class AgentsMd:
 
 
 def _files(
-    archive: ChatArchive, reading: ReadContext, location: Place
+    archive: ChatArchive, reading: ReadContext, location: Location
 ) -> Iterator[tuple[ArchiveFile, str]]:
     """Yield the instructions of an input with their text, and the files that they import."""
     if len(archive.files) == 1 and archive.files[0].info is None:

@@ -26,7 +26,7 @@ from satchel.formats._json import as_json, json_members
 from satchel.formats._own_vectors import BankVectorWriter
 from satchel.model.records import Model, Source
 from satchel.model.values import Component, is_agent_name, now
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
+from satchel.ports.format import Info, Location, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet, Report
 
 _DIGITS = frozenset(b"0123456789")
@@ -50,14 +50,14 @@ class Aletheia:
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         starts = {
             path: start for path, start in json_members(location.unpacked_head) if len(path) == 1
         }
         is_versioned = starts.get((b"version",), b"x")[0] in _DIGITS
         return is_versioned and (b"nous",) in starts
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         with AletheiaDocument(location, reading) as document:
             yield from document.records()
 

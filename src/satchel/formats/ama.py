@@ -40,7 +40,7 @@ from satchel.formats._own_vectors import BankVectorReader, BankVectorWriter
 from satchel.formats._row_lists import Order, containers_in, in_order
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component, Origin, now, resolved
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
+from satchel.ports.format import Info, Location, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet, Report
 from satchel.ports.vectors import Maker
 
@@ -76,7 +76,7 @@ class Ama:
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         first = location.unpacked_head.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
         paths = {path for path, _ in json_members(first)}
         if (VERSION.encode(),) in paths:
@@ -84,7 +84,7 @@ class Ama:
         # A file of this name without a header is recognized, so that reading reports the problem.
         return bool(_NAMED.search(location.name)) and {(b"id",), (b"text",)} <= paths
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         with location.open() as stream:
             archive = AmaArchive(stream, location.name, reading.limits)
             reading.line = lambda: archive.line

@@ -23,7 +23,7 @@ from satchel.formats._amplihack.writer import AmplihackWriter, agent_of, contain
 from satchel.formats._json import json_members
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
+from satchel.ports.format import Info, Location, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 
 _VERSION = "1.1"
@@ -52,7 +52,7 @@ class Amplihack:
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         arrays = {path for path, start in json_members(location.unpacked_head) if start == _ARRAY}
         if arrays & _VERSIONED:
             return True
@@ -62,7 +62,7 @@ class Amplihack:
         )
         return named and bool(arrays & _AGENT_CORE)
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         yield from AmplihackDocument(location, reading).records()
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:

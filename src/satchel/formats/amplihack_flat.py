@@ -15,7 +15,7 @@ from satchel.formats._amplihack.rows import NAME, Row, require_id, time_of
 from satchel.formats._database import MAGIC, columns_of, open_database_copy, other_tables, parsed
 from satchel.model.records import Entry, Episodic, Model, Semantic, SessionEvent
 from satchel.model.values import Component, Origin, Scope, TrustClass, iso_text
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
+from satchel.ports.format import Info, Location, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 
 _MEMORIES, _SESSIONS, _AGENTS = "memory_entries", "sessions", "session_agents"
@@ -49,11 +49,11 @@ class AmplihackFlat:
         traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), writes=False),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         head = location.head
         return head.startswith(MAGIC) and b"memory_entries" in head
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         with open_database_copy(location, reading) as database:
             columns = {
                 table: columns_of(database, table, needed, location.name)

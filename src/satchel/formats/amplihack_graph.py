@@ -29,7 +29,7 @@ from satchel.formats._graph_files import (
 )
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
+from satchel.ports.format import Info, Location, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet, Report
 
 _NODES = (FACTS, EPISODES)
@@ -49,10 +49,10 @@ class AmplihackGraph:
         traits=Traits(components=frozenset({Component.SEMANTIC, Component.EPISODIC}), writes=False),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return graph_file(location) is not None and not is_graphiti(location)
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = True
         agents = [] if reading.agent is None else _agents(location, reading)
         owners = AmplihackAgents(agents, reading.agent, file=location.name, report=reading.report)
@@ -85,7 +85,7 @@ class AmplihackGraph:
         )
 
 
-def _agents(location: Place, reading: ReadContext) -> list[str]:
+def _agents(location: Location, reading: ReadContext) -> list[str]:
     """Return the agents with nodes in a graph; notes are left to the later read."""
     agents = dict[str, None]()
     trial = ReadContext(limits=reading.limits, report=Report())

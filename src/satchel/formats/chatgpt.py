@@ -42,7 +42,7 @@ from satchel.model.values import Component, Evidence, read_time
 from satchel.ports.format import (
     HEAD_BYTES,
     Info,
-    Place,
+    Location,
     ReadContext,
     Signs,
     Target,
@@ -457,10 +457,10 @@ class ChatGPT:
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return any(_has_conversations(head) or _has_memories(head) for head in heads(location))
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         rows = ChatGPTRecords(reading.report)
         with open_archive(location, reading.limits) as archive:

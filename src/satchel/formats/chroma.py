@@ -24,7 +24,7 @@ from satchel.formats._chroma import (
 from satchel.formats._database import MAGIC, open_database_copy, tables_of
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
+from satchel.ports.format import Info, Location, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.foreign_databases import Database
 
@@ -49,10 +49,10 @@ class Chroma:
         beside=frozenset({VECTOR, URI}),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return tables_of(_database(location)) >= _SIGNS
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         source = _database(location)
         with open_database_copy(source, reading) as database:
             collections = collections_in(database, location.name)
@@ -79,8 +79,8 @@ class Chroma:
         )
 
 
-def _database(location: Place) -> Place:
-    return Place(location.path / FILE, location.on_progress) if location.is_folder else location
+def _database(location: Location) -> Location:
+    return Location(location.path / FILE, location.on_progress) if location.is_folder else location
 
 
 def _store_details(collections: list[dict[str, Any]], reading: ReadContext) -> None:
@@ -97,7 +97,7 @@ def _store_details(collections: list[dict[str, Any]], reading: ReadContext) -> N
 
 
 def entries_in(
-    database: Database, segment: ChromaSegment, source: Place, reading: ReadContext
+    database: Database, segment: ChromaSegment, source: Location, reading: ReadContext
 ) -> Iterator[Model]:
     """Yield the records of a collection; bad ones are refused."""
     with closing(ChromaVectors(database, segment, source.path.parent)) as vectors:

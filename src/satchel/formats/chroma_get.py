@@ -23,7 +23,7 @@ from satchel.model.values import Component
 from satchel.ports.format import (
     HEAD_BYTES,
     Info,
-    Place,
+    Location,
     ReadContext,
     Signs,
     Target,
@@ -70,14 +70,14 @@ class ChromaGet:
         beside=frozenset({VECTOR, URI}),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         starts = dict(json_members(location.head))
         if starts.get((b"ids",)) != b"[" or starts.get((b"ids", 0), b'"') != b'"':
             return False
         # The IDs of many records may fill the whole head.
         return any(path in starts for path in _BESIDE_IDS) or len(location.head) == HEAD_BYTES
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         with closing(_Lists()) as lists:
             with location.open() as stream:
                 around = lists.read(stream, location, reading)
@@ -123,7 +123,7 @@ class _Lists:
         """Free the temporary space."""
         self._held.close()
 
-    def read(self, stream: BinaryIO, location: Place, reading: ReadContext) -> Row:
+    def read(self, stream: BinaryIO, location: Location, reading: ReadContext) -> Row:
         """Read the lists of a document; return its other members."""
         document = ForeignReader(stream, location.name, item_bytes=reading.limits.line_bytes)
         around: Row = {}

@@ -32,7 +32,7 @@ from satchel.formats._note_folders import memories_in
 from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
+from satchel.ports.format import Info, Location, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet, Report
 
 NAME = "claude_code"
@@ -179,14 +179,14 @@ class ClaudeCode:
         traits=Traits(components=frozenset(Component), writes=False),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         for head in heads(location, ".jsonl"):
             paths = {path for path, _ in json_members(head)}
             if any(sign <= paths for sign in _SIGNS):
                 return True
         return False
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         with open_archive(location, reading.limits) as archive:
             notes, conversations = _split(archive)

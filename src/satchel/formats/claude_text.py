@@ -26,7 +26,7 @@ from satchel.formats._notes import (
 )
 from satchel.model.records import ENTRY_CLASSES, Entry, Model
 from satchel.model.values import Component, read_time
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
+from satchel.ports.format import Info, Location, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet, Report
 from satchel.runtime.scratch import ScratchMap, SpoolStreams
 
@@ -79,11 +79,11 @@ class ClaudeText:
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         lines = location.head.decode("utf-8", "replace").split("\n")
         return any(_ITEM.fullmatch(line.rstrip("\r")) for line in lines)
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         with open_archive(location, reading.limits) as archive:
             if location.head.startswith(ZIP_MAGIC):
                 raise MalformedError("an archive is not text", file=location.name, byte=0)

@@ -37,7 +37,7 @@ from satchel.model.text import spoken_text
 from satchel.ports.format import (
     HEAD_BYTES,
     Info,
-    Place,
+    Location,
     ReadContext,
     Signs,
     Target,
@@ -339,10 +339,10 @@ class Codex:
         traits=Traits(components=frozenset(), writes=False),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return any(_is_rollout(head) for head in heads(location, ".jsonl"))
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         names = CodexNames()
         with open_archive(location, reading.limits) as archive:

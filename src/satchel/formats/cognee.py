@@ -54,7 +54,7 @@ from satchel.formats._row_lists import Order, in_order, sole_container
 from satchel.model.records import Edge, Entry, GraphNode, Identity, Model, Semantic, SessionEvent
 from satchel.model.values import Component, Origin, TrustClass, resolved
 from satchel.ports.drafts import placeholder
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
+from satchel.ports.format import Info, Location, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet, Report
 from satchel.runtime.scratch import ScratchMap, Spool, SpoolStream, SpoolStreams
 
@@ -77,7 +77,7 @@ class CogneeArchive:
         reading: The limits and the report.
     """
 
-    def __init__(self, location: Place, reading: ReadContext) -> None:
+    def __init__(self, location: Location, reading: ReadContext) -> None:
         self._location = location
         self._reading = reading
         self._names, self._facts = ScratchMap(), Spool()
@@ -449,10 +449,10 @@ class Cognee:
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return is_archive(location)
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         yield from CogneeArchive(location, reading).records()
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:

@@ -24,7 +24,7 @@ from satchel.model.values import Component
 from satchel.ports.format import (
     MOST_WITHIN,
     Info,
-    Place,
+    Location,
     ReadContext,
     Signs,
     Target,
@@ -59,13 +59,13 @@ class CursorRules:
         lost_on_writing="Everything but the text and type of memories.",
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         if not location.head.startswith((b"---", b"\xef")):
             return False
         front = split(location.head.decode("utf-8", "replace"))
         return front.is_there and not _SIGNS.isdisjoint(values_in(front.raw))
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         front = _front(location, reading)
         lines = _lines(front.body)
         if front.raw != _FRONT:
@@ -96,7 +96,7 @@ class CursorRules:
                 sink.write(line.encode() + b"\n")
 
 
-def _front(location: Place, reading: ReadContext) -> Front:
+def _front(location: Location, reading: ReadContext) -> Front:
     with open_archive(location, reading.limits) as archive:
         if location.head.startswith(ZIP_MAGIC):
             raise MalformedError("an archive is not a rule", file=location.name, byte=0)

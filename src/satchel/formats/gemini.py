@@ -46,7 +46,7 @@ from satchel.model.values import Component, Scope, resolved
 from satchel.ports.format import (
     HEAD_BYTES,
     Info,
-    Place,
+    Location,
     ReadContext,
     Signs,
     Target,
@@ -682,7 +682,7 @@ class Gemini:
         traits=Traits(components=frozenset({Component.IDENTITY}), writes=False, personal=True),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         if not (location.head.startswith(ZIP_MAGIC) or _may_be(location)):
             return False
         try:
@@ -693,7 +693,7 @@ class Gemini:
         except InputError:
             return False
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         with (
             closing(Activities(reading.report)) as activities,
@@ -734,7 +734,7 @@ def _take_page(
     archive: ChatArchive,
     file: ArchiveFile,
     reading: ReadContext,
-    location: Place,
+    location: Location,
     activities: Activities,
     kind: str,
 ) -> None:
@@ -778,7 +778,7 @@ def _may_have(file: ArchiveFile) -> bool:
     return file.info is None or file.ends((".json", ".html", ".txt"))
 
 
-def _may_be(location: Place) -> bool:
+def _may_be(location: Location) -> bool:
     head = location.head
     is_gems = _GEMS.search(location.path.name) is not None and head.lstrip().startswith(b"<")
     return is_gems or _is_list(head) or _is_talk(head) or _PAGE.match(head) is not None

@@ -69,7 +69,7 @@ from satchel.formats._json import as_json, json_members, reader_of
 from satchel.formats._row_lists import sole_container
 from satchel.model.records import Edge, Entry, Episodic, GraphNode, Model, Semantic
 from satchel.model.values import Component, Origin, now, read_time, resolved
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
+from satchel.ports.format import Info, Location, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet, Report
 from satchel.runtime.scratch import ScratchMap, Spool, SpoolStreams
 
@@ -78,7 +78,7 @@ _JOINTS = "relates_to"
 _FACT, _START, _END = b"f", b"s", b"e"
 
 
-def tables_in(location: Place, reading: ReadContext) -> Generator[tuple[str, Row], None, None]:
+def tables_in(location: Location, reading: ReadContext) -> Generator[tuple[str, Row], None, None]:
     """Yield the rows of a graph, each with its table; facts come when both ends are known.
 
     Raises:
@@ -514,10 +514,10 @@ class Graphiti:
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return is_graphiti(location) or is_graph(json_members(location.unpacked_head))
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = True
         if graph_file(location) is not None:
             yield from _from_database(location, reading)
@@ -544,7 +544,7 @@ FORMAT = Graphiti()
 """The instance that the registry loads."""
 
 
-def _from_database(location: Place, reading: ReadContext) -> Iterator[Model]:
+def _from_database(location: Location, reading: ReadContext) -> Iterator[Model]:
     with (
         GraphitiGraph(reading, location.name) as graph,
         closing(tables_in(location, reading)) as rows,
@@ -554,7 +554,7 @@ def _from_database(location: Place, reading: ReadContext) -> Iterator[Model]:
         yield from graph.rest()
 
 
-def _from_json(location: Place, reading: ReadContext) -> Iterator[Model]:
+def _from_json(location: Location, reading: ReadContext) -> Iterator[Model]:
     arrays, around = list[str](), Row()
     with GraphitiGraph(reading, location.name) as graph:
         with location.open() as stream:
@@ -579,7 +579,7 @@ def _from_json(location: Place, reading: ReadContext) -> Iterator[Model]:
         reading.container["fields"] = around
 
 
-def _require_bound(around: Row, location: Place, reading: ReadContext) -> None:
+def _require_bound(around: Row, location: Location, reading: ReadContext) -> None:
     bound = reading.limits.entry_bytes // 2
     if len(msgspec.json.encode(around)) > bound:
         problem = f"the data around the graph exceeds {bound} bytes"

@@ -21,7 +21,7 @@ from satchel.formats._langgraph import STORE, TABLES, VECTORS, items_in, make_st
 from satchel.formats._row_lists import count_others
 from satchel.model.records import Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
+from satchel.ports.format import Info, Location, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 
 _OTHER = "checkpoints"
@@ -44,11 +44,11 @@ class LangGraph:
         beside=frozenset({VECTORS}),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         tables = tables_of(location)
         return {STORE, "store_migrations"} <= tables and _OTHER not in tables
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         with open_database_copy(location, reading) as database:
             count = 0
             for count, entry in enumerate(items_in(database, location.name, reading), 1):  # noqa: B007 - used below

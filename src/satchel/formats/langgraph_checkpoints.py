@@ -28,7 +28,7 @@ from satchel.model.records import Model, SessionEvent
 from satchel.model.text import spoken_text
 from satchel.model.values import Component, Origin, TrustClass, read_time
 from satchel.ports.drafts import placeholder
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
+from satchel.ports.format import Info, Location, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet
 from satchel.runtime.foreign_databases import Database
 
@@ -449,10 +449,10 @@ class LangGraphCheckpoints:
         beside=frozenset({VECTORS}),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return {_CHECKPOINTS, _WRITES} <= tables_of(location)
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         reading.linked = reading.chained = True
         with open_database_copy(location, reading) as database:
             columns_of(database, _CHECKPOINTS, (*_NEEDED, *_PACKED), location.name)

@@ -13,7 +13,7 @@ from satchel.formats._langgraph import VECTORS, entry_of, row_of
 from satchel.formats._row_lists import ALONE, RowLayout, container_of, count_others, in_order
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
+from satchel.ports.format import Info, Location, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet, Report
 
 _NAME = "langgraph_items"
@@ -38,14 +38,14 @@ class LangGraphItems:
         beside=frozenset({VECTORS}),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         starts = dict(json_members(location.head))
         return any(
             starts.get((*start, b"namespace")) == b"[" and (*start, b"key") in starts
             for start in _STARTS
         )
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         yield from _LISTING.read(location, reading, entry_of)
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:

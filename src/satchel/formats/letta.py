@@ -32,7 +32,7 @@ from satchel.formats._json import as_json, differences, json_members, reproduce,
 from satchel.formats._row_lists import Order, in_order, sole_container
 from satchel.model.records import Entry, GraphNode, Identity, Model, Semantic, SessionEvent
 from satchel.model.values import Component, Origin, Scope, TrustClass, iso_text, read_time
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
+from satchel.ports.format import Info, Location, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet, Report
 
 NAME = "letta"
@@ -597,7 +597,7 @@ class Letta:
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         head = location.head.lstrip()
         if head.startswith(b'"'):
             head = _ESCAPED.sub(rb"\1", head[1:])
@@ -606,7 +606,7 @@ class Letta:
         older = {(b"agent_type",), (b"core_memory",)} <= starts
         return older or not newer.isdisjoint(_SIGNS)
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         document = _document(location, reading)
         if is_older(document):
             try:
@@ -645,7 +645,7 @@ FORMAT = Letta()
 # -- reading -------------------------------------------------------------------------------
 
 
-def _document(location: Place, reading: ReadContext) -> Row:
+def _document(location: Location, reading: ReadContext) -> Row:
     bound = reading.limits.line_bytes
     with location.open() as stream:
         document = _value(stream, location, bound)
@@ -660,7 +660,7 @@ def _document(location: Place, reading: ReadContext) -> Row:
     return document
 
 
-def _value(stream: BinaryIO, location: Place, bound: int) -> Any:
+def _value(stream: BinaryIO, location: Location, bound: int) -> Any:
     document = ForeignReader(stream, location.name, item_bytes=bound)
     value = document.value()
     document.end()
@@ -670,7 +670,7 @@ def _value(stream: BinaryIO, location: Place, bound: int) -> Any:
 class _DocumentRows:
     """The rows of a document, as records."""
 
-    def __init__(self, document: Row, location: Place, reading: ReadContext) -> None:
+    def __init__(self, document: Row, location: Location, reading: ReadContext) -> None:
         self._document = document
         self._location = location
         self._reading = reading

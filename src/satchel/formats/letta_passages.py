@@ -33,7 +33,7 @@ from satchel.model.values import (
 from satchel.ports.format import (
     HEAD_BYTES,
     Info,
-    Place,
+    Location,
     ReadContext,
     Signs,
     Target,
@@ -179,10 +179,10 @@ class LettaPassages:
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return any(map(_has_passages, heads(location)))
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         count = 0
         with open_archive(location, reading.limits) as archive:
             for file in archive.files:

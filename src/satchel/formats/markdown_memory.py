@@ -49,7 +49,7 @@ from satchel.model.values import Component
 from satchel.ports.format import (
     HEAD_BYTES,
     Info,
-    Place,
+    Location,
     ReadContext,
     Signs,
     Target,
@@ -86,7 +86,7 @@ class MarkdownMemory:
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         if not location.head.startswith(ZIP_MAGIC):
             return _is_fact(location.head) or (
                 location.path.name == INDEX and _is_text(location.head)
@@ -97,7 +97,7 @@ class MarkdownMemory:
         except InputError:
             return False
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         some = False
         with open_archive(location, reading.limits) as archive:
             for entry in memories_in(archive, reading, location):

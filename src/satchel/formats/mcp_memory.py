@@ -40,7 +40,7 @@ from satchel.model.values import Component, Entity, Origin, TrustClass
 from satchel.ports.format import (
     HEAD_BYTES,
     Info,
-    Place,
+    Location,
     ReadContext,
     Signs,
     Target,
@@ -399,10 +399,10 @@ class McpMemory:
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return _is_lines(location) or _is_returned(location)
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         with location.open() as stream:
             seen = _FileHead(stream)
             source = cast("BinaryIO", seen)
@@ -436,12 +436,12 @@ class McpMemory:
 # -- reading -------------------------------------------------------------------------------
 
 
-def _is_lines(location: Place) -> bool:
+def _is_lines(location: Location) -> bool:
     starts = {path for path, _ in json_members(location.unpacked_head)}
     return (b"type",) in starts and any(signs <= starts for signs in _SIGNS)
 
 
-def _is_returned(location: Place) -> bool:
+def _is_returned(location: Location) -> bool:
     return any(path in _GRAPH_SIGNS for path, _ in json_members(location.head))
 
 
@@ -470,7 +470,7 @@ class _FileHead:
         return start or self._stream.read(size)
 
 
-def _lines(stream: BinaryIO, location: Place, reading: ReadContext) -> Iterator[Semantic]:
+def _lines(stream: BinaryIO, location: Location, reading: ReadContext) -> Iterator[Semantic]:
     lines = LineReader(Decompressor(stream, reading.limits))
     bound = reading.limits.line_bytes
     reading.line = lambda: lines.number
@@ -480,7 +480,7 @@ def _lines(stream: BinaryIO, location: Place, reading: ReadContext) -> Iterator[
 
 
 def _entries_of_lines(
-    lines: LineReader, bound: int, types: Types, location: Place, reading: ReadContext
+    lines: LineReader, bound: int, types: Types, location: Location, reading: ReadContext
 ) -> Iterator[Semantic]:
     while True:
         try:
@@ -511,7 +511,7 @@ def _entries(row: Row, line: int, types: Types, reading: ReadContext) -> list[Se
     return []
 
 
-def _graph(stream: BinaryIO, location: Place, reading: ReadContext) -> Iterator[Semantic]:
+def _graph(stream: BinaryIO, location: Location, reading: ReadContext) -> Iterator[Semantic]:
     document = ForeignReader(
         stream, location.name, item_bytes=reading.limits.line_bytes, mending=reading.mended
     )

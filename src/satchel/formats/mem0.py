@@ -40,7 +40,16 @@ from satchel.model.values import (
     read_time,
     to_datetime,
 )
-from satchel.ports.format import BOM, Info, Place, ReadContext, Signs, Target, Traits, WriteContext
+from satchel.ports.format import (
+    BOM,
+    Info,
+    Location,
+    ReadContext,
+    Signs,
+    Target,
+    Traits,
+    WriteContext,
+)
 from satchel.ports.record_set import RecordSet, Report
 
 NAME = "mem0"
@@ -445,13 +454,13 @@ class Mem0:
         beside=OF_THE_STORE,
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         head = location.head
         if _EMPTY_RESULTS.match(head.removeprefix(BOM)):
             return True
         return any(path in _MEMORY and start == b'"' for path, start in json_members(head))
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         with location.open() as stream:
             document = ForeignReader(stream, location.name, item_bytes=reading.limits.line_bytes)
             reading.line = lambda: document.value_line

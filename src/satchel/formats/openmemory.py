@@ -31,7 +31,7 @@ from satchel.model.values import Component, Scope
 from satchel.ports.format import (
     HEAD_BYTES,
     Info,
-    Place,
+    Location,
     ReadContext,
     Signs,
     Target,
@@ -67,10 +67,10 @@ class OpenMemory:
         traits=Traits(components=frozenset({Component.SEMANTIC}), writes=False),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return any(_is_backup(head) for head in heads(location))
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         some = False
         with open_archive(location, reading.limits) as archive:
             for file in archive.files:

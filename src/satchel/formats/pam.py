@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from satchel.artifact.encodings import Encoding
 from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
-from satchel.ports.format import Info, Place, Signs
+from satchel.ports.format import Info, Location, Signs
 
 _ARTIFACT_START = re.compile(rb'\s*\{\s*"(?:statement|signatures|components)"\s*:')
 
@@ -23,7 +23,7 @@ class Pam(PamFormat):
         traits=TRAITS,
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return _ARTIFACT_START.match(location.unpacked_head) is not None
 
 

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from satchel.artifact.encodings import MAGIC, Encoding
 from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
-from satchel.ports.format import Info, Place, Signs
+from satchel.ports.format import Info, Location, Signs
 
 
 class PamCbor(PamFormat):
@@ -20,7 +20,7 @@ class PamCbor(PamFormat):
         traits=TRAITS,
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return location.unpacked_head.startswith(MAGIC)
 
 

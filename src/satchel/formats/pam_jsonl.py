@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from satchel.artifact.encodings import PREAMBLE, Encoding
 from satchel.formats._pam import CHECKED, SPEC, TRAITS, PamFormat
-from satchel.ports.format import Info, Place, Signs
+from satchel.ports.format import Info, Location, Signs
 
 
 class PamJsonl(PamFormat):
@@ -20,7 +20,7 @@ class PamJsonl(PamFormat):
         traits=TRAITS,
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         return location.unpacked_head.startswith(PREAMBLE)
 
 

@@ -36,7 +36,7 @@ from satchel.crypto.sealed_records import Sealed, digest, seal
 from satchel.errors import MalformedError, SatchelError
 from satchel.model.records import Entry, Model, Source
 from satchel.model.values import Component, now
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
+from satchel.ports.format import Info, Location, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet, Report
 
 _HEADER = ("pam_version", "schema_version", "created_at", "source_agent")
@@ -76,11 +76,11 @@ class PamSdk:
         ),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         head = location.unpacked_head
         return bool(_JSON_START.match(head) or _CBOR_START.match(head))
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield sealed entries, parents before children; their IDs must be valid."""
         with open_sdk_file(location.file, reading.limits) as document:
             held = _collect(document)

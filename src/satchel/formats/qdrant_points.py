@@ -14,7 +14,7 @@ from satchel.formats._points import NAME, VECTOR, entry_of, row_of
 from satchel.formats._row_lists import RowLayout, container_of, count_others, in_order
 from satchel.model.records import Entry, Model
 from satchel.model.values import Component
-from satchel.ports.format import Info, Place, ReadContext, Signs, Target, Traits, WriteContext
+from satchel.ports.format import Info, Location, ReadContext, Signs, Target, Traits, WriteContext
 from satchel.ports.record_set import RecordSet, Report
 from satchel.runtime.scratch import ScratchMap
 
@@ -46,13 +46,13 @@ class QdrantPoints:
         beside=frozenset({VECTOR}),
     )
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         # Of lines, only the first: many formats have an ID in one line and a payload in another.
         line = dict(json_members(location.head.partition(b"\n")[0]))
         starts = dict(json_members(location.head))
         return _is_point(line, ()) or any(_is_point(starts, start) for start in _STARTS)
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         yield from _LISTING.read(location, reading, lambda row: entry_of(row, None))
 
     def write(self, records: RecordSet, target: Target, writing: WriteContext) -> None:

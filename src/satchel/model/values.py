@@ -12,7 +12,6 @@ from collections import deque
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -355,6 +354,8 @@ def agent_name(text: str) -> str:
 
 def tool_version() -> str:
     """Return the name and version of this program, for receipts."""
+    from importlib.metadata import PackageNotFoundError, version  # not needed to read
+
     try:
         return f"satchel {version('satchel')}"
     except PackageNotFoundError:

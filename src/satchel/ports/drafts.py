@@ -22,7 +22,7 @@ from satchel.crypto.sealed_records import Nonces, Sealed, random_nonce, seal, se
 from satchel.errors import InputError, MalformedError
 from satchel.model.records import Edge, Entry, Model, SessionEvent
 from satchel.model.values import Origin, Scope, is_id
-from satchel.ports.format import Format, Place, ReadContext
+from satchel.ports.format import Format, Location, ReadContext
 from satchel.ports.vectors import text_mark
 from satchel.runtime.scratch import ScratchMap
 
@@ -251,7 +251,7 @@ _FIRST, _MOST, _MOST_EVENTS = 8, 256, 64
 
 
 def read_records(
-    adapter: Format, location: Place, reading: ReadContext, *, nonces: Nonces = random_nonce
+    adapter: Format, location: Location, reading: ReadContext, *, nonces: Nonces = random_nonce
 ) -> Iterator[Sealed]:
     """Yield the records of a location, in order, sealed.
 
@@ -271,7 +271,7 @@ def read_records(
 
 def read_with_drafts(
     adapter: Format,
-    location: Place,
+    location: Location,
     reading: ReadContext,
     *,
     nonces: Nonces = random_nonce,
@@ -414,11 +414,13 @@ def _is_apart(item: Model | Sealed, first: Model | Sealed, reading: ReadContext)
     return reading.chained and not isinstance(item, SessionEvent) and names_others(item)
 
 
-def _line_of(number: int, adapter: Format, location: Place, reading: ReadContext) -> int | None:
+def _line_of(number: int, adapter: Format, location: Location, reading: ReadContext) -> int | None:
     """Return the line where a record starts, by reading the input again."""
     again = ReadContext(limits=reading.limits)
     with suppress(InputError):
-        for _ in islice(adapter.read(Place(location.path, held=location.held), again), number + 1):
+        for _ in islice(
+            adapter.read(Location(location.path, held=location.held), again), number + 1
+        ):
             pass
         return again.line()
     return None

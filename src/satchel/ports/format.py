@@ -48,7 +48,7 @@ MOST_WITHIN = 4 * 2**20
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """A file or folder to read from."""
 
     path: Path
@@ -212,7 +212,7 @@ class Signs:
     folder: bool = False
     """Whether a folder is one."""
 
-    def fit(self, location: Place) -> bool:
+    def fit(self, location: Location) -> bool:
         """Return whether a file or folder shows one of them; reads its name and head only."""
         if location.is_folder:
             return self.folder
@@ -367,7 +367,7 @@ class Format(Protocol):
 
     info: ClassVar[Info]
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         """Return whether a file or folder is in this format; reads its name and ``head`` only.
 
         Raises:
@@ -375,7 +375,7 @@ class Format(Protocol):
         """
         ...
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield the records of a file or folder, in order: drafts, or sealed records.
 
         Raises:
@@ -606,7 +606,7 @@ class Registry(Mapping[str, Format]):
         ]
         return max(owners)[1] if owners else None
 
-    def recognize(self, location: Place) -> str:
+    def recognize(self, location: Location) -> str:
         """Return the one format that recognizes a place; those without a sign in it are not asked.
 
         Raises:
@@ -638,7 +638,7 @@ class Registry(Mapping[str, Format]):
             hint="Choose one with --from.",
         )
 
-    def candidates(self, location: Place) -> list[str]:
+    def candidates(self, location: Location) -> list[str]:
         """Return the formats that a place shows a sign of, sorted.
 
         Raises:
@@ -679,7 +679,7 @@ class Registry(Mapping[str, Format]):
             self._listings[name] = _Listing.of(self[name])
         return self._listings[name]
 
-    def _nearest(self, location: Place) -> str:
+    def _nearest(self, location: Location) -> str:
         """Return a hint: formats with files of such a name, and where all of them are listed."""
         name = location.name.lower().removesuffix(".gz")
         ending = "." + name.rpartition(".")[2] if "." in name else None
@@ -704,7 +704,7 @@ class Registry(Mapping[str, Format]):
         return self._found
 
 
-def _require_readable(location: Place) -> None:
+def _require_readable(location: Location) -> None:
     if not (location.is_folder or location.head):
         raise EmptyInputError("the file is empty", file=location.name)
     if location.head.startswith(_UTF16):

@@ -13,7 +13,7 @@ from satchel.bank.open_bank import OpenBank
 from satchel.config.options import FEW_FOR_MODELS, ScopeOptions, Time
 from satchel.config.tables import BankSettings
 from satchel.errors import StoreError, UsageError
-from satchel.files.catch_up import log_pending_changes
+from satchel.files.catch_up import is_behind
 from satchel.ledger.view import View
 from satchel.model.text import estimated_tokens, memory_text
 from satchel.model.values import TrustClass, read_time
@@ -155,7 +155,9 @@ def recall_memories(
     permitted = bank.asked("recall")
     if query.text.strip():
         keep_up(bank)
-        if query.files:
+        if query.files and bank.ledger.writes and is_behind(bank):
+            from satchel.files.bank_files import log_pending_changes  # most banks have no files
+
             log_pending_changes(bank)
     with permitted.ledger.reading() as view:
         query = _with_defaults(query, bank.settled(view))

@@ -40,7 +40,7 @@ from satchel.ports.format import (
     Connector,
     Format,
     Info,
-    Place,
+    Location,
     ReadContext,
     Target,
     WriteContext,
@@ -298,7 +298,7 @@ class WrittenOutput(NamedTuple):
     """Name of the format, which is the provider of the records it reads."""
 
     adapter: Format
-    place: Place
+    place: Location
     limits: Limits
     trim: Trim = unchanged
     """Removes what was not requested from records."""
@@ -616,12 +616,12 @@ class DeliveredRecords(Scratch):
         row = (product_id, None if origin is None else msgspec.json.encode(origin))
         self._db.execute("INSERT OR REPLACE INTO handed VALUES (?, ?)", row)
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         """Return False: no file is one."""
         del location
         return False
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield the written records as the product has them now."""
         del location, reading
         with closing(self._opening()) as connector:

@@ -65,7 +65,7 @@ class MigrateOptions:
     owner: Callable[[], SigningKey] | None = None
     """Returns the key that owns new banks, for memories from a provider."""
 
-    told: OnMigratedBank | None = None
+    on_bank: OnMigratedBank | None = None
     progress: Callable[[int, int], None] | None = None
     """Called with the number of records copied plus read back, and twice the total."""
 

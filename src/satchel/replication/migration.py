@@ -65,7 +65,7 @@ from satchel.transfer.export_records import Export, ExportOptions
 from satchel.transfer.exports import export
 from satchel.transfer.import_results import BankImportResult, ImportOptions, Owners
 from satchel.transfer.imports import import_file
-from satchel.transfer.providers import place_of, read_provider
+from satchel.transfer.providers import provider_path, read_provider
 
 _DIFFERS = 1
 
@@ -100,7 +100,7 @@ def _from_product(
     """Import everything, then import it again to verify that nothing is new."""
     if source.provider is None:
         raise UsageError("no provider given", field="provider")
-    product = place_of(source.provider)
+    product = provider_path(source.provider)
     import_options = ImportOptions(
         dry_run=options.dry_run, accept_loss=options.accept_loss, keeps_receipt=False
     )
@@ -184,7 +184,7 @@ def _to_product(
     """
     if target.provider is None:
         raise UsageError("no provider given", field="provider")
-    product = place_of(target.provider)
+    product = provider_path(target.provider)
     if not has_store(source):
         raise UnknownBankError("no store to migrate from", file=source.store)
     export_options = ExportOptions(
@@ -275,8 +275,8 @@ def _exported(bank: OpenBank, done: Export) -> MigratedBank:
 
 
 def _tell(done: MigratedBank, options: MigrateOptions) -> None:
-    if options.told is not None:
-        options.told(done)
+    if options.on_bank is not None:
+        options.on_bank(done)
 
 
 MOST_JOBS = 64
@@ -405,8 +405,8 @@ class _MigrationTask:
             try:
                 for future in as_completed(running):
                     done = results[running[future]] = future.result()
-                    if self._options.told is not None:
-                        self._options.told(done)
+                    if self._options.on_bank is not None:
+                        self._options.on_bank(done)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise

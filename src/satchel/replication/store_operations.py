@@ -343,7 +343,7 @@ class MigrateRequest(HomeOptions):
             cli=Absent(why="The command line asks for it."),
         ),
     ] = None
-    told: Annotated[
+    on_bank: Annotated[
         Callable[[MigratedBank], None] | None,
         Option("Called with the result of each bank when it is done.", cli=_PRINTED),
     ] = None
@@ -586,7 +586,7 @@ def migrate(
         accept_loss=texts(options.accept_loss),
         dry_run=options.dry_run,
         owner=key or (lambda: signing_key(target, passphrase=options.passphrase)[0]),
-        told=options.told,
+        on_bank=options.on_bank,
         progress=options.progress,
     )
     try:

@@ -234,6 +234,8 @@ def is_unchanged(path: Path, stamp: Stamp | None) -> bool:
 
 
 _END = ".tmp"
+_LEFTOVERS = tuple(f"{_END}{suffix}" for suffix in ("", "-journal", "-wal", "-shm"))
+"""Endings of what a killed writer leaves; a database engine has files beside its own."""
 
 PRIVATE_FILE = 0o600
 """Mode of files that only the owner may read: keys, state."""
@@ -402,8 +404,9 @@ def _temporary(folder: int, path: Path, *, overwrite: bool, mode: int) -> Iterat
     except OSError as error:
         raise target_error(path, error) from error
     finally:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder)
+        for ending in _LEFTOVERS:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary.removesuffix(_END) + ending, dir_fd=folder)
 
 
 def _publish(folder: int, temporary: str, path: Path, *, overwrite: bool) -> None:
@@ -462,7 +465,7 @@ def leftover_files(path: Path) -> list[Path]:
     return [
         file
         for file in path.parent.iterdir()
-        if file.name.startswith(_start(path)) and file.name.endswith(_END)
+        if file.name.startswith(_start(path)) and file.name.endswith(_LEFTOVERS)
     ]
 
 

@@ -3,22 +3,24 @@
 Small data is in memory; large data is on disk, in files without a name unless a program needs one.
 """
 
-import sqlite3
 import struct
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, starmap
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from blake3 import blake3
 
 from satchel.errors import TargetError
 from satchel.runtime.files import Closable
 
+if TYPE_CHECKING:
+    import sqlite3
 
-def scratch(tables: str, *, cache_kib: int) -> sqlite3.Connection:
+
+def scratch(tables: str, *, cache_kib: int) -> "sqlite3.Connection":
     """Open a temporary SQLite database with tables.
 
     It keeps small data in memory and spills large data into a file without a name, so a killed
@@ -29,6 +31,8 @@ def scratch(tables: str, *, cache_kib: int) -> sqlite3.Connection:
         tables: The statements that create them, each ended by a semicolon.
         cache_kib: Size of the cache in memory, in KiB.
     """
+    import sqlite3  # most commands need none
+
     database = sqlite3.connect("", isolation_level=None)
     database.executescript(
         "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA temp_store=FILE;"

@@ -27,7 +27,7 @@ from satchel.ledger.view import View
 from satchel.model.records import AnyRecord, Entry, Model, Status
 from satchel.model.values import JsonObject, resolved
 from satchel.ports.drafts import read_records
-from satchel.ports.format import Place, ReadContext, formats
+from satchel.ports.format import Location, ReadContext, formats
 from satchel.ports.operations import Option, Options, operation
 from satchel.ports.rows import Filter, slot_of
 from satchel.runtime.files import OpenFile
@@ -406,7 +406,7 @@ def _current(view: View, as_of: int | None) -> Iterator[Sealed]:
 
 
 def _file_side(settings: Settings, file: OpenFile) -> _Side:
-    location = Place(file.path, held=file)
+    location = Location(file.path, held=file)
     reader, notes = formats[formats.recognize(location)], list[str]()
     if reader.info.traits.sealed:
         verdict = verify(file, settings, VerifyOptions(deep=True, remember=False))

@@ -39,7 +39,7 @@ from satchel.errors import EmptyInputError, UnreadableError, UsageError
 from satchel.model.records import Source
 from satchel.model.values import TrustClass, now
 from satchel.ports.drafts import read_with_drafts
-from satchel.ports.format import Format, Place, ReadContext, WriteContext, formats
+from satchel.ports.format import Format, Location, ReadContext, WriteContext, formats
 from satchel.ports.operations import Option, PathText, operation, texts
 from satchel.ports.record_set import Loss, RecordSet, RefusedRecord, Report, open_record_set
 from satchel.receipts.archive import refuse_copy, require_whole
@@ -218,7 +218,7 @@ def _converted(
     file: OpenFile, outlet: Outlet, settings: Settings, options: ConvertOptions
 ) -> Conversion:
     output = outlet.path
-    location = Place(file.path, options.on_progress, file)
+    location = Location(file.path, options.on_progress, file)
     source_name = options.source_format or formats.recognize(location)
     target_name, writer = _target(output, options)
     outlet = output_for(encrypted_outlet(outlet, options.lock), writer, options.lock)
@@ -343,7 +343,7 @@ def _refuse_same(file: OpenFile, outlet: Outlet) -> None:
 
 @contextmanager
 def _records(
-    location: Place,
+    location: Location,
     name: str,
     digest: str,
     settings: Settings,

@@ -37,7 +37,7 @@ from satchel.config.options import (
 from satchel.config.settings import Settings
 from satchel.crypto import keys
 from satchel.errors import SatchelError, UsageError
-from satchel.ports.format import Place, formats
+from satchel.ports.format import Location, formats
 from satchel.ports.operations import (
     Option,
     PathText,
@@ -390,5 +390,5 @@ def _is_earlier_export(output: Outlet, name: str | None) -> bool:
     with suppress(SatchelError):
         expected, _ = chosen_format(output.path, name)
         with output.open_previous() as file:
-            return formats.recognize(Place(output.path, held=file)) == expected
+            return formats.recognize(Location(output.path, held=file)) == expected
     return False

@@ -20,7 +20,7 @@ from satchel.crypto.encryption import encrypted_outlet
 from satchel.crypto.log import Head
 from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, UsageError
-from satchel.files.catch_up import log_pending_changes
+from satchel.files.catch_up import is_behind
 from satchel.ledger.heads import BankStanding
 from satchel.ledger.view import View
 from satchel.model.records import Entry
@@ -487,7 +487,10 @@ def export(bank: OpenBank, output: Path | Outlet, options: ExportOptions | None 
         RetiredMemoryError: If one is not current, or is quarantined.
     """
     bank, requested = bank.asked("export"), options or ExportOptions()
-    log_pending_changes(bank)
+    if bank.ledger.writes and is_behind(bank):
+        from satchel.files.bank_files import log_pending_changes  # most banks have no files
+
+        log_pending_changes(bank)
     if requested.selection.ids:
         requested = replace(requested, selection=_named_in_full(bank, requested.selection))
     live = None if isinstance(output, Outlet) else connector_for(str(output), requested.format)

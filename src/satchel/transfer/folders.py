@@ -43,8 +43,8 @@ from satchel.ports.format import (
     ConnectorOptions,
     Format,
     Info,
+    Location,
     Page,
-    Place,
     ReadContext,
     Target,
     WriteContext,
@@ -184,7 +184,7 @@ def _put_in(archive: zipfile.ZipFile, folder: ContainedFolder, name: str) -> Non
     """
     with folder.open(name) as stream, OpenFile(os.dup(stream.fileno()), Path(name)) as held:
         left = max(DEFAULT_LIMITS.expansion_free_bytes, _EXPANSION * held.status.st_size)
-        with open_archive(Place(folder.path / name, held=held)) as packed:
+        with open_archive(Location(folder.path / name, held=held)) as packed:
             for file in packed.files:
                 info = zipfile.ZipInfo(f"{name}/{file.path}", _THEN)
                 with archive.open(info, "w", force_zip64=True) as sink:
@@ -541,12 +541,12 @@ class ListedSource:
         Skipping a record removes its ending.
         """
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         """Return False: no file is a listing."""
         del location
         return False
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield the records in the order of the listing."""
         for note in self._report.notes:
             reading.report.note(note)

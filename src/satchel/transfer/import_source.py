@@ -24,7 +24,7 @@ from satchel.inference.models import extractor
 from satchel.model.records import Entry, Model, Source
 from satchel.model.values import Entity, TrustClass, now, resolved
 from satchel.ports.drafts import read_with_drafts
-from satchel.ports.format import Format, Place, ReadContext, formats
+from satchel.ports.format import Format, Location, ReadContext, formats
 from satchel.ports.record_set import Report, open_record_set
 from satchel.ports.rows import Row, entry_texts, unplaced_row
 from satchel.receipts.receipt import EmptyTexts, TransferEnd, receipt_text
@@ -166,7 +166,7 @@ class ImportSource:
         self.verdict: Verification | None = None
         """Verification of a sealed input."""
 
-        self._place = Place(file.path, on_progress, held)
+        self._place = Location(file.path, on_progress, held)
         self.format = format_ or formats.recognize(self._place)
         self._adapter: Format = formats[self.format] if self._listed is None else self._listed
         self.read_bytes = 0

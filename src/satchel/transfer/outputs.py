@@ -27,7 +27,7 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.model.values import now, tool_version
-from satchel.ports.format import Format, Place, ReadContext, Target, WriteContext, formats
+from satchel.ports.format import Format, Location, ReadContext, Target, WriteContext, formats
 from satchel.ports.record_set import RecordSet, Report
 from satchel.receipts.archive import folder_of, save_receipts, signer
 from satchel.receipts.comparison import (
@@ -322,7 +322,7 @@ def read_back_output(
             if sidecar is not None:
                 trim = unchanged
                 adapter = stack.enter_context(closing(sidecar.over(job, stack)))
-            location = Place(file.path, held=file)
+            location = Location(file.path, held=file)
             output = WrittenOutput(
                 job.format, adapter, location, limits, trim, sent, writing.around
             )
@@ -358,7 +358,7 @@ def compare_handed(
     """
     limits, name = transfer.settings.options.limits, delivered.info.title
     try:
-        written = WrittenOutput(transfer.format, delivered, Place(Path(name)), limits)
+        written = WrittenOutput(transfer.format, delivered, Location(Path(name)), limits)
         comparison = read_again(written, records)
     except InputError as error:
         raise TargetError(
@@ -513,7 +513,7 @@ def write_sidecar(
     with job.outlet.written() as file:
         digest, size = file_digest(file)
         reading = ReadContext(limits=limits, only_ours=writing.around)
-        items = writer.read(Place(file.path, held=file), reading)
+        items = writer.read(Location(file.path, held=file), reading)
         try:
             builder = SidecarBuilder(records, items, keeps_ids=writer.info.traits.keeps_ids)
         except EmptyInputError as error:

@@ -29,7 +29,7 @@ from satchel.transfer.import_results import ConflictPolicy, ImportOptions, Impor
 from satchel.transfer.imports import import_file
 
 
-def place_of(provider: Provider) -> Path:
+def provider_path(provider: Provider) -> Path:
     """Return the address of a product, as import and export take it.
 
     Raises:
@@ -85,7 +85,7 @@ def read_provider(
         ConfigError: If no connector for it is installed.
         InputError: If it cannot be read, is empty, or the owner of a memory is unknown.
     """
-    address = place_of(provider)
+    address = provider_path(provider)
     with temporary_store(settings) as stage:
         quiet = structs.replace(stage, hooks=type(stage.hooks)({}))
         options = ImportOptions(accept_loss=accept_loss, keeps_receipt=False)
@@ -161,7 +161,7 @@ def import_live(
         SatchelError: As ``import_file`` and ``export``.
     """
     require_owner(settings, "provider")
-    address = place_of(_provider(settings))
+    address = provider_path(_provider(settings))
     bank, options = request
     if options.mirror or options.on_conflict in (ConflictPolicy.RENAME, ConflictPolicy.ERROR):
         raise UsageError(

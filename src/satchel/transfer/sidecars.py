@@ -28,7 +28,7 @@ from satchel.errors import InputError, LimitError, MalformedError
 from satchel.model.records import Count, Edge, Model
 from satchel.model.values import resolved
 from satchel.ports.drafts import RestoredRecord, placeholder_of
-from satchel.ports.format import Format, Info, Place, ReadContext, Target, WriteContext
+from satchel.ports.format import Format, Info, Location, ReadContext, Target, WriteContext
 from satchel.ports.record_set import RecordSet
 from satchel.receipts.comparison import (
     MARK_BYTES,
@@ -472,7 +472,7 @@ class SidecarFormat:
         self._sidecar_only = Spool()
         self._missing = ScratchMap()
 
-    def recognizes(self, location: Place) -> bool:
+    def recognizes(self, location: Location) -> bool:
         """Return whether the format recognizes a place."""
         return self._adapter.recognizes(location)
 
@@ -480,7 +480,7 @@ class SidecarFormat:
         """Write as the format does."""
         self._adapter.write(records, target, writing)
 
-    def read(self, location: Place, reading: ReadContext) -> Iterator[Model | Sealed]:
+    def read(self, location: Location, reading: ReadContext) -> Iterator[Model | Sealed]:
         """Yield the restored records.
 
         Raises:
@@ -539,7 +539,7 @@ class SidecarFormat:
             "Changed records were merged with the sidecar; removed records were not restored"
         )
 
-    def _paired(self, location: Place, reading: ReadContext) -> Pairing:
+    def _paired(self, location: Location, reading: ReadContext) -> Pairing:
         """Match lines to records; this also verifies the whole sidecar."""
         if self._pairing is not None:
             return self._pairing

@@ -27,7 +27,7 @@ from satchel.crypto.sealed_records import Sealed
 from satchel.errors import EmptyInputError, MalformedError, TargetError, VerificationError
 from satchel.model.records import Entry, Model
 from satchel.model.values import now
-from satchel.ports.format import Format, Place, ReadContext, formats
+from satchel.ports.format import Format, Location, ReadContext, formats
 from satchel.ports.operations import Absent, Option, Options, PathText, operation, texts
 from satchel.ports.record_set import Loss
 from satchel.runtime.files import OpenFile
@@ -248,7 +248,7 @@ def inspect(
 def _inspected(
     file: OpenFile, settings: Settings, source_format: str | None, on_progress: Progress | None
 ) -> Overview:
-    location = Place(file.path, on_progress, held=file)
+    location = Location(file.path, on_progress, held=file)
     name = source_format or formats.recognize(location)
     reader = formats[name]
     outcome = None
@@ -274,7 +274,7 @@ def _inspected(
     )
 
 
-def _models(reader: Format, location: Place, reading: ReadContext) -> Iterator[Model]:
+def _models(reader: Format, location: Location, reading: ReadContext) -> Iterator[Model]:
     for item in reader.read(location, reading):
         yield item.model if isinstance(item, Sealed) else item
 

@@ -2,9 +2,9 @@
 
 import { clipped, count, cued, el, number, short, svg } from "./elements.js";
 
-const drawn = (width, height, said, ...parts) =>
+const drawn = (width, height, label, ...parts) =>
   cued(el("div", { class: "drawing" }, svg("svg", {
-    class: "drawn", viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": said,
+    class: "drawn", viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": label,
   }, parts)));
 
 const room = () => document.getElementById("main").clientWidth - 44;
@@ -20,20 +20,20 @@ function spans(months) {
     first[1] -= 1;
     if (first[1] === 0) [first[0], first[1]] = [first[0] - 1, 12];
   }
-  const found = new Map();
+  const result = new Map();
   if (long > MOST_MONTHS) {
-    for (let year = first[0]; year <= last[0] && found.size < 400; year += 1) found.set(String(year), 0);
+    for (let year = first[0]; year <= last[0] && result.size < 400; year += 1) result.set(String(year), 0);
   } else {
     for (let at = 0; at < long; at += 1) {
       const month = first[1] - 1 + at;
-      found.set(`${first[0] + Math.floor(month / 12)}-${String(month % 12 + 1).padStart(2, "0")}`, 0);
+      result.set(`${first[0] + Math.floor(month / 12)}-${String(month % 12 + 1).padStart(2, "0")}`, 0);
     }
   }
   for (const name of names) {
-    const span = found.has(name) ? name : name.slice(0, 4);
-    if (found.has(span)) found.set(span, found.get(span) + months[name]);
+    const span = result.has(name) ? name : name.slice(0, 4);
+    if (result.has(span)) result.set(span, result.get(span) + months[name]);
   }
-  return [...found];
+  return [...result];
 }
 
 export const spanName = (span) => (span.length === 4 ? span
@@ -78,28 +78,28 @@ const WIDE = 195, HIGH = 46, GAP = 56, ROW = 62, MOST = 12, NARROW = 560, INDENT
 // Sources of a memory are on its left, memories derived from it on its right; on a narrow screen above
 // and below.
 export function provenance(near, address, retracted = []) {
-  const at = new Map([[near.start.id, { thing: near.start, column: 0 }]]);
-  for (const thing of near.things) {
-    const out = thing.by.target === thing.id;
-    const from = at.get(out ? thing.by.source : thing.by.target);
-    if (from && !at.has(thing.id)) at.set(thing.id, { thing, column: from.column + (out ? -1 : 1) });
+  const at = new Map([[near.start.id, { record: near.start, column: 0 }]]);
+  for (const record of near.things) {
+    const out = record.by.target === record.id;
+    const from = at.get(out ? record.by.source : record.by.target);
+    if (from && !at.has(record.id)) at.set(record.id, { record, column: from.column + (out ? -1 : 1) });
   }
   const columns = new Map();
-  for (const one of at.values()) {
-    const here = columns.get(one.column) ?? [];
-    if (here.length === MOST) { one.out = true; continue; }
-    columns.set(one.column, [...here, one]);
+  for (const item of at.values()) {
+    const here = columns.get(item.column) ?? [];
+    if (here.length === MOST) { item.out = true; continue; }
+    columns.set(item.column, [...here, item]);
   }
-  const left = [...at.values()].filter((one) => one.out).length;
+  const left = [...at.values()].filter((item) => item.out).length;
   const least = Math.min(...columns.keys()), narrow = room() < NARROW;
   const rows = Math.max(...[...columns.values()].map((all) => all.length));
   let placed = 0, wide = WIDE;
   if (narrow) wide = Math.max(150, room() - 24 - (columns.size - 1) * INDENT);
-  for (const column of [...columns.keys()].sort((one, other) => one - other)) {
-    columns.get(column).forEach((one, place) => {
+  for (const column of [...columns.keys()].sort((item, other) => item - other)) {
+    columns.get(column).forEach((item, index) => {
       const all = columns.get(column);
-      one.x = 12 + (column - least) * (narrow ? INDENT : WIDE + GAP);
-      one.y = 12 + (narrow ? placed : place + (rows - all.length) / 2) * ROW;
+      item.x = 12 + (column - least) * (narrow ? INDENT : WIDE + GAP);
+      item.y = 12 + (narrow ? placed : index + (rows - all.length) / 2) * ROW;
       placed += 1;
     });
   }
@@ -108,19 +108,19 @@ export function provenance(near, address, retracted = []) {
     const [x1, y1, x2, y2] = [a.x + WIDE, a.y + HIGH / 2, b.x, b.y + HIGH / 2], middle = (x1 + x2) / 2;
     return `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`;
   };
-  const edges = near.things.map((thing) => {
-    const [a, b] = [at.get(thing.by.target), at.get(thing.by.source)];
+  const edges = near.things.map((record) => {
+    const [a, b] = [at.get(record.by.target), at.get(record.by.source)];
     return !a || !b || a.out || b.out ? null : svg("path", { class: "edge", d: curve(a, b) });
   });
   const most = Math.floor((wide - 20) / 6.6);
-  const nodes = [...at.values()].filter((one) => !one.out).map(({ thing, x, y }) => {
-    const own = thing.id === near.start.id, gone = thing.state !== "current";
-    const look = [own ? "self" : "", gone ? "gone" : "", retracted.includes(thing.id) ? "retracted" : ""].filter(Boolean).join(" ");
-    return svg("a", { href: address(thing.id), class: look || null, "aria-current": own ? "true" : null },
-      svg("title", {}, thing.memory?.text ?? thing.id),
+  const nodes = [...at.values()].filter((item) => !item.out).map(({ record, x, y }) => {
+    const own = record.id === near.start.id, gone = record.state !== "current";
+    const look = [own ? "self" : "", gone ? "gone" : "", retracted.includes(record.id) ? "retracted" : ""].filter(Boolean).join(" ");
+    return svg("a", { href: address(record.id), class: look || null, "aria-current": own ? "true" : null },
+      svg("title", {}, record.memory?.text ?? record.id),
       svg("rect", { class: "node", x, y, width: wide, height: HIGH, rx: 8 }),
-      svg("text", { x: x + 10, y: y + 19 }, clipped(thing.memory?.text || short(thing.id), most)),
-      svg("text", { class: "soft", x: x + 10, y: y + 36 }, clipped([own ? "this memory" : thing.type, gone ? thing.state : ""].filter(Boolean).join(", "), most)));
+      svg("text", { x: x + 10, y: y + 19 }, clipped(record.memory?.text || short(record.id), most)),
+      svg("text", { class: "soft", x: x + 10, y: y + 36 }, clipped([own ? "this memory" : record.type, gone ? record.state : ""].filter(Boolean).join(", "), most)));
   });
   const drawing = narrow
     ? drawn(24 + wide + (columns.size - 1) * INDENT, placed * ROW + 10, `Provenance: ${count(near.things.length, "linked record")}`, edges, nodes)
@@ -139,36 +139,36 @@ const LANE = 34, LEFT = 16, LABEL = 230, LEAST = 140, MOST_LONG = 640;
 
 // Each session is a lane; a fork leaves the lane of its source at its point.
 export function branches(sessions, chosen, points, address) {
-  const lanes = new Map(sessions.map((one, place) => [one.id, { one, y: 22 + place * LANE }]));
+  const lanes = new Map(sessions.map((item, index) => [item.id, { item, y: 22 + index * LANE }]));
   const long = Math.max(LEAST, Math.min(MOST_LONG, room() - LABEL - 16));
-  const most = Math.max(1, ...sessions.map((one) => one.messages ?? 0));
+  const most = Math.max(1, ...sessions.map((item) => item.messages ?? 0));
   const x = (number) => LEFT + (Math.min(number, most) / most) * long;
-  const parts = [...lanes.values()].map(({ one, y }) => {
-    const from = one.origin && lanes.get(one.origin.session);
-    const start = from ? x(one.origin.number) : LEFT;
-    const end = Math.max(x(one.messages ?? 0), start + 14);
-    const mine = points.filter((point) => point.session === one.id);
+  const parts = [...lanes.values()].map(({ item, y }) => {
+    const from = item.origin && lanes.get(item.origin.session);
+    const start = from ? x(item.origin.number) : LEFT;
+    const end = Math.max(x(item.messages ?? 0), start + 14);
+    const own = points.filter((point) => point.session === item.id);
     return [
-      svg("g", { class: one.id === chosen ? "here" : null },
+      svg("g", { class: item.id === chosen ? "here" : null },
         from ? svg("path", { class: "edge", d: `M${start} ${from.y}V${y - 8}Q${start} ${y} ${start + 8} ${y}` }) : null,
         svg("path", { class: "lane", d: `M${from ? start + 8 : start} ${y}H${end}` }),
-        svg("a", { href: address(one.id), "aria-current": one.id === chosen ? "true" : null },
-          svg("title", {}, `${one.name ?? "untitled"}, ${count(one.messages ?? 0, "message")}`),
+        svg("a", { href: address(item.id), "aria-current": item.id === chosen ? "true" : null },
+          svg("title", {}, `${item.name ?? "untitled"}, ${count(item.messages ?? 0, "message")}`),
           svg("circle", { class: "mark", cx: end, cy: y, r: 6 }),
-          svg("text", { x: end + 12, y: y + 4 }, clipped(one.name ?? "untitled", 30)))),
-      mine.map((point) => svg("a", { href: address(one.id, point.id) },
+          svg("text", { x: end + 12, y: y + 4 }, clipped(item.name ?? "untitled", 30)))),
+      own.map((point) => svg("a", { href: address(item.id, point.id) },
         svg("title", {}, `${point.name ?? point.why}: checkpoint at message ${point.number}`),
         svg("rect", { class: "mark", x: x(point.number) - 5, y: y - 5, width: 10, height: 10, transform: `rotate(45 ${x(point.number)} ${y})` }))),
     ];
   });
   // Below the rest, and wider at a checkpoint, so that both can be clicked.
-  const origins = [...lanes.values()].map(({ one }) => {
-    const from = one.origin && lanes.get(one.origin.session);
+  const origins = [...lanes.values()].map(({ item }) => {
+    const from = item.origin && lanes.get(item.origin.session);
     if (!from) return null;
-    const at = x(one.origin.number);
-    const kept = points.some((point) => point.session === one.origin.session && Math.abs(x(point.number) - at) < 12);
-    return svg("a", { href: address(one.origin.session, String(one.origin.number)) },
-      svg("title", {}, `${one.name ?? "a fork"} starts here, at message ${one.origin.number}`),
+    const at = x(item.origin.number);
+    const kept = points.some((point) => point.session === item.origin.session && Math.abs(x(point.number) - at) < 12);
+    return svg("a", { href: address(item.origin.session, String(item.origin.number)) },
+      svg("title", {}, `${item.name ?? "a fork"} starts here, at message ${item.origin.number}`),
       svg("circle", { class: "origin", cx: at, cy: from.y, r: kept ? 10 : 5 }));
   });
   return [

@@ -46,15 +46,15 @@ export const short = (id) => {
 };
 
 export const clipped = (text, most) => {
-  const said = plain(text ?? "").replace(/\s+/g, " ").trim();
-  const signs = Array.from(said);
-  return signs.length > most ? signs.slice(0, most - 1).join("") + "\u2026" : said;
+  const cleaned = plain(text ?? "").replace(/\s+/g, " ").trim();
+  const signs = Array.from(cleaned);
+  return signs.length > most ? signs.slice(0, most - 1).join("") + "\u2026" : cleaned;
 };
 
 const moment = (text, style) => {
-  const found = new Date(text);
-  if (!text || Number.isNaN(found.getTime())) return text ?? "";
-  return el("time", { datetime: text, title: text }, found.toLocaleString("en-GB", style));
+  const result = new Date(text);
+  if (!text || Number.isNaN(result.getTime())) return text ?? "";
+  return el("time", { datetime: text, title: text }, result.toLocaleString("en-GB", style));
 };
 
 export const when = (text) => moment(text, { dateStyle: "medium", timeStyle: "short" });
@@ -71,24 +71,24 @@ export const bytes = (size) => {
 export const date = (text) => moment(text, { dateStyle: "medium" });
 
 export const mono = (text) => el("span", { class: "mono" }, text);
-export const soft = (...said) => el("p", { class: "soft" }, ...said);
-export const chip = (said, look) => el("span", { class: `chip ${look ?? ""}`, title: said.length > 30 ? clipped(said, 300) : null }, said);
-export const chips = (...said) =>
-  el("div", { class: "chips" }, said.flat().filter(Boolean).map((one) => (one instanceof Node ? one : chip(one))));
+export const soft = (...parts) => el("p", { class: "soft" }, ...parts);
+export const chip = (label, look) => el("span", { class: `chip ${look ?? ""}`, title: label.length > 30 ? clipped(label, 300) : null }, label);
+export const chips = (...labels) =>
+  el("div", { class: "chips" }, labels.flat().filter(Boolean).map((item) => (item instanceof Node ? item : chip(item))));
 
-export const button = (said, act, more = {}) => el("button", { type: "button", onclick: act, ...more }, said);
-export const quiet = (said, act, more = {}) => button(said, act, { class: "quiet", ...more });
+export const button = (label, act, more = {}) => el("button", { type: "button", onclick: act, ...more }, label);
+export const quiet = (label, act, more = {}) => button(label, act, { class: "quiet", ...more });
 
 export const field = (label, input, more = {}) => el("label", more, label, input);
 export const check = (input, label) => el("label", { class: "check" }, input, label);
 export const options = (pairs, chosen) =>
-  pairs.map(([value, said]) => el("option", { value, selected: value === chosen }, said));
+  pairs.map(([value, label]) => el("option", { value, selected: value === chosen }, label));
 
 export const json = (value) => el("pre", { tabindex: 0 }, JSON.stringify(value, null, 2));
-export const more = (said, ...what) => el("details", {}, el("summary", {}, said), what);
+export const more = (label, ...what) => el("details", {}, el("summary", {}, label), what);
 
 // The text for an empty list: what it would contain, and how to add something.
-export const empty = (said, ...how) => el("div", { class: "empty" }, el("p", {}, el("strong", {}, said)), soft(...how));
+export const empty = (title, ...how) => el("div", { class: "empty" }, el("p", {}, el("strong", {}, title)), soft(...how));
 
 // Names and values; unknown values are omitted.
 export const facts = (rows) =>
@@ -101,7 +101,7 @@ const cue = (node) => {
   node.classList.toggle("more-left", node.scrollLeft > 4);
   node.classList.toggle("more-right", rest > 4);
 };
-const sizes = new ResizeObserver((found) => found.forEach(({ target }) => cue(target)));
+const sizes = new ResizeObserver((result) => result.forEach(({ target }) => cue(target)));
 export function cued(node) {
   node.addEventListener("scroll", () => cue(node), { passive: true });
   sizes.observe(node);
@@ -110,12 +110,12 @@ export function cued(node) {
 
 // A text with the matched words marked; a long one starts shortly before the first.
 export function highlighted(text, terms, most = 400) {
-  const said = plain(text ?? "").replace(/\s+/g, " ").trim();
+  const cleaned = plain(text ?? "").replace(/\s+/g, " ").trim();
   const words = [...new Set(terms)].filter(Boolean).map((term) => term.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   const pattern = words.length ? new RegExp(`(?<![\\p{L}\\p{N}])(?:${words.join("|")})[\\p{L}\\p{N}]*`, "giu") : null;
-  const first = pattern ? said.search(pattern) : -1;
-  const start = first > most * 0.7 ? said.indexOf(" ", first - Math.floor(most / 3)) + 1 : 0;
-  const shown = `${start ? "\u2026" : ""}${clipped(said.slice(start), most)}`;
+  const first = pattern ? cleaned.search(pattern) : -1;
+  const start = first > most * 0.7 ? cleaned.indexOf(" ", first - Math.floor(most / 3)) + 1 : 0;
+  const shown = `${start ? "\u2026" : ""}${clipped(cleaned.slice(start), most)}`;
   if (!pattern) return [shown];
   const parts = [];
   let at = 0;
@@ -146,7 +146,7 @@ export const table = (heads, rows, caption) =>
     caption ? el("caption", {}, caption) : null,
     el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head || el("span", { class: "unseen" }, "More"))))),
     el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, at) =>
-      el("td", { "data-head": heads[at] }, [cell].flat(Infinity).some((one) => one || one === 0) ? el("div", {}, cell) : null))))))));
+      el("td", { "data-head": heads[at] }, [cell].flat(Infinity).some((item) => item || item === 0) ? el("div", {}, cell) : null))))))));
 
-export const notes = (said) =>
-  (said ?? []).length ? el("ul", { class: "warn" }, said.map((one) => el("li", {}, one))) : null;
+export const notes = (lines) =>
+  (lines ?? []).length ? el("ul", { class: "warn" }, lines.map((item) => el("li", {}, item))) : null;

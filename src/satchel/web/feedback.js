@@ -3,7 +3,7 @@
 import { el, number, quiet, soft } from "./elements.js";
 import { get, path, Refused, remove } from "./requests.js";
 
-const SLOW = 6000, TOLD = 8000;
+const SLOW = 6000, NOTICE_MS = 8000;
 
 export const problem = (error, again) =>
   el("div", { class: "problem", role: "alert" },
@@ -17,45 +17,45 @@ export const problem = (error, again) =>
 export const sentence = (message, hint) => (hint ? `${message.replace(/[.:]?\s*$/, ".")} ${hint}` : message);
 
 // Shows a notice for some seconds, with Undo if possible.
-export function told(text, undo) {
-  const where = document.getElementById("told");
+export function notify(text, undo) {
+  const where = document.getElementById("notice");
   const over = () => where.replaceChildren();
   where.replaceChildren(el("span", {}, text), ...(undo ? [quiet("Undo", () => { over(); undo(); })] : []));
-  clearTimeout(told.timer);
-  told.timer = setTimeout(over, TOLD);
+  clearTimeout(notify.timer);
+  notify.timer = setTimeout(over, NOTICE_MS);
 }
 
 // Shows a waiting text, then the result or the error.
-export async function into(place, work) {
-  const mine = Symbol("work");
-  place.work = mine;
-  const had = place !== document.activeElement && place.contains(document.activeElement);
-  const said = el("p", { class: "soft waiting" }, "Loading\u2026");
-  const slow = setTimeout(() => { said.textContent = "Still loading\u2026"; }, SLOW);
-  place.replaceChildren(said);
-  place.setAttribute("aria-busy", "true");
-  let found;
+export async function load(container, work) {
+  const current = Symbol("work");
+  container.work = current;
+  const hadFocus = container !== document.activeElement && container.contains(document.activeElement);
+  const waiting = el("p", { class: "soft waiting" }, "Loading\u2026");
+  const slow = setTimeout(() => { waiting.textContent = "Still loading\u2026"; }, SLOW);
+  container.replaceChildren(waiting);
+  container.setAttribute("aria-busy", "true");
+  let result;
   try {
-    found = await work();
+    result = await work();
   } catch (error) {
     if (!(error instanceof Refused)) console.error(error);
-    found = problem(error, () => into(place, work));
+    result = problem(error, () => load(container, work));
   } finally {
     clearTimeout(slow);
   }
-  if (place.work !== mine) return;
-  place.replaceChildren(...[found].flat(Infinity).filter(Boolean));
-  place.removeAttribute("aria-busy");
+  if (container.work !== current) return;
+  container.replaceChildren(...[result].flat(Infinity).filter(Boolean));
+  container.removeAttribute("aria-busy");
   // If the focused button is gone, the focus moves here, not to the top of the page.
-  if (had && [document.body, null].includes(document.activeElement)) {
-    place.tabIndex = -1;
-    place.focus({ preventScroll: true });
+  if (hadFocus && [document.body, null].includes(document.activeElement)) {
+    container.tabIndex = -1;
+    container.focus({ preventScroll: true });
   }
 }
 
 // Asks for confirmation; errors are shown in the dialog, which then stays open, as it does if "act"
 // returns false after writing the reason to its place.
-export function asks({ heading, said, rows = [], act, does, danger }) {
+export function confirmDialog({ heading, body, rows = [], act, does, danger }) {
   const failed = el("div"), title = `ask-${Date.now()}`;
   const go = el("button", { class: danger ? "danger" : null }, does);
   const box = el("dialog", { "aria-labelledby": title, onclose: () => box.remove() }, el("form", { onsubmit: async (event) => {
@@ -69,7 +69,7 @@ export function asks({ heading, said, rows = [], act, does, danger }) {
     } finally {
       go.disabled = false;
     }
-  } }, el("h2", { id: title }, heading), said ? soft(said) : null, rows, failed,
+  } }, el("h2", { id: title }, heading), body ? soft(body) : null, rows, failed,
   el("div", { class: "row" }, go, quiet("Cancel", () => box.close()))));
   document.body.append(box);
   box.showModal();
@@ -80,15 +80,15 @@ export function asks({ heading, said, rows = [], act, does, danger }) {
 export function operator(wrong, keep) {
   return new Promise((done) => {
     const token = el("input", { type: "password", name: "token", required: true, autocomplete: "off" });
-    let given = false;
-    const box = asks({
+    let entered = false;
+    const box = confirmDialog({
       heading: "Sign in", does: "Sign in",
-      said: wrong ? "The server does not accept this token, or no longer does. Nothing you typed is lost."
+      body: wrong ? "The server does not accept this token, or no longer does. Nothing you typed is lost."
         : "This server requires the operator's token. It is kept until this tab is closed.",
       rows: [el("label", {}, "Operator token", token)],
-      act: async () => { given = true; keep(token.value.trim()); },
+      act: async () => { entered = true; keep(token.value.trim()); },
     });
-    box.addEventListener("close", () => done(given));
+    box.addEventListener("close", () => done(entered));
   });
 }
 
@@ -110,17 +110,17 @@ export const progress = (now) => [
 ];
 
 // Shows a job's progress in a place until it ends.
-export function watched(job, place) {
+export function watchJob(job, container) {
   const shown = el("div");
-  place.replaceChildren(shown, quiet("Cancel", () => remove(path("jobs", job.id)), { "aria-label": "Cancel this job" }));
+  container.replaceChildren(shown, quiet("Cancel", () => remove(path("jobs", job.id)), { "aria-label": "Cancel this job" }));
   return followed(job, (now) => shown.replaceChildren(...progress(now)));
 }
 
 // Runs something once; errors are shown in a place.
-export const tried = (place, act) => async () => {
+export const attempt = (container, act) => async () => {
   try {
     await act();
   } catch (error) {
-    place.replaceChildren(problem(error));
+    container.replaceChildren(problem(error));
   }
 };

@@ -10,18 +10,18 @@ const COLORS = ["--type-1", "--type-2", "--type-3", "--type-4", "--type-5", "--t
 const KEYS = { ArrowLeft: [40, 0], ArrowRight: [-40, 0], ArrowUp: [0, 40], ArrowDown: [0, -40] };
 
 const counted = (values) => {
-  const found = new Map();
-  for (const value of values) found.set(value, (found.get(value) ?? 0) + 1);
-  return [...found].sort(([a, x], [b, y]) => y - x || a.localeCompare(b));
+  const result = new Map();
+  for (const value of values) result.set(value, (result.get(value) ?? 0) + 1);
+  return [...result].sort(([a, x], [b, y]) => y - x || a.localeCompare(b));
 };
 
 export async function graph(bank, query) {
   const all = query.get("all") === "1";
-  const found = await get(path("banks", bank, "graph"), { limit: MOST, all: all ? "true" : "" });
-  if (!found.nodes.length) return empty("There are no memories yet.", "Their links are drawn here.");
-  const types = counted(found.nodes.map((node) => node.type)).map(([name]) => name);
-  const tags = counted(found.nodes.flatMap((node) => node.tags ?? []));
-  const type = el("select", { name: "type" }, options([["", "all"], ...counted(found.nodes.map((node) => node.type))
+  const result = await get(path("banks", bank, "graph"), { limit: MOST, all: all ? "true" : "" });
+  if (!result.nodes.length) return empty("There are no memories yet.", "Their links are drawn here.");
+  const types = counted(result.nodes.map((node) => node.type)).map(([name]) => name);
+  const tags = counted(result.nodes.flatMap((node) => node.tags ?? []));
+  const type = el("select", { name: "type" }, options([["", "all"], ...counted(result.nodes.map((node) => node.type))
     .map(([name, much]) => [name, `${name} (${number(much)})`])], ""));
   const tag = el("select", { name: "tag" }, options([["", "all"], ...tags.slice(0, 500)
     .map(([name, much], at) => [String(at), `#${clipped(name, 40)} (${number(much)})`])], ""));
@@ -32,31 +32,31 @@ export async function graph(bank, query) {
   const canvas = el("canvas", { class: "graph", tabindex: 0, role: "img" });
   const status = el("p", { class: "soft small", "aria-live": "polite" }), list = el("div");
   const hint = el("div", { class: "hint", hidden: true });
-  const drawing = new Drawing(canvas, hint, found, types, (node) => { location.hash = to("b", bank, "e", node.id); });
-  const degrees = new Uint32Array(found.nodes.length);
-  for (const { source, target } of found.links) {
+  const drawing = new Drawing(canvas, hint, result, types, (node) => { location.hash = to("b", bank, "e", node.id); });
+  const degrees = new Uint32Array(result.nodes.length);
+  for (const { source, target } of result.links) {
     degrees[source] += 1;
     degrees[target] += 1;
   }
   const show = () => {
     const wanted = tags[tag.value]?.[0];
-    const shown = found.nodes.map((node, at) => (!type.value || node.type === type.value)
+    const shown = result.nodes.map((node, at) => (!type.value || node.type === type.value)
       && (wanted === undefined || (node.tags ?? []).includes(wanted)) && (!linked.checked || degrees[at] > 0));
     const { nodes, links } = drawing.show(shown);
-    const said = `${count(nodes, "memory", "memories")}, ${count(links, "link")}`;
-    canvas.setAttribute("aria-label", `Graph of ${said}. Arrow keys pan, plus and minus zoom, 0 shows everything.`);
-    status.textContent = `${said} shown${found.complete ? "" : `; the bank has more: these are the newest ${number(MOST)}`}.`;
-    const visible = found.nodes.map((node, at) => [node, degrees[at]]).filter((_, at) => shown[at])
+    const summary = `${count(nodes, "memory", "memories")}, ${count(links, "link")}`;
+    canvas.setAttribute("aria-label", `Graph of ${summary}. Arrow keys pan, plus and minus zoom, 0 shows everything.`);
+    status.textContent = `${summary} shown${result.complete ? "" : `; the bank has more: these are the newest ${number(MOST)}`}.`;
+    const visible = result.nodes.map((node, at) => [node, degrees[at]]).filter((_, at) => shown[at])
       .sort(([, a], [, b]) => b - a).slice(0, LISTED);
     list.replaceChildren(el("h2", {}, nodes > LISTED ? `The ${LISTED} with most links` : "As a list"),
       el("ul", { class: "list" }, visible.map(([node, much]) => el("li", {},
         el("a", { class: "said", href: to("b", bank, "e", node.id) }, clipped(gist(node), 160)),
         el("span", { class: "soft small" }, `${node.type}, ${count(much, "link")}`)))));
   };
-  for (const one of [type, tag, linked]) one.addEventListener("change", show);
+  for (const item of [type, tag, linked]) item.addEventListener("change", show);
   show();
   return [
-    notes(found.notes),
+    notes(result.notes),
     el("div", { class: "row" }, field("Type", type), field("Tag", tag),
       el("label", { class: "check" }, linked, "Linked only"), el("label", { class: "check" }, history, "Include history"),
       el("div", { class: "row end" },
@@ -72,12 +72,12 @@ export async function graph(bank, query) {
 }
 
 class Drawing {
-  constructor(canvas, hint, found, types, open) {
-    Object.assign(this, { canvas, hint, found, types, open, scale: 1, x: 0, y: 0, pointers: new Map(), over: -1, moved: 0, frames: 0 });
-    this.layout = layout(found.nodes.length, found.links);
+  constructor(canvas, hint, result, types, open) {
+    Object.assign(this, { canvas, hint, graph: result, types, open, scale: 1, x: 0, y: 0, pointers: new Map(), over: -1, moved: 0, frames: 0 });
+    this.layout = layout(result.nodes.length, result.links);
     this.fitted = true; // until somebody zooms or pans, all of it stays in view
-    this.degrees = new Uint32Array(found.nodes.length);
-    for (const { source, target } of found.links) {
+    this.degrees = new Uint32Array(result.nodes.length);
+    for (const { source, target } of result.links) {
       this.degrees[source] += 1;
       this.degrees[target] += 1;
     }
@@ -101,10 +101,10 @@ class Drawing {
 
   show(shown) {
     this.shown = shown;
-    this.links = this.found.links.filter(({ source, target }) => shown[source] && shown[target]);
+    this.links = this.graph.links.filter(({ source, target }) => shown[source] && shown[target]);
     this.fitted = true;
     this.ask();
-    return { nodes: shown.reduce((sum, one) => sum + one, 0), links: this.links.length };
+    return { nodes: shown.reduce((sum, item) => sum + item, 0), links: this.links.length };
   }
 
   sized() {
@@ -199,7 +199,7 @@ class Drawing {
   up(event) {
     this.pointers.delete(event.pointerId);
     const at = this.at(event.offsetX, event.offsetY);
-    if (event.type === "pointerup" && this.moved < 5 && at >= 0) this.open(this.found.nodes[at]);
+    if (event.type === "pointerup" && this.moved < 5 && at >= 0) this.open(this.graph.nodes[at]);
   }
 
   key(event) {
@@ -230,7 +230,7 @@ class Drawing {
     this.hint.hidden = at < 0;
     this.canvas.classList.toggle("on-node", at >= 0);
     if (at >= 0) {
-      const node = this.found.nodes[at];
+      const node = this.graph.nodes[at];
       this.hint.replaceChildren(el("strong", {}, clipped(gist(node), 160)),
         el("div", { class: "soft small" }, [node.type, ...(node.tags ?? []).slice(0, 5).map((tag) => `#${clipped(tag, 30)}`),
           node.state && node.state !== "current" ? node.state : ""].filter(Boolean).join(" ")));
@@ -242,9 +242,9 @@ class Drawing {
     const style = getComputedStyle(this.canvas);
     const color = (name) => {
       this.canvas.style.color = `var(${name})`;
-      const found = style.color;
+      const result = style.color;
       this.canvas.style.color = "";
-      return found;
+      return result;
     };
     return { edge: color("--soft"), ink: color("--ink"), accent: color("--accent"), sheet: color("--sheet"), types: COLORS.map(color) };
   }
@@ -273,10 +273,10 @@ class Drawing {
     const size = Math.max(1.2, Math.min(7, 4.5 * Math.sqrt(scale))), bonus = Math.min(1, scale);
     const seen = [];
     // One path for each color, which draws faster.
-    this.types.forEach((type, place) => {
-      pen.fillStyle = colors.types[place % COLORS.length];
+    this.types.forEach((type, container) => {
+      pen.fillStyle = colors.types[container % COLORS.length];
       pen.beginPath();
-      this.found.nodes.forEach((node, at) => {
+      this.graph.nodes.forEach((node, at) => {
         if (node.type !== type || !this.shown[at] || !inside(at)) return;
         seen.push(at);
         const round = size + bonus * Math.min(4, Math.sqrt(this.degrees[at]));
@@ -300,7 +300,7 @@ class Drawing {
     pen.strokeStyle = colors.sheet;
     pen.fillStyle = colors.ink;
     for (const at of seen) {
-      const node = this.found.nodes[at], text = clipped(gist(node), 28);
+      const node = this.graph.nodes[at], text = clipped(gist(node), 28);
       const fits = left(at) + size + 8 + pen.measureText(text).width < this.width;
       pen.textAlign = fits ? "left" : "right";
       const x = left(at) + (fits ? size + 6 : -size - 6);

@@ -1,7 +1,7 @@
 // Jobs: progress, results, and cancelling.
 
 import { chip, el, empty, facts, json, more, mono, number, quiet, short, soft, table, when } from "./elements.js";
-import { into, problem, progress, told } from "./feedback.js";
+import { load, problem, progress, notify } from "./feedback.js";
 import { get, path, remove } from "./requests.js";
 
 const SECONDS = 1;
@@ -9,22 +9,22 @@ const LOOKS = { done: "good", failed: "bad", cancelled: "warn" };
 const OVER = new Set(["done", "failed", "cancelled"]);
 
 export function jobs() {
-  const place = el("div"), place2 = el("div"), rows = new Map();
+  const container = el("div"), place2 = el("div"), rows = new Map();
   let known = "";
   const look = async () => {
-    const found = await get(path("jobs"));
-    const names = JSON.stringify([found.jobs.map((one) => one.id), found.cut_short]);
+    const result = await get(path("jobs"));
+    const names = JSON.stringify([result.jobs.map((item) => item.id), result.cut_short]);
     if (names !== known) {
       known = names;
-      place.replaceChildren(...shown(found, rows));
+      container.replaceChildren(...shown(result, rows));
     } else {
-      for (const one of found.jobs) fill(rows.get(one.id), one);
+      for (const item of result.jobs) fill(rows.get(item.id), item);
     }
-    return found.jobs.some((one) => !OVER.has(one.state));
+    return result.jobs.some((item) => !OVER.has(item.state));
   };
   // Polls while the view is open: fast while a job runs, otherwise slowly.
   const follow = async () => {
-    if (!place.isConnected) return;
+    if (!container.isConnected) return;
     let busy = false;
     try {
       if (!document.hidden) busy = await look();
@@ -34,51 +34,51 @@ export function jobs() {
     }
     setTimeout(follow, (busy ? SECONDS : 5 * SECONDS) * 1000);
   };
-  into(place, async () => {
-    const found = await get(path("jobs"));
-    known = JSON.stringify([found.jobs.map((one) => one.id), found.cut_short]);
+  load(container, async () => {
+    const result = await get(path("jobs"));
+    known = JSON.stringify([result.jobs.map((item) => item.id), result.cut_short]);
     setTimeout(follow, SECONDS * 1000);
-    return shown(found, rows);
+    return shown(result, rows);
   });
-  return [el("h1", {}, "Jobs"), soft("Imports, backups, erasures and other long operations on this store."), place, place2];
+  return [el("h1", {}, "Jobs"), soft("Imports, backups, erasures and other long operations on this store."), container, place2];
 }
 
-function shown(found, rows) {
+function shown(result, rows) {
   rows.clear();
-  const cut = found.cut_short ?? [];
+  const cut = result.cut_short ?? [];
   return [
-    found.jobs.length || cut.length ? null : empty("No jobs.", "Long imports and backups are listed here."),
-    el("ul", { class: "list" }, found.jobs.map((one) => {
+    result.jobs.length || cut.length ? null : empty("No jobs.", "Long imports and backups are listed here."),
+    el("ul", { class: "list" }, result.jobs.map((item) => {
       const row = el("li", {});
-      rows.set(one.id, row);
-      fill(row, one);
+      rows.set(item.id, row);
+      fill(row, item);
       return row;
     })),
     cut.length ? [el("h2", {}, "Interrupted imports"), soft("Their records are not visible. Resume or undo one with satchel job."),
-      table(["import", "bank", "input", "records"], cut.map((one) => [
-        mono(short(one.id ?? one.job ?? "")), one.bank ?? "", one.input ?? one.format ?? "", one.records === undefined ? "" : number(one.records)]))] : null,
+      table(["import", "bank", "input", "records"], cut.map((item) => [
+        mono(short(item.id ?? item.job ?? "")), item.bank ?? "", item.input ?? item.format ?? "", item.records === undefined ? "" : number(item.records)]))] : null,
   ].flat(Infinity).filter(Boolean);
 }
 
-function fill(row, one) {
-  const now = JSON.stringify([one.state, one.done, one.total]);
+function fill(row, item) {
+  const now = JSON.stringify([item.state, item.done, item.total]);
   if (!row || row.now === now) return;
   row.now = now;
-  const over = OVER.has(one.state);
+  const over = OVER.has(item.state);
   row.replaceChildren(...[
-    el("p", {}, el("strong", {}, one.kind), " ", chip(one.state, LOOKS[one.state] ?? ""), " ", el("span", { class: "soft small" }, when(one.began),
-      over && one.ended ? [" – ", when(one.ended)] : "")),
-    over ? null : progress(one),
+    el("p", {}, el("strong", {}, item.kind), " ", chip(item.state, LOOKS[item.state] ?? ""), " ", el("span", { class: "soft small" }, when(item.began),
+      over && item.ended ? [" – ", when(item.ended)] : "")),
+    over ? null : progress(item),
     over ? null : quiet("Cancel", async () => {
       try {
-        await remove(path("jobs", one.id));
-        told("Cancelling.");
+        await remove(path("jobs", item.id));
+        notify("Cancelling.");
       } catch (error) {
-        told(error.message);
+        notify(error.message);
       }
-    }, { "aria-label": `Cancel this ${one.kind}` }),
-    one.problem ? el("div", {}, el("p", { class: "bad" }, one.problem.message), one.problem.hint ? soft(one.problem.hint) : null) : null,
-    over && one.total ? facts({ records: number(one.done) }) : null,
-    one.result === undefined || one.result === null ? null : more("Result", json(one.result)),
+    }, { "aria-label": `Cancel this ${item.kind}` }),
+    item.problem ? el("div", {}, el("p", { class: "bad" }, item.problem.message), item.problem.hint ? soft(item.problem.hint) : null) : null,
+    over && item.total ? facts({ records: number(item.done) }) : null,
+    item.result === undefined || item.result === null ? null : more("Result", json(item.result)),
   ].flat(Infinity).filter(Boolean));
 }

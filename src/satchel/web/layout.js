@@ -15,14 +15,14 @@ export function layout(size, links) {
   }
   placed(near, x, y);
   const most = links.length ? STEPS : Math.min(STEPS, 60);
-  const found = { x, y, steps: 0, pairs: 0, step: () => {
+  const result = { x, y, steps: 0, pairs: 0, step: () => {
     const end = performance.now() + BUDGET;
     do {
-      if (found.steps >= most) return false;
-      once(1 - found.steps / most);
-      found.steps += 1;
+      if (result.steps >= most) return false;
+      once(1 - result.steps / most);
+      result.steps += 1;
     } while (performance.now() < end);
-    return found.steps < most;
+    return result.steps < most;
   } };
 
   function once(heat) {
@@ -42,8 +42,8 @@ export function layout(size, links) {
         const cell = cells.get(name + beside);
         if (!cell) continue;
         const stride = Math.max(1, Math.floor(cell.length / CROWD));
-        for (let place = (at + found.steps) % stride; place < cell.length; place += stride) {
-          const other = cell[place];
+        for (let container = (at + result.steps) % stride; container < cell.length; container += stride) {
+          const other = cell[container];
           if (other === at) continue;
           pairs += 1;
           let [a, b] = [x[at] - x[other], y[at] - y[other]];
@@ -56,7 +56,7 @@ export function layout(size, links) {
         }
       }
     }
-    found.pairs = pairs;
+    result.pairs = pairs;
     for (const { source, target } of links) {
       const [a, b] = [x[target] - x[source], y[target] - y[source]], far = Math.hypot(a, b) || 1;
       const pull = ((far - SPACE) / far) * 0.2 / Math.sqrt(Math.min(near[source].length, near[target].length));
@@ -72,21 +72,21 @@ export function layout(size, links) {
     }
   }
 
-  return found;
+  return result;
 }
 
 // Each group of linked nodes starts as rings around its most linked node, every node in the sector of
 // its parent; groups are placed on a spiral, the largest in the middle.
 function placed(near, x, y) {
   const seen = new Uint8Array(near.length), groups = [];
-  const order = near.map((_, at) => at).sort((one, other) => near[other].length - near[one].length);
+  const order = near.map((_, at) => at).sort((item, other) => near[other].length - near[item].length);
   for (const start of order) {
     if (!seen[start]) groups.push(rings(start, near, seen, x, y));
   }
-  groups.sort((one, other) => other.nodes.length - one.nodes.length);
+  groups.sort((item, other) => other.nodes.length - item.nodes.length);
   let area = 0;
-  groups.forEach(({ nodes, radius }, place) => {
-    const far = place ? Math.sqrt(area) + radius : 0, turn = place * 2.399963;
+  groups.forEach(({ nodes, radius }, container) => {
+    const far = container ? Math.sqrt(area) + radius : 0, turn = container * 2.399963;
     area += (radius + SPACE * 0.4) ** 2;
     for (const at of nodes) {
       x[at] += far * Math.cos(turn);
@@ -98,19 +98,19 @@ function placed(near, x, y) {
 function rings(start, near, seen, x, y) {
   const nodes = [start], from = new Map(), below = new Map(), depth = new Map([[start, 0]]), wide = [1];
   seen[start] = 1;
-  for (let place = 0; place < nodes.length; place += 1) {
-    for (const other of near[nodes[place]]) {
+  for (let container = 0; container < nodes.length; container += 1) {
+    for (const other of near[nodes[container]]) {
       if (seen[other]) continue;
       seen[other] = 1;
       nodes.push(other);
-      from.set(other, nodes[place]);
-      const deep = depth.get(nodes[place]) + 1;
+      from.set(other, nodes[container]);
+      const deep = depth.get(nodes[container]) + 1;
       depth.set(other, deep);
       wide[deep] = (wide[deep] ?? 0) + 1;
     }
   }
-  for (let place = nodes.length - 1; place > 0; place -= 1) {
-    const at = nodes[place], above = from.get(at);
+  for (let container = nodes.length - 1; container > 0; container -= 1) {
+    const at = nodes[container], above = from.get(at);
     below.set(above, (below.get(above) ?? 0) + (below.get(at) || 1));
   }
   const radii = [0];

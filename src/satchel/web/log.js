@@ -1,7 +1,7 @@
 // The log of a bank: every entry with its position, type, signer and proof.
 
 import { chip, clipped, el, empty, facts, field, json, link, mono, notes, number, options, short, soft, table, to, when } from "./elements.js";
-import { into } from "./feedback.js";
+import { load } from "./feedback.js";
 import { get, path } from "./requests.js";
 
 const PAGE = 50;
@@ -12,8 +12,8 @@ export async function log(bank, query) {
   const after = /^\d{1,15}$/.test(query.get("after") ?? "") ? query.get("after") : undefined;
   const page = await get(path("banks", bank, "log"), { limit: PAGE, after, oldest_first: oldest ? "true" : "" });
   const address = (changed) => {
-    const said = new URLSearchParams({ ...(oldest ? { order: "oldest" } : {}), ...changed });
-    return to("b", bank, "log") + (said.size ? `?${said}` : "");
+    const params = new URLSearchParams({ ...(oldest ? { order: "oldest" } : {}), ...changed });
+    return to("b", bank, "log") + (params.size ? `?${params}` : "");
   };
   const order = el("select", { name: "order", onchange: () => {
     location.hash = to("b", bank, "log") + (order.value === "oldest" ? "?order=oldest" : "");
@@ -53,13 +53,13 @@ const row = (bank, page, entry) => [
 
 // For verification without this server: the leaf, and its siblings up to the root.
 const proof = (page, entry) => {
-  const place = el("div");
+  const container = el("div");
   return el("details", { ontoggle: (event) => {
-    if (event.target.open && !place.childNodes.length) {
-      into(place, async () => [
+    if (event.target.open && !container.childNodes.length) {
+      load(container, async () => [
         facts({ id: mono(entry.id), leaf: `entry ${number(entry.position + 1)} of ${number(page.size)}`, root: mono(page.root) }),
         json({ position: entry.position, type: entry.type, id: entry.id, at: entry.at, path: entry.proof, root: page.root }),
       ]);
     }
-  } }, el("summary", {}, "proof"), place);
+  } }, el("summary", {}, "proof"), container);
 };

@@ -2,7 +2,7 @@
 
 import { provenance } from "./charts.js";
 import { button, check, chip, chips, clipped, count, el, facts, field, json, link, more, mono, notes, number, options, quiet, short, soft, table, to, when } from "./elements.js";
-import { asks, into, told } from "./feedback.js";
+import { confirmDialog, load, notify } from "./feedback.js";
 import { get, patch, path, post, remove } from "./requests.js";
 
 export const TYPES = ["semantic", "episodic", "procedural", "working", "identity"];
@@ -14,64 +14,64 @@ export const gist = (memory) => (["", "{}", "[]", "null", undefined].includes(me
 export const badge = (memory) => ((memory.retracted ?? []).length
   ? chip("built on a corrected memory", "warn") : null);
 
-export const tagged = (input) => input.value.split(/[,\s]+/).map((one) => one.replace(/^#/, "")).filter(Boolean);
+export const tagged = (input) => input.value.split(/[,\s]+/).map((item) => item.replace(/^#/, "")).filter(Boolean);
 export const written = (name, more = {}) => el("input", { name, maxlength: 1000, autocomplete: "off", ...more });
 
-export function remembering(bank) {
+export function newMemory(bank) {
   const text = el("textarea", { name: "text", rows: 5, required: true, maxlength: 100000 });
   const tags = written("tags", { placeholder: "food, travel" }), user = written("user");
-  const type = el("select", { name: "type" }, options(TYPES.slice(0, 4).map((one) => [one, one]), "semantic"));
-  asks({
+  const type = el("select", { name: "type" }, options(TYPES.slice(0, 4).map((item) => [item, item]), "semantic"));
+  confirmDialog({
     heading: "New memory", does: "Save",
     rows: [field("Memory", text), el("div", { class: "row" }, field("Type", type), field("User", user)), field("Tags", tags)],
     act: async () => {
       const made = await post(path("banks", bank, "entries"), {
         text: text.value, type: type.value, tags: tagged(tags), ...(user.value.trim() ? { user: user.value.trim() } : {}),
       });
-      told(made.is_new === false ? "The bank has this memory already." : "Memory stored.");
+      notify(made.is_new === false ? "The bank has this memory already." : "Memory stored.");
       location.hash = to("b", bank, "e", made.id);
     },
   });
 }
 
-function changing(bank, one) {
-  const text = el("textarea", { name: "text", rows: 6, required: true, maxlength: 100000 }, one.text ?? "");
-  const tags = written("tags", { value: (one.tags ?? []).join(", ") }), reason = written("reason");
+function changing(bank, item) {
+  const text = el("textarea", { name: "text", rows: 6, required: true, maxlength: 100000 }, item.text ?? "");
+  const tags = written("tags", { value: (item.tags ?? []).join(", ") }), reason = written("reason");
   const wrong = el("input", { type: "checkbox", name: "wrong" });
-  asks({
+  confirmDialog({
     heading: "Edit memory", does: "Save",
-    said: "This creates a new version. The current one stays in the history.",
+    body: "This creates a new version. The current one stays in the history.",
     rows: [field("Text", text), field("Tags", tags), check(wrong, "It was never true (a correction)"), field("Reason (optional)", reason)],
     act: async () => {
-      const where = path("banks", bank, "entries", one.id);
-      const said = { text: text.value, tags: tagged(tags), ...(reason.value.trim() ? { reason: reason.value.trim() } : {}) };
-      const made = wrong.checked ? await post(`${where}/correct`, said) : await patch(where, said, { "If-Match": `"${one.id}"` });
-      told("New version stored.");
+      const where = path("banks", bank, "entries", item.id);
+      const change = { text: text.value, tags: tagged(tags), ...(reason.value.trim() ? { reason: reason.value.trim() } : {}) };
+      const made = wrong.checked ? await post(`${where}/correct`, change) : await patch(where, change, { "If-Match": `"${item.id}"` });
+      notify("New version stored.");
       location.hash = to("b", bank, "e", made.id);
     },
   });
 }
 
-function forgetting(bank, one, again) {
-  const reason = written("reason"), where = path("banks", bank, "entries", one.id);
-  asks({
+function forgetting(bank, item, again) {
+  const reason = written("reason"), where = path("banks", bank, "entries", item.id);
+  confirmDialog({
     heading: "Forget this memory", does: "Forget", danger: true,
-    said: "It is no longer listed or recalled. It stays in the log and can be restored; to erase it permanently, use satchel erase.",
+    body: "It is no longer listed or recalled. It stays in the log and can be restored; to erase it permanently, use satchel erase.",
     rows: [field("Reason (optional)", reason)],
     act: async () => {
       await remove(where, { reason: reason.value.trim() });
       again();
-      told("Memory forgotten.", () => restored(bank, one, again));
+      notify("Memory forgotten.", () => restored(bank, item, again));
     },
   });
 }
 
-async function restored(bank, one, again) {
+async function restored(bank, item, again) {
   try {
-    await post(path("banks", bank, "entries", one.id, "restore"));
-    told("Memory restored.");
+    await post(path("banks", bank, "entries", item.id, "restore"));
+    notify("Memory restored.");
   } catch (error) {
-    told(error.message);
+    notify(error.message);
   }
   again();
 }
@@ -80,16 +80,16 @@ async function linked(bank, memory, retracted) {
   const near = await get(path("banks", bank, "entries", memory, "links"), { hops: 2, all: "true" });
   if (!near.things.length) return soft("It derives from no other memory, and none derives from it.");
   return [
-    provenance(near, (thing) => to("b", bank, "e", thing), retracted),
-    el("ul", { class: "list" }, near.things.map((thing) => el("li", {},
-      el("a", { class: "said", href: to("b", bank, "e", thing.id) }, clipped(thing.memory?.text || `${thing.type ?? "record"} ${short(thing.id)}`, 160)),
-      chips(thing.by.type.replaceAll("_", " "), `${count(thing.hops, "step")} away`,
-        thing.state === "current" ? null : chip(thing.state, "bad"))))),
+    provenance(near, (record) => to("b", bank, "e", record), retracted),
+    el("ul", { class: "list" }, near.things.map((record) => el("li", {},
+      el("a", { class: "said", href: to("b", bank, "e", record.id) }, clipped(record.memory?.text || `${record.type ?? "record"} ${short(record.id)}`, 160)),
+      chips(record.by.type.replaceAll("_", " "), `${count(record.hops, "step")} away`,
+        record.state === "current" ? null : chip(record.state, "bad"))))),
     near.complete ? null : el("p", { class: "warn" }, "There are more links than are shown."),
   ];
 }
 
-const said = (value) => clipped(JSON.stringify(value) ?? "nothing", 80);
+const shortJson = (value) => clipped(JSON.stringify(value) ?? "nothing", 80);
 
 async function past(bank, memory) {
   const { versions, left_out: left } = await get(path("banks", bank, "entries", memory, "history"));
@@ -97,7 +97,7 @@ async function past(bank, memory) {
     table(["version", "added", "state", "changes"], versions.map((version) => [
       version.id === memory ? el("strong", { class: "mono" }, short(version.id)) : link(to("b", bank, "e", version.id), mono(short(version.id))),
       when(version.arrived_at), chip(version.state, version.state === "current" ? "good" : ""),
-      [...Object.entries(version.differs ?? {}).map(([name, [was, is]]) => el("div", {}, `${name}: ${said(was)} → ${said(is)}`)),
+      [...Object.entries(version.differs ?? {}).map(([name, [was, is]]) => el("div", {}, `${name}: ${shortJson(was)} → ${shortJson(is)}`)),
       ...(version.events ?? []).map((event) => el("div", { class: "soft" },
         `${event.state}${event.reason ? `: ${event.reason}` : ""}${event.actor ? ` (${event.actor})` : ""}`))],
     ])),
@@ -109,33 +109,33 @@ const where = (scope) => ({ user: scope?.user, agent: scope?.agent, run: scope?.
 
 export async function entry(bank, memory, again) {
   const shown = await get(path("banks", bank, "entries", memory));
-  const one = TYPES.includes(shown.type) ? shown : null;
+  const item = TYPES.includes(shown.type) ? shown : null;
   const drawn = el("div"), versions = el("div");
-  const retracted = one?.retracted ?? [];
-  into(drawn, () => linked(bank, memory, retracted));
-  if (one) into(versions, () => past(bank, memory));
+  const retracted = item?.retracted ?? [];
+  load(drawn, () => linked(bank, memory, retracted));
+  if (item) load(versions, () => past(bank, memory));
   return [
-    el("div", { class: "chips" }, chip(shown.record.type), chip(shown.state, shown.state === "current" ? "good" : "bad"), one ? badge(one) : null,
-      one?.held ? chip("in quarantine", "bad") : null, one?.redacted ? chip("redacted", "bad") : null, (one?.tags ?? []).map((tag) => chip(`#${tag}`))),
+    el("div", { class: "chips" }, chip(shown.record.type), chip(shown.state, shown.state === "current" ? "good" : "bad"), item ? badge(item) : null,
+      item?.held ? chip("in quarantine", "bad") : null, item?.redacted ? chip("redacted", "bad") : null, (item?.tags ?? []).map((tag) => chip(`#${tag}`))),
     retracted.length ? el("p", { class: "warn" }, "This memory may be wrong: it derives from ",
       retracted.length === 1 ? "a memory that was" : "memories that were", " corrected or deleted: ",
       retracted.slice(0, 5).map((id, at) => [at ? ", " : "", link(to("b", bank, "e", id), mono(short(id)))]), ".") : null,
-    el("div", { class: "text" }, one ? gist(one) : shown.record.type),
-    one ? el("div", { class: "row" },
+    el("div", { class: "text" }, item ? gist(item) : shown.record.type),
+    item ? el("div", { class: "row" },
       shown.state === "current" ? [
-        shown.record.text === undefined ? null : button("Edit", () => changing(bank, one)),
-        quiet("Forget", () => forgetting(bank, one, again)),
+        shown.record.text === undefined ? null : button("Edit", () => changing(bank, item)),
+        quiet("Forget", () => forgetting(bank, item, again)),
       ] : null,
-      ["deleted", "expired"].includes(shown.state) ? button("Restore", () => restored(bank, one, again)) : null) : null,
+      ["deleted", "expired"].includes(shown.state) ? button("Restore", () => restored(bank, item, again)) : null) : null,
     facts({
-      created: one?.created_at ? when(one.created_at) : null, happened: one?.occurred_at ? when(one.occurred_at) : null,
-      added: when(shown.arrived_at), "valid from": one?.valid_from ? when(one.valid_from) : null,
-      "valid until": one?.valid_until ? when(one.valid_until) : null, key: one?.key, kind: one?.kind, ...where(one?.scope),
-      redacted: one?.redacted ? `${one.redacted.at} by ${one.redacted.by ?? "an unknown key"}: ${(one.redacted.fields ?? []).join(", ")}` : null,
-      salience: one?.salience, from: one?.origin?.provider, "source id": one?.origin?.id, trust: one?.origin?.trust,
+      created: item?.created_at ? when(item.created_at) : null, happened: item?.occurred_at ? when(item.occurred_at) : null,
+      added: when(shown.arrived_at), "valid from": item?.valid_from ? when(item.valid_from) : null,
+      "valid until": item?.valid_until ? when(item.valid_until) : null, key: item?.key, kind: item?.kind, ...where(item?.scope),
+      redacted: item?.redacted ? `${item.redacted.at} by ${item.redacted.by ?? "an unknown key"}: ${(item.redacted.fields ?? []).join(", ")}` : null,
+      salience: item?.salience, from: item?.origin?.provider, "source id": item?.origin?.id, trust: item?.origin?.trust,
     }),
     el("h2", {}, "Provenance"), drawn,
-    one ? [el("h2", {}, "Versions"), versions] : null,
+    item ? [el("h2", {}, "Versions"), versions] : null,
     el("h2", {}, "Proof"),
     facts({
       id: mono(shown.record.id), "log position": `${number(shown.position + 1)} of ${number(shown.proof.size)}`, root: mono(shown.proof.root),

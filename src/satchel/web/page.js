@@ -1,11 +1,11 @@
 // The page: its parts and their addresses, signing in, light and dark.
 
 import { owners, tokens } from "./access.js";
-import { bank, banks, named } from "./banks.js";
+import { bank, banks, bankName } from "./banks.js";
 import { comparison } from "./comparison.js";
 import { cued, el, empty, link, plain, to } from "./elements.js";
 import { exportView } from "./export.js";
-import { into, operator } from "./feedback.js";
+import { load, operator } from "./feedback.js";
 import { files } from "./files.js";
 import { graph } from "./graph.js";
 import { importView } from "./import.js";
@@ -33,11 +33,11 @@ gate.ask = (wrong) => operator(wrong, signIn);
 // The parts of a bank, under its name.
 async function ofBank(id, part, rest, query) {
   const { banks: all } = await get(path("banks"));
-  const found = all.find((one) => one.id === id) ?? all.find((one) => one.name === id);
-  const name = found ? named(found) : id;
-  id = found?.id ?? id; // whatever a name has in it
+  const result = all.find((item) => item.id === id) ?? all.find((item) => item.name === id);
+  const name = result ? bankName(result) : id;
+  id = result?.id ?? id; // whatever a name has in it
   document.title = `${plain(name)} · Satchel`;
-  const place = el("div"), is = part === "e" ? "" : part ?? "";
+  const container = el("div"), is = part === "e" ? "" : part ?? "";
   const parts = {
     e: () => entry(id, rest[0], show),
     sessions: () => sessions(id, rest[0], query, show),
@@ -51,31 +51,31 @@ async function ofBank(id, part, rest, query) {
     tokens: () => tokens(id),
     owners: () => owners(id),
   };
-  const show = () => into(place, () => (Object.hasOwn(parts, part) ? parts[part] : part === undefined ? () => bank(id, query, show) : lost)());
+  const show = () => load(container, () => (Object.hasOwn(parts, part) ? parts[part] : part === undefined ? () => bank(id, query, show) : lost)());
   show();
   return [
     el("p", { class: "small path" }, link("#/", "Banks"), " / ", part === "e" ? link(to("b", id), name) : name),
     el("h1", { class: "clip" }, part === "e" ? "Memory" : name),
-    cued(el("nav", { class: "tabs", "aria-label": "Parts of the bank" }, PARTS.map(([one, said]) =>
-      el("a", { href: one ? to("b", id, one) : to("b", id), "aria-current": is === one ? "page" : null }, said)))),
-    place,
+    cued(el("nav", { class: "tabs", "aria-label": "Parts of the bank" }, PARTS.map(([item, label]) =>
+      el("a", { href: item ? to("b", id, item) : to("b", id), "aria-current": is === item ? "page" : null }, label)))),
+    container,
   ];
 }
 
 const lost = () => [el("h1", {}, "Page not found"), empty("This address is not part of the page.", link("#/", "Go to the banks"))];
 
 async function shown() {
-  const [where, said] = location.hash.replace(/^#\/?/, "").split("?");
+  const [where, search] = location.hash.replace(/^#\/?/, "").split("?");
   const parts = where.split("/").filter(Boolean).map((part) => {
     try { return decodeURIComponent(part); } catch { return part; }
   });
-  const query = new URLSearchParams(said ?? "");
+  const query = new URLSearchParams(search ?? "");
   const [page = "", ...rest] = parts;
-  for (const one of document.querySelectorAll("#pages a")) {
-    const is = one.getAttribute("href") === `#/${page === "b" ? "" : page}`;
-    if (is) one.setAttribute("aria-current", "page");
-    else one.removeAttribute("aria-current");
-    if (is) document.title = `${one.textContent} · Satchel`;
+  for (const item of document.querySelectorAll("#pages a")) {
+    const is = item.getAttribute("href") === `#/${page === "b" ? "" : page}`;
+    if (is) item.setAttribute("aria-current", "page");
+    else item.removeAttribute("aria-current");
+    if (is) document.title = `${item.textContent} · Satchel`;
   }
   const pages = {
     "": () => banks(query),
@@ -87,9 +87,9 @@ async function shown() {
     backups: () => backups(),
     settings: () => settings(),
   };
-  await into(main, async () => (Object.hasOwn(pages, page) ? pages[page] : lost)());
-  for (const one of document.querySelectorAll("nav [aria-current=page]")) {
-    one.parentElement.scrollLeft = one.offsetLeft - one.parentElement.offsetLeft - 40;
+  await load(main, async () => (Object.hasOwn(pages, page) ? pages[page] : lost)());
+  for (const item of document.querySelectorAll("nav [aria-current=page]")) {
+    item.parentElement.scrollLeft = item.offsetLeft - item.parentElement.offsetLeft - 40;
   }
 }
 

@@ -1,7 +1,7 @@
 // Quarantine: memories to review before any model sees them. Backups: their set-up, freshness and tests.
 
 import { button, chip, chips, copyable, count, el, empty, facts, field, link, mono, notes, number, quiet, soft, table, to, when } from "./elements.js";
-import { into, told, tried, watched } from "./feedback.js";
+import { load, notify, attempt, watchJob } from "./feedback.js";
 import { gist } from "./memory.js";
 import { latest } from "./receipts.js";
 import { get, path, post } from "./requests.js";
@@ -9,74 +9,74 @@ import { selection } from "./selection.js";
 
 export async function quarantine(bank, again) {
   const { bar, head, pick } = selection(bank, again);
-  const found = await get(path("banks", bank, "quarantine"));
-  if (!found.held.length) return empty("Nothing is in quarantine.", "Suspected prompt injections are quarantined until you review them.");
+  const result = await get(path("banks", bank, "quarantine"));
+  if (!result.held.length) return empty("Nothing is in quarantine.", "Suspected prompt injections are quarantined until you review them.");
   return [
     soft("Suspected prompt injections. No model sees them until you release them."),
     head(),
-    el("ul", { class: "list" }, found.held.map((one) => held(bank, one, pick(one.memory)))),
+    el("ul", { class: "list" }, result.held.map((item) => held(bank, item, pick(item.memory)))),
     bar,
-    found.more ? soft("There are more than are shown here.") : null,
-    notes(found.notes),
+    result.more ? soft("There are more than are shown here.") : null,
+    notes(result.notes),
   ];
 }
 
-function held(bank, one, picked) {
+function held(bank, item, picked) {
   const reason = el("input", { name: "reason", maxlength: 1000, autocomplete: "off", "aria-label": "Reason", placeholder: "Reason (optional)" });
-  const place = el("div", { "aria-live": "polite" });
-  const judge = (word, said) => tried(place, async () => {
-    await post(path("banks", bank, "quarantine", word), { memories: [one.memory.id], reason: reason.value.trim() || null });
-    told(said);
+  const container = el("div", { "aria-live": "polite" });
+  const judge = (word, notice) => attempt(container, async () => {
+    await post(path("banks", bank, "quarantine", word), { memories: [item.memory.id], reason: reason.value.trim() || null });
+    notify(notice);
     row.tabIndex = -1;
     const [box] = picked.children;
     box.checked = false;
     box.disabled = true; // it has been reviewed
     box.dispatchEvent(new Event("change"));
-    row.replaceChildren(soft(said, " ", link(to("b", bank, "e", one.memory.id), "View memory")));
+    row.replaceChildren(soft(notice, " ", link(to("b", bank, "e", item.memory.id), "View memory")));
     row.focus();
   });
   const row = el("div", { class: "held" },
-    el("div", { class: "text" }, gist(one.memory)),
-    facts({ reason: one.reason, findings: (one.findings ?? []).filter((found) => !one.reason?.includes(found)).join("; "), since: one.since ? when(one.since) : null, by: one.actor }),
-    chips(one.memory.type, `trust: ${one.trust}`),
+    el("div", { class: "text" }, gist(item.memory)),
+    facts({ reason: item.reason, findings: (item.findings ?? []).filter((result) => !item.reason?.includes(result)).join("; "), since: item.since ? when(item.since) : null, by: item.actor }),
+    chips(item.memory.type, `trust: ${item.trust}`),
     el("div", { class: "row" }, reason,
       quiet("Release", judge("release", "Released.")), button("Reject", judge("reject", "Rejected."), { class: "danger" })),
-    place);
+    container);
   return el("li", { class: "pickable" }, picked, row);
 }
 
 const LOOKS = { ok: "good", problem: "bad" };
 
-const checked = (one) => el("li", {},
-  chip(one.state === "ok" ? "fresh" : one.state, LOOKS[one.state] ?? "warn"), " ", el("strong", {}, one.name),
-  soft(one.detail), one.hint ? el("p", {}, one.hint) : null);
+const checked = (item) => el("li", {},
+  chip(item.state === "ok" ? "fresh" : item.state, LOOKS[item.state] ?? "warn"), " ", el("strong", {}, item.name),
+  soft(item.detail), item.hint ? el("p", {}, item.hint) : null);
 
 async function listed() {
-  const found = await get(path("backups"));
+  const result = await get(path("backups"));
   return [
     el("h2", {}, "Backups"),
-    found.backups.length ? table(["backup", "time", "destination", "banks", "records", "verified"], [...found.backups].reverse().map((one) => [
-      mono(one.id), when(one.at), one.destination, one.banks.join(", "), number(one.records),
-      one.verified ? when(one.verified) : el("span", { class: "warn" }, "never"),
+    result.backups.length ? table(["backup", "time", "destination", "banks", "records", "verified"], [...result.backups].reverse().map((item) => [
+      mono(item.id), when(item.at), item.destination, item.banks.join(", "), number(item.records),
+      item.verified ? when(item.verified) : el("span", { class: "warn" }, "never"),
     ])) : empty("No backups found.", "Create the first one with Back up now."),
-    notes(found.problems),
+    notes(result.problems),
   ];
 }
 
-const run = (one) => el("li", {},
-  el("p", { class: one.error ? "bad" : "good" }, one.error ?? `${one.id}, ${count(one.records ?? 0, "record")}`),
-  soft(one.destination), notes([...(one.missing ?? []), ...(one.notes ?? [])]));
+const run = (item) => el("li", {},
+  el("p", { class: item.error ? "bad" : "good" }, item.error ?? `${item.id}, ${count(item.records ?? 0, "record")}`),
+  soft(item.destination), notes([...(item.missing ?? []), ...(item.notes ?? [])]));
 
-const each = (found) => el("ul", { class: "list" }, (found.backups ?? found.made).map(run));
+const each = (result) => el("ul", { class: "list" }, (result.backups ?? result.made).map(run));
 
-const drilled = (found) => [
-  el("p", {}, chip(found.is_good ? "restorable" : "not restorable", found.is_good ? "good" : "bad"), " ", mono(found.backup)),
-  table(["bank", "records", "compared", "queries", "notes"], found.banks.map((one) => [
-    one.name ?? one.bank, number(one.size), one.relation === "behind" ? `behind by ${count(one.behind, "record")}` : one.relation,
-    one.questions ? `${one.same_answers} of ${one.questions} the same` : "",
-    [...(one.problems ?? []), ...(one.notes ?? [])].join("; "),
+const drilled = (result) => [
+  el("p", {}, chip(result.is_good ? "restorable" : "not restorable", result.is_good ? "good" : "bad"), " ", mono(result.backup)),
+  table(["bank", "records", "compared", "queries", "notes"], result.banks.map((item) => [
+    item.name ?? item.bank, number(item.size), item.relation === "behind" ? `behind by ${count(item.behind, "record")}` : item.relation,
+    item.questions ? `${item.same_answers} of ${item.questions} the same` : "",
+    [...(item.problems ?? []), ...(item.notes ?? [])].join("; "),
   ])),
-  notes([...(found.missing ?? []), ...(found.notes ?? [])]),
+  notes([...(result.missing ?? []), ...(result.notes ?? [])]),
 ];
 
 // How to enable backups: the file, the lines to add, and the next steps.
@@ -85,10 +85,10 @@ async function configured(checks, again) {
   const destination = el("input", { name: "destination", maxlength: 1000, autocomplete: "off", value: "/mnt/backups" });
   const lines = el("div"), steps = el("div", { class: "setup" });
   const show = async () => {
-    const found = await get(path("backups", "setup"), { destination: destination.value.trim() || undefined });
-    lines.replaceChildren(...copyable(found.lines.trim(), "Lines to add", found.lines.trim().split("\n").length, told).flat());
+    const result = await get(path("backups", "setup"), { destination: destination.value.trim() || undefined });
+    lines.replaceChildren(...copyable(result.lines.trim(), "Lines to add", result.lines.trim().split("\n").length, notify).flat());
   };
-  destination.addEventListener("change", () => into(lines, async () => { await show(); return [...lines.childNodes]; }));
+  destination.addEventListener("change", () => load(lines, async () => { await show(); return [...lines.childNodes]; }));
   await show();
   steps.append(
     el("h2", {}, now.destinations.length ? "Configuration" : "Set up backups"),
@@ -108,20 +108,20 @@ async function configured(checks, again) {
 
 export async function backups() {
   const { checks } = await get(path("backups", "freshness"));
-  const list = el("div"), kept = el("div"), place = el("section", { "aria-live": "polite" });
+  const list = el("div"), kept = el("div"), container = el("section", { "aria-live": "polite" });
   const setup = el("div");
-  into(setup, () => configured(checks, () => dispatchEvent(new Event("hashchange"))));
+  load(setup, () => configured(checks, () => dispatchEvent(new Event("hashchange"))));
   const fresh = el("ul", { class: "list" }, checks.map(checked));
   const show = () => {
-    into(list, listed);
+    load(list, listed);
     latest(kept, ["backup", "restore", "drill"]);
   };
-  const job = (said, what, body, shown) => () => into(place, async () => {
-    const found = await watched(await post(path("backups", ...what), body), place);
+  const job = (heading, what, body, shown) => () => load(container, async () => {
+    const result = await watchJob(await post(path("backups", ...what), body), container);
     show();
     const again = await get(path("backups", "freshness"));
     fresh.replaceChildren(...again.checks.map(checked));
-    return [el("h2", {}, said), shown(found)];
+    return [el("h2", {}, heading), shown(result)];
   });
   if (checks.length) show();
   return [
@@ -131,6 +131,6 @@ export async function backups() {
       button("Back up now", job("Backup created and verified", [], {}, each)),
       quiet("Verify the newest", job("Verified", ["verify"], {}, each)),
       quiet("Test a restore", job("Restore test", ["drill"], {}, drilled), { title: "Restores into a temporary store. Nothing in use is changed." })) : null,
-    place, list, kept, checks.length ? setup : null,
+    container, list, kept, checks.length ? setup : null,
   ];
 }

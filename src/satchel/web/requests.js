@@ -4,12 +4,12 @@ const KEPT = "satchel operator";
 const TRIES = 4;
 
 export class Refused extends Error {
-  constructor(status, said) {
-    super(said.title || `The server answered ${status}.`);
+  constructor(status, problem) {
+    super(problem.title || `The server answered ${status}.`);
     this.status = status;
-    this.code = said.code;
-    this.field = said.field;
-    this.hint = said.hint;
+    this.code = problem.code;
+    this.field = problem.field;
+    this.hint = problem.hint;
   }
 }
 
@@ -40,7 +40,7 @@ const isToken = (token) => {
   }
 };
 
-async function asked(where, options = {}, tries = 1) {
+async function confirmChange(where, options = {}, tries = 1) {
   const headers = new Headers(options.headers);
   const token = sessionStorage.getItem(KEPT);
   if (token && isToken(token)) headers.set("Authorization", `Bearer ${token}`);
@@ -51,26 +51,26 @@ async function asked(where, options = {}, tries = 1) {
     throw new Refused(0, { title: "The server does not answer.", hint: "Check that it is running, then try again." });
   }
   if (answer.ok) return answer;
-  const said = await answer.json().catch(() => ({}));
-  if (answer.status === 403 && said.code === "permission.refused" && await signedIn(token)) {
-    return asked(where, options, tries);
+  const problem = await answer.json().catch(() => ({}));
+  if (answer.status === 403 && problem.code === "permission.refused" && await signedIn(token)) {
+    return confirmChange(where, options, tries);
   }
   // Too many requests, or a busy server: requests that change nothing are repeated after Retry-After.
   if ((answer.status === 429 || (answer.status === 503 && !options.method)) && tries < TRIES) {
     await pause(Math.min(10, Number(answer.headers.get("Retry-After")) || 1) * tries);
-    return asked(where, options, tries + 1);
+    return confirmChange(where, options, tries + 1);
   }
-  throw new Refused(answer.status, said);
+  throw new Refused(answer.status, problem);
 }
 
 const address = (path, query) => {
-  const said = new URLSearchParams();
+  const params = new URLSearchParams();
   for (const [name, value] of Object.entries(query ?? {})) {
-    for (const one of [value].flat()) {
-      if (one !== undefined && one !== null && one !== "") said.append(name, one);
+    for (const item of [value].flat()) {
+      if (item !== undefined && item !== null && item !== "") params.append(name, item);
     }
   }
-  return said.size ? `${path}?${said}` : path;
+  return params.size ? `${path}?${params}` : path;
 };
 
 // One segment of a path. Browsers resolve "." and "..", even if escaped, and servers decode an escaped
@@ -88,24 +88,24 @@ export const path = (...parts) => "/v1/" + parts.map(step).join("/");
 // A path of a memory file, with its slashes.
 export const filePath = (key, what, file) => `${path("files", key, what)}/${file.split("/").map(step).join("/")}`;
 
-export const get = async (where, query) => (await asked(address(where, query))).json();
+export const get = async (where, query) => (await confirmChange(address(where, query))).json();
 
-const said = async (method, where, body, headers) =>
-  (await asked(where, {
+const request = async (method, where, body, headers) =>
+  (await confirmChange(where, {
     method, headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body ?? {}),
   })).json();
 
-export const post = (where, body) => said("POST", where, body);
-export const patch = (where, body, headers) => said("PATCH", where, body, headers);
-export const put = (where, body, headers) => said("PUT", where, body, headers);
+export const post = (where, body) => request("POST", where, body);
+export const patch = (where, body, headers) => request("PATCH", where, body, headers);
+export const put = (where, body, headers) => request("PUT", where, body, headers);
 
 export const remove = async (where, query, headers) => {
-  const answer = await asked(address(where, query), { method: "DELETE", headers });
+  const answer = await confirmChange(address(where, query), { method: "DELETE", headers });
   return answer.status === 204 ? null : answer.json();
 };
 
 export const send = async (where, query, file) =>
-  (await asked(address(where, query), { method: "POST", body: file })).json();
+  (await confirmChange(address(where, query), { method: "POST", body: file })).json();
 
 // The response, for its headers or bytes.
-export const fetched = (where, query) => asked(address(where, query));
+export const fetched = (where, query) => confirmChange(address(where, query));

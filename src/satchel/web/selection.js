@@ -1,7 +1,7 @@
 // Selection of memories in a list, and bulk actions.
 
 import { check, clipped, count, el, field, number, options, quiet, to } from "./elements.js";
-import { asks, progress, sentence, told } from "./feedback.js";
+import { confirmDialog, progress, sentence, notify } from "./feedback.js";
 import { gist, tagged, written } from "./memory.js";
 import { patch, path, post, Refused, remove } from "./requests.js";
 
@@ -9,18 +9,18 @@ const LISTED = 5, TITLE = 60, DIGITS = 16, EXPORTED = 500;
 
 const title = (memory) => clipped(gist(memory), TITLE);
 const memories = (much) => count(much, "memory", "memories");
-const where = (bank, one, ...more) => path("banks", bank, "entries", one.id, ...more);
+const where = (bank, item, ...more) => path("banks", bank, "entries", item.id, ...more);
 
-const isCurrent = (one) => one.state === "current" && !one.held;
+const isCurrent = (item) => item.state === "current" && !item.held;
 
 const ACTIONS = [
   ["Add tags", isCurrent, tagging],
-  ["Remove a tag", (one) => isCurrent(one) && (one.tags ?? []).length, untagging],
+  ["Remove a tag", (item) => isCurrent(item) && (item.tags ?? []).length, untagging],
   ["Export", isCurrent, exported],
-  ["Release", (one) => one.held && one.state === "current", releasing],
-  ["Reject", (one) => one.held && one.state === "current", rejecting],
-  ["Restore", (one) => ["deleted", "expired"].includes(one.state), restoring],
-  ["Forget", (one) => one.state === "current", forgetting],
+  ["Release", (item) => item.held && item.state === "current", releasing],
+  ["Reject", (item) => item.held && item.state === "current", rejecting],
+  ["Restore", (item) => ["deleted", "expired"].includes(item.state), restoring],
+  ["Forget", (item) => item.state === "current", forgetting],
 ];
 
 // The checkboxes of a list, the one for all of them, and the bar of actions; "again" reloads the list.
@@ -36,7 +36,7 @@ export function selection(bank, again) {
   const bar = el("div", { class: "bar", role: "group", "aria-label": "Actions for the selected memories", hidden: true });
 
   function update() {
-    const those = enabled(), now = those.filter(([, box]) => box.checked).map(([one]) => one);
+    const those = enabled(), now = those.filter(([, box]) => box.checked).map(([item]) => item);
     all.disabled = !those.length;
     all.checked = those.length > 0 && now.length === those.length;
     all.indeterminate = now.length > 0 && now.length < those.length;
@@ -47,8 +47,8 @@ export function selection(bank, again) {
       ...ACTIONS.flatMap(([name, takes, act]) => {
         const taken = now.filter(takes);
         if (!taken.length) return [];
-        const said = taken.length < now.length ? `${name} (${number(taken.length)})` : name;
-        return [quiet(said, () => act(bank, taken, again), name === "Forget" ? { class: "danger" } : {})];
+        const label = taken.length < now.length ? `${name} (${number(taken.length)})` : name;
+        return [quiet(label, () => act(bank, taken, again), name === "Forget" ? { class: "danger" } : {})];
       }),
       quiet("Clear", clear, { class: "quiet end", title: "Escape" }));
   }
@@ -87,9 +87,9 @@ export function selection(bank, again) {
     update();
   }
 
-  const pick = (one) => {
-    const box = el("input", { type: "checkbox", "aria-label": `Select: ${title(one)}`, onclick: clicked, onchange: update, onkeydown: moved });
-    rows.push([one, box]);
+  const pick = (item) => {
+    const box = el("input", { type: "checkbox", "aria-label": `Select: ${title(item)}`, onclick: clicked, onchange: update, onkeydown: moved });
+    rows.push([item, box]);
     update();
     return el("label", { class: "pick" }, box);
   };
@@ -99,19 +99,19 @@ export function selection(bank, again) {
 }
 
 // The first few by name, as a dialog has no room for more.
-const names = (some) => el("ul", { class: "names small" }, some.slice(0, LISTED).map((one) => el("li", {}, title(one))),
+const names = (some) => el("ul", { class: "names small" }, some.slice(0, LISTED).map((item) => el("li", {}, title(item))),
   some.length > LISTED ? el("li", { class: "soft" }, `and ${number(some.length - LISTED)} more`) : null);
 
 // Runs an action on one memory after the other; returns the failed ones with their errors.
 async function each(some, work, changed, goes = () => true) {
   const failed = [];
-  for (const [at, one] of some.entries()) {
+  for (const [at, item] of some.entries()) {
     if (!goes(at)) break;
     try {
-      if (await work(one) !== false) changed.push(one);
+      if (await work(item) !== false) changed.push(item);
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
-      failed.push([one, error]);
+      failed.push([item, error]);
       if (error.status === 0) return [...failed, ...some.slice(at + 1).map((other) => [other, error])];
     }
   }
@@ -119,25 +119,25 @@ async function each(some, work, changed, goes = () => true) {
 }
 
 // Asks for confirmation. The dialog lists failures and can retry them; closing it stops after the current memory.
-function asked(some, { heading, does, danger, said, rows = [], work, done }) {
+function confirmChange(some, { heading, does, danger, body, rows = [], work, done }) {
   let left = some, running = false;
   const changed = [];
   const end = () => { if (changed.length) done(changed); };
-  const box = asks({
-    heading, does, danger, said, rows: [...rows, names(some)],
-    act: async (place) => {
+  const box = confirmDialog({
+    heading, does, danger, body, rows: [...rows, names(some)],
+    act: async (container) => {
       running = true;
       const failed = await each(left, work, changed, (at) => {
-        if (place.isConnected) place.replaceChildren(...progress({ state: "running", done: at, total: left.length }));
-        return place.isConnected;
+        if (container.isConnected) container.replaceChildren(...progress({ state: "running", done: at, total: left.length }));
+        return container.isConnected;
       }).finally(() => { running = false; });
-      if (!place.isConnected) return end();
-      place.replaceChildren();
+      if (!container.isConnected) return end();
+      container.replaceChildren();
       if (!failed.length) return true;
-      left = failed.map(([one]) => one);
-      place.replaceChildren(el("div", { class: "problem", role: "alert" },
+      left = failed.map(([item]) => item);
+      container.replaceChildren(el("div", { class: "problem", role: "alert" },
         el("p", {}, el("strong", {}, `${number(some.length - failed.length)} of ${number(some.length)} done. ${number(failed.length)} failed:`)),
-        el("ul", {}, failed.map(([one, error]) => el("li", {}, el("strong", {}, title(one)), `: ${sentence(error.message, error.hint)}`)))));
+        el("ul", {}, failed.map(([item, error]) => el("li", {}, el("strong", {}, title(item)), `: ${sentence(error.message, error.hint)}`)))));
       box.querySelector("button").textContent = "Try again";
       box.querySelector("button.quiet").textContent = "Close";
       return false;
@@ -151,84 +151,84 @@ const because = (reason) => (reason.value.trim() ? { reason: reason.value.trim()
 
 function forgetting(bank, some, again) {
   const reason = reasoned();
-  asked(some, {
+  confirmChange(some, {
     heading: `Forget ${memories(some.length)}`, does: "Forget", danger: true,
-    said: "They are no longer listed or recalled. They stay in the log and can be restored; to erase them permanently, use satchel erase.",
+    body: "They are no longer listed or recalled. They stay in the log and can be restored; to erase them permanently, use satchel erase.",
     rows: [field("Reason (optional)", reason)],
-    work: (one) => remove(where(bank, one), because(reason)),
+    work: (item) => remove(where(bank, item), because(reason)),
     done: (changed) => {
       again();
-      told(`${memories(changed.length)} forgotten.`, () => broughtBack(bank, changed, again));
+      notify(`${memories(changed.length)} forgotten.`, () => broughtBack(bank, changed, again));
     },
   });
 }
 
 async function broughtBack(bank, some, again) {
-  const failed = await each(some, (one) => post(where(bank, one, "restore")), []);
-  told(failed.length ? `Not restored: ${failed.map(([one, error]) => `${title(one)} (${error.message})`).join("; ")}`
+  const failed = await each(some, (item) => post(where(bank, item, "restore")), []);
+  notify(failed.length ? `Not restored: ${failed.map(([item, error]) => `${title(item)} (${error.message})`).join("; ")}`
     : `${memories(some.length)} restored.`);
   again();
 }
 
 function restoring(bank, some, again) {
-  asked(some, {
-    heading: `Restore ${memories(some.length)}`, does: "Restore", said: "They are listed and recalled again.",
-    work: (one) => post(where(bank, one, "restore")),
-    done: (changed) => { again(); told(`${memories(changed.length)} restored.`); },
+  confirmChange(some, {
+    heading: `Restore ${memories(some.length)}`, does: "Restore", body: "They are listed and recalled again.",
+    work: (item) => post(where(bank, item, "restore")),
+    done: (changed) => { again(); notify(`${memories(changed.length)} restored.`); },
   });
 }
 
 function tagging(bank, some, again) {
   const tags = written("tags", { required: true, pattern: ".*[^\\s,#].*", placeholder: "food, travel" });
-  asked(some, {
-    heading: `Add tags to ${memories(some.length)}`, does: "Add tags", said: "This creates a new version of each memory that lacks a tag.",
+  confirmChange(some, {
+    heading: `Add tags to ${memories(some.length)}`, does: "Add tags", body: "This creates a new version of each memory that lacks a tag.",
     rows: [field("Tags", tags)],
-    work: async (one) => (await patch(where(bank, one), { add_tags: tagged(tags) })).is_new,
-    done: (changed) => { again(); told(`Tags added to ${memories(changed.length)}.`); },
+    work: async (item) => (await patch(where(bank, item), { add_tags: tagged(tags) })).is_new,
+    done: (changed) => { again(); notify(`Tags added to ${memories(changed.length)}.`); },
   });
 }
 
 function untagging(bank, some, again) {
   const counts = new Map();
-  for (const tag of some.flatMap((one) => one.tags)) counts.set(tag, (counts.get(tag) ?? 0) + 1);
-  const tag = el("select", { name: "tag" }, options([...counts].sort(([, one], [, other]) => other - one)
+  for (const tag of some.flatMap((item) => item.tags)) counts.set(tag, (counts.get(tag) ?? 0) + 1);
+  const tag = el("select", { name: "tag" }, options([...counts].sort(([, item], [, other]) => other - item)
     .map(([name, much]) => [name, `#${clipped(name, 40)} (${memories(much)})`])));
-  asked(some, {
-    heading: `Remove a tag from ${memories(some.length)}`, does: "Remove", said: "This creates a new version of each memory that has the tag.",
+  confirmChange(some, {
+    heading: `Remove a tag from ${memories(some.length)}`, does: "Remove", body: "This creates a new version of each memory that has the tag.",
     rows: [field("Tag", tag)],
-    work: async (one) => one.tags.includes(tag.value) && (await patch(where(bank, one), { remove_tags: [tag.value] })).is_new,
-    done: (changed) => { again(); told(`Tag removed from ${memories(changed.length)}.`); },
+    work: async (item) => item.tags.includes(tag.value) && (await patch(where(bank, item), { remove_tags: [tag.value] })).is_new,
+    done: (changed) => { again(); notify(`Tag removed from ${memories(changed.length)}.`); },
   });
 }
 
-const judging = (bank, word, reason) => (one) => post(path("banks", bank, "quarantine", word), { memories: [one.id], ...because(reason) });
+const judging = (bank, word, reason) => (item) => post(path("banks", bank, "quarantine", word), { memories: [item.id], ...because(reason) });
 
 function releasing(bank, some, again) {
   const reason = reasoned();
-  asked(some, {
+  confirmChange(some, {
     heading: `Release ${memories(some.length)} from quarantine`, does: "Release",
-    said: "They are recalled and provided to models, although they look like prompt injections. Review each first.",
+    body: "They are recalled and provided to models, although they look like prompt injections. Review each first.",
     rows: [field("Reason (optional)", reason)], work: judging(bank, "release", reason),
-    done: (changed) => { again(); told(`${memories(changed.length)} released.`); },
+    done: (changed) => { again(); notify(`${memories(changed.length)} released.`); },
   });
 }
 
 function rejecting(bank, some, again) {
   const reason = reasoned();
-  asked(some, {
+  confirmChange(some, {
     heading: `Reject ${memories(some.length)}`, does: "Reject", danger: true,
-    said: "They are marked as false and never recalled. Their text stays in the log.",
+    body: "They are marked as false and never recalled. Their text stays in the log.",
     rows: [field("Reason (optional)", reason)], work: judging(bank, "reject", reason),
-    done: (changed) => { again(); told(`${memories(changed.length)} rejected.`); },
+    done: (changed) => { again(); notify(`${memories(changed.length)} rejected.`); },
   });
 }
 
 // The export has its own preview, with the count and the losses of the format.
 function exported(bank, some) {
   if (some.length > EXPORTED) {
-    told(`Select at most ${number(EXPORTED)} memories, or export with a filter.`);
+    notify(`Select at most ${number(EXPORTED)} memories, or export with a filter.`);
     return;
   }
-  const ids = some.map((one) => one.id.slice(one.id.indexOf(":") + 1).slice(0, DIGITS));
+  const ids = some.map((item) => item.id.slice(item.id.indexOf(":") + 1).slice(0, DIGITS));
   location.hash = `${to("b", bank, "export")}?ids=${ids.join(",")}`;
 }

@@ -1,8 +1,8 @@
 // Configuration of the server and its store, read-only, with the commands that change it.
 
-import { named, whenSeen } from "./banks.js";
+import { bankName, onVisible } from "./banks.js";
 import { bytes, chip, clipped, count, el, facts, link, mono, more, notes, number, soft, table, to } from "./elements.js";
-import { into, sentence } from "./feedback.js";
+import { load, sentence } from "./feedback.js";
 import { get, path } from "./requests.js";
 
 const STORES = { sqlite: "SQLite file", "graph-db": "LadybugDB graph", postgres: "PostgreSQL database" };
@@ -26,7 +26,7 @@ const REQUESTS = {
 const words = (value) => (value === true ? "yes" : value === false ? "no" : value === null || value === "" ? "not set"
   : Array.isArray(value) ? value.join(", ") || "none" : typeof value === "number" ? number(value) : String(value));
 const sized = (name, value) => (name.endsWith("_bytes") ? bytes(value) : words(value));
-const origin = (one) => ({ default: "default", file: "configuration file", flag: "command line" })[one.origin] ?? mono(one.origin);
+const origin = (item) => ({ default: "default", file: "configuration file", flag: "command line" })[item.origin] ?? mono(item.origin);
 
 // The commands, or the lines of the configuration file, that change a part.
 const changes = (...rows) => el("dl", { class: "changes small" }, rows.map(([what, command]) =>
@@ -35,64 +35,64 @@ const changes = (...rows) => el("dl", { class: "changes small" }, rows.map(([wha
 const part = (name, ...what) => el("section", { class: "part", "aria-label": name }, el("h2", {}, name), what);
 
 export async function settings() {
-  const [found, { banks }] = await Promise.all([get(path("settings")), get(path("banks"))]);
-  const value = (name) => found.values.find((one) => one.name === name)?.value;
+  const [result, { banks }] = await Promise.all([get(path("settings")), get(path("banks"))]);
+  const value = (name) => result.values.find((item) => item.name === name)?.value;
   return [
     el("h1", {}, "Settings"),
     soft("What this server was started with. This page changes nothing: use the commands, or edit the configuration file and restart ", el("code", {}, "satchel serve"), "."),
     part("Server",
       facts({
-        version: found.versions.satchel, "artifact format": found.versions["artifact format"], Python: found.versions.python,
-        "configuration file": [mono(found.file), found.file_exists ? null : el("span", { class: "soft" }, " (does not exist yet)")],
+        version: result.versions.satchel, "artifact format": result.versions["artifact format"], Python: result.versions.python,
+        "configuration file": [mono(result.file), result.file_exists ? null : el("span", { class: "soft" }, " (does not exist yet)")],
       }),
-      notes(found.notes),
+      notes(result.notes),
       changes(["Show every setting and its origin", "satchel config show"], ["Check the installation", "satchel doctor"])),
-    store(found.store, banks),
-    embedder(found.embedder, banks),
+    store(result.store, banks),
+    embedder(result.embedder, banks),
     backups(value),
-    access(found.access, banks),
-    limits(found),
-    more("All settings", table(["setting", "value", "from", "variable"], found.values.map((one) =>
-      [mono(one.name), words(one.value), origin(one), one.variable ? mono(one.variable) : ""]))),
+    access(result.access, banks),
+    limits(result),
+    more("All settings", table(["setting", "value", "from", "variable"], result.values.map((item) =>
+      [mono(item.name), words(item.value), origin(item), item.variable ? mono(item.variable) : ""]))),
   ];
 }
 
-function store(one, banks) {
+function store(item, banks) {
   const usual = banks.find((bank) => bank.default);
   return part("Store",
     facts({
-      type: STORES[one.kind] ?? one.kind, address: mono(one.address), "chosen by": one.chosen_by,
-      encryption: [one.is_encrypted ? chip("encrypted", "good") : chip("not encrypted", one.kind === "sqlite" ? "warn" : ""),
-        one.requires_encryption ? " required by the configuration" : ""],
-      banks: number(banks.length), "default bank": usual ? link(to("b", usual.id), clipped(named(usual), 60)) : "none",
+      type: STORES[item.kind] ?? item.kind, address: mono(item.address), "chosen by": item.chosen_by,
+      encryption: [item.is_encrypted ? chip("encrypted", "good") : chip("not encrypted", item.kind === "sqlite" ? "warn" : ""),
+        item.requires_encryption ? " required by the configuration" : ""],
+      banks: number(banks.length), "default bank": usual ? link(to("b", usual.id), clipped(bankName(usual), 60)) : "none",
     }),
     changes(
-      ...(one.kind === "sqlite" ? [one.is_encrypted ? ["Decrypt (stop the server first)", "satchel store decrypt"]
+      ...(item.kind === "sqlite" ? [item.is_encrypted ? ["Decrypt (stop the server first)", "satchel store decrypt"]
         : ["Encrypt (stop the server first)", "satchel store encrypt --encrypt-to NAME"]] : []),
       ["Move to another store", "satchel migrate FROM TO"], ["Change the default bank", "satchel bank use NAME"]));
 }
 
 // A table with a row for each bank, whose last cells load when visible.
 function ofBanks(heads, banks, cells) {
-  const shown = table(["bank", ...heads], banks.map((bank) => [link(to("b", bank.id), clipped(named(bank), 60)), ...heads.map(() => "\u2026")]));
+  const shown = table(["bank", ...heads], banks.map((bank) => [link(to("b", bank.id), clipped(bankName(bank), 60)), ...heads.map(() => "\u2026")]));
   for (const [at, line] of shown.querySelectorAll("tbody tr").entries()) {
     const bank = banks[at], places = [...line.querySelectorAll("td > div")].slice(1);
-    whenSeen(line, async () => {
+    onVisible(line, async () => {
       if (!line.isConnected) return;
-      const found = bank.problem ? [el("span", { class: "bad" }, bank.problem)]
+      const result = bank.problem ? [el("span", { class: "bad" }, bank.problem)]
         : await cells(bank).catch((error) => [el("span", { class: "bad" }, error.message)]);
-      for (const [number, place] of places.entries()) place.replaceChildren(found[number] ?? "");
+      for (const [number, container] of places.entries()) container.replaceChildren(result[number] ?? "");
     });
   }
   return banks.length ? shown : null;
 }
 
-function embedder(one, banks) {
+function embedder(item, banks) {
   return part("Embedder",
     facts({
-      model: mono(one.name), state: [chip(one.state, STATES[one.state]), one.state === "configured" ? " the server is asked when it is needed" : ""],
-      problem: one.problem ? el("span", { class: "bad" }, sentence(one.problem, one.hint)) : null,
-      "runs on": one.server ? mono(one.server) : "this machine", "automatic vectors": words(one.is_automatic), reranker: one.reranker ? mono(one.reranker) : "none",
+      model: mono(item.name), state: [chip(item.state, STATES[item.state]), item.state === "configured" ? " the server is asked when it is needed" : ""],
+      problem: item.problem ? el("span", { class: "bad" }, sentence(item.problem, item.hint)) : null,
+      "runs on": item.server ? mono(item.server) : "this machine", "automatic vectors": words(item.is_automatic), reranker: item.reranker ? mono(item.reranker) : "none",
     }),
     ofBanks(["model", "vectors", "missing"], banks, async (bank) => {
       const { vectors } = await get(path("banks", bank.id));
@@ -105,16 +105,16 @@ function embedder(one, banks) {
 function kept(value) {
   const rules = [["retention", (days) => count(days, "day")], ["keep_last", (much) => `the newest ${number(much)}`],
     ...["daily", "weekly", "monthly", "yearly"].map((each) => [`keep_${each}`, (much) => `${number(much)} ${each}`])];
-  return rules.map(([name, said]) => [value(`backup.${name}`), said]).filter(([much]) => much).map(([much, said]) => said(much)).join(", ") || "all";
+  return rules.map(([name, phrase]) => [value(`backup.${name}`), phrase]).filter(([much]) => much).map(([much, phrase]) => phrase(much)).join(", ") || "all";
 }
 
 function backups(value) {
   const fresh = el("div"), setup = el("div");
-  into(fresh, async () => {
+  load(fresh, async () => {
     const { checks } = await get(path("backups", "freshness"));
-    return checks.map((one) => el("p", {}, chip(one.state === "ok" ? "fresh" : one.state, CHECKS[one.state] ?? "warn"), ` ${one.name}: ${one.detail}`));
+    return checks.map((item) => el("p", {}, chip(item.state === "ok" ? "fresh" : item.state, CHECKS[item.state] ?? "warn"), ` ${item.name}: ${item.detail}`));
   });
-  into(setup, async () => {
+  load(setup, async () => {
     const now = await get(path("backups", "setup"));
     return facts({
       destinations: now.destinations.join(", ") || "none", schedule: now.enabled ? mono(now.schedule) : "off", problem: now.problem,
@@ -127,12 +127,12 @@ function backups(value) {
       ["Apply the retention rules", "satchel backup prune --dry-run"], ["Run and verify backups here", link("#/backups", "Backups")]));
 }
 
-function access(one, banks) {
+function access(item, banks) {
   return part("Access",
     facts({
-      "signed in as": one.operator_token ? "operator, by the operator's token" : "operator, from this machine (no token is set)",
-      "operator's token": one.operator_token ? chip("required", "good") : chip("not set"),
-      "signing key": one.signing_key, "signatures required": number(one.threshold), "key of this server": mono(one.verifier),
+      "signed in as": item.operator_token ? "operator, by the operator's token" : "operator, from this machine (no token is set)",
+      "operator's token": item.operator_token ? chip("required", "good") : chip("not set"),
+      "signing key": item.signing_key, "signatures required": number(item.threshold), "key of this server": mono(item.verifier),
     }),
     ofBanks(["active tokens", ""], banks, async (bank) => {
       const { tokens } = await get(path("banks", bank.id, "tokens"));
@@ -144,16 +144,16 @@ function access(one, banks) {
 
 const pairs = (rows) => el("dl", { class: "pairs limits" }, rows.map(([name, ...value]) => [el("dt", {}, name), el("dd", {}, value)]));
 
-function limits(found) {
-  const records = found.values.filter((one) => one.name.startsWith("limits."));
+function limits(result) {
+  const records = result.values.filter((item) => item.name.startsWith("limits."));
   return part("Limits",
     el("h3", {}, "Records and files"),
-    pairs(records.map((one) => {
-      const name = one.name.slice("limits.".length);
-      return [RECORDS[name] ?? name.replaceAll("_", " "), sized(one.name, one.value), one.origin === "default" ? "" : [" (", origin(one), ")"]];
+    pairs(records.map((item) => {
+      const name = item.name.slice("limits.".length);
+      return [RECORDS[name] ?? name.replaceAll("_", " "), sized(item.name, item.value), item.origin === "default" ? "" : [" (", origin(item), ")"]];
     })),
     el("h3", {}, "Requests"),
-    pairs(Object.entries(found.requests).map(([name, value]) =>
+    pairs(Object.entries(result.requests).map(([name, value]) =>
       [REQUESTS[name] ?? name.replaceAll("_", " "), name === "per_second" && !value ? "no limit" : sized(name, value)])),
     changes(["Requests", "satchel serve --concurrency N --per-second N"], ["Records and files, in the configuration file under [limits]", "entry_bytes = 2000000"]));
 }

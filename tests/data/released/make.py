@@ -2,7 +2,7 @@
 
 ``PYTHONPATH=tests/kit python tests/data/released/make.py``: once for each version, before the
 release that brings it, and never again, since what was released is what people have.
-``test_released_stores.py`` reads every one of them for ever.
+``test_migrations.py`` reads every one of them.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A schema of one's own for each test, on the server of the run."""
+"""A schema for each test, on the server of the run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def place(postgres: str) -> Iterator[str]:
-    """The address of a store that is not made yet."""
+    """The address of a store that does not exist yet."""
     schema = f"s_{uuid.uuid4().hex}"
     yield in_schema(postgres, schema)
     run_sql(postgres, f"DROP SCHEMA IF EXISTS {schema} CASCADE")

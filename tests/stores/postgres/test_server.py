@@ -1,19 +1,20 @@
-"""What a server can do to a store: be gone, be full of others, be of another version, say no."""
-
-from __future__ import annotations
+"""A PostgreSQL server that is gone, busy, restarted, of another version, or refuses."""
 
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Event, Timer
 
+import psycopg
 import pytest
 from ledger_kit import OWNER, WRITER, created, listed, memories
-from postgres_kit import as_role, run_sql, schema_of
+from postgres_kit import as_role, run_sql, schema_of, server
 
 from satchel.bank.connections import open_store
+from satchel.cli import _console
 from satchel.conformance.stores.oracle import ALL, BANK
 from satchel.crypto.keys import SigningKey
 from satchel.crypto.sealed_records import seal
@@ -31,9 +32,6 @@ from satchel.ledger.witness import Witness
 from satchel.model.records import Semantic
 from satchel.stores.postgres import PostgresStore, store_is_created
 from satchel.stores.postgres.statements import VERSION
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _SECRET = "hunter2-hunter2"  # noqa: S105 - of nobody
 _KIT = Path(__file__).parents[2] / "kit"
@@ -61,8 +59,8 @@ def store(place: str) -> Iterator[PostgresStore]:
         f"mysql://ada:{_SECRET}@h/x",
     ],
 )
-def test_a_password_is_in_no_message(address: str) -> None:
-    """Neither where the server is not there, nor where the address is none; nor in a repr."""
+def test_error_messages_never_contain_the_password(address: str) -> None:
+    """Neither for an unreachable server, nor for an invalid address, nor in a repr."""
     with pytest.raises(SatchelError) as refused:
         PostgresStore(address, patience=0)
     error: BaseException | None = refused.value
@@ -73,7 +71,7 @@ def test_a_password_is_in_no_message(address: str) -> None:
 
 
 def test_a_missing_role_is_reported_without_its_password(postgres: str) -> None:
-    """As the server refuses it, not as it was asked."""
+    """As the server refuses it, not as it was requested."""
     with pytest.raises(StoreError) as refused:
         PostgresStore(as_role(postgres, "nobody_at_all", _SECRET), patience=0)
     assert _SECRET not in f"{refused.value!r} {refused.value}"
@@ -82,7 +80,7 @@ def test_a_missing_role_is_reported_without_its_password(postgres: str) -> None:
 def test_a_connection_that_the_server_ended_between_blocks_is_replaced(
     store: PostgresStore, postgres: str
 ) -> None:
-    """Nobody hears of it, for reading and for writing."""
+    """Without an error, for reading and for writing."""
     ledger = created(store)
     for start in (0, 5):
         run_sql(postgres, _OTHERS)
@@ -91,10 +89,10 @@ def test_a_connection_that_the_server_ended_between_blocks_is_replaced(
         assert len(listed(ledger)) == 7 + start
 
 
-def test_a_connection_that_is_ended_within_a_block_takes_all_of_it_back(
+def test_a_connection_that_ends_within_a_block_rolls_it_back(
     store: PostgresStore, postgres: str
 ) -> None:
-    """It is told, and the next block goes on."""
+    """It is reported, and the next block succeeds."""
     ledger = created(store)
     with pytest.raises(StoreError) as told, store.writing() as writing:  # noqa: PT012 - one block that fails at its end
         writing.put_side(ledger.bank, {"note": b"one"})
@@ -106,8 +104,8 @@ def test_a_connection_that_is_ended_within_a_block_takes_all_of_it_back(
     ledger.append(memories(1))
 
 
-def test_a_busy_bank_is_waited_for_and_then_reported(place: str, store: PostgresStore) -> None:
-    """A second writer waits as long as it was told to; one of another bank does not wait."""
+def test_a_writer_waits_for_a_busy_bank_and_then_fails(place: str, store: PostgresStore) -> None:
+    """For the configured time; a writer of another bank does not wait."""
     one, other = created(store), created(store)
     impatient = PostgresStore(place, busy_ms=50)
     with store.writing() as writing:
@@ -120,7 +118,7 @@ def test_a_busy_bank_is_waited_for_and_then_reported(place: str, store: Postgres
 
 
 def test_a_deadlock_is_resolved(place: str, store: PostgresStore) -> None:
-    """One of them is told that the store is busy; the other goes on."""
+    """One writer gets the error that the store is busy; the other continues."""
     one, other = created(store).bank, created(store).bank
     beside = PostgresStore(place)
     outcomes, meet = list[str](), threading.Barrier(2, timeout=30)
@@ -147,10 +145,10 @@ def test_a_deadlock_is_resolved(place: str, store: PostgresStore) -> None:
     assert sorted(outcomes) == ["done", "store.busy"]
 
 
-def test_two_machines_with_keys_and_witnesses_of_their_own_write_one_log(
+def test_two_machines_with_separate_keys_and_witnesses_write_one_log(
     place: str, store: PostgresStore, tmp_path: Path
 ) -> None:
-    """In turns, through stores of their own: each proves what the other wrote."""
+    """In turns, through separate stores: each verifies what the other wrote."""
     second = SigningKey.from_seed(b"2" * 32)
     bank = created(store, Witness(tmp_path / "one")).bank
     beside = PostgresStore(place)
@@ -182,8 +180,8 @@ def test_readers_create_nothing(place: str, postgres: str) -> None:
     assert store_is_created(place)
 
 
-def test_a_newer_store_and_tables_of_others_are_refused(place: str, postgres: str) -> None:
-    """For reading and for writing; also by who had the store open before."""
+def test_a_newer_store_and_foreign_tables_are_refused(place: str, postgres: str) -> None:
+    """For reading and writing; also by a program that had the store open before."""
     store = PostgresStore(place)
     schema = schema_of(place)
     run_sql(postgres, f"UPDATE {schema}.store SET version = {VERSION + 1}")  # noqa: S608 - our own names
@@ -200,7 +198,7 @@ def test_a_newer_store_and_tables_of_others_are_refused(place: str, postgres: st
 
 
 def test_missing_and_changed_tables_are_distinguished_with_hints(place: str, postgres: str) -> None:
-    """Not to open the store for writing, which would make an empty one."""
+    """The hint is not to open the store for writing, which would make an empty one."""
     store, schema = PostgresStore(place), schema_of(place)
     run_sql(postgres, f"ALTER TABLE {schema}.side RENAME COLUMN value TO other")
     match = "column or a function is missing"
@@ -216,10 +214,10 @@ def test_missing_and_changed_tables_are_distinguished_with_hints(place: str, pos
     store.close()
 
 
-def test_an_older_store_is_brought_up_to_date_once_and_a_copy_is_kept(
+def test_an_older_postgresql_store_is_upgraded_once_and_a_copy_is_kept(
     place: str, postgres: str, store: PostgresStore
 ) -> None:
-    """In one transaction; reading leaves it as it is, and steps that lose something are refused."""
+    """In one transaction; reading changes nothing, and steps that lose data are refused."""
     ledger = created(store)
     ledger.append(memories(20))
     before, schema = listed(ledger), schema_of(place)
@@ -245,8 +243,8 @@ def test_an_older_store_is_brought_up_to_date_once_and_a_copy_is_kept(
     newer.close()
 
 
-def test_a_commit_is_forced_to_disk_whatever_the_role_was_set_to(place: str) -> None:
-    """Acknowledged is durable: a session that would not wait is told to, for each transaction."""
+def test_a_commit_is_synced_to_disk_for_any_role_settings(place: str) -> None:
+    """Acknowledged is durable: synchronous commit is set for each transaction."""
     sql = "SELECT current_setting('synchronous_commit')"
     beside = PostgresStore(f"{place}&options=-csynchronous_commit%3Doff")
     with beside.writing() as writing:
@@ -256,8 +254,8 @@ def test_a_commit_is_forced_to_disk_whatever_the_role_was_set_to(place: str) -> 
     beside.close()
 
 
-def test_a_statement_that_failed_unseen_is_reported_at_the_end(store: PostgresStore) -> None:
-    """A block that went on after it was not committed, and says so."""
+def test_a_block_with_a_suppressed_error_is_not_committed(store: PostgresStore) -> None:
+    """It reports so at its end."""
     bank = created(store).bank
     with pytest.raises(StoreError, match="rolled back"), store.writing() as writing:  # noqa: PT012 - one block that fails at its end
         writing.put_side(bank, {"note": b"one"})
@@ -267,8 +265,8 @@ def test_a_statement_that_failed_unseen_is_reported_at_the_end(store: PostgresSt
         assert reader.side(bank) == {}
 
 
-def test_a_block_within_a_block_of_the_same_thread(store: PostgresStore) -> None:
-    """One that reads sees what it does; one that writes is refused, not waited for."""
+def test_nested_blocks_of_a_thread(store: PostgresStore) -> None:
+    """A nested read sees the outer block's writes; a nested write is refused, not a deadlock."""
     bank = created(store).bank
     with store.writing() as writing:
         writing.put_side(bank, {"note": b"one"})
@@ -282,8 +280,8 @@ def test_a_block_within_a_block_of_the_same_thread(store: PostgresStore) -> None
         reader.side(bank)
 
 
-def test_listings_that_are_left_in_the_middle_harm_nobody(store: PostgresStore) -> None:
-    """Also those that were begun in an append that was refused."""
+def test_abandoned_listings_have_no_effect(store: PostgresStore) -> None:
+    """Also those begun in an append that was refused."""
     ledger = created(store)
     ledger.append(memories(600))
     with store.writing() as writing:
@@ -297,8 +295,8 @@ def test_listings_that_are_left_in_the_middle_harm_nobody(store: PostgresStore) 
         assert sum(writing.counts(ledger.bank).values()) == 602
 
 
-def test_a_child_has_connections_of_its_own_and_ends_none_of_its_parents(place: str) -> None:
-    """A view that was open is the parent's; the child reads and writes through new ones."""
+def test_a_child_process_has_its_own_connections(place: str) -> None:
+    """An open view is the parent's; the child reads and writes through new connections."""
     program = """
 import os, sys
 from ledger_kit import created, listed, memories, opened
@@ -334,10 +332,10 @@ store.close()
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_words_that_are_too_many_for_an_index_are_found_all_the_same(
+def test_a_row_with_too_many_words_for_the_index_is_found(
     store: PostgresStore,
 ) -> None:
-    """Of a row with more different words than a tsvector takes, by each, together and by start."""
+    """By each word, by several and by prefix, beyond the limit of a tsvector."""
     text = " ".join(f"{number:x}{'qrstuvwxyz' * 10}" for number in range(9_500))
     ledger = created(store)
     ledger.append([seal(Semantic(text=f"{text} harbour 緑茶 金曜日")), *memories(3)])
@@ -350,7 +348,7 @@ def test_words_that_are_too_many_for_an_index_are_found_all_the_same(
 def test_without_the_driver_the_error_names_the_install_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not that a module is missing."""
+    """Not only a missing module."""
     for name in list(sys.modules):
         if name == "psycopg" or name.startswith(("psycopg.", "satchel.stores.postgres")):
             monkeypatch.delitem(sys.modules, name)
@@ -361,9 +359,40 @@ def test_without_the_driver_the_error_names_the_install_command(
 
 
 def test_the_log_is_searched_before_the_tables_that_it_updates(store: PostgresStore) -> None:
-    """Race: a checkpoint of somebody else's in between would have it be in neither, seen so."""
+    """Race: a checkpoint in between could hide data from both searches."""
     created(store).append(memories(3))
     kinds = [extent.name.startswith("pg_wal/") for extent in store.laid_open()]
     logs = kinds.count(True)
     assert 0 < logs < len(kinds), "there are files of both"
     assert all(kinds[:logs])
+
+
+@pytest.mark.timeout(120, method="thread")  # the signal is that of the line
+def test_the_progress_line_is_drawn_while_the_server_holds_a_lock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The timer interrupts a wait of the driver; the lock is released after two draws."""
+    monkeypatch.setattr(_console, "_SHOWN_AFTER", 0.1)
+    drawn = list[bool]()
+    released = Event()
+    with server() as one, psycopg.connect(one.get_uri()) as holder:
+        holder.execute("CREATE TABLE locked (number integer)")
+        holder.commit()
+        holder.execute("LOCK TABLE locked IN ACCESS EXCLUSIVE MODE")
+
+        def draw() -> None:
+            drawn.append(released.is_set())
+            if len(drawn) == 2:
+                release()
+
+        def release() -> None:
+            released.set()
+            holder.rollback()
+
+        patience = Timer(20, release)
+        patience.start()
+        with psycopg.connect(one.get_uri()) as waiter, _console._ticking(draw):
+            waiter.execute("SELECT * FROM locked")
+        patience.cancel()
+
+    assert drawn[:2] == [False, False]

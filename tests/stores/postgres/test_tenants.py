@@ -1,4 +1,4 @@
-"""Row level security: a role that does not own the tables sees one bank, whatever it asks for."""
+"""Row level security: a role that does not own the tables sees one bank, whatever it queries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Two:
+class TenantStore:
     """A store with two banks, and a role that owns nothing."""
 
     def __init__(self, address: str, place: str) -> None:
@@ -45,71 +45,76 @@ class Two:
             f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {self.schema} TO {self.role}",
         )
 
-    def seen_by(self, bank: str | None) -> PostgresStore:
-        """Open the store as the tenant."""
+    def opened_for(self, bank: str | None) -> PostgresStore:
+        """Open the store as the tenant of a bank."""
         place = as_role(self.place, self.role)
         return PostgresStore(place if bank is None else f"{place}&bank={bank}")
 
 
 @pytest.fixture
-def two(postgres: str, place: str) -> Iterator[Two]:
+def tenants(postgres: str, place: str) -> Iterator[TenantStore]:
     """Two banks, one tenant."""
-    found = Two(postgres, place)
+    found = TenantStore(postgres, place)
     yield found
     found.store.close()
     run_sql(postgres, f"DROP OWNED BY {found.role}", f"DROP ROLE {found.role}")
 
 
-def test_a_connection_that_is_set_to_one_bank_sees_no_other(two: Two) -> None:
-    """Not its head, rows, words, links, vectors, blobs or side values, and not that it is there."""
-    store = two.seen_by(two.mine.bank)
+def test_a_connection_bound_to_one_bank_sees_no_other(tenants: TenantStore) -> None:
+    """Not its head, rows, words, links, vectors, blobs or side values, nor that it exists."""
+    store = tenants.opened_for(tenants.mine.bank)
     with store.reading() as reader:
-        assert reader.banks() == [two.mine.bank]
-        assert reader.head(two.other.bank) is None
-        assert reader.side(two.other.bank) == {}
+        assert reader.banks() == [tenants.mine.bank]
+        assert reader.head(tenants.other.bank) is None
+        assert reader.side(tenants.other.bank) == {}
         for ask in (
-            lambda: reader.counts(two.other.bank),
-            lambda: list(reader.scan(two.other.bank, Filter())),
-            lambda: reader.candidates(two.other.bank, "memory", limit=9),
-            lambda: reader.blobs.has(two.other.bank, two.digest),
+            lambda: reader.counts(tenants.other.bank),
+            lambda: list(reader.scan(tenants.other.bank, Filter())),
+            lambda: reader.candidates(tenants.other.bank, "memory", limit=9),
+            lambda: reader.blobs.has(tenants.other.bank, tenants.digest),
         ):
             with pytest.raises(SatchelError) as refused:
                 ask()
             assert refused.value.code == "bank.unknown"
-    assert len(listed(Ledger(store, two.mine.bank, writer=None))) == 52
+    assert len(listed(Ledger(store, tenants.mine.bank, writer=None))) == 52
     store.close()
 
 
-def test_raw_sql_of_a_tenant_finds_nothing_of_others_in_any_table(two: Two) -> None:
-    """Also where it changes what its session says, once its role is bound to a bank."""
+def test_raw_sql_of_a_tenant_finds_no_rows_of_others_in_any_table(
+    tenants: TenantStore,
+) -> None:
+    """Also if it changes the settings of its session, once its role is bound to a bank."""
     run_sql(
-        two.address,
-        f"INSERT INTO {two.schema}.tenant VALUES ('{two.role}', '{two.mine.bank}')",  # noqa: S608 - our own names
+        tenants.address,
+        f"INSERT INTO {tenants.schema}.tenant VALUES ('{tenants.role}', '{tenants.mine.bank}')",  # noqa: S608 - our own names
     )
-    numbers = dict(run_sql(two.address, f"SELECT id, number FROM {two.schema}.bank"))  # noqa: S608 - our own names
-    with psycopg.connect(as_role(two.address, two.role), autocommit=True) as connection:
-        connection.execute("SELECT set_config('satchel.bank', %s, false)", (two.other.bank,))
+    numbers = dict(run_sql(tenants.address, f"SELECT id, number FROM {tenants.schema}.bank"))  # noqa: S608 - our own names
+    with psycopg.connect(as_role(tenants.address, tenants.role), autocommit=True) as connection:
+        connection.execute("SELECT set_config('satchel.bank', %s, false)", (tenants.other.bank,))
         for table in TABLES:
             if table in ("store", "tenant"):
                 continue
             name, mine = (
-                ("id", two.mine.bank)
+                ("id", tenants.mine.bank)
                 if table == "bank"
-                else ("bank", two.mine.bank if table == "side" else numbers[two.mine.bank])
+                else (
+                    "bank",
+                    tenants.mine.bank if table == "side" else numbers[tenants.mine.bank],
+                )
             )
-            rows = connection.execute(f"SELECT DISTINCT {name} FROM {two.schema}.{table}")  # noqa: S608 - our own names
+            rows = connection.execute(f"SELECT DISTINCT {name} FROM {tenants.schema}.{table}")  # noqa: S608 - our own names
             assert {row[0] for row in rows} <= {mine}, table
             gone = connection.execute(
-                f"DELETE FROM {two.schema}.{table} WHERE {name} <> %s",  # noqa: S608 - our own names
+                f"DELETE FROM {tenants.schema}.{table} WHERE {name} <> %s",  # noqa: S608 - our own names
                 (mine,),
             )
             assert gone.rowcount == 0
-    assert len(listed(two.other)) == 5
+    assert len(listed(tenants.other)) == 5
 
 
-def test_a_tenant_without_a_bank_sees_none(two: Two) -> None:
-    """What was not said is not everything."""
-    store = two.seen_by(None)
+def test_a_tenant_without_a_bank_sees_no_bank(tenants: TenantStore) -> None:
+    """An unset bank does not mean every bank."""
+    store = tenants.opened_for(None)
     with store.reading() as reader:
         assert reader.banks() == []
     with pytest.raises(ReadOnlyStoreError):
@@ -117,32 +122,33 @@ def test_a_tenant_without_a_bank_sees_none(two: Two) -> None:
     store.close()
 
 
-def test_a_tenant_writes_its_own_bank(two: Two) -> None:
+def test_a_tenant_can_write_its_own_bank(tenants: TenantStore) -> None:
     """Single records and many at once, where rows cannot be copied in a stream."""
-    store = two.seen_by(two.mine.bank)
-    ledger = Ledger(store, two.mine.bank, writer=WRITER)
+    store = tenants.opened_for(tenants.mine.bank)
+    ledger = Ledger(store, tenants.mine.bank, writer=WRITER)
     ledger.append(memories(1, start=100))
     ledger.append(memories(700, start=200))
     store.close()
-    assert len(listed(Ledger(two.store, two.mine.bank, writer=None))) == 52 + 701
-    with two.store.reading() as reader:
-        assert len(reader.candidates(two.mine.bank, "memory 333", limit=1)) == 1
+    assert len(listed(Ledger(tenants.store, tenants.mine.bank, writer=None))) == 52 + 701
+    with tenants.store.reading() as reader:
+        assert len(reader.candidates(tenants.mine.bank, "memory 333", limit=1)) == 1
 
 
-def test_one_bank_is_not_promised_to_a_role_that_sees_all(two: Two) -> None:
-    """The owner of the tables is not held by their policies, so it is refused, not believed."""
+def test_a_role_that_sees_all_banks_cannot_be_bound_to_one(tenants: TenantStore) -> None:
+    """The policies do not apply to the owner of the tables, so it is refused."""
     with pytest.raises(StoreError, match="can see every bank"):
-        PostgresStore(f"{two.place}&bank={two.mine.bank}")
+        PostgresStore(f"{tenants.place}&bank={tenants.mine.bank}")
 
 
-def test_a_read_only_role_gets_a_clear_error(two: Two) -> None:
-    """And nothing of what it wanted to write is there."""
+def test_a_read_only_role_gets_a_clear_error(tenants: TenantStore) -> None:
+    """Nothing of its write is stored."""
     run_sql(
-        two.address,
-        f"REVOKE INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {two.schema} FROM {two.role}",
+        tenants.address,
+        f"REVOKE INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {tenants.schema}"
+        f" FROM {tenants.role}",
     )
-    store = two.seen_by(two.mine.bank)
-    assert len(listed(Ledger(store, two.mine.bank, writer=None))) == 52
+    store = tenants.opened_for(tenants.mine.bank)
+    assert len(listed(Ledger(store, tenants.mine.bank, writer=None))) == 52
     with pytest.raises(ReadOnlyStoreError), store.writing() as writing:
-        writing.put_side(two.mine.bank, {"a": b"b"})
+        writing.put_side(tenants.mine.bank, {"a": b"b"})
     store.close()

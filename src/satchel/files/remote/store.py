@@ -473,7 +473,7 @@ class RemoteFileStorage:
         )
 
     def erase(self, path: str, until: int) -> None:
-        """Erase the texts of a path; see ``Place``."""
+        """Erase the texts of a path; see ``FileStorage``."""
         versions = f"versions/{encoded(path)}/"
         for name in list(self.objects.names()):  # earlier objects in Flyte's layout
             if name == path or name.startswith(versions):

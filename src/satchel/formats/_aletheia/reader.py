@@ -56,7 +56,7 @@ from satchel.formats._own_vectors import BankVectorReader
 from satchel.formats._row_lists import Order
 from satchel.model.records import Model
 from satchel.ports.drafts import require_content
-from satchel.ports.format import Place, ReadContext
+from satchel.ports.format import Location, ReadContext
 from satchel.runtime.scratch import Spool
 
 _SHOWN_CHARS = 80
@@ -72,7 +72,7 @@ class AletheiaDocument:
         reading: The limits, and the report.
     """
 
-    def __init__(self, location: Place, reading: ReadContext) -> None:
+    def __init__(self, location: Location, reading: ReadContext) -> None:
         self._location = location
         self._reading = reading
         self._around: Row = {}

@@ -35,7 +35,7 @@ from satchel.formats._amplihack.rows import (
 from satchel.formats._json import reader_of
 from satchel.model.records import Edge, Episodic, Model, Semantic
 from satchel.model.values import Scope, resolved
-from satchel.ports.format import Place, ReadContext
+from satchel.ports.format import Location, ReadContext
 from satchel.ports.record_set import Report
 from satchel.runtime.scratch import ScratchMap, SpoolStreams
 
@@ -255,7 +255,7 @@ class AmplihackDocument:
         reading: The limits and options.
     """
 
-    def __init__(self, location: Place, reading: ReadContext) -> None:
+    def __init__(self, location: Location, reading: ReadContext) -> None:
         self._location = location
         self._reading = reading
         self._around: dict[str, Any] = {}

@@ -7,8 +7,10 @@ silently lose what the first one acknowledged: so the process that owns the fold
 
 import atexit
 import ctypes
+import mmap
 import os
 import shutil
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -82,7 +84,8 @@ def opened(folder: Path, file: str = FILE, *, read_only: bool = False) -> Any:
     Raises:
         StoreDamagedError: If it cannot be opened. If the cause is its log, both files were copied
             aside and the log was truncated to its readable part, with which the store can be opened
-            again.
+            again. A write that was interrupted at the end of the log is not damage: it was never
+            acknowledged, and is dropped.
         StoreVersionError: If its files are newer than the engine.
         StoreError: If it cannot be opened for another reason.
     """
@@ -93,9 +96,57 @@ def opened(folder: Path, file: str = FILE, *, read_only: bool = False) -> Any:
     except (RuntimeError, MemoryError) as error:
         message = str(error)
         log = path.with_name(path.name + ".wal")
-        if read_only or not log.exists() or not any(part in message for part in _LOG_FAILED):
+        if not log.exists() or not any(part in message for part in _LOG_FAILED):
             raise ours(error, str(folder)) from error
-        raise _quarantined(module, folder, path) from error
+        if (committed := _interrupted_after(log)) is None:
+            if read_only:
+                raise ours(error, str(folder)) from error
+            raise _quarantined(module, folder, path) from error
+    if not read_only:
+        _truncate(log, committed)
+        return opened(folder, file)
+    with translated(str(folder)):
+        return _database(module, path, read_only=True, throw=False)
+
+
+_LOG_HEADER = 25
+"""Bytes before the first record: the database's ID, whether records have checksums, a checksum."""
+_LENGTH = struct.Struct("<Q")
+_AROUND = 16
+"""Bytes of a record besides its content: the length before it, the checksum after it."""
+_COMMIT = _LENGTH.pack(9) + b"\2"
+"""How the record that ends a transaction starts: its length, its type."""
+
+
+def _interrupted_after(log: Path) -> int | None:
+    """Return the size of a log up to its last commit, if a write was interrupted after it.
+
+    A killed process can leave a part of a record at the end. What it was writing was never
+    acknowledged. If the log has a commit after the incomplete record, a byte of it was changed
+    instead, and the result is None; so it is if every record is complete.
+    """
+    size = log.stat().st_size
+    if size < _LOG_HEADER:
+        return 0
+    with log.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        if data[16] != 1:
+            return None
+        position = committed = _LOG_HEADER
+        while position + _LENGTH.size <= size:
+            end = position + _AROUND + _LENGTH.unpack_from(data, position)[0]
+            if end > size:
+                break
+            if data[position : position + len(_COMMIT)] == _COMMIT:
+                committed = end
+            position = end
+        changed = position == size or data.find(_COMMIT, position) >= 0
+        return None if changed else committed
+
+
+def _truncate(log: Path, size: int) -> None:
+    with log.open("r+b") as file:
+        file.truncate(size)
+        os.fsync(file.fileno())
 
 
 def prepare(database: Any, name: str, *, read_only: bool) -> None:
