@@ -47,7 +47,7 @@ def deliver_event(hook: HookSettings | Any, event: str = "on_import", **more: An
     return hooks
 
 
-def test_hooks_receive_each_event_of_the_command_line(
+def test_each_event_of_the_command_line_is_delivered(
     satchel: Run, tmp_path: Path, mem0: Path
 ) -> None:
     """Every event, with IDs and counts and without content."""
