@@ -10,7 +10,6 @@ from msgspec import structs
 
 from satchel.artifact.body import SourceAgent
 from satchel.bank.machine_keys import lock_for, signer_of
-from satchel.bank.memory import parse_moment
 from satchel.bank.open_bank import OpenBank, open_bank
 from satchel.config.options import (
     NO_FILES_FOR_MODELS,
@@ -37,6 +36,7 @@ from satchel.config.options import (
 from satchel.config.settings import Settings
 from satchel.crypto import keys
 from satchel.errors import SatchelError, UsageError
+from satchel.model.values import parse_moment
 from satchel.ports.format import Location, formats
 from satchel.ports.operations import (
     Option,
