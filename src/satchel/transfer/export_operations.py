@@ -203,7 +203,7 @@ def export(source: ExportSource, options: ExportRequest) -> Export:
 
     Raises:
         ContainmentError: If the path is outside the roots; a ``ValueError``.
-        PathRefusedError: If there is a link on the way, or the like.
+        PathRefusedError: If the path leads through a link, or is refused otherwise.
         LossError: With ``fail_on_loss``, if something would be lost.
         TargetError: If it cannot be written. No partial file remains.
     """
@@ -241,7 +241,7 @@ def export_bank(
     provider's users.
 
     Raises:
-        ContainmentError: If the path is not where it may be, or nothing says where; a
+        ContainmentError: If the path is outside the allowed folders, or none are set; a
             ``ValueError``.
         UnknownBankError: If there is no such bank.
         SatchelError: As ``Bank.export``.
