@@ -139,7 +139,7 @@ def _interrupted_after(log: Path) -> int | None:
             if data[position : position + len(_COMMIT)] == _COMMIT:
                 committed = end
             position = end
-        changed = committed == size or data.find(_COMMIT, position) >= 0
+        changed = committed == size or data.find(_COMMIT, position + 1) >= 0
         return None if changed else committed
 
 
