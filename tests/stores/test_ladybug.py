@@ -192,12 +192,14 @@ def _flip(log: bytes) -> bytes:
     return log[:middle] + bytes([log[middle] ^ 1]) + log[middle + 1 :]
 
 
-def _lengthen_first_record(log: bytes) -> bytes:
-    """The first record seems to end after the end of the log."""
-    return log[:29] + b"\1" + log[30:]
+def _lengthen_record(log: bytes) -> bytes:
+    """A record in the middle seems to end after the end of the log."""
+    commit = (9).to_bytes(8, "little") + b"\2"
+    length = log.index(commit, len(log) // 2) + 25
+    return log[: length + 4] + b"\1" + log[length + 5 :]
 
 
-@pytest.mark.parametrize("damage", [_flip, _lengthen_first_record])
+@pytest.mark.parametrize("damage", [_flip, _lengthen_record])
 def test_an_unreadable_log_is_kept_and_reported(
     folder: Path, damage: Callable[[bytes], bytes]
 ) -> None:
