@@ -110,7 +110,6 @@ NO_CHECK_NEEDED = {
     "check": PURE,
     "how_to_trust": PURE,
     "unique_tags": PURE,
-    "parse_moment": PURE,
     "other_page": PURE,
     "page_of": PURE,
     "plan_page": PURE,
