@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from sealing_kit import entry, hash_of, sealed_file, sections, signers
+from artifact_kit import entry, hash_of, sealed_file, sections, signers
 
 from satchel.artifact.verification import Outcome, TrustPolicy, Verification
 from satchel.artifact.verifier import VerificationRequest, verify_artifact

@@ -472,7 +472,7 @@ def test_attack_a_thread_that_swaps_links_gets_no_access_outside(tmp_path: Path,
                 except SatchelError:  # no such file, for a moment
                     pass
     assert picture(outside) == before
-    assert ends.keys() == {"_read", "_write", "refused"}
+    assert ends.keys() == {"_read_in_root", "_write_in_root", "refused"}
 
 
 def _read_in_root(root: Path, path: Path) -> None:

@@ -1,28 +1,28 @@
-"""The settings on the web page: what the server runs with, and what changes it."""
+"""The settings view: values of the server, and the commands that change them."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
-from http_kit import Served
-from web_kit import BANK, Watched, listening, settled
+from http_kit import ServedGateway
+from web_kit import BANK, BrowserTab, wait_for_view, web_server
 
 
 def _part(page: Any, name: str) -> Any:
     return page.get_by_role("region", name=name)
 
 
-def test_settings_show_what_the_server_runs_with_and_what_changes_it(
-    tab: Watched, server: tuple[str, Served], bank: str
+def test_settings_show_values_and_the_commands_that_change_them(
+    tab: BrowserTab, server: tuple[str, ServedGateway], bank: str
 ) -> None:
-    """Store, embedder, backups, access and limits; each with a command, and no way to write."""
+    """Store, embedder, backups, access and limits; nothing can be edited."""
     del bank
     client = server[1].client()
     token = {"bearer": True, "permissions": ["read"], "everything": True, "expires": "1h"}
     client.post(f"{BANK}/tokens", json=token)
     page = tab.go()
     page.get_by_role("link", name="Settings").click()
-    settled(page)
+    wait_for_view(page)
     assert page.title() == "Settings · Satchel"
     version = client.get("/v1/about").json()["versions"]["satchel"]
     _part(page, "Server").get_by_text(version, exact=True).wait_for()
@@ -61,18 +61,18 @@ def test_settings_show_what_the_server_runs_with_and_what_changes_it(
 def test_settings_show_a_configured_server_without_its_secrets(
     browser: Any, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An embedder that is missing says how to install it; passwords and tokens are nowhere."""
+    """A missing embedder has an install command; no password or token is shown."""
     del own_home
     config = tmp_path / "satchel.toml"
     config.write_text(
-        '[inference]\nembedder = "openai:model@http://somebody:hidden-password@127.0.0.1:9/v1"\n'
+        '[inference]\nembedder = "openai:model@http://user:hidden-password@127.0.0.1:9/v1"\n'
         'key_variable = "THE_HIDDEN_KEY"\n'
         '[backup]\nenabled = true\ndestination = "s3://user:hidden-secret@bucket/prefix"\n'
         "keep_last = 7\n"
     )
     monkeypatch.setenv("SATCHEL_CONFIG", str(config))
-    token = "hidden operator token"  # noqa: S105 - a test's own
-    with listening(admin=token) as (address, served):
+    token = "hidden operator token"  # noqa: S105 - a test value
+    with web_server(admin=token) as (address, served):
         said = {"Authorization": f"Bearer {token}"}
         served.client().post("/v1/banks", json={"name": "assistant"}, headers=said)
         page = browser.new_page()
